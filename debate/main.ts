@@ -14,14 +14,14 @@ const MAX_WIDTH = 120;
 
 if (import.meta.main) await runHere(runProgram);
 
-/** Runs a program of the debate with this process's terminal, signals and settings, and ends the process. */
+/** Runs a program of the debate with the terminal, signals and settings of this process, then exits. */
 export async function runHere(
   run: (args: readonly string[], environment: Environment) => Promise<ExitCode>,
 ): Promise<never> {
   const stop = new AbortController();
   const onSignal = () => {
     stop.abort(new Error("stopped"));
-    // A second signal ends the program at once.
+    // A second signal ends the program immediately.
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
   };
   for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
@@ -33,7 +33,7 @@ export async function runHere(
         try {
           writeAllSync(Deno.stderr, text);
         } catch {
-          // The terminal is gone. The result is printed even if progress can no longer be shown.
+          // The terminal is closed. A run must not fail because its progress cannot be shown.
         }
       },
       isLive,
@@ -49,14 +49,14 @@ export async function runHere(
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     signal: stop.signal,
   });
-  // The program does not wait for listeners or for what a stopped run leaves behind.
+  // A stopped run can leave listeners and timers, which would keep the process alive.
   Deno.exit();
 }
 
 function columns(): number {
   try {
     const { columns } = Deno.consoleSize();
-    // A terminal that does not know its width reports 0.
+    // A terminal with an unknown width reports 0.
     return columns === 0 ? DEFAULT_WIDTH : Math.max(MIN_WIDTH, columns);
   } catch {
     return DEFAULT_WIDTH;

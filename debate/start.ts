@@ -17,13 +17,13 @@ if (import.meta.main) {
   }
 }
 
-/** The command that runs the server, as a shell reads it. */
+/** The command that runs the server, quoted for a shell. */
 async function describeCommand(args: readonly string[], workingFolder: string): Promise<string> {
   const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
   const settings = await readSettings({ variables, workingFolder });
   const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
   const flags = serveFlags(settings, { workingFolder });
-  // Deno permits a program where its own search path has it. Tools look where shims don't come first.
+  // Deno resolves allowed programs in its own search path. The tools use a path without wrappers of users.
   const search = `PATH=${PROGRAM_PATH}`;
   return ["env", search, Deno.execPath(), "run", "--quiet", ...flags, main, "serve", ...args].map(singleQuote)
     .join(" ");

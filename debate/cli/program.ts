@@ -18,7 +18,7 @@ import { safeLine, safeText } from "./terminal.ts";
 
 type Environment = world.Environment;
 
-/** Runs `debate`, or another command tree, and returns the exit code. It writes to the environment's terminal only. */
+/** Runs `debate` or another program and returns the exit code. It writes to the given terminal only. */
 export async function runProgram(
   args: readonly string[],
   environment: Environment,
@@ -30,7 +30,7 @@ export async function runProgram(
     await program.parseAsync([...args], { from: "user" });
     return exitCode;
   } catch (error) {
-    // The reader of the output has closed it, as `| head` does.
+    // The reader closed the output, for example `| head`.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
     const isUsage = error instanceof CommanderError;
@@ -45,7 +45,7 @@ function nameOf(command: Command, [first, ...rest]: readonly string[]): string {
   return next === undefined ? command.name() : `${command.name()} ${nameOf(next, rest)}`;
 }
 
-/** Builds the commands. A command reports its exit code to `end`. */
+/** Defines the commands. A command reports its exit code to `end`. */
 export function createProgram(
   environment: Environment,
   args: readonly string[],
@@ -83,7 +83,7 @@ export function createProgram(
         .description("Score stored runs against known causes.")
         .requiredOption("--cases <file>", "JSON file with the cases", once)
         .option("--threshold <number>", "similarity that counts as a match, 0 to 1", options.shareOf, 0.5)
-        .option("--output <file>", "JSON file for the whole report", once),
+        .option("--output <file>", "JSON file for the full report", once),
       "the report",
     ).addHelpText("after", help.BENCHMARK_EXAMPLES),
     (flags: Parameters<typeof benchmarkCommand>[0]) => benchmarkCommand(flags, environment),
@@ -101,7 +101,7 @@ export function createProgram(
   return program;
 }
 
-/** A command that writes to the environment's terminal and never ends the process. */
+/** The command writes to the given terminal and never exits the process. */
 export function newProgram(name: string, description: string, { terminal }: Environment): Command {
   return new Command(name)
     .description(description)
@@ -150,12 +150,12 @@ function addRun(program: Command): Command {
   return options.addJson(command, "the record of the run").addHelpText("after", help.RUN_EXAMPLES);
 }
 
-/** A misspelt command must not become the topic of a debate, which costs money. */
+/** A debate costs money, so a misspelled command must not become its topic. */
 function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;
-  const text = `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`;
-  throw new AppError("invalid_request", text);
+  const text = `Unknown command ${JSON.stringify(topic)}; a topic of one word needs "run"`;
+  throw new AppError("invalid_request", `${text}\nfix: debate run ${topic}`);
 }
 
 async function loginCommand(environment: Environment): Promise<ExitCode | void> {
@@ -165,8 +165,8 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
   const missing = Object.entries({ ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID })
     .filter(([, value]) => value === "").map(([name]) => name);
   if (missing.length > 0) {
-    const advice = "debate login --help explains. Or put a token into ASSIST_TOKEN";
-    throw new AppError("invalid_config", `Cannot log in: set ${missing.join(", ")}; ${advice}`);
+    const fix = `set ${missing.join(", ")} (see debate login --help), or set ASSIST_TOKEN`;
+    throw new AppError("invalid_config", `Cannot log in: settings are missing\nfix: ${fix}`);
   }
   const { deviceFlows } = await world.openProviders(settings, environment);
   const started = await deviceFlows.start(signal);
@@ -174,21 +174,23 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +
       `Enter ${safeLine(started.user_code, 64)}\n\n` +
-      `Waiting for you to grant access, ${minutes} minutes at most; Ctrl-C gives up.\n`,
+      `Waiting up to ${minutes} minutes for your approval. Press Ctrl-C to stop.\n`,
   );
   try {
     const ended = await deviceFlows.wait(started.device_code, signal);
     if (ended?.status !== "authorized") {
-      const why = ended?.last_error ?? "the login was forgotten";
-      throw new AppError("upstream_failure", `Not logged in: ${why}`);
+      const why = ended?.last_error ?? "the login is unknown";
+      throw new AppError("upstream_failure", `Cannot log in: ${why}`);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    terminal.err("Stopped; nothing was stored.\n");
+    terminal.err("Stopped. No token was stored.\n");
     return EXIT_CODES.interrupted;
   }
-  terminal.out(`Logged in. The token is in ${safeText(settings.ASSIST_TOKEN_FILE)}, for you alone.\n`);
-  if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set and takes precedence over it\n");
+  terminal.out(`Logged in. The token is stored in ${safeText(settings.ASSIST_TOKEN_FILE)}.\n`);
+  if (settings.ASSIST_TOKEN !== "") {
+    terminal.err("note: ASSIST_TOKEN is set and takes precedence over the stored token\n");
+  }
 }
 
 const MAX_DESCRIPTION = 200;
@@ -211,7 +213,7 @@ async function promptsCommand(
       const cells = [name.padEnd(width), language.padEnd(4), source.padEnd(7), String(version).padEnd(7)];
       terminal.out(`${cells.join("  ")}  ${safeLine(description, MAX_DESCRIPTION)}\n`);
     }
-    terminal.err(`\nYour own are read from ${safeText(PROMPTS_DIR)}\n`);
+    terminal.err(`\nYour templates are read from ${safeText(PROMPTS_DIR)}\n`);
   }
   for (const { message } of set.problems) terminal.err(`error: ${safeText(message)}\n`);
   if (set.problems.length > 0) return EXIT_CODES.usage;
@@ -223,7 +225,7 @@ function findBuiltin(id: string): string {
   const known = Object.keys(BUILTIN_TEXTS).map((name) => name.replace(/\.yaml$/, "")).join(", ");
   throw new AppError(
     "invalid_request",
-    `There is no built-in template ${JSON.stringify(id)}; there are ${known}`,
+    `Unknown built-in template ${JSON.stringify(id)}, use one of ${known}`,
   );
 }
 
@@ -237,7 +239,9 @@ async function serveCommand(
   const write = (message: string) =>
     terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`);
   const server = await startDebateServer(settings, environment, writersFrom(LOG_LEVEL, write));
-  writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
+  writersFrom(LOG_LEVEL, terminal.err).INFO(
+    `The debate service is at ${server.url}\nPress Ctrl-C to stop.\n`,
+  );
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
@@ -245,7 +249,7 @@ async function serveCommand(
   await server.close();
 }
 
-/** Bad diagnoses are a result, not a failure. */
+/** Low scores are a result, not a failure. */
 async function benchmarkCommand(
   { cases: file, output, threshold, json = false }: {
     readonly cases: string;
@@ -259,7 +263,7 @@ async function benchmarkCommand(
   const path = resolve(workingFolder, file);
   const results: CaseResult[] = [];
   for (const each of parseCases(new TextDecoder().decode((await readFile(path, file)).bytes), file)) {
-    // One at a time, because records can be large.
+    // Records can be large, so only one is in memory.
     const judged = await loadRun(each, (name) => Deno.readTextFile(resolve(dirname(path), name)));
     results.push(judgeCase(judged, threshold));
   }
@@ -267,5 +271,5 @@ async function benchmarkCommand(
   const text = `${JSON.stringify(report, null, 2)}\n`;
   if (output !== undefined) await world.writeOutput(output, text, environment);
   terminal.out(json ? text : `${formatReport(report).map(safeText).join("\n")}\n`);
-  if (output !== undefined) terminal.err(`\nThe whole report is in ${safeText(output)}\n`);
+  if (output !== undefined) terminal.err(`\nThe full report is in ${safeText(output)}\n`);
 }

@@ -94,7 +94,7 @@ export async function holdOnTerminal(
   const runId = randomBytes(16).toHex();
   const setup = await toSetup(runId, request, settings, providers.model);
   terminal.err(formatBanner(setup, { isRedacted: flags.redactContext, tools: tools.length }, terminal));
-  if (isMasked) note("what looks like a secret was masked in the topic");
+  if (isMasked) note("a possible secret was masked in the topic");
   for (const text of context.notes) note(text);
   const masked = Object.values(context.redactions).reduce((sum, count) => sum + count, 0);
   if (masked > 0) note(`${masked} ${masked === 1 ? "secret was" : "secrets were"} masked in the context`);
@@ -113,7 +113,7 @@ export async function holdOnTerminal(
   const outcome = await holdDebate(setup, {
     emit,
     tools,
-    // The user who started the run is watching it and can stop it.
+    // The user watches the run and can stop it.
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
     waitForComment: () => Promise.resolve(NO_WORD),
@@ -150,7 +150,7 @@ export async function holdOnTerminal(
     case "completed":
       return EXIT_CODES.ok;
     case "cancelled":
-      terminal.err("Stopped; there is no result.\n");
+      terminal.err("Stopped without a result.\n");
       return EXIT_CODES.interrupted;
     case "error":
       writeFailure(terminal, new AppError("upstream_failure", outcome.error ?? "The run failed"), flags);
@@ -158,7 +158,7 @@ export async function holdOnTerminal(
   }
 }
 
-/** Adds a record. A disk that is full does not take the result away from whoever sees it. */
+/** Stores a record. The result is printed even if the disk is full. */
 async function storeRecord(
   folder: string,
   record: { readonly run_id: string },
@@ -168,9 +168,9 @@ async function storeRecord(
   const shown = record.run_id.slice(0, 8);
   try {
     await writeFileAtomic(path, bytes, { mode: 0o600 });
-    note(`stored as ${shown}; debate runs show ${shown}`);
+    note(`stored as ${shown}, see debate runs show ${shown}`);
   } catch (error) {
-    note(`the record could not be stored: ${errorName(error)}`);
+    note(`cannot store the record: ${errorName(error)}`);
   }
 }
 
@@ -180,8 +180,8 @@ async function readTemplate(
 ): Promise<PromptTemplate> {
   const template = selectTemplate(await loadTemplates(PROMPTS_DIR), name, language);
   if (template.name !== name || template.language !== language) {
-    const used = `"${template.name}" in "${template.language}"`;
-    note(`there is no template "${name}" in "${language}"; ${used} is used`);
+    const used = `"${template.name}" (${template.language})`;
+    note(`template "${name}" (${language}) does not exist, using ${used}`);
   }
   return template;
 }
@@ -246,17 +246,14 @@ const MAX_TOPIC = 20_000;
 function readTopic(words: readonly string[], flags: RunFlags, language: string): string {
   const topic = words.join(" ").trim();
   if (topic.length > MAX_TOPIC) {
-    throw new AppError(
-      "invalid_request",
-      `The topic is longer than ${MAX_TOPIC} characters: use --file for it`,
-    );
+    const fix = "write the details to a file and pass it with --file";
+    throw new AppError("invalid_request", `The topic is longer than ${MAX_TOPIC} characters\nfix: ${fix}`);
   }
   if (topic !== "") return topic;
   const { file, baseContext = [], project } = flags;
   if (file === undefined && baseContext.length === 0 && project === undefined) {
-    const fix =
-      'give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project';
-    throw new AppError("invalid_request", `There is nothing to debate: ${fix}`);
+    const fix = 'debate "The API has been slow since noon", or pass --file, --base-context or --project';
+    throw new AppError("invalid_request", `Cannot start a debate: there is no topic\nfix: ${fix}`);
   }
   return DEFAULT_TOPICS[labelLanguage(language)];
 }
@@ -283,7 +280,7 @@ async function readContext(
   });
 }
 
-/** A file that the user names. @throws {AppError} `invalid_request` when it cannot be read */
+/** Reads a file that the user names. @throws {AppError} `invalid_request` if it is not readable */
 export async function readFile(path: string, name = path): Promise<GivenFile> {
   try {
     return { name, bytes: await Deno.readFile(path) };

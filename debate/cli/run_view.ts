@@ -65,7 +65,7 @@ export class RunView {
     }
   };
 
-  /** Shows a note in the middle of an agent's text, which then continues. */
+  /** Prints a note in the middle of the text of an agent, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
     this.#paragraph(`${this.#words.note}: ${text}`, (line) => this.#paint("yellow", line));
@@ -79,7 +79,7 @@ export class RunView {
     return new StreamedText(this.#terminal.err, { width: this.#terminal.width, indent: INDENT });
   }
 
-  /** Names the speaker unless the text before is of the same turn. After a whole turn, it is named again. */
+  /** Prints the name of a speaker, once for consecutive texts. A whole turn is followed by a name in any case. */
   #title(role: string, { isWhole = false } = {}): void {
     if (!this.#hasRoundTitle) {
       this.#hasRoundTitle = true;
@@ -89,7 +89,7 @@ export class RunView {
     this.#speaker = isWhole ? "" : role;
   }
 
-  /** Shows a text that was not already shown piece by piece. */
+  /** Prints a text unless it was already streamed. */
   #say(role: string, content: string): void {
     const streamed = this.#streamed;
     this.#endStream();
@@ -106,7 +106,7 @@ export class RunView {
   }
 
   #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
-    // A call that did not start has not been shown yet.
+    // A call that never started has not been printed yet.
     if (event.duration_ms === null || event.cached) this.#call(event);
     const { cached, notRun, failed, ok, moreLines } = this.#words;
     const time = event.cached ? cached : event.duration_ms === null ? notRun : `${event.duration_ms} ms`;
@@ -211,10 +211,7 @@ export class StreamedText {
     this.interrupt();
   }
 
-  /**
-   * Ends the line before something else is written; the text continues below, with the word that is not
-   * complete yet.
-   */
+  /** Ends the line before other output. The text, with its incomplete word, continues below. */
   interrupt(): void {
     if (this.#column > 0) this.#write("\n");
     this.#column = 0;
@@ -232,7 +229,7 @@ export class StreamedText {
 
   #flushWord(): void {
     if (this.#word === "") return;
-    // Whole words only, so that no character is split.
+    // A whole word never ends in the middle of a character.
     const word = safeText(this.#word);
     this.#word = "";
     if (this.#column > 0 && this.#column + this.#blank.length + word.length > this.#width) {

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { describeReadFailure } from "@gateway/shared/files";
 import type { Command } from "commander";
 import { addEvidence } from "../context/collect.ts";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
@@ -44,7 +45,9 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
       if (json === true) return terminal.out(`${JSON.stringify({ runs })}\n`);
       if (runs.length > 0) terminal.out(formatRuns(runs, terminal));
       const more = all.length - runs.length;
-      if (more > 0) terminal.err(`\n${more} older ones: --limit ${all.length}\n`);
+      if (more > 0) {
+        terminal.err(`\n${more} older runs are not shown: debate runs list --limit ${all.length}\n`);
+      }
       if (all.length === 0) terminal.err(`No runs in ${safeText(DATA_DIR)}\n`);
     },
   );
@@ -75,7 +78,7 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     async (id: string, { html, output }: Flags) => {
       const { record } = await find(id);
       const report = html === true ? renderHtml(record) : renderReport(record);
-      // A file is read by a viewer of Markdown, a terminal obeys its escape sequences.
+      // A terminal would execute escape sequences of the report. A file is opened by a Markdown viewer.
       await put(html === true || output !== undefined ? report : safeText(report), output);
     },
   );
@@ -105,11 +108,14 @@ async function resumeRun(
   environment: Environment,
 ): Promise<ExitCode> {
   if (evidence.trim() === "" && file.length === 0) {
-    throw new AppError("invalid_request", "Nothing is new: give --evidence or --file");
+    throw new AppError(
+      "invalid_request",
+      "Cannot resume the run: new evidence is missing\nfix: pass --evidence or --file",
+    );
   }
   const { record } = await find();
   if (record.status === "running") {
-    throw new AppError("invalid_request", "The run is still in progress: wait until it ends");
+    throw new AppError("invalid_request", "Cannot resume the run: it is still in progress");
   }
   const { models, run_id: runId, context } = record;
   const settings = await readSettings(environment, {
@@ -118,7 +124,7 @@ async function resumeRun(
     MODERATOR_MODEL: models?.moderator || undefined,
     PROMPT_TEMPLATE: record.template ?? undefined,
     PROMPT_LANGUAGE: record.language ?? undefined,
-    // Diagnoses would not be independent of what is inherited.
+    // Diagnoses that know the first run would not be independent.
     DEBATE_MODE: "debate",
   });
   const files = await Promise.all(file.map((path) => readFile(path)));
@@ -139,40 +145,45 @@ function withLineEnd(text: string): string {
 }
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
-/** So that a slip does not name somebody else's run. */
+/** A shorter prefix could select a wrong run by a typing error. */
 const MIN_PREFIX = 4;
 
-async function listIds(folder: string): Promise<readonly string[]> {
+async function listIds(directory: string): Promise<readonly string[]> {
   try {
-    const names = await openToRead(folder).names();
+    const names = await openToRead(directory).names();
     return names.flatMap((name) => RECORD.exec(name)?.[1] ?? []).sort();
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return [];
-    throw new AppError("invalid_config", `Cannot read DATA_DIR ${JSON.stringify(folder)}`, { cause });
+    const text = `Cannot read DATA_DIR ${JSON.stringify(directory)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
   }
 }
 
-export async function readRuns(folder: string): Promise<readonly RunListItem[]> {
+export async function readRuns(directory: string): Promise<readonly RunListItem[]> {
   const items: RunListItem[] = [];
-  for (const id of await listIds(folder)) {
-    const item = await readListItem(openToRead(folder), id).catch(() => undefined);
+  for (const id of await listIds(directory)) {
+    const item = await readListItem(openToRead(directory), id).catch(() => undefined);
     if (item !== undefined && item !== "missing") items.push(item);
   }
   return items.sort(byTime);
 }
 
-async function readRun(folder: string, prefix: string): Promise<StoredRun> {
+async function readRun(directory: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
-    throw new AppError("invalid_request", `Not the id of a run, or its first ${MIN_PREFIX} digits: ${shown}`);
+    const form = `expected at least ${MIN_PREFIX} hexadecimal digits`;
+    throw new AppError("invalid_request", `Invalid run ID ${shown}: ${form}`);
   }
-  const [id, other] = (await listIds(folder)).filter((each) => each.startsWith(prefix));
-  if (id === undefined) throw new AppError("not_found", `There is no run ${shown}: see debate runs list`);
+  const [id, other] = (await listIds(directory)).filter((each) => each.startsWith(prefix));
+  if (id === undefined) throw new AppError("not_found", `Cannot find run ${shown}\nfix: debate runs list`);
   if (other !== undefined) {
-    throw new AppError("not_found", `Several runs begin with ${shown}: give more of the id`);
+    throw new AppError(
+      "not_found",
+      `Cannot select run ${shown}: several IDs begin with it; pass more digits`,
+    );
   }
-  const text = await Deno.readTextFile(`${folder}/${id}.json`).catch(() => "");
+  const text = await Deno.readTextFile(`${directory}/${id}.json`).catch(() => "");
   const stored = readStoredRun(id, text);
   if (stored !== undefined) return stored;
-  throw new AppError("not_found", `The record of run ${shown} is damaged and cannot be read`);
+  throw new AppError("not_found", `Cannot read run ${shown}: its record is damaged`);
 }

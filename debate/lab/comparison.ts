@@ -1,4 +1,4 @@
-/** Runs of one incident are not independent, so statistics count incidents. */
+/** Runs of one incident are not independent, so all statistics count incidents. */
 import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/tool_cache.ts";
@@ -8,10 +8,10 @@ import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
 
-/** {@linkcode hashIncidents} of the built-in incidents. Results with another hash are not comparable. */
+/** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
 export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
 
-/** The SHA-256 of the incidents, in hexadecimal, independent of their order and of the order of keys. */
+/** The hexadecimal SHA-256 of the incidents, independent of the order of incidents and of keys. */
 export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
   return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
 }
@@ -36,7 +36,7 @@ async function hash(value: unknown): Promise<string> {
 
 export type Comparison = Readonly<ReturnType<typeof compareArms>>;
 
-/** The whole comparison, in the form of its file. */
+/** The result has the form of the JSON file. */
 export function compareArms(
   trials: readonly Trial[],
   incidents: readonly Incident[],
@@ -67,9 +67,9 @@ export function compareArms(
       });
       return [{
         ...toResult(arm, own, incidents),
-        /** Compared with the first arm on the same incidents. */
+        /** Difference to the first arm on the same incidents. */
         ...(arm !== first && against !== undefined && { against_first: against }),
-        /** The same for wrong answers that are called the cause: more is worse. */
+        /** The same difference for confident wrong answers, where more is worse. */
         ...(arm !== first && harm !== undefined && { harm_against_first: harm }),
       }];
     }),
@@ -120,13 +120,13 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
   };
 }
 
-/** The share of the trials of each incident for which something holds. */
+/** For each incident, the share of its trials for which `holds` is true. */
 function ratesOf(trials: readonly Trial[], holds: (trial: Trial) => boolean) {
   return [...Map.groupBy(trials, ({ incident }) => incident)]
     .map(([incident, own]) => [incident, mean(own.map((trial) => Number(holds(trial))))] as const);
 }
 
-/** Answers that are right for the truth of another incident: anything but 0 says that the score can be fooled. */
+/** Counts answers that are right for another incident. Any result but 0 means that an answer can trick the score. */
 function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
   const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
   return trials.filter(({ answer, incident }) => {
@@ -138,13 +138,13 @@ function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[
   }).length;
 }
 
-/** A value with its 95 % interval. */
+/** A value and its 95 % confidence interval. */
 export type Interval = Readonly<Record<"value" | "low" | "high", number>>;
 type Share = Interval & { readonly incidents: number };
 
 const Z = 1.959964;
 
-/** Wilson's interval for the mean of shares, one for each incident; `undefined` without any. */
+/** Wilson's interval for the mean of shares, one for each incident. `undefined` without incidents. */
 export function shareOf(perIncident: readonly number[]): Share | undefined {
   const n = perIncident.length;
   if (n === 0) return undefined;
@@ -158,7 +158,7 @@ export function shareOf(perIncident: readonly number[]): Share | undefined {
 
 const RESAMPLES = 4000;
 
-/** The mean difference of pairs, one pair for each incident; the interval by resampling incidents, always the same way. */
+/** The mean difference of pairs, one for each incident. The interval comes from resampling with a fixed seed. */
 export function differenceOf(pairs: readonly (readonly [number, number])[]): Interval | undefined {
   if (pairs.length === 0) return undefined;
   const differences = pairs.map(([ours, theirs]) => ours - theirs);

@@ -17,7 +17,7 @@ export function formatComparison(comparison: Comparison): readonly string[] {
     `${incidents} incidents, ${protocol.runs} runs each, at most ${protocol.token_budget} tokens a run`,
     `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,
     "",
-    row("Arm", "right", "95 %", "sure+wrong", "Brier", "tokens", "useful"),
+    row("Arm", "right", "95 %", "conf. wrong", "Brier", "tokens", "useful"),
     ...arms.map(({ arm, right, confidently_wrong, brier, tokens_mean, tool_efficiency: useful }) =>
       row(
         arm,
@@ -42,11 +42,11 @@ function verdictsOf({ arms, right_for_another_incident: other }: Comparison): re
     const head = `${arm} against ${first?.arm}:`;
     const meaning = right.low > 0 ? "better" : right.high < 0 ? "worse" : "no difference shown";
     const told = [`${head} right ${points(right)}, ${meaning}`];
-    // Nobody is helped by answers that are surer and wrong.
+    // Confident wrong answers do harm, so they are reported as well.
     if (harm === undefined || (harm.low <= 0 && harm.high >= 0)) return told;
-    return [...told, `${head} sure and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`];
+    return [...told, `${head} confident and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`];
   });
-  const fooled = other === 0 ? "" : " (the score is fooled)";
+  const fooled = other === 0 ? "" : " (the score is unreliable)";
   return [
     ...verdicts,
     ...arms.flatMap(controlsOf),
@@ -62,7 +62,7 @@ function controlsOf(
     lines.push(`Control, right without any tool: ${percent(right.value)} ${interval(right)}`);
   } else if (alarms !== undefined && alarms.value > 0) {
     lines.push(
-      `${arm}: sure of a cause where nothing is broken: ${percent(alarms.value)} ${interval(alarms)}`,
+      `${arm}: confident of a cause although nothing is broken: ${percent(alarms.value)} ${interval(alarms)}`,
     );
   }
   if (out_of_budget + failed > 0) lines.push(`${arm}: ${out_of_budget} runs out of tokens, ${failed} failed`);
@@ -80,9 +80,12 @@ const RIGHT: Columns<ArmResult> = [
   ["95 %", ({ right }) => interval(right)],
   ["Component", ({ component }) => percent(component.value)],
   ["Kind", ({ fault }) => percent(fault.value)],
-  ["Sure and right", ({ confidently_right: sure }) => percent(sure.value)],
-  ["Sure and wrong", ({ confidently_wrong: sure }) => percent(sure.value)],
-  ["Tempting cause resisted", ({ tempting }) => tempting === undefined ? "–" : percent(tempting.value)],
+  ["Confident and right", ({ confidently_right: sure }) => percent(sure.value)],
+  ["Confident and wrong", ({ confidently_wrong: sure }) => percent(sure.value)],
+  [
+    "Right despite a tempting cause",
+    ({ tempting }) => tempting === undefined ? "–" : percent(tempting.value),
+  ],
   ["False alarms", ({ false_alarms: alarms }) => alarms === undefined ? "–" : percent(alarms.value)],
 ];
 
@@ -121,7 +124,7 @@ export function renderComparison(comparison: Comparison): string {
     ),
   ];
   const facts = [
-    ["Made", generated_at],
+    ["Created", generated_at],
     ["Incidents", `${incidents}, SHA-256 ${comparison.incidents_sha256}`],
     ["Protocol", `SHA-256 ${comparison.protocol_sha256}`],
     ["Runs of each incident", String(protocol.runs)],
@@ -129,7 +132,7 @@ export function renderComparison(comparison: Comparison): string {
       "Budget",
       `${protocol.token_budget} tokens a run, ${protocol.max_rounds} rounds, ${protocol.tool_budget} tool calls a turn`,
     ],
-    ["Sure from", String(protocol.confidence_threshold)],
+    ["Confident from", String(protocol.confidence_threshold)],
     ["Models", Object.entries(protocol.models).map(([role, id]) => `${role} ${id}`).join(", ")],
     ["Template", `${protocol.template} (${protocol.language})`],
   ] as const;
@@ -139,18 +142,18 @@ export function renderComparison(comparison: Comparison): string {
 <h1>Does debating help?</h1>
 <ul>${verdictsOf(comparison).map((verdict) => `<li>${escapeHtml(verdict)}</li>`).join("")}</ul>
 ${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join("")}
-<h2>Right: component, kind of fault and causal path</h2>
+<h2>Right answers: component, kind of fault and causal path</h2>
 ${table(RIGHT, arms)}
-<h2>Calibration: is it as often right as it says?</h2>
+<h2>Calibration: right answers by stated confidence</h2>
 ${table(calibration, arms)}
-<h2>What it costs</h2>
+<h2>Cost</h2>
 ${table(COSTS, arms)}
-<h2>By kind of fault</h2>
+<h2>Right answers by kind of fault</h2>
 ${table(byKind, arms)}
-<h2>How it was done</h2>
+<h2>Protocol</h2>
 ${table([["", ([name]) => name], ["", ([, value]) => value]], facts)}
-<p class="note">Intervals count incidents, not runs: runs of one incident are not independent. An answer is right only as one
-claim about listed names; prose earns nothing. Brier: 0 is perfect, 0.25 is what saying 0.5 always gives.</p>
+<p class="note">Intervals count incidents, because runs of one incident are not independent. A right answer is one claim with
+listed names; prose has no score. A Brier score of 0 is perfect. A constant confidence of 0.5 has the score 0.25.</p>
 `,
   );
 }

@@ -143,9 +143,12 @@ Deno.test("the text tells of an arm that is surer and wrong", async () => {
   ]);
   const text = formatComparison(await compare(careless)).join("\n");
   assert.match(text, /right 0 points \(0 to 0\), no difference shown/);
-  assert.match(text, /debate_one against single: sure and wrong \+100 points \(\+100 to \+100\), worse/);
+  assert.match(text, /debate_one against single: confident and wrong \+100 points \(\+100 to \+100\), worse/);
   const cured = careless.map((each) => ({ ...each, confident: !each.confident }));
-  assert.match(formatComparison(await compare(cured)).join("\n"), /sure and wrong -100 points .*, better/);
+  assert.match(
+    formatComparison(await compare(cured)).join("\n"),
+    /confident and wrong -100 points .*, better/,
+  );
 });
 
 Deno.test("more runs of the same incidents make no interval narrower", async () => {

@@ -73,21 +73,21 @@ type Flags =
     readonly offline?: Play | true;
   };
 
-/** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
+/** Runs all trials in sequence. Low scores are a result, not a failure. */
 async function comparisonCommand(flags: Flags, environment: world.Environment): Promise<void> {
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
-    // Hundreds of runs of a real model are not started by a slip.
+    // A comparison makes hundreds of runs, so a command without options must not start it.
     throw new AppError(
       "invalid_request",
-      "Give --run (models of the settings), --offline (scripted agents) or --register (prints the protocol)",
+      "Pass --run (models of the settings), --offline (scripted agents) or --register (print the protocol)",
     );
   }
   const settings = await world.readSettings(
     environment,
     flags.offline === undefined ? {} : {
       DIAGNOSTIC_MODEL: `replay/${flags.offline === true ? "middling" : flags.offline}`,
-      // In debates of three models the others are strong, to show what they make of the diagnosis.
+      // The other roles are strong, so the result shows their reaction to the diagnosis.
       SKEPTIC_MODEL: "replay/strong",
       MODERATOR_MODEL: "replay/strong",
     },
@@ -100,7 +100,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     const known = all.slice(0, 60).map(({ id }) => id).join(", ");
     throw new AppError(
       "invalid_request",
-      `There is no incident ${JSON.stringify(missing)}; there are ${known}`,
+      `Unknown incident ${JSON.stringify(missing)}, use one of ${known}`,
     );
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
@@ -127,7 +127,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
     return terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
   }
   if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
-    const text = `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`;
+    const text = `The SHA-256 of the protocol is ${hashes.protocol_sha256}, not the expected one`;
     throw new AppError("invalid_request", text);
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
@@ -162,12 +162,11 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   const isBuiltin = flags.incidents === undefined && flags.only === undefined;
   const ids = Object.values(protocol.models);
   const notes = {
-    "scripted agents know the incidents: these numbers say what the engine does, and nothing about models":
-      ids
-        .some((id) => playOf(id) !== undefined),
-    "all roles have one model, so debate_three is debate_one": new Set(ids).size === 1,
+    "scripted agents know the incidents: these numbers measure the engine, not any model": ids
+      .some((id) => playOf(id) !== undefined),
+    "all roles use one model, so debate_three equals debate_one": new Set(ids).size === 1,
     "fewer than 3 runs of each incident": flags.runs < 3,
-    "the built-in incidents are not those that were registered": isBuiltin &&
+    "the built-in incidents differ from the registered incidents": isBuiltin &&
       hashes.incidents_sha256 !== REGISTERED,
   };
   const comparison = compareArms(trials, incidents, {

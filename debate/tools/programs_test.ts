@@ -26,8 +26,16 @@ Deno.test("run_local_command runs in the first root, with real paths and no envi
 });
 
 Deno.test.each([
-  { name: "a file outside of the roots", command: "cat /etc/passwd", why: /not in a directory of ALLOWED_PROJECT_ROOTS/ },
-  { name: "a path that climbs out", command: "cat ../../etc/passwd", why: /not in a directory of ALLOWED_PROJECT_ROOTS/ },
+  {
+    name: "a file outside of the roots",
+    command: "cat /etc/passwd",
+    why: /not in a directory of ALLOWED_PROJECT_ROOTS/,
+  },
+  {
+    name: "a path that climbs out",
+    command: "cat ../../etc/passwd",
+    why: /not in a directory of ALLOWED_PROJECT_ROOTS/,
+  },
   { name: "a link to a file of secrets", command: "cat settings", why: /may contain secrets/ },
   { name: "a file of secrets", command: "cat .env", why: /may contain secrets/ },
   { name: "a program that is not listed", command: "rm -rf .", why: /program "rm" is not allowed/ },
@@ -121,7 +129,11 @@ Deno.test.each([
     args: { host: "h", key_path: "/root/.ssh/id_rsa", command: "uptime" },
     why: /key_path/,
   },
-  { name: "a program that is not listed", args: { host: "h", command: "rm -rf /" }, why: /program "rm" is not allowed/ },
+  {
+    name: "a program that is not listed",
+    args: { host: "h", command: "rm -rf /" },
+    why: /program "rm" is not allowed/,
+  },
   { name: "a second command", args: { host: "h", command: "uptime; id" }, why: /no shell/ },
   {
     name: "a substitution in quotes",

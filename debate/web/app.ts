@@ -6,7 +6,7 @@ import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
 import { createEventStreams } from "./subscribers.ts";
 
-/** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
+/** Answers a request and never rejects. A peer is trusted if it needs no credentials or has valid credentials. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
 /** Browsers revalidate a file each time, because the program may have been updated. */
@@ -22,7 +22,7 @@ export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const events = createEventStreams(ports);
   const answer = createRouter(ROUTES, { ...ports, events }, {
-    noRoute: "There is no such page or run",
+    noRoute: "No such page or run",
     noMethod: "Method not allowed",
   });
   return async (request, { address, trust }) => {
@@ -46,7 +46,7 @@ function toProblem({ onError, newId }: WebPorts, error: unknown): Response {
   return problemResponse(error, { requestId });
 }
 
-/** The page loads only what this server sends, and nobody may frame it. */
+/** The page loads only resources of this server. No other page can frame it. */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
   "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -62,7 +62,7 @@ const HEADERS = {
 
 function secure(response: Response): Response {
   const { headers } = response;
-  // A file to save is no page, and may do nothing if somebody opens it here.
+  // A download must not run scripts if a browser opens it.
   const isPage = headers.get("content-type")?.startsWith("text/html") === true &&
     !headers.has("content-disposition");
   for (const [name, value] of Object.entries(HEADERS)) headers.set(name, value);

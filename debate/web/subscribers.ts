@@ -5,16 +5,16 @@ import type { StoredEvent } from "../runs/record.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
 
-/** A stream without events for this long sends a sign of life. */
+/** A stream without events sends a keep-alive comment after this time. */
 const KEEP_ALIVE_MS = 15_000;
-/** A subscriber that reads nothing for this long is dropped; a browser reconnects by itself and continues. */
+/** A subscriber that reads nothing for this time is dropped. A browser then reconnects and continues. */
 const STALLED_MS = 60_000;
-const LOOK_SECONDS = 5;
+const CHECK_SECONDS = 5;
 const MAX_SUBSCRIBERS = 2000;
 
 const ENCODER = new TextEncoder();
 const KEEP_ALIVE = ENCODER.encode(": keep-alive\n\n");
-/** How soon a browser reconnects; this is also the first sign of life. */
+/** The delay before a browser reconnects. */
 const GREETING = ENCODER.encode("retry: 1000\n\n");
 
 export class Subscribers {
@@ -23,8 +23,8 @@ export class Subscribers {
 
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
-    every({ clock, seconds: LOOK_SECONDS, signal }, () => {
-      for (const subscriber of this.#all) subscriber.look(clock.now());
+    every({ clock, seconds: CHECK_SECONDS, signal }, () => {
+      for (const subscriber of this.#all) subscriber.check(clock.now());
     });
     signal.addEventListener("abort", () => {
       for (const subscriber of this.#all) subscriber.close();
@@ -35,17 +35,13 @@ export class Subscribers {
     return this.#all.size;
   }
 
-  /**
-   * A response that follows a log.
-   *
-   * @param lastEventId the id of the last event that the subscriber has; `null` for none
-   */
+  /** @param lastEventId the ID of the last event that the client has received, or `null` */
   follow(log: EventLog, lastEventId: string | null): Response {
     const place = log.placeAfter(lastEventId);
-    // This tells a browser not to reconnect.
+    // After status 204, a browser does not reconnect.
     if (lastEventId !== null && log.isEnded && place >= log.size) return new Response(null, { status: 204 });
     if (this.#all.size >= MAX_SUBSCRIBERS) {
-      const text = `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`;
+      const text = `The limit of ${MAX_SUBSCRIBERS} event streams is reached`;
       throw new AppError("rate_limited", text, { retryAfterSeconds: 30 });
     }
     const onClose = () => void this.#all.delete(subscriber);
@@ -54,7 +50,7 @@ export class Subscribers {
     return new Response(new ReadableStream(subscriber.source, { highWaterMark: 1 }), {
       headers: {
         "content-type": "text/event-stream; charset=utf-8",
-        // Keeps proxies from caching, compressing or buffering the stream.
+        // Proxies must not cache, compress or buffer the stream.
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
       },
@@ -68,7 +64,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
   let stopListening = () => {};
   let movedAt = clock.now();
 
-  /** Sends the events for as long as the subscriber reads them. */
+  /** Sends events as long as the subscriber reads them. */
   function pull(): void {
     while (controller !== undefined && (controller.desiredSize ?? 0) > 0) {
       const bytes = log.read(place);
@@ -101,7 +97,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
       cancel,
     },
     close,
-    look(now: number): void {
+    check(now: number): void {
       const open = controller;
       if (open === undefined) return;
       const stillMs = now - movedAt;
@@ -117,7 +113,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
   };
 }
 
-/** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
+/** The event logs of this number of finished runs stay in memory, because many clients may open the same run. */
 const MAX_REPLAYS = 4;
 
 export type EventStreams = ReturnType<typeof createEventStreams>;
@@ -143,7 +139,7 @@ export function createEventStreams({ clock, manager, store, stopping }: {
       const stored = await store.read(runId);
       return stored && write(stored.record.events);
     } catch (error) {
-      // A damaged record.
+      // The record is damaged.
       if (error instanceof AppError) return write([{ type: "error", message: error.message }]);
       throw error;
     }
@@ -156,7 +152,7 @@ export function createEventStreams({ clock, manager, store, stopping }: {
     const [oldest] = replays.keys();
     if (replays.size >= MAX_REPLAYS && oldest !== undefined) replays.delete(oldest);
     replays.set(runId, log);
-    // Only runs that were found are kept.
+    // A missing run or a failure is not cached.
     const forget = () => {
       if (replays.get(runId) === log) replays.delete(runId);
     };
@@ -165,14 +161,14 @@ export function createEventStreams({ clock, manager, store, stopping }: {
   }
 
   return {
-    /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
+    /** The stream of an unknown run is a single event. */
     async handle(request: Request, runId: string): Promise<Response> {
       const lastEventId = request.headers.get("last-event-id");
       const log = manager.find(runId)?.log ?? await replay(runId);
       if (log !== undefined) return subscribers.follow(log, lastEventId);
-      // Otherwise the browser of an open page would reconnect forever.
+      // Otherwise, the browser of an open page would reconnect forever.
       if (lastEventId !== null) return new Response(null, { status: 204 });
-      return subscribers.follow(write([{ type: "error", message: "There is no such run" }]), null);
+      return subscribers.follow(write([{ type: "error", message: "No such run" }]), null);
     },
     forget: (runId: string): void => void replays.delete(runId),
   };
