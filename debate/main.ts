@@ -1,5 +1,6 @@
 import "@gateway/shared/service/no_storage";
 import { systemClock } from "@gateway/shared/clock";
+import { writeAllSync } from "@gateway/shared/text";
 import type { Environment } from "./cli/environment.ts";
 import type { ExitCode } from "./cli/options.ts";
 import { runProgram } from "./cli/program.ts";
@@ -13,22 +14,28 @@ const MAX_WIDTH = 120;
 
 if (import.meta.main) await runHere(runProgram);
 
-/** Runs a program of the debate with this process's terminal, signals and settings, and ends the process. */
+/** Runs a program of the debate with the terminal, signals and settings of this process, then exits. */
 export async function runHere(
   run: (args: readonly string[], environment: Environment) => Promise<ExitCode>,
 ): Promise<never> {
   const stop = new AbortController();
   const onSignal = () => {
     stop.abort(new Error("stopped"));
-    // A second signal ends the program at once.
+    // A second signal ends the program immediately.
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
   };
   for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
   const isLive = Deno.stderr.isTerminal();
   Deno.exitCode = await run(Deno.args, {
     terminal: {
-      out: (text) => write(Deno.stdout, text),
-      err: (text) => writeProgress(text),
+      out: (text) => writeAllSync(Deno.stdout, text),
+      err(text) {
+        try {
+          writeAllSync(Deno.stderr, text);
+        } catch {
+          // The terminal is closed. A run must not fail because its progress cannot be shown.
+        }
+      },
       isLive,
       outColour: Deno.stdout.isTerminal() && !Deno.noColor,
       errColour: isLive && !Deno.noColor,
@@ -42,30 +49,16 @@ export async function runHere(
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     signal: stop.signal,
   });
-  // The program does not wait for listeners or for what a stopped run leaves behind.
+  // A stopped run can leave listeners and timers, which would keep the process alive.
   Deno.exit();
 }
 
 function columns(): number {
   try {
     const { columns } = Deno.consoleSize();
-    // A terminal that does not know its width reports 0.
+    // A terminal with an unknown width reports 0.
     return columns === 0 ? DEFAULT_WIDTH : Math.max(MIN_WIDTH, columns);
   } catch {
     return DEFAULT_WIDTH;
   }
-}
-
-/** The result is not given up because progress can no longer be written. */
-function writeProgress(text: string): void {
-  try {
-    write(Deno.stderr, text);
-  } catch {
-    // The terminal is gone, or the reader of the output.
-  }
-}
-
-function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let bytes = new TextEncoder().encode(text);
-  while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
 }

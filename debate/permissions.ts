@@ -4,16 +4,15 @@ import { ENV_NAMES, type Settings } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
-interface ServeLocation {
-  readonly workingFolder: string;
-}
-
 /**
- * The folders and files that the settings name, and `.env`; writing to DATA_DIR and to the folder of the
- * stored token; the programs of the enabled tools. `http_get` and the names of model servers need the whole
- * network; what they may reach is decided by the tools' own guard.
+ * The flags allow reading `.env` and the files and directories of the settings, writing to DATA_DIR and to the
+ * directory of the stored token, and running the programs of the enabled tools. `http_get` and model servers need
+ * the whole network. The tools check each destination themselves.
  */
-export function serveFlags(settings: Settings, { workingFolder }: ServeLocation): readonly string[] {
+export function serveFlags(
+  settings: Settings,
+  { workingFolder }: { readonly workingFolder: string },
+): readonly string[] {
   const read = [
     `${workingFolder}/.env`,
     settings.DATA_DIR,
@@ -45,7 +44,7 @@ function joinPaths(paths: readonly string[]): string {
   if (wrong === undefined) return paths.join(",");
   throw new AppError(
     "invalid_config",
-    `Cannot permit the path ${JSON.stringify(wrong)}: it holds a comma; move or rename it`,
+    `Cannot allow access to ${JSON.stringify(wrong)}: the path contains a comma\nfix: rename or move it`,
   );
 }
 
@@ -61,6 +60,6 @@ function programsOf({ TOOLS_ENABLED, ENABLED_TOOLS }: Settings): readonly string
   const programs = Object.entries(PROGRAMS_OF_TOOLS).flatMap(([tool, names]) =>
     ENABLED_TOOLS.length === 0 || ENABLED_TOOLS.includes(tool) ? names : []
   );
-  // A program that hangs has to be ended.
+  // The service kills programs that exceed their time limit.
   return programs.length === 0 ? [] : [...new Set([...programs, "kill"])];
 }

@@ -36,7 +36,7 @@ Deno.test("serveFlags() names what the settings name, and no program without too
 Deno.test("serveFlags() refuses a path that Deno would take for two", () => {
   assert.throws(() => flagsOf({ DATA_DIR: "/srv/runs,/etc" }), {
     code: "invalid_config",
-    message: /"\/srv\/runs,\/etc": it holds a comma/,
+    message: /"\/srv\/runs,\/etc": the path contains a comma/,
   });
 });
 

@@ -1,7 +1,7 @@
 /** Prints the command that `start.sh` executes, because Deno cannot replace its own process. */
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { singleQuote } from "@gateway/shared/text";
+import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/options.ts";
 import { ENV_NAMES } from "./settings/config.ts";
@@ -9,23 +9,21 @@ import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";
 
 if (import.meta.main) {
-  const encoder = new TextEncoder();
   try {
-    Deno.stdout.writeSync(encoder.encode(await describeCommand(Deno.args, Deno.cwd())));
+    writeAllSync(Deno.stdout, await describeCommand(Deno.args, Deno.cwd()));
   } catch (error) {
-    const err = (text: string) => Deno.stderr.writeSync(encoder.encode(text));
-    writeFailure({ err }, error, { json: false });
+    writeFailure({ err: (text) => writeAllSync(Deno.stderr, text) }, error, {});
     Deno.exitCode = exitCodeOf(error);
   }
 }
 
-/** The command that runs the server, as a shell reads it. */
+/** The command that runs the server, quoted for a shell. */
 async function describeCommand(args: readonly string[], workingFolder: string): Promise<string> {
   const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
   const settings = await readSettings({ variables, workingFolder });
   const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
   const flags = serveFlags(settings, { workingFolder });
-  // Deno permits a program where its own search path has it. Tools look where shims don't come first.
+  // Deno resolves allowed programs in its own search path. The tools use a path without wrappers of users.
   const search = `PATH=${PROGRAM_PATH}`;
   return ["env", search, Deno.execPath(), "run", "--quiet", ...flags, main, "serve", ...args].map(singleQuote)
     .join(" ");

@@ -167,7 +167,10 @@ Deno.test("RunView begins a round after a decision to continue", () => {
     isLive: false,
   });
   assert.deepEqual(written.match(/^Round \d+$/gm), ["Round 1", "Round 2"]);
-  assert.match(written, /Moderator\n {2}final_diagnosis, confidence 0\.50, risk low\n {2}Leads: H-1: disk\n/);
+  assert.match(
+    written,
+    /Moderator\n {2}final_diagnosis, confidence 0\.50, risk low\n {2}Leading: H-1: disk\n/,
+  );
 });
 
 Deno.test("RunView uses colour only where it may", () => {
@@ -196,7 +199,7 @@ Deno.test("RunView speaks the language of the run, and says what limits a confid
     [
       "\nRonda 1\n\nDiagnóstico principal\n  It is the disk.\n\nModerador\n",
       "  final_diagnosis, confianza 0.50, riesgo low\n  Sin causa segura\n",
-      "  Evidencia: 0.93 según el moderador: H-1 no cita nada\n",
+      "  Evidencia: el moderador indicó 0.93: H-1 no cita nada\n",
       "  Principal: H-1: disk\n  Siguiente: Look at the disk\n",
     ].join(""),
   );

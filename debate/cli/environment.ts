@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import { writeFileAtomic } from "@gateway/shared/files";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { describeReadFailure, writeFileAtomic } from "@gateway/shared/files";
 import { resolve } from "node:path";
 import { openModels } from "../runs/equipment.ts";
 import { loadSettings, type Settings } from "../settings/config.ts";
@@ -12,7 +12,7 @@ export interface Environment {
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Aborted by Ctrl-C, or by another signal to end the program. */
+  /** Aborted by Ctrl-C or another signal that ends the program. */
   readonly signal: AbortSignal;
 }
 
@@ -24,7 +24,8 @@ export async function readSettings(
   const path = `${workingFolder}/.env`;
   const dotEnv = await Deno.readTextFile(path).catch((cause) => {
     if (cause instanceof Deno.errors.NotFound) return "";
-    throw new AppError("invalid_config", `Cannot read ${JSON.stringify(path)}`, { cause });
+    const text = `Cannot read ${JSON.stringify(path)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
   });
   return loadSettings({ env: { ...variables, ...Object.fromEntries(given) }, dotEnv, workingFolder });
 }
@@ -33,7 +34,9 @@ export async function writeOutput(path: string, text: string, { workingFolder }:
   try {
     await writeFileAtomic(resolve(workingFolder, path), new TextEncoder().encode(text), { mode: 0o600 });
   } catch (cause) {
-    throw new AppError("invalid_config", `Cannot write ${JSON.stringify(path)}`, { cause });
+    throw new AppError("invalid_config", `Cannot write ${JSON.stringify(path)}: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }
 
@@ -41,11 +44,7 @@ export function note({ terminal }: Pick<Environment, "terminal">, text: string):
   terminal.err(`note: ${safeText(text)}\n`);
 }
 
-export function newCallId({ randomBytes }: Environment): string {
-  return randomBytes(6).toHex();
-}
-
-/** The models of the settings; notes about them go to the operator. */
+/** Opens the models of the settings. Notes about them are printed. */
 export function openProviders(settings: Settings, environment: Environment) {
   const { terminal: { isLive: isWatched } } = environment;
   return openModels(settings, { ...environment, isWatched, warn: (message) => note(environment, message) });

@@ -1,23 +1,19 @@
 export const EXAMPLES = `
-Start here, without any token: models named replay/… play a script.
+Start here, without a token. Models named replay/<scenario> play a script:
   export DIAGNOSTIC_MODEL=replay/memory_leak SKEPTIC_MODEL=replay/memory_leak
   export MODERATOR_MODEL=replay/memory_leak
   debate "The memory of the API grows"
-      see what a debate looks like
+With models of your own:
   debate "The API has been slow since the deploy at noon" --project .
-      debate an incident, with your project's files as context
   debate --file incident.md --template errors --language es
-      the same from a file, with another prompt, in Spanish
   debate serve
-      the same in a browser: stored runs, approvals, comments, resume
 
-Models are <provider>/<name>. hub/… needs HUB_TOKEN and HUB_BASE_URL, assist/…
-needs ASSIST_TOKEN (or debate login) and ASSIST_BASE_URL. Both speak the chat
-completions protocol. Settings are environment variables, or lines of .env in
-the current folder; debate/CONFIG.md has them all.
+A model is <provider>/<name>. hub/<name> needs HUB_TOKEN and HUB_BASE_URL.
+assist/<name> needs ASSIST_BASE_URL and ASSIST_TOKEN, or debate login. Both
+providers speak the chat completions protocol. Settings are environment
+variables or lines of .env in the working directory: see debate/CONFIG.md.
 
-Exit codes: 0 done, whatever the verdict; 1 failed; 2 not understood, or wrongly
-configured; 130 stopped.
+Exit codes: 0 success, 1 failure, 2 usage or configuration error, 130 stopped.
 `;
 
 export const RUN_EXAMPLES = `
@@ -25,11 +21,10 @@ Examples:
   debate run "Orders get lost between shop and stock" --base-context systems.md
   debate run --file incident.md --project . --include "src/orders/**"
   debate run "Disk full on db1" --json > run.json
-      keep the record, for debate benchmark
 
-The result goes to standard output, progress to standard error. Tools run
-without asking, since you are watching and can stop them with Ctrl-C.
-TOOLS_ENABLED=false offers none, ENABLED_TOOLS=http_get,query_loki only these.
+The result is written to standard output, progress to standard error. Tools
+run without approval, because you watch and can press Ctrl-C. To limit them,
+set TOOLS_ENABLED=false, or ENABLED_TOOLS=http_get,query_loki.
 `;
 
 export const SERVE_EXAMPLES = `
@@ -37,31 +32,32 @@ Examples:
   debate serve
   WEB_USERNAME=ann WEB_PASSWORD=… debate serve --host 0.0.0.0
 
-Without WEB_USERNAME and WEB_PASSWORD it listens on loopback only. TLS is a
-the task of a reverse proxy; give it a read timeout of hours: runs are streamed.
+Without WEB_USERNAME and WEB_PASSWORD, the server listens on loopback only.
+For TLS, put a reverse proxy in front of it. Set the proxy's read timeout to
+hours, because runs are streamed.
 `;
 
 export const LOGIN_EXAMPLES = `
-Needs an OAuth application of your own with the device flow:
-  ASSIST_CLIENT_ID         its client id
-  ASSIST_DEVICE_CODE_URL   where the flow starts
-  ASSIST_DEVICE_TOKEN_URL  where it ends
-  ASSIST_SCOPE             what to ask for, if anything
-The token is stored in ASSIST_TOKEN_FILE, which only you can read.
+Needs an OAuth application of yours with the device flow enabled:
+  ASSIST_CLIENT_ID         client ID
+  ASSIST_DEVICE_CODE_URL   device authorization endpoint
+  ASSIST_DEVICE_TOKEN_URL  token endpoint
+  ASSIST_SCOPE             scope to request (optional)
+The token is stored in ASSIST_TOKEN_FILE with mode 0600.
 `;
 
 export const BENCHMARK_EXAMPLES = `
 Examples:
   debate benchmark --cases cases.json --output report.json
 
-A case for --cases:
+A case of --cases:
   {"id": "pool", "ground_truth": "The pool leaks", "run_file": "run.json"}
-A run_file is relative to the file of the cases, and is what debate run --json
-prints or debate serve stores in DATA_DIR; "run" holds the record itself
-instead. ground_truth may be a list: any of them is right. Words are compared,
-not meanings. A case without a usable record counts as wrong, and says why.
+run_file is a record, as printed by debate run --json or stored in DATA_DIR,
+relative to the file of the cases. "run" can hold the record itself instead.
+If ground_truth is a list, each entry is a right answer. Words are compared,
+not meanings. A case without a usable record counts as wrong.
 
-The exit code is 0 even for poor results, 2 for input that cannot be used.
+The exit code is 0 for any scores, and 2 for unusable input.
 `;
 
 export const RUNS_EXAMPLES = `
@@ -72,17 +68,17 @@ Examples:
   debate runs resume 3f2a91c0 --evidence "The pool was full at 14:02"
   debate runs report 3f2a91c0 --html --output report.html
 
-Runs are those in DATA_DIR, of debate serve and of the command line. An id may
-be shortened to what is unique, at least 4 digits.
+Runs of debate serve and of the command line are stored in DATA_DIR. An ID can
+be shortened to a unique prefix of at least 4 digits.
 `;
 
 export const PROMPTS_EXAMPLES = `
 Examples:
   debate prompts
   debate prompts --show errors.en > network.en.yaml
-      start your own: change name and texts, and move it to PROMPTS_DIR
 
-Your own are files <name>.<language>.yaml in PROMPTS_DIR; one named like a
-built-in replaces it. If there is no template in the language, English is used,
-then the template default. Exit code 2 when one of yours is broken.
+To add a template, change the name and the texts of this file and move it to
+PROMPTS_DIR as <name>.<language>.yaml. It replaces a built-in template of the
+same name. If a template lacks a language, its English version is used, or
+else the template "default". The exit code is 2 if a template is broken.
 `;

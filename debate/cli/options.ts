@@ -3,10 +3,10 @@ import { type Command, type CommanderError, InvalidArgumentError } from "command
 import { ModelError } from "../engine/ports.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 
-/** An option that may be given once. If its value is empty or looks like an option, the value was forgotten. */
+/** Parses an option that may appear once. A value that is empty or looks like an option was probably forgotten. */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
-  if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
+  if (previous !== undefined) throw new InvalidArgumentError("Use the option once.");
   return value;
 }
 
@@ -29,64 +29,51 @@ export function shareOf(value: string): number {
   throw new InvalidArgumentError("Expected a number from 0 to 1.");
 }
 
-/** Adds `--json`, which every command with a result for programs has. */
 export function addJson(command: Command, what: string): Command {
-  return command.option("--json", `print ${what} as one JSON object`);
+  return command.option("--json", `print ${what} as JSON`);
 }
 
 function checkValue(value: string): void {
-  if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
+  if (value.trim() === "") throw new InvalidArgumentError("The value is empty.");
   if (value.startsWith("-") && value !== "-") {
-    throw new InvalidArgumentError(
-      "A value is missing before it; write ./-name for a file whose name starts with a dash.",
-    );
+    throw new InvalidArgumentError("The option needs a value. For a file named -x, write ./-x.");
   }
 }
 
-/** Gives commands their action; one that returns no exit code is done. */
+/** Sets the action of a command. An action without an exit code succeeded. */
 export function actions(end: (code: ExitCode) => void) {
   return <A extends unknown[]>(command: Command, run: (...args: A) => Promise<ExitCode | void>) =>
     command.action(async (...args: A) => end(await run(...args) ?? EXIT_CODES.ok));
 }
 
-/** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-const USAGE: readonly string[] = [
-  "invalid_request",
-  "invalid_config",
-  "not_found",
-  "payload_too_large",
-  "unsupported_media_type",
-];
+const USAGE = /^(?:invalid_request|invalid_config|not_found|payload_too_large|unsupported_media_type)$/;
 
 export function exitCodeOf(error: unknown): ExitCode {
-  return error instanceof AppError && USAGE.includes(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
+  return error instanceof AppError && USAGE.test(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
 }
 
 export function writeFailure(
   terminal: Pick<Terminal, "err">,
   error: unknown,
-  { json }: { readonly json: boolean },
+  { json = false }: { readonly json?: boolean },
 ): void {
   const code = error instanceof AppError ? error.code : error instanceof ModelError ? error.kind : undefined;
   const message = code !== undefined && error instanceof Error ? error.message : String(error);
-  terminal.err(
-    json ? `${JSON.stringify({ code: code ?? "internal", message })}\n` : `error: ${safeText(message)}\n`,
-  );
+  const shown = json ? JSON.stringify({ code: code ?? "internal", message }) : `error: ${safeText(message)}`;
+  terminal.err(`${shown}\n`);
 }
 
-/** An error of Commander as one of ours, with the command whose help explains it. */
+/** Converts an error of Commander. `command` is the command whose help explains it. */
 export function toUsageError({ code, message }: CommanderError, command: string): AppError {
-  // After `debate help nothing` Commander has already printed the help and gives no other message.
+  // Commander has already printed the help and has no other message.
   if (code === "commander.help") {
-    return new AppError("invalid_request", "There is no such command; the commands are listed above");
+    return new AppError("invalid_request", "Unknown command; the commands are listed above");
   }
   const text = message.replace(/^error: /, "").replace(/\n/g, " ").replace(/\.$/, "");
-  return new AppError(
-    "invalid_request",
-    `${text.charAt(0).toUpperCase()}${text.slice(1)}; ${command} --help explains`,
-  );
+  const problem = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return new AppError("invalid_request", `${problem}\nfix: ${command} --help`);
 }

@@ -11,24 +11,17 @@ import * as world from "./environment.ts";
 import * as help from "./help.ts";
 import * as options from "./options.ts";
 import { EXIT_CODES, type ExitCode, once } from "./options.ts";
-import { runCommand, type RunFlags } from "./run_command.ts";
+import { readFile, runCommand, type RunFlags } from "./run_command.ts";
 import { addRuns } from "./runs_commands.ts";
 import { safeLine, safeText } from "./terminal.ts";
 
 type Environment = world.Environment;
 
-/** Builds a command tree. A command reports its exit code to `end`. */
-type CreateProgram = (
-  environment: Environment,
-  args: readonly string[],
-  end: (code: ExitCode) => void,
-) => Command;
-
-/** Runs `debate`, or another command tree, and returns the exit code. It writes to the environment's terminal only. */
+/** Runs `debate` or another program and returns the exit code. It writes to the given terminal only. */
 export async function runProgram(
   args: readonly string[],
   environment: Environment,
-  create: CreateProgram = createProgram,
+  create: typeof createProgram = createProgram,
 ): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT_CODES.ok;
   const program = create(environment, args, (code) => exitCode = code);
@@ -36,29 +29,22 @@ export async function runProgram(
     await program.parseAsync([...args], { from: "user" });
     return exitCode;
   } catch (error) {
-    // The reader of the output has closed it, as `| head` does.
+    // The reader closed the output, for example `| head`.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
-    const shown = error instanceof CommanderError
-      ? options.toUsageError(error, nameOf(program, args))
-      : error;
+    const isUsage = error instanceof CommanderError;
+    const shown = isUsage ? options.toUsageError(error, nameOf(program, args)) : error;
     options.writeFailure(environment.terminal, shown, { json: args.includes("--json") });
     return environment.signal.aborted ? EXIT_CODES.interrupted : options.exitCodeOf(shown);
   }
 }
 
-function nameOf(program: Command, args: readonly string[]): string {
-  const names = [program.name()];
-  let { commands } = program;
-  for (const arg of args) {
-    const next = commands.find((each) => each.name() === arg);
-    if (next === undefined) break;
-    names.push(arg);
-    commands = next.commands;
-  }
-  return names.join(" ");
+function nameOf(command: Command, [first, ...rest]: readonly string[]): string {
+  const next = command.commands.find((each) => each.name() === first);
+  return next === undefined ? command.name() : `${command.name()} ${nameOf(next, rest)}`;
 }
 
+/** Defines the commands. A command reports its exit code to `end`. */
 export function createProgram(
   environment: Environment,
   args: readonly string[],
@@ -66,9 +52,9 @@ export function createProgram(
 ): Command {
   const program = newProgram(
     "debate",
-    "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
+    "Diagnose an incident by a debate: a diagnostic agent proposes causes and runs tools, a skeptic tries to refute them, a moderator decides.",
     environment,
-  ).helpCommand("help [command]", "explain the program or a command")
+  ).helpCommand("help [command]", "show help")
     .addHelpText("after", help.EXAMPLES);
 
   const act = options.actions(end);
@@ -78,43 +64,43 @@ export function createProgram(
   });
   act(
     program.command("serve")
-      .description("Serve the web page and its API, until Ctrl-C.")
-      .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
-      .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
+      .description("Serve the web page and its API.")
+      .option("--host <address>", "listen address (default: WEB_HOST or 127.0.0.1)", once)
+      .option("--port <number>", "listen port (default: WEB_PORT or 8000)", options.countOf(1, 65_535))
       .addHelpText("after", help.SERVE_EXAMPLES),
-    (flags: ServeFlags) => serveCommand(flags, environment),
+    (flags: Parameters<typeof serveCommand>[0]) => serveCommand(flags, environment),
   );
   act(
     program.command("login")
-      .description("Get an access token of provider B in your browser, and keep it.")
+      .description("Log in to provider B in your browser and store its token.")
       .addHelpText("after", help.LOGIN_EXAMPLES),
     () => loginCommand(environment),
   );
   act(
     options.addJson(
       program.command("benchmark")
-        .description("Compare stored runs with known causes, without any model.")
-        .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
-        .option("--threshold <number>", "similarity that is a match, 0 to 1", options.shareOf, 0.5)
-        .option("--output <file>", "write the whole report there, as JSON", once),
+        .description("Score stored runs against known causes.")
+        .requiredOption("--cases <file>", "JSON file with the cases", once)
+        .option("--threshold <number>", "similarity that counts as a match, 0 to 1", options.shareOf, 0.5)
+        .option("--output <file>", "JSON file for the full report", once),
       "the report",
     ).addHelpText("after", help.BENCHMARK_EXAMPLES),
-    (flags: BenchmarkFlags) => benchmarkCommand(flags, environment),
+    (flags: Parameters<typeof benchmarkCommand>[0]) => benchmarkCommand(flags, environment),
   );
   addRuns(program, environment, act);
   act(
     options.addJson(
       program.command("prompts")
-        .description("List the prompt templates, and what is wrong with your own.")
-        .option("--show <name.lang>", "print a built-in one, to start from", once),
+        .description("List and check the prompt templates.")
+        .option("--show <name.lang>", "print a built-in template", once),
       "the list",
     ).addHelpText("after", help.PROMPTS_EXAMPLES),
-    (flags: PromptsFlags) => promptsCommand(flags, environment),
+    (flags: Parameters<typeof promptsCommand>[0]) => promptsCommand(flags, environment),
   );
   return program;
 }
 
-/** A command that writes to the environment's terminal and never ends the process. */
+/** The command writes to the given terminal and never exits the process. */
 export function newProgram(name: string, description: string, { terminal }: Environment): Command {
   return new Command(name)
     .description(description)
@@ -128,51 +114,47 @@ export function newProgram(name: string, description: string, { terminal }: Envi
       getOutHelpWidth: () => terminal.width,
       getErrHelpWidth: () => terminal.width,
     })
-    .helpOption("-h, --help", "explain the program or a command");
+    .helpOption("-h, --help", "show help");
 }
 
 function addRun(program: Command): Command {
   const command = program.command("run [topic...]", { isDefault: true })
-    .description("Hold one debate and print its result; a topic without a command does the same.")
-    .option("-f, --file <file>", "the incident, a text file", once)
-    .option("--base-context <file>", "general background, a text file (repeatable)", options.repeated)
-    .option("--no-redact-context", "send secrets in these files to the models")
-    .option("--project <folder>", "add files of a project, within ALLOWED_PROJECT_ROOTS", once)
+    .description("Debate one incident (the default command).")
+    .option("-f, --file <file>", "text file with the incident", once)
+    .option("--base-context <file>", "text file with background (repeatable)", options.repeated)
+    .option("--no-redact-context", "send secrets in the context to the models")
+    .option("--project <directory>", "project to read, in ALLOWED_PROJECT_ROOTS", once)
     .option(
       "--include <glob>",
-      "which files of the project (repeatable; default: README, manifests, src, tests)",
+      "project files (repeatable; default: README, manifests, src, tests)",
       options.repeated,
     )
-    .option("--max-files <n>", "how many files of the project", options.countOf(1, 10_000), 20)
+    .option("--max-files <n>", "maximum number of project files", options.countOf(1, 10_000), 20)
     .option(
       "--max-chars-per-file <n>",
-      "how many characters of each file",
+      "maximum characters of a file",
       options.countOf(1, 10_000_000),
       12_000,
     )
-    .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
-    .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
-    .addOption(
-      new Option("--mode <mode>", "how to hold it (DEBATE_MODE, debate)").choices(RUN_MODES),
-    )
+    .option("--template <name>", "prompt template (default: PROMPT_TEMPLATE)", once)
+    .option("--language <code>", "template language (default: PROMPT_LANGUAGE)", once)
+    .addOption(new Option("--mode <mode>", "kind of debate (default: DEBATE_MODE)").choices(RUN_MODES))
     .option(
       "--early-out-threshold <n>",
-      "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",
+      "confidence for an early end (default: EARLY_OUT_THRESHOLD)",
       options.shareOf,
     )
-    .option("--no-compress-history", "give every agent the whole history")
-    .option("--show-history", "print the whole debate before the result");
-  return options.addJson(command, "the whole record of the run").addHelpText("after", help.RUN_EXAMPLES);
+    .option("--no-compress-history", "send the full history to every agent")
+    .option("--show-history", "print the debate before the result");
+  return options.addJson(command, "the record of the run").addHelpText("after", help.RUN_EXAMPLES);
 }
 
-/** A misspelt command must not become the topic of a debate, which costs money. */
+/** A debate costs money, so a misspelled command must not become its topic. */
 function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;
-  throw new AppError(
-    "invalid_request",
-    `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`,
-  );
+  const text = `Unknown command ${JSON.stringify(topic)}; a topic of one word needs "run"`;
+  throw new AppError("invalid_request", `${text}\nfix: debate run ${topic}`);
 }
 
 async function loginCommand(environment: Environment): Promise<ExitCode | void> {
@@ -182,8 +164,8 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
   const missing = Object.entries({ ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID })
     .filter(([, value]) => value === "").map(([name]) => name);
   if (missing.length > 0) {
-    const advice = "debate login --help explains. Or put a token into ASSIST_TOKEN";
-    throw new AppError("invalid_config", `Cannot log in: set ${missing.join(", ")}; ${advice}`);
+    const fix = `set ${missing.join(", ")} (see debate login --help), or set ASSIST_TOKEN`;
+    throw new AppError("invalid_config", `Cannot log in: settings are missing\nfix: ${fix}`);
   }
   const { deviceFlows } = await world.openProviders(settings, environment);
   const started = await deviceFlows.start(signal);
@@ -191,38 +173,37 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +
       `Enter ${safeLine(started.user_code, 64)}\n\n` +
-      `Waiting for you to grant access, ${minutes} minutes at most; Ctrl-C gives up.\n`,
+      `Waiting up to ${minutes} minutes for your approval. Press Ctrl-C to stop.\n`,
   );
   try {
     const ended = await deviceFlows.wait(started.device_code, signal);
     if (ended?.status !== "authorized") {
-      const why = ended?.last_error ?? "the login was forgotten";
-      throw new AppError("upstream_failure", `Not logged in: ${why}`);
+      const why = ended?.last_error ?? "the login is unknown";
+      throw new AppError("upstream_failure", `Cannot log in: ${why}`);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    terminal.err("Stopped; nothing was stored.\n");
+    terminal.err("Stopped. No token was stored.\n");
     return EXIT_CODES.interrupted;
   }
-  terminal.out(`Logged in. The token is in ${safeText(settings.ASSIST_TOKEN_FILE)}, for you alone.\n`);
-  if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set and takes precedence over it\n");
+  terminal.out(`Logged in. The token is stored in ${safeText(settings.ASSIST_TOKEN_FILE)}.\n`);
+  if (settings.ASSIST_TOKEN !== "") {
+    terminal.err("note: ASSIST_TOKEN is set and takes precedence over the stored token\n");
+  }
 }
 
 const MAX_DESCRIPTION = 200;
 
-interface PromptsFlags {
-  readonly show?: string;
-  readonly json?: boolean;
-}
-
-/** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
-async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode | void> {
+async function promptsCommand(
+  { show, json = false }: { readonly show?: string; readonly json?: boolean },
+  environment: Environment,
+): Promise<ExitCode | void> {
   const { terminal } = environment;
-  if (flags.show !== undefined) return terminal.out(findBuiltin(flags.show));
+  if (show !== undefined) return terminal.out(findBuiltin(show));
   const { PROMPTS_DIR } = await world.readSettings(environment);
   const set = await loadTemplates(PROMPTS_DIR);
   const templates = listTemplates(set);
-  if (flags.json === true) {
+  if (json) {
     terminal.out(`${JSON.stringify({ templates, problems: set.problems.map(({ message }) => message) })}\n`);
   } else {
     const width = Math.max(...templates.map(({ name }) => name.length));
@@ -231,7 +212,7 @@ async function promptsCommand(flags: PromptsFlags, environment: Environment): Pr
       const cells = [name.padEnd(width), language.padEnd(4), source.padEnd(7), String(version).padEnd(7)];
       terminal.out(`${cells.join("  ")}  ${safeLine(description, MAX_DESCRIPTION)}\n`);
     }
-    terminal.err(`\nYour own are read from ${safeText(PROMPTS_DIR)}\n`);
+    terminal.err(`\nYour templates are read from ${safeText(PROMPTS_DIR)}\n`);
   }
   for (const { message } of set.problems) terminal.err(`error: ${safeText(message)}\n`);
   if (set.problems.length > 0) return EXIT_CODES.usage;
@@ -243,26 +224,23 @@ function findBuiltin(id: string): string {
   const known = Object.keys(BUILTIN_TEXTS).map((name) => name.replace(/\.yaml$/, "")).join(", ");
   throw new AppError(
     "invalid_request",
-    `There is no built-in template ${JSON.stringify(id)}; there are ${known}`,
+    `Unknown built-in template ${JSON.stringify(id)}, use one of ${known}`,
   );
 }
 
-interface ServeFlags {
-  readonly host?: string;
-  readonly port?: number;
-}
-
-async function serveCommand(flags: ServeFlags, environment: Environment): Promise<void> {
+async function serveCommand(
+  { host, port }: { readonly host?: string; readonly port?: number },
+  environment: Environment,
+): Promise<void> {
   const { terminal, clock, signal } = environment;
-  const settings = await world.readSettings(environment, {
-    WEB_HOST: flags.host,
-    WEB_PORT: flags.port?.toString(),
-  });
+  const settings = await world.readSettings(environment, { WEB_HOST: host, WEB_PORT: port?.toString() });
   const { LOG_LEVEL } = settings;
   const write = (message: string) =>
     terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`);
   const server = await startDebateServer(settings, environment, writersFrom(LOG_LEVEL, write));
-  writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
+  writersFrom(LOG_LEVEL, terminal.err).INFO(
+    `The debate service is at ${server.url}\nPress Ctrl-C to stop.\n`,
+  );
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
@@ -270,40 +248,27 @@ async function serveCommand(flags: ServeFlags, environment: Environment): Promis
   await server.close();
 }
 
-interface BenchmarkFlags {
-  readonly cases: string;
-  readonly output?: string;
-  readonly threshold: number;
-  readonly json?: boolean;
-}
-
-/** Judges the cases. Bad diagnoses are a result, not a failure. */
-async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<void> {
+/** Low scores are a result, not a failure. */
+async function benchmarkCommand(
+  { cases: file, output, threshold, json = false }: {
+    readonly cases: string;
+    readonly output?: string;
+    readonly threshold: number;
+    readonly json?: boolean;
+  },
+  environment: Environment,
+): Promise<void> {
   const { terminal, clock, workingFolder } = environment;
-  const path = resolve(workingFolder, flags.cases);
-  const cases = parseCases(await readCases(path, flags.cases), flags.cases);
+  const path = resolve(workingFolder, file);
   const results: CaseResult[] = [];
-  for (const each of cases) {
-    // One at a time, because records can be large.
-    const judged = await loadRun(each, (file) => Deno.readTextFile(resolve(dirname(path), file)));
-    results.push(judgeCase(judged, flags.threshold));
+  for (const each of parseCases(new TextDecoder().decode((await readFile(path, file)).bytes), file)) {
+    // Records can be large, so only one is in memory.
+    const judged = await loadRun(each, (name) => Deno.readTextFile(resolve(dirname(path), name)));
+    results.push(judgeCase(judged, threshold));
   }
-  const report = createReport(results, { threshold: flags.threshold, now: clock.now() });
-  const json = `${JSON.stringify(report, null, 2)}\n`;
-  if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
-  terminal.out(flags.json === true ? json : `${formatReport(report).map(safeText).join("\n")}\n`);
-  if (flags.output !== undefined) terminal.err(`\nThe whole report is in ${safeText(flags.output)}\n`);
-}
-
-async function readCases(path: string, shown: string): Promise<string> {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
-  } catch (cause) {
-    const isMissing = cause instanceof Deno.errors.NotFound;
-    const isBinary = cause instanceof TypeError;
-    const why = isMissing ? "there is no such file" : isBinary ? "it is not UTF-8 text" : "it cannot be read";
-    throw new AppError("invalid_config", `Cannot load benchmark cases ${JSON.stringify(shown)}: ${why}`, {
-      cause,
-    });
-  }
+  const report = createReport(results, { threshold, now: clock.now() });
+  const text = `${JSON.stringify(report, null, 2)}\n`;
+  if (output !== undefined) await world.writeOutput(output, text, environment);
+  terminal.out(json ? text : `${formatReport(report).map(safeText).join("\n")}\n`);
+  if (output !== undefined) terminal.err(`\nThe full report is in ${safeText(output)}\n`);
 }

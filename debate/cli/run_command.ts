@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorName } from "@gateway/shared/errors";
-import { writeFileAtomic } from "@gateway/shared/files";
+import { AppError, errorName, errorText } from "@gateway/shared/errors";
+import { describeReadFailure, writeFileAtomic } from "@gateway/shared/files";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
@@ -25,7 +25,14 @@ import { wordsFor } from "./words.ts";
 
 type Environment = world.Environment;
 
-export interface RunFlags extends InputFlags {
+export interface RunFlags {
+  readonly file?: string;
+  readonly baseContext?: readonly string[];
+  readonly redactContext: boolean;
+  readonly project?: string;
+  readonly include?: readonly string[];
+  readonly maxFiles: number;
+  readonly maxCharsPerFile: number;
   readonly template?: string;
   readonly language?: string;
   readonly mode?: string;
@@ -55,14 +62,14 @@ export async function runCommand(
   return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
 }
 
-interface WatchedRun extends Pick<RunRequest, "topic" | "context" | "parent"> {
-  readonly settings: Settings;
-  readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
-  readonly isMasked: boolean;
-}
-
-export async function holdOnTerminal(run: WatchedRun, environment: Environment): Promise<ExitCode> {
-  const { topic, context, settings, flags, parent } = run;
+export async function holdOnTerminal(
+  { topic, context, settings, flags, isMasked, parent }: Pick<RunRequest, "topic" | "context" | "parent"> & {
+    readonly settings: Settings;
+    readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
+    readonly isMasked: boolean;
+  },
+  environment: Environment,
+): Promise<ExitCode> {
   const { terminal, clock, randomBytes, signal } = environment;
   const note = (text: string) => world.note(environment, text);
   const template = await readTemplate(settings, note);
@@ -70,7 +77,10 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
   const { tools, audit, prices, providers } = await openEquipment(settings, process);
-  await makeFolder(settings.DATA_DIR);
+  await Deno.mkdir(settings.DATA_DIR, { recursive: true, mode: 0o700 }).catch((cause) => {
+    const text = `Cannot create DATA_DIR ${JSON.stringify(settings.DATA_DIR)}: ${errorText(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
+  });
   const request: RunRequest = {
     topic,
     context,
@@ -84,13 +94,11 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   };
   const runId = randomBytes(16).toHex();
   const setup = await toSetup(runId, request, settings, providers.model);
-  terminal.err(formatBanner(setup, {
-    contextCharacters: context.text.length,
-    isRedacted: flags.redactContext,
-    tools: tools.length,
-  }, terminal));
-  if (run.isMasked) note("what looks like a secret was masked in the topic");
-  for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
+  terminal.err(formatBanner(setup, { isRedacted: flags.redactContext, tools: tools.length }, terminal));
+  if (isMasked) note("a possible secret was masked in the topic");
+  for (const text of context.notes) note(text);
+  const masked = Object.values(context.redactions).reduce((sum, count) => sum + count, 0);
+  if (masked > 0) note(`${masked} ${masked === 1 ? "secret was" : "secrets were"} masked in the context`);
 
   const events: StoredEvent[] = [];
   const emit = (event: RunEvent) => {
@@ -106,7 +114,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   const outcome = await holdDebate(setup, {
     emit,
     tools,
-    // The user who started the run is watching it and can stop it.
+    // The user watches the run and can stop it.
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
     waitForComment: () => Promise.resolve(NO_WORD),
@@ -114,7 +122,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     warn,
     fail,
     clock,
-    newId: () => world.newCallId(environment),
+    newId: () => randomBytes(6).toHex(),
     signal,
   });
   view.close();
@@ -143,26 +151,15 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     case "completed":
       return EXIT_CODES.ok;
     case "cancelled":
-      terminal.err("Stopped; there is no result.\n");
+      terminal.err("Stopped without a result.\n");
       return EXIT_CODES.interrupted;
-    case "error": {
-      const error = new AppError("upstream_failure", outcome.error ?? "The run failed");
-      writeFailure(terminal, error, { json: flags.json === true });
+    case "error":
+      writeFailure(terminal, new AppError("upstream_failure", outcome.error ?? "The run failed"), flags);
       return EXIT_CODES.failed;
-    }
   }
 }
 
-async function makeFolder(path: string): Promise<void> {
-  try {
-    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-  } catch (cause) {
-    const text = `Cannot make the folder DATA_DIR ${JSON.stringify(path)}`;
-    throw new AppError("invalid_config", text, { cause });
-  }
-}
-
-/** Adds a record. A disk that is full does not take the result away from whoever sees it. */
+/** Stores a record. The result is printed even if the disk is full. */
 async function storeRecord(
   folder: string,
   record: { readonly run_id: string },
@@ -172,9 +169,9 @@ async function storeRecord(
   const shown = record.run_id.slice(0, 8);
   try {
     await writeFileAtomic(path, bytes, { mode: 0o600 });
-    note(`stored as ${shown}; debate runs show ${shown}`);
+    note(`stored as ${shown}, see debate runs show ${shown}`);
   } catch (error) {
-    note(`the record could not be stored: ${errorName(error)}`);
+    note(`cannot store the record: ${errorName(error)}`);
   }
 }
 
@@ -184,25 +181,21 @@ async function readTemplate(
 ): Promise<PromptTemplate> {
   const template = selectTemplate(await loadTemplates(PROMPTS_DIR), name, language);
   if (template.name !== name || template.language !== language) {
-    const used = `"${template.name}" in "${template.language}"`;
-    note(`there is no template "${name}" in "${language}"; ${used} is used`);
+    const used = `"${template.name}" (${template.language})`;
+    note(`template "${name}" (${language}) does not exist, using ${used}`);
   }
   return template;
 }
 
-function describeRedactions(counts: Readonly<Record<string, number>>): readonly string[] {
-  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  return total === 0 ? [] : [`${total} ${total === 1 ? "secret was" : "secrets were"} masked in the context`];
-}
-
 function formatBanner(
-  { topic, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
+  { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
-  facts: { readonly contextCharacters: number; readonly isRedacted: boolean; readonly tools: number },
-  terminal: Terminal,
+  { isRedacted, tools }: { readonly isRedacted: boolean; readonly tools: number },
+  { errColour, width }: Terminal,
 ): string {
   const words = wordsFor(language);
-  const { contextCharacters: characters, isRedacted, tools } = facts;
+  const paint = createPaint(errColour);
+  const { length: characters } = context;
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
     [words.topic, topic],
@@ -215,19 +208,11 @@ function formatBanner(
     [words.context, characters === 0 ? words.noContext : words.contextValue(characters, isRedacted)],
     [words.tools, tools === 0 ? words.noTools : words.toolsValue(tools)],
   ];
-  const inner = Math.max(30, terminal.width - 4);
-  const lines = rows.flatMap(([name, value]) => {
-    const wrapped = wrap(safeText(value).replace(/\s+/g, " "), inner - 12);
-    return wrapped.map((line, index) => `${(index === 0 ? name : "").padEnd(12)}${line}`);
-  });
-  // A frame helps only readers at a terminal.
-  if (!terminal.isLive) return lines.map((line) => `${line}\n`).join("");
-  const paint = createPaint(terminal.errColour);
-  const bar = paint("dim", "│");
-  const rule = "─".repeat(Math.max(0, inner - words.debate.length - 1));
-  const framed = lines.map((line) => `${bar} ${line.slice(0, inner).padEnd(inner)} ${bar}`);
-  const [top, bottom] = [`╭─ ${words.debate} ${rule}╮`, `╰${"─".repeat(inner + 2)}╯`];
-  return `${[paint("dim", top), ...framed, paint("dim", bottom)].join("\n")}\n`;
+  return rows.map(([name, value]) => {
+    const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 12));
+    return [`${paint("dim", name.padEnd(12))}${first}\n`, ...rest.map((line) => `${" ".repeat(12)}${line}\n`)]
+      .join("");
+  }).join("");
 }
 
 function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
@@ -252,16 +237,6 @@ function title(text: string, terminal: Terminal): string {
   return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
 }
 
-interface InputFlags {
-  readonly file?: string;
-  readonly baseContext?: readonly string[];
-  readonly redactContext: boolean;
-  readonly project?: string;
-  readonly include?: readonly string[];
-  readonly maxFiles: number;
-  readonly maxCharsPerFile: number;
-}
-
 const DEFAULT_TOPICS = {
   en: "Diagnose the technical problem that the context describes.",
   es: "Diagnostica el problema técnico que describe el contexto.",
@@ -269,27 +244,23 @@ const DEFAULT_TOPICS = {
 
 const MAX_TOPIC = 20_000;
 
-function readTopic(words: readonly string[], flags: InputFlags, language: string): string {
+function readTopic(words: readonly string[], flags: RunFlags, language: string): string {
   const topic = words.join(" ").trim();
   if (topic.length > MAX_TOPIC) {
-    throw new AppError(
-      "invalid_request",
-      `The topic is longer than ${MAX_TOPIC} characters: use --file for it`,
-    );
+    const fix = "write the details to a file and pass it with --file";
+    throw new AppError("invalid_request", `The topic is longer than ${MAX_TOPIC} characters\nfix: ${fix}`);
   }
   if (topic !== "") return topic;
   const { file, baseContext = [], project } = flags;
   if (file === undefined && baseContext.length === 0 && project === undefined) {
-    throw new AppError(
-      "invalid_request",
-      'There is nothing to debate: give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project',
-    );
+    const fix = 'debate "The API has been slow since noon", or pass --file, --base-context or --project';
+    throw new AppError("invalid_request", `Cannot start a debate: there is no topic\nfix: ${fix}`);
   }
   return DEFAULT_TOPICS[labelLanguage(language)];
 }
 
 async function readContext(
-  flags: InputFlags,
+  flags: RunFlags,
   settings: Settings,
   { redact, clock }: { readonly redact: ContextRedactor; readonly clock: Clock },
 ): Promise<CollectedContext> {
@@ -298,7 +269,7 @@ async function readContext(
     throw new AppError("invalid_request", "--include has no effect without --project");
   }
   return await collectContext({
-    baseContext: await Promise.all(baseContext.map(readFile)),
+    baseContext: await Promise.all(baseContext.map((path) => readFile(path))),
     incident: file === undefined ? undefined : await readFile(file),
     project: project === undefined
       ? undefined
@@ -310,16 +281,12 @@ async function readContext(
   });
 }
 
-/** A file that the user names. @throws {AppError} `invalid_request` when it cannot be read */
-export async function readFile(path: string): Promise<GivenFile> {
+/** Reads a file that the user names. @throws {AppError} `invalid_request` if it is not readable */
+export async function readFile(path: string, name = path): Promise<GivenFile> {
   try {
-    return { name: path, bytes: await Deno.readFile(path) };
+    return { name, bytes: await Deno.readFile(path) };
   } catch (cause) {
-    const reason = cause instanceof Deno.errors.NotFound
-      ? "there is no such file"
-      : cause instanceof Deno.errors.IsADirectory
-      ? "it is a folder"
-      : "access is refused";
-    throw new AppError("invalid_request", `Cannot read ${JSON.stringify(path)}: ${reason}`, { cause });
+    const text = `Cannot read ${JSON.stringify(name)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_request", text, { cause });
   }
 }

@@ -38,19 +38,15 @@ export class RunView {
         this.#speaker = "";
         return;
       case "samples_compared":
-        this.#title(ROLES.diagnostic_agent);
-        this.#speaker = "";
+        this.#title(ROLES.diagnostic_agent, { isWhole: true });
         return this.#line("dim", event.reason);
       case "run_warning":
         return this.note(event.message);
       case "agent_skipped":
-        this.#title(event.role);
-        this.#speaker = "";
+        this.#title(event.role, { isWhole: true });
         return this.#line("dim", this.#words.skipped(event.rationale));
       case "tool_call_started":
-        this.#endStream();
-        this.#title(event.agent_role);
-        return this.#call(event.tool_name, event.args);
+        return this.#call(event);
       case "tool_call":
         return this.#toolResult(event);
       case "hypothesis_update":
@@ -58,8 +54,7 @@ export class RunView {
         return this.#table(event.hypotheses);
       case "moderator_decision":
         this.#endStream();
-        this.#title(ROLES.moderator_agent);
-        this.#speaker = "";
+        this.#title(ROLES.moderator_agent, { isWhole: true });
         return this.#decision(event.decision);
       case "history_compressed":
         return this.#line("dim", this.#words.summarised);
@@ -70,7 +65,7 @@ export class RunView {
     }
   };
 
-  /** Shows a note in the middle of an agent's text, which then continues. */
+  /** Prints a note in the middle of the text of an agent, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
     this.#paragraph(`${this.#words.note}: ${text}`, (line) => this.#paint("yellow", line));
@@ -84,17 +79,17 @@ export class RunView {
     return new StreamedText(this.#terminal.err, { width: this.#terminal.width, indent: INDENT });
   }
 
-  #title(role: string): void {
+  /** Prints the name of a speaker, once for consecutive texts. A whole turn is followed by a name in any case. */
+  #title(role: string, { isWhole = false } = {}): void {
     if (!this.#hasRoundTitle) {
       this.#hasRoundTitle = true;
       this.#write(`\n${this.#paint("bold", `${this.#words.round} ${this.#round}`)}\n`);
     }
-    if (this.#speaker === role) return;
-    this.#speaker = role;
-    this.#write(`\n${this.#paint("bold", this.#words.role(role))}\n`);
+    if (this.#speaker !== role) this.#write(`\n${this.#paint("bold", this.#words.role(role))}\n`);
+    this.#speaker = isWhole ? "" : role;
   }
 
-  /** Shows a text that was not already shown piece by piece. */
+  /** Prints a text unless it was already streamed. */
   #say(role: string, content: string): void {
     const streamed = this.#streamed;
     this.#endStream();
@@ -111,12 +106,8 @@ export class RunView {
   }
 
   #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
-    // A call that did not start has not been shown yet.
-    if (event.duration_ms === null || event.cached) {
-      this.#endStream();
-      this.#title(event.agent_role);
-      this.#call(event.tool_name, event.args);
-    }
+    // A call that never started has not been printed yet.
+    if (event.duration_ms === null || event.cached) this.#call(event);
     const { cached, notRun, failed, ok, moreLines } = this.#words;
     const time = event.cached ? cached : event.duration_ms === null ? notRun : `${event.duration_ms} ms`;
     this.#line(event.error ? "red" : "green", `< ${event.error ? failed : ok}, ${time}`);
@@ -126,8 +117,10 @@ export class RunView {
     if (more > 0) this.#line("dim", `| ${moreLines(more)}`);
   }
 
-  #call(name: string, args: ToolArgs): void {
-    const text = exactLine(`${name} ${showArgs(args)}`, MAX_CALL);
+  #call(event: Extract<RunEvent, { type: "tool_call" | "tool_call_started" }>): void {
+    this.#endStream();
+    this.#title(event.agent_role);
+    const text = exactLine(`${event.tool_name} ${showArgs(event.args)}`, MAX_CALL);
     const [first = "", ...rest] = wrap(text, this.#terminal.width - 2 * INDENT.length);
     this.#write(`${INDENT}${this.#paint("cyan", `> ${first}`)}\n`);
     for (const line of rest) this.#write(`${INDENT}${INDENT}${this.#paint("cyan", line)}\n`);
@@ -146,8 +139,8 @@ export class RunView {
 
   #decision(decision: Decision): void {
     const { status, confidence, risk_level, leading_hypothesis, next_step, grounding } = decision;
-    const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
     const words = this.#words;
+    const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
     this.#line(isOpen ? "yellow" : "green", words.decision(status, confidence.toFixed(2), risk_level));
     if (grounding !== undefined) {
       const { outcome, stated_confidence: stated, reason } = grounding;
@@ -155,8 +148,8 @@ export class RunView {
       const limit = stated > confidence ? words.stated(stated.toFixed(2)) : "";
       this.#paragraph(`${words.evidence}: ${limit}${reason}`);
     }
-    if (leading_hypothesis !== "") this.#paragraph(`${this.#words.leads}: ${leading_hypothesis}`);
-    if (next_step !== "") this.#paragraph(`${this.#words.next}: ${next_step}`);
+    if (leading_hypothesis !== "") this.#paragraph(`${words.leads}: ${leading_hypothesis}`);
+    if (next_step !== "") this.#paragraph(`${words.next}: ${next_step}`);
     if (status !== "continue") return;
     this.#round += 1;
     this.#hasRoundTitle = false;
@@ -218,10 +211,7 @@ export class StreamedText {
     this.interrupt();
   }
 
-  /**
-   * Ends the line before something else is written; the text continues below, with the word that is not
-   * complete yet.
-   */
+  /** Ends the line before other output. The text, with its incomplete word, continues below. */
   interrupt(): void {
     if (this.#column > 0) this.#write("\n");
     this.#column = 0;
@@ -239,7 +229,7 @@ export class StreamedText {
 
   #flushWord(): void {
     if (this.#word === "") return;
-    // Whole words only, so that no character is split.
+    // A whole word never ends in the middle of a character.
     const word = safeText(this.#word);
     this.#word = "";
     if (this.#column > 0 && this.#column + this.#blank.length + word.length > this.#width) {

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { describeReadFailure } from "@gateway/shared/files";
 import type { Command } from "commander";
 import { addEvidence } from "../context/collect.ts";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
@@ -15,13 +16,7 @@ import { holdOnTerminal, readFile } from "./run_command.ts";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
 
-interface JsonFlag {
-  readonly json?: boolean;
-}
-
-interface OutputFlags {
-  readonly output?: string;
-}
+type Flags = Readonly<Partial<Record<"json" | "html", boolean> & Record<"output" | "search", string>>>;
 
 export function addRuns(program: Command, environment: Environment, add: ReturnType<typeof actions>): void {
   const { terminal } = environment;
@@ -33,24 +28,42 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
   };
 
   const runs = program.command("runs")
-    .description("Stored runs: list, show, compare, report, export, resume.")
+    .description("Manage stored runs.")
     .addHelpText("after", RUNS_EXAMPLES);
   add(
-    addJson(runs.command("list").description("List them, newest first."), "the list")
-      .option("--limit <n>", "how many", countOf(1, 100_000), 20)
-      .option("--search <text>", "only those with this in topic, title or cause", once),
-    (flags: ListFlags) => listRuns(flags, environment),
+    addJson(runs.command("list").description("List runs, newest first."), "the list")
+      .option("--limit <n>", "maximum number of runs", countOf(1, 100_000), 20)
+      .option("--search <text>", "text in the topic, title or cause", once),
+    async ({ limit, search = "", json }: Flags & { readonly limit: number }) => {
+      const { DATA_DIR } = await readSettings(environment);
+      const all = (await readRuns(DATA_DIR)).filter(({ run_id, title, topic, conclusion }) =>
+        [run_id, title, topic, conclusion?.cause].some((each) =>
+          each?.toLowerCase().includes(search.toLowerCase())
+        )
+      );
+      const runs = all.slice(0, limit);
+      if (json === true) return terminal.out(`${JSON.stringify({ runs })}\n`);
+      if (runs.length > 0) terminal.out(formatRuns(runs, terminal));
+      const more = all.length - runs.length;
+      if (more > 0) {
+        terminal.err(`\n${more} older runs are not shown: debate runs list --limit ${all.length}\n`);
+      }
+      if (all.length === 0) terminal.err(`No runs in ${safeText(DATA_DIR)}\n`);
+    },
   );
   add(
-    addJson(runs.command("show <id>").description("Show what a run came to."), "the whole record"),
-    async (id: string, { json }: JsonFlag) => {
+    addJson(runs.command("show <id>").description("Show the result of a run."), "the record"),
+    async (id: string, { json }: Flags) => {
       const { text, record } = await find(id);
       await put(json === true ? withLineEnd(text) : formatRun(record, terminal));
     },
   );
   add(
-    addJson(runs.command("compare <id> <other>").description("Show two runs side by side."), "both"),
-    async (id: string, other: string, { json }: JsonFlag) => {
+    addJson(
+      runs.command("compare <id> <other>").description("Show two runs side by side."),
+      "the comparison",
+    ),
+    async (id: string, other: string, { json }: Flags) => {
       const [{ record: one }, { record: two }] = [await find(id), await find(other)];
       const comparable = { runs: [toComparable(one), toComparable(two)] };
       await put(
@@ -59,68 +72,50 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     },
   );
   add(
-    runs.command("report <id>").description("Print the report of a run, as Markdown.")
-      .option("--html", "as one HTML file instead")
-      .option("--output <file>", "write it there", once),
-    async (id: string, { html, output }: OutputFlags & { readonly html?: boolean }) => {
+    runs.command("report <id>").description("Print the report of a run as Markdown.")
+      .option("--html", "print one HTML page instead")
+      .option("--output <file>", "output file", once),
+    async (id: string, { html, output }: Flags) => {
       const { record } = await find(id);
       const report = html === true ? renderHtml(record) : renderReport(record);
-      // A file is read by a viewer of Markdown, a terminal obeys its escape sequences.
+      // A terminal would execute escape sequences of the report. A file is opened by a Markdown viewer.
       await put(html === true || output !== undefined ? report : safeText(report), output);
     },
   );
   add(
-    runs.command("export <id>").description("Print the record of a run, to import it elsewhere.")
-      .option("--output <file>", "write it there", once),
-    async (id: string, { output }: OutputFlags) => await put(withLineEnd((await find(id)).text), output),
+    runs.command("export <id>").description("Print the record of a run for import elsewhere.")
+      .option("--output <file>", "output file", once),
+    async (id: string, { output }: Flags) => await put(withLineEnd((await find(id)).text), output),
   );
   add(
     addJson(
-      runs.command("resume <id>").description("Continue a run with new evidence, as a new run."),
-      "the whole record of the new run",
+      runs.command("resume <id>").description("Start a new run from a run and new evidence."),
+      "the record of the new run",
     )
-      .option("--evidence <text>", "what is new", once)
-      .option("-f, --file <file>", "what is new, a text file (repeatable)", repeated),
-    async (id: string, flags: ResumeFlags) => await resumeRun(() => find(id), flags, environment),
+      .option("--evidence <text>", "new evidence", once)
+      .option("-f, --file <file>", "text file with new evidence (repeatable)", repeated),
+    async (id: string, flags: Parameters<typeof resumeRun>[1]) =>
+      await resumeRun(() => find(id), flags, environment),
   );
-}
-
-interface ListFlags extends JsonFlag {
-  readonly limit: number;
-  readonly search?: string;
-}
-
-async function listRuns(flags: ListFlags, environment: Environment): Promise<void> {
-  const { terminal } = environment;
-  const { DATA_DIR } = await readSettings(environment);
-  const wanted = flags.search?.toLowerCase() ?? "";
-  const all = (await readRuns(DATA_DIR)).filter(({ run_id, title, topic, conclusion }) =>
-    [run_id, title, topic, conclusion?.cause].some((each) => each?.toLowerCase().includes(wanted) === true)
-  );
-  const shown = all.slice(0, flags.limit);
-  if (flags.json === true) return terminal.out(`${JSON.stringify({ runs: shown })}\n`);
-  if (shown.length > 0) terminal.out(formatRuns(shown, terminal));
-  const more = all.length - shown.length;
-  if (more > 0) terminal.err(`\n${more} older ones: --limit ${all.length}\n`);
-  if (all.length === 0) terminal.err(`No runs in ${safeText(DATA_DIR)}\n`);
-}
-
-interface ResumeFlags extends JsonFlag {
-  readonly evidence?: string;
-  readonly file?: readonly string[];
 }
 
 async function resumeRun(
   find: () => Promise<StoredRun>,
-  { evidence = "", file = [], json = false }: ResumeFlags,
+  { evidence = "", file = [], json = false }: Pick<Flags, "json"> & {
+    readonly evidence?: string;
+    readonly file?: readonly string[];
+  },
   environment: Environment,
 ): Promise<ExitCode> {
   if (evidence.trim() === "" && file.length === 0) {
-    throw new AppError("invalid_request", "Nothing is new: give --evidence or --file");
+    throw new AppError(
+      "invalid_request",
+      "Cannot resume the run: new evidence is missing\nfix: pass --evidence or --file",
+    );
   }
   const { record } = await find();
   if (record.status === "running") {
-    throw new AppError("invalid_request", "The run is still in progress: wait until it ends");
+    throw new AppError("invalid_request", "Cannot resume the run: it is still in progress");
   }
   const { models, run_id: runId, context } = record;
   const settings = await readSettings(environment, {
@@ -129,7 +124,7 @@ async function resumeRun(
     MODERATOR_MODEL: models?.moderator || undefined,
     PROMPT_TEMPLATE: record.template ?? undefined,
     PROMPT_LANGUAGE: record.language ?? undefined,
-    // Diagnoses would not be independent of what is inherited.
+    // Diagnoses that know the first run would not be independent.
     DEBATE_MODE: "debate",
   });
   const files = await Promise.all(file.map((path) => readFile(path)));
@@ -150,40 +145,45 @@ function withLineEnd(text: string): string {
 }
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
-/** So that a slip does not name somebody else's run. */
+/** A shorter prefix could select a wrong run by a typing error. */
 const MIN_PREFIX = 4;
 
-async function listIds(folder: string): Promise<readonly string[]> {
+async function listIds(directory: string): Promise<readonly string[]> {
   try {
-    const names = await openToRead(folder).names();
+    const names = await openToRead(directory).names();
     return names.flatMap((name) => RECORD.exec(name)?.[1] ?? []).sort();
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return [];
-    throw new AppError("invalid_config", `Cannot read DATA_DIR ${JSON.stringify(folder)}`, { cause });
+    const text = `Cannot read DATA_DIR ${JSON.stringify(directory)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
   }
 }
 
-export async function readRuns(folder: string): Promise<readonly RunListItem[]> {
+export async function readRuns(directory: string): Promise<readonly RunListItem[]> {
   const items: RunListItem[] = [];
-  for (const id of await listIds(folder)) {
-    const item = await readListItem(openToRead(folder), id).catch(() => undefined);
+  for (const id of await listIds(directory)) {
+    const item = await readListItem(openToRead(directory), id).catch(() => undefined);
     if (item !== undefined && item !== "missing") items.push(item);
   }
   return items.sort(byTime);
 }
 
-async function readRun(folder: string, prefix: string): Promise<StoredRun> {
+async function readRun(directory: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
-    throw new AppError("invalid_request", `Not the id of a run, or its first ${MIN_PREFIX} digits: ${shown}`);
+    const form = `expected at least ${MIN_PREFIX} hexadecimal digits`;
+    throw new AppError("invalid_request", `Invalid run ID ${shown}: ${form}`);
   }
-  const [id, other] = (await listIds(folder)).filter((each) => each.startsWith(prefix));
-  if (id === undefined) throw new AppError("not_found", `There is no run ${shown}: see debate runs list`);
+  const [id, other] = (await listIds(directory)).filter((each) => each.startsWith(prefix));
+  if (id === undefined) throw new AppError("not_found", `Cannot find run ${shown}\nfix: debate runs list`);
   if (other !== undefined) {
-    throw new AppError("not_found", `Several runs begin with ${shown}: give more of the id`);
+    throw new AppError(
+      "not_found",
+      `Cannot select run ${shown}: several IDs begin with it; pass more digits`,
+    );
   }
-  const text = await Deno.readTextFile(`${folder}/${id}.json`).catch(() => "");
+  const text = await Deno.readTextFile(`${directory}/${id}.json`).catch(() => "");
   const stored = readStoredRun(id, text);
   if (stored !== undefined) return stored;
-  throw new AppError("not_found", `The record of run ${shown} is damaged and cannot be read`);
+  throw new AppError("not_found", `Cannot read run ${shown}: its record is damaged`);
 }

@@ -9,7 +9,7 @@ export function formatRuns(records: readonly RunListItem[], { width }: Pick<Term
       safeLine(rest, Math.max(20, width - 48))
     }`.trimEnd();
   return [
-    line("Run", "Started (UTC)", "Status", "Sure", "What it came to"),
+    line("Run", "Started (UTC)", "Status", "Conf", "Result"),
     ...records.map((record) =>
       line(
         record.run_id.slice(0, 8),
@@ -26,7 +26,7 @@ export function formatRuns(records: readonly RunListItem[], { width }: Pick<Term
 
 const MAX_FACT = 400;
 
-/** A run in short: who took part, what it came to, and what is left to do. */
+/** A summary of a run: models, result and next step. */
 export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">): string {
   const result = record.events.findLast(({ type }) => type === "final_result")?.content;
   const column = Math.max(20, width - 12);
@@ -35,7 +35,7 @@ export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">
       `${(index === 0 ? name : "").padEnd(12)}${line}`
     )
   );
-  const body = textOf(result) || "The run came to no result.";
+  const body = textOf(result) || "The run has no result.";
   return `${[...head, "", ...wrap(safeText(body), width)].join("\n")}\n`;
 }
 
@@ -90,7 +90,7 @@ function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
     ["Outcome", OUTCOMES[conclusion?.outcome ?? "unknown"]],
     [conclusion?.outcome === "cause" ? "Cause" : "Candidate", conclusion?.cause ?? ""],
     ["Confidence", conclusion === null ? "" : percent(conclusion.confidence)],
-    ["Why", textOf(fieldsOf(decision.grounding).reason)],
+    ["Reason", textOf(fieldsOf(decision.grounding).reason)],
     ["Next step", textOf(decision.next_step)],
     ["Models", [...new Set(Object.values(models ?? {}))].join(", ")],
     ["Mode", record.mode ?? "debate"],
@@ -111,7 +111,7 @@ function hypothesesOf({ hypotheses }: ReadRecord): readonly (readonly [string, s
   });
 }
 
-const IMPORTED = ", imported: nothing in it was checked here";
+const IMPORTED = ", imported and not verified";
 
 function countingIn(evidence: ReadRecord["hypotheses"][number]["evidence"]): number {
   return evidence.filter(({ status }) => status === "grounded").length;

@@ -3,17 +3,17 @@ import { cutText, visibleText } from "@gateway/shared/text";
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** A person watches `err`, so text may appear piece by piece. */
+  /** `err` is a terminal, so text may be streamed to it. */
   readonly isLive: boolean;
   readonly outColour: boolean;
   readonly errColour: boolean;
   readonly width: number;
 }
 
-/** Tab and line feed are kept, since texts are shown with their lines. */
+/** Tab and line feed stay, because texts are printed with their lines. */
 const INVISIBLE = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Text of models and tools in which everything that controls a terminal or hides other text is escaped. */
+/** Escapes characters in the text of models and tools that control the terminal or hide other text. */
 export function safeText(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(INVISIBLE, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -27,8 +27,8 @@ export function safeLine(text: string, length: number): string {
 }
 
 /**
- * The call of a tool on one line of at most `length` characters: blanks, line ends and marks are shown as
- * what they are too, since somebody may judge the call by this line.
+ * Prints the call of a tool on one line of at most `length` characters. A person may judge the call by this line, so
+ * unusual white space and invisible characters are escaped too.
  */
 export function exactLine(text: string, length: number): string {
   const line = visibleText(cutText(text, length));
@@ -43,13 +43,13 @@ export function createPaint(hasColour: boolean): Paint {
   return hasColour ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
 }
 
-/** Wraps a text into lines of at most `width` characters; longer words stay whole. */
+/** Wraps a text into lines of at most `width` characters. Longer words are not split. */
 export function wrap(text: string, width: number): readonly string[] {
   return text.split("\n").flatMap((line) => wrapLine(line, width));
 }
 
 function wrapLine(line: string, width: number): readonly string[] {
-  // The lines after the first one of a list entry are aligned with its text.
+  // Continuation lines of a list entry are aligned with its text.
   const indent = /^[ \t]*(?:[-*•]|\d{1,3}[.)])?[ \t]*/.exec(line)?.[0].replace(/\S/g, " ") ?? "";
   const lines: string[] = [];
   let current = "";

@@ -1,4 +1,4 @@
-/** Runs of one incident are not independent, so statistics count incidents. */
+/** Runs of one incident are not independent, so all statistics count incidents. */
 import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/debate.ts";
@@ -8,10 +8,10 @@ import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
 
-/** {@linkcode hashIncidents} of the built-in incidents. Results with another hash are not comparable. */
+/** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
 export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
 
-/** The SHA-256 of the incidents, in hexadecimal, independent of their order and of the order of keys. */
+/** The hexadecimal SHA-256 of the incidents, independent of the order of incidents and of keys. */
 export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
   return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
 }
@@ -36,7 +36,7 @@ async function hash(value: unknown): Promise<string> {
 
 export type Comparison = Readonly<ReturnType<typeof compareArms>>;
 
-/** The whole comparison, in the form of its file. */
+/** The result has the form of the JSON file. */
 export function compareArms(
   trials: readonly Trial[],
   incidents: readonly Incident[],
@@ -56,13 +56,20 @@ export function compareArms(
     arms: facts.protocol.arms.flatMap((arm) => {
       const own = trials.filter((trial) => trial.arm === arm);
       if (own.length === 0) return [];
-      const against = differenceOf(pairsOf(own, firstTrials, isRight));
-      const harm = differenceOf(pairsOf(own, firstTrials, isHarm));
+      const [against, harm] = [isRight, isHarm].map((holds) => {
+        const theirs = new Map(ratesOf(firstTrials, holds));
+        return differenceOf(
+          ratesOf(own, holds).flatMap(([incident, rate]) => {
+            const other = theirs.get(incident);
+            return other === undefined ? [] : [[rate, other] as const];
+          }),
+        );
+      });
       return [{
         ...toResult(arm, own, incidents),
-        /** Compared with the first arm on the same incidents. */
+        /** Difference to the first arm on the same incidents. */
         ...(arm !== first && against !== undefined && { against_first: against }),
-        /** The same for wrong answers that are called the cause: more is worse. */
+        /** The same difference for confident wrong answers, where more is worse. */
         ...(arm !== first && harm !== undefined && { harm_against_first: harm }),
       }];
     }),
@@ -76,7 +83,7 @@ const isHarm = ({ confident, score }: Trial) => confident && !score.right;
 
 function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]) {
   const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
-    shareOf([...byIncident(of).values()].map((own) => mean(own.map((trial) => Number(holds(trial))))));
+    shareOf(ratesOf(of, holds).map(([, rate]) => rate));
   const all = (holds: (trial: Trial) => boolean) =>
     share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
   const sum = (count: (trial: Trial) => number) => trials.reduce((total, trial) => total + count(trial), 0);
@@ -106,29 +113,20 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     tool_efficiency: calls === 0 ? null : round(sum(({ useful_tool_calls }) => useful_tool_calls) / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
-    by_kind: Object.fromEntries<Share | undefined>(
-      FAULT_KINDS.map((kind) =>
-        [kind, share(isRight, trials.filter((trial) => trial.kind === kind))] as const
-      )
-        .filter(([, found]) => found !== undefined),
-    ),
+    by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
+      const found = share(isRight, trials.filter((trial) => trial.kind === kind));
+      return found === undefined ? [] : [[kind, found]];
+    })),
   };
 }
 
-function byIncident(trials: readonly Trial[]): ReadonlyMap<string, readonly Trial[]> {
-  return Map.groupBy(trials, ({ incident }) => incident);
+/** For each incident, the share of its trials for which `holds` is true. */
+function ratesOf(trials: readonly Trial[], holds: (trial: Trial) => boolean) {
+  return [...Map.groupBy(trials, ({ incident }) => incident)]
+    .map(([incident, own]) => [incident, mean(own.map((trial) => Number(holds(trial))))] as const);
 }
 
-function pairsOf(ours: readonly Trial[], theirs: readonly Trial[], holds: (trial: Trial) => boolean) {
-  const others = byIncident(theirs);
-  const rate = (trials: readonly Trial[]) => mean(trials.map((trial) => Number(holds(trial))));
-  return [...byIncident(ours)].flatMap(([incident, own]) => {
-    const other = others.get(incident);
-    return other === undefined ? [] : [[rate(own), rate(other)] as const];
-  });
-}
-
-/** Answers that are right for the truth of another incident: anything but 0 says that the score can be fooled. */
+/** Counts answers that are right for another incident. Any result but 0 means that an answer can trick the score. */
 function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
   const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
   return trials.filter(({ answer, incident }) => {
@@ -140,13 +138,13 @@ function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[
   }).length;
 }
 
-/** A value with its 95 % interval. */
+/** A value and its 95 % confidence interval. */
 export type Interval = Readonly<Record<"value" | "low" | "high", number>>;
 type Share = Interval & { readonly incidents: number };
 
 const Z = 1.959964;
 
-/** Wilson's interval for the mean of shares, one for each incident; `undefined` without any. */
+/** Wilson's interval for the mean of shares, one for each incident. `undefined` without incidents. */
 export function shareOf(perIncident: readonly number[]): Share | undefined {
   const n = perIncident.length;
   if (n === 0) return undefined;
@@ -160,7 +158,7 @@ export function shareOf(perIncident: readonly number[]): Share | undefined {
 
 const RESAMPLES = 4000;
 
-/** The mean difference of pairs, one pair for each incident; the interval by resampling incidents, always the same way. */
+/** The mean difference of pairs, one for each incident. The interval comes from resampling with a fixed seed. */
 export function differenceOf(pairs: readonly (readonly [number, number])[]): Interval | undefined {
   if (pairs.length === 0) return undefined;
   const differences = pairs.map(([ours, theirs]) => ours - theirs);

@@ -10,15 +10,14 @@ const interval = ({ low, high }: Interval) => `${Math.round(low * 100)}-${Math.r
 
 export function formatComparison(comparison: Comparison): readonly string[] {
   const { arms, protocol, incidents, incidents_sha256, protocol_sha256 } = comparison;
-  const widths = [19, 6, 11, 11, 6, 8, 7];
-  const row = (...cells: readonly string[]) =>
-    cells.map((cell, index) => index === 0 ? cell.padEnd(19) : cell.padStart(widths[index] ?? 0)).join(" ")
-      .trimEnd();
+  const row = (arm: string, ...cells: readonly string[]) =>
+    arm.padEnd(19) +
+    cells.map((cell, index) => ` ${cell.padStart([6, 11, 11, 6, 8, 7][index] ?? 0)}`).join("");
   return [
     `${incidents} incidents, ${protocol.runs} runs each, at most ${protocol.token_budget} tokens a run`,
     `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,
     "",
-    row("Arm", "right", "95 %", "sure+wrong", "Brier", "tokens", "useful"),
+    row("Arm", "right", "95 %", "conf. wrong", "Brier", "tokens", "useful"),
     ...arms.map(({ arm, right, confidently_wrong, brier, tokens_mean, tool_efficiency: useful }) =>
       row(
         arm,
@@ -43,11 +42,11 @@ function verdictsOf({ arms, right_for_another_incident: other }: Comparison): re
     const head = `${arm} against ${first?.arm}:`;
     const meaning = right.low > 0 ? "better" : right.high < 0 ? "worse" : "no difference shown";
     const told = [`${head} right ${points(right)}, ${meaning}`];
-    // Nobody is helped by answers that are surer and wrong.
+    // Confident wrong answers do harm, so they are reported as well.
     if (harm === undefined || (harm.low <= 0 && harm.high >= 0)) return told;
-    return [...told, `${head} sure and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`];
+    return [...told, `${head} confident and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`];
   });
-  const fooled = other === 0 ? "" : " (the score is fooled)";
+  const fooled = other === 0 ? "" : " (the score is unreliable)";
   return [
     ...verdicts,
     ...arms.flatMap(controlsOf),
@@ -63,7 +62,7 @@ function controlsOf(
     lines.push(`Control, right without any tool: ${percent(right.value)} ${interval(right)}`);
   } else if (alarms !== undefined && alarms.value > 0) {
     lines.push(
-      `${arm}: sure of a cause where nothing is broken: ${percent(alarms.value)} ${interval(alarms)}`,
+      `${arm}: confident of a cause although nothing is broken: ${percent(alarms.value)} ${interval(alarms)}`,
     );
   }
   if (out_of_budget + failed > 0) lines.push(`${arm}: ${out_of_budget} runs out of tokens, ${failed} failed`);
@@ -81,9 +80,12 @@ const RIGHT: Columns<ArmResult> = [
   ["95 %", ({ right }) => interval(right)],
   ["Component", ({ component }) => percent(component.value)],
   ["Kind", ({ fault }) => percent(fault.value)],
-  ["Sure and right", ({ confidently_right: sure }) => percent(sure.value)],
-  ["Sure and wrong", ({ confidently_wrong: sure }) => percent(sure.value)],
-  ["Tempting cause resisted", ({ tempting }) => tempting === undefined ? "–" : percent(tempting.value)],
+  ["Confident and right", ({ confidently_right: sure }) => percent(sure.value)],
+  ["Confident and wrong", ({ confidently_wrong: sure }) => percent(sure.value)],
+  [
+    "Right despite a tempting cause",
+    ({ tempting }) => tempting === undefined ? "–" : percent(tempting.value),
+  ],
   ["False alarms", ({ false_alarms: alarms }) => alarms === undefined ? "–" : percent(alarms.value)],
 ];
 
@@ -95,7 +97,6 @@ const COSTS: Columns<ArmResult> = [
   ["Useful calls", ({ tool_efficiency: useful }) => useful === null ? "–" : percent(useful)],
   ["Out of tokens", ({ out_of_budget }) => String(out_of_budget)],
   ["Failed", ({ failed }) => String(failed)],
-  ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
 ];
 
 export function renderComparison(comparison: Comparison): string {
@@ -111,8 +112,19 @@ export function renderComparison(comparison: Comparison): string {
       ] as const
     ),
   ];
+  const bins = arms[0]?.calibration ?? [];
+  const calibration: Columns<ArmResult> = [
+    ["Arm", ({ name }) => name],
+    ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
+    ...bins.map(({ from, to }, index) =>
+      [`${percent(from)} to ${percent(to)}`, ({ calibration }: ArmResult) => {
+        const { accuracy = null, cases = 0 } = calibration[index] ?? {};
+        return accuracy === null ? "–" : `${percent(accuracy)} of ${cases}`;
+      }] as const
+    ),
+  ];
   const facts = [
-    ["Made", generated_at],
+    ["Created", generated_at],
     ["Incidents", `${incidents}, SHA-256 ${comparison.incidents_sha256}`],
     ["Protocol", `SHA-256 ${comparison.protocol_sha256}`],
     ["Runs of each incident", String(protocol.runs)],
@@ -120,7 +132,7 @@ export function renderComparison(comparison: Comparison): string {
       "Budget",
       `${protocol.token_budget} tokens a run, ${protocol.max_rounds} rounds, ${protocol.tool_budget} tool calls a turn`,
     ],
-    ["Sure from", String(protocol.confidence_threshold)],
+    ["Confident from", String(protocol.confidence_threshold)],
     ["Models", Object.entries(protocol.models).map(([role, id]) => `${role} ${id}`).join(", ")],
     ["Template", `${protocol.template} (${protocol.language})`],
   ] as const;
@@ -130,18 +142,18 @@ export function renderComparison(comparison: Comparison): string {
 <h1>Does debating help?</h1>
 <ul>${verdictsOf(comparison).map((verdict) => `<li>${escapeHtml(verdict)}</li>`).join("")}</ul>
 ${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join("")}
-<h2>Right: component, kind of fault and causal path</h2>
+<h2>Right answers: component, kind of fault and causal path</h2>
 ${table(RIGHT, arms)}
-<h2>Calibration: is it as often right as it says?</h2>
-<div class="plots">${arms.map(plotCalibration).join("")}</div>
-<h2>What it costs</h2>
+<h2>Calibration: right answers by stated confidence</h2>
+${table(calibration, arms)}
+<h2>Cost</h2>
 ${table(COSTS, arms)}
-<h2>By kind of fault</h2>
+<h2>Right answers by kind of fault</h2>
 ${table(byKind, arms)}
-<h2>How it was done</h2>
+<h2>Protocol</h2>
 ${table([["", ([name]) => name], ["", ([, value]) => value]], facts)}
-<p class="note">Intervals count incidents, not runs: runs of one incident are not independent. An answer is right only as one
-claim about listed names; prose earns nothing. Brier: 0 is perfect, 0.25 is what saying 0.5 always gives.</p>
+<p class="note">Intervals count incidents, because runs of one incident are not independent. A right answer is one claim with
+listed names; prose has no score. A Brier score of 0 is perfect. A constant confidence of 0.5 has the score 0.25.</p>
 `,
   );
 }
@@ -157,40 +169,4 @@ function table<T>(columns: Columns<T>, rows: readonly T[]): string {
 const STYLE =
   `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1rem;overflow-wrap:break-word}` +
   `.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left;vertical-align:top}` +
-  `.plots{display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:currentColor}` +
-  `.axis{stroke:#8888;stroke-width:1}.dot{fill:#c8502a}.ideal{stroke:#8888;stroke-dasharray:4}.note{color:GrayText}`;
-
-const SIDE = 200;
-const EDGE = 36;
-
-/** The share of true forecasts by their confidence; the size of a dot is the number of runs. */
-function plotCalibration({ name, calibration, brier }: ArmResult): string {
-  const fixed = (value: number) => String(Math.round(value * 10) / 10);
-  const at = (value: number) => fixed(EDGE + value * SIDE);
-  const up = (value: number) => fixed(20 + (1 - value) * SIDE);
-  const text = (x: string | number, y: string | number, said: string | number, more = "") =>
-    `<text x="${x}" y="${y}"${more}>${said}</text>`;
-  const middle = ' text-anchor="middle"';
-  const most = Math.max(1, ...calibration.map(({ cases }) => cases));
-  const dots = calibration.flatMap(({ mean_confidence: said, accuracy: right, cases }) => {
-    if (said === null || right === null) return [];
-    const size = fixed(3 + 6 * Math.sqrt(cases / most));
-    const below = fixed(Number(up(right)) + (right > 0.5 ? 20 : -11));
-    const dot = `<circle class="dot" cx="${at(said)}" cy="${up(right)}" r="${size}"></circle>`;
-    return [dot + text(at(said), below, cases, middle)];
-  });
-  const score = brier === null ? "" : `Brier ${brier.toFixed(3)}`;
-  const [width, height] = [SIDE + 2 * EDGE, SIDE + 60];
-  const label = escapeHtml(`Calibration of ${name}, ${score}`);
-  return [
-    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${label}">`,
-    text(0, 12, escapeHtml(name)),
-    text(EDGE + 8, 38, score),
-    `<rect class="axis" fill="none" x="${EDGE}" y="20" width="${SIDE}" height="${SIDE}"></rect>`,
-    `<line class="ideal" x1="${at(0)}" y1="${up(0)}" x2="${at(1)}" y2="${up(1)}"></line>`,
-    ...dots,
-    text(EDGE + SIDE / 2, SIDE + 38, "said", middle),
-    text(14, 20 + SIDE / 2, "right", `${middle} transform="rotate(-90 14 ${20 + SIDE / 2})"`),
-    "</svg>",
-  ].join("");
-}
+  `.note{color:GrayText}`;

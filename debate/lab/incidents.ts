@@ -1,5 +1,4 @@
 import { AppError } from "@gateway/shared/errors";
-
 import * as z from "@zod/zod";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -11,7 +10,7 @@ import BUILTIN from "./incidents.yaml" with { type: "text" };
 const text = z.string().trim().min(1);
 const cause = { component: text, fault: z.enum(FAULT_KINDS), path: z.array(text) };
 const quote = z.strictObject({ result: z.int().min(1), quote: text });
-/** The ids of components or states, each with its other names. */
+/** IDs of components or states with their other names. */
 const names = z.record(z.string().regex(/^[a-z0-9][a-z0-9/._-]*$/i), z.array(text));
 const recorded = z.strictObject({
   tool: z.string().regex(/^\w{1,64}$/),
@@ -42,7 +41,7 @@ function invalid(source: string, problem: string): AppError {
 
 export const builtinIncidents = () => parseIncidents(BUILTIN, "built-in incidents");
 
-/** Reads the documents of a YAML file. @param source the file's name for messages */
+/** Reads the documents of a YAML file. @param source name of the file for messages */
 function parseIncidents(yaml: string, source: string): readonly Incident[] {
   return [parseAllDocuments(yaml)].flat().map((document) => {
     const [broken] = document.errors;
@@ -62,20 +61,22 @@ function findProblem({ components, states, truth, rivals, tools, proof }: Incide
     const all = Object.entries(each)
       .flatMap(([name, others]) => [...new Set([name, ...others].map(normalName))]);
     const twice = all.find((name, index) => all.indexOf(name) !== index);
-    if (twice !== undefined) return `the name "${twice}" stands for two things`;
+    if (twice !== undefined) return `the name "${twice}" has two meanings`;
   }
   for (const { component, fault, path } of [truth, ...rivals]) {
-    if ((fault === "none") !== (component === "none")) return "nothing is broken, or something is";
-    if (fault !== "none" && !Object.hasOwn(components, component)) return `no component "${component}"`;
+    if ((fault === "none") !== (component === "none")) {
+      return "component and fault must both be none, or neither";
+    }
+    if (fault !== "none" && !Object.hasOwn(components, component)) return `unknown component "${component}"`;
     const unknown = path.find((state) => !Object.hasOwn(states, state));
-    if (unknown !== undefined) return `no state "${unknown}"`;
+    if (unknown !== undefined) return `unknown state "${unknown}"`;
   }
   const quotes = [...proof, ...rivals.flatMap((each) => [each.for, each.against])];
   const missing = quotes.find(({ result }) => tools[result - 1] === undefined);
-  return missing && `there is no result ${missing.result}`;
+  return missing && `result ${missing.result} does not exist`;
 }
 
-/** The context of a run: the known facts, and the form of the answer. */
+/** The context of a run: known facts and the form of the answer. */
 export function contextOf({ context, components, states }: Incident): string {
   const listOf = (all: Incident["states"]) => Object.keys(all).sort().join(", ");
   return [
@@ -99,36 +100,40 @@ export function formatClaim({ component, fault, path }: Cause): string {
 const MAX_CASES = 2000;
 const MAX_BYTES = 50_000_000;
 
-/** Loads the incidents in the order of their paths. @throws {AppError} `invalid_config` that names the file */
-export async function loadIncidents(folder: string, workingFolder: string): Promise<readonly Incident[]> {
-  const root = resolve(workingFolder, folder);
+/** Loads incidents in the order of their paths. @throws {AppError} `invalid_config` with the file */
+export async function loadIncidents(directory: string, workingFolder: string): Promise<readonly Incident[]> {
+  const root = resolve(workingFolder, directory);
   const files = await findFiles(root).catch((cause) => {
-    throw invalid(folder, cause?.code === "ENOENT" ? "there is no such folder" : "it cannot be read");
+    throw invalid(
+      directory,
+      cause?.code === "ENOENT" ? "no such directory" : "the directory is not readable",
+    );
   });
   const yaml = files.filter((path) => path.endsWith(".yaml"));
-  const folders = files.filter((path) => basename(path) === "metadata.json").map((path) => dirname(path))
+  const directories = files.filter((path) => basename(path) === "metadata.json").map((path) => dirname(path))
     .filter((path) => files.includes(`${path}/tool_cache.json`));
-  if (yaml.length + folders.length > MAX_CASES) {
-    throw invalid(folder, `it has more than ${MAX_CASES} incidents`);
+  if (yaml.length + directories.length > MAX_CASES) {
+    throw invalid(directory, `more than ${MAX_CASES} incidents`);
   }
   const own: Incident[] = [];
   for (const path of yaml) own.push(...parseIncidents(await read(path), relative(root, path)));
   const cases: CloudCase[] = [];
-  for (const path of folders) {
-    const [metadata, toolCache] = [
-      await read(`${path}/metadata.json`),
-      await read(`${path}/tool_cache.json`),
-    ];
-    cases.push({ path: relative(root, path) || folder, metadata, toolCache });
+  for (const path of directories) {
+    const metadata = await read(`${path}/metadata.json`);
+    cases.push({
+      path: relative(root, path) || directory,
+      metadata,
+      toolCache: await read(`${path}/tool_cache.json`),
+    });
   }
   const all = [...own, ...importCloudCases(cases)];
   const twice = all.find(({ id }, index) => all.findIndex((each) => each.id === id) !== index);
-  if (twice !== undefined) throw invalid(folder, `two incidents are called ${JSON.stringify(twice.id)}`);
+  if (twice !== undefined) throw invalid(directory, `two incidents have the ID ${JSON.stringify(twice.id)}`);
   if (all.length > 0) return all;
-  throw invalid(folder, "it has no *.yaml, and no folder with metadata.json and tool_cache.json");
+  throw invalid(directory, "no *.yaml, and no directory with metadata.json and tool_cache.json");
 }
 
-/** Links are not followed, because they could lead anywhere and in circles. */
+/** Symbolic links are not followed, because they could leave the directory or form a loop. */
 async function findFiles(root: string): Promise<readonly string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
@@ -138,11 +143,11 @@ async function findFiles(root: string): Promise<readonly string[]> {
 
 async function read(path: string): Promise<string> {
   const { size } = await Deno.stat(path);
-  if (size > MAX_BYTES) throw invalid(path, `it is larger than ${MAX_BYTES} bytes`);
+  if (size > MAX_BYTES) throw invalid(path, `larger than ${MAX_BYTES} bytes`);
   return await Deno.readTextFile(path);
 }
 
-/** The two files of a case of Cloud-OpsBench, and its path in the data set, such as `boutique/admission/1`. */
+/** The two files of a Cloud-OpsBench case and its path in the data set, such as `boutique/admission/1`. */
 export type CloudCase = Readonly<Record<"path" | "metadata" | "toolCache", string>>;
 
 const word = z.string().trim().min(1).max(200);
@@ -152,7 +157,7 @@ const metadataSchema = z.looseObject({
   result: z.looseObject({ fault_object: word, root_cause: word }),
 });
 
-/** Reads cases. The names to choose from are those of all cases that are read together. */
+/** Reads cases together. An answer can name the components and states of all of them. */
 export function importCloudCases(cases: readonly CloudCase[]): readonly Incident[] {
   const all = cases.map(readCase);
   const components = spellings(all.map(({ result }) => result.fault_object));
@@ -164,7 +169,7 @@ export function importCloudCases(cases: readonly CloudCase[]): readonly Incident
     components: components.names,
     states: states.names,
     tools,
-    // Cloud-OpsBench has other kinds of faults; the state says what happened.
+    // Cloud-OpsBench has different kinds of faults, so only component and state are compared.
     truth: {
       component: components.of(result.fault_object),
       fault: "configuration",
@@ -179,22 +184,22 @@ export function importCloudCases(cases: readonly CloudCase[]): readonly Incident
 function readCase({ path, metadata, toolCache }: CloudCase) {
   const parse = (json: string) => parseJson(json) ?? invalidFile();
   const invalidFile = () => {
-    throw invalid(path, "a file of it is not JSON");
+    throw invalid(path, "a file is not JSON");
   };
   const facts = metadataSchema.safeParse(parse(metadata)).data;
   const cache = parse(toolCache);
-  if (facts === undefined || !isObject(cache)) throw invalid(path, "it is not a case of Cloud-OpsBench");
+  if (facts === undefined || !isObject(cache)) throw invalid(path, "not a case of Cloud-OpsBench");
   const tools = Object.entries(cache).flatMap(([key, answer]) => {
     const [, tool = "", json = ""] = /^(\w{1,64}):(\{[^]*\})$/.exec(key) ?? [];
     const args = parseJson(json);
     const result = typeof answer === "string" ? answer : JSON.stringify(answer);
     return isObject(args) ? [{ tool, args: { ...args }, result }] : [];
   });
-  if (tools.length === 0) throw invalid(path, "its tool cache is empty");
+  if (tools.length === 0) throw invalid(path, "the tool cache is empty");
   return { ...facts, id: path.replace(/[^\w-]+/g, ".").replace(/^\.|\.$/g, "").slice(-80), tools };
 }
 
-/** Two spellings of a name are one thing, under the first spelling. */
+/** Maps all spellings of a name to the first spelling. */
 function spellings(all: readonly string[]) {
   const first = new Map<string, string>();
   for (const each of all) first.set(normalName(each), first.get(normalName(each)) ?? each);

@@ -18,50 +18,42 @@ Examples:
   deno task debate:lab --offline --report report.html
       scripted agents: no token, no network
   deno task debate:lab --offline weak --arm single --arm debate_three --json
-      what the engine makes of a wrong diagnosis with made-up evidence
+      reaction of the engine to a wrong diagnosis with made-up evidence
   deno task debate:lab --run --report report.html --output report.json
-      compare the models of the settings on the 24 built-in incidents; this
-      costs 432 runs of at most --budget tokens each
+      models of the settings on the 24 built-in incidents: 432 runs of at most
+      --budget tokens each
   deno task debate:lab --register > protocol.json
-      publish this first, then --run --expect <its protocol_sha256>
+      publish this file first, then --run --expect <its protocol_sha256>
   deno task debate:lab --run --incidents Cloud-OpsBench/benchmark/boutique/service
 
-single, vote, debate_one and blind use DIAGNOSTIC_MODEL in all roles,
-debate_three and sample_then_debate the models of all three roles. An answer is
-right if component, kind of fault and causal path are.
+single, vote, debate_one and blind use DIAGNOSTIC_MODEL in all roles.
+debate_three and sample_then_debate use the models of all three roles. An answer
+is right if the component, the kind of fault and the causal path are right.
 
-The exit code is 0 even for poor results, 2 for input that cannot be used.
+The exit code is 0 for any scores, and 2 for unusable input.
 `;
 
 export function createLab(environment: world.Environment): Command {
-  const offline =
-    "scripted agents instead of models; the diagnosis is strong, middling or weak, or its quotes are beside the point (middling)";
+  const arms = new Option("--arm <arm>", "way of diagnosing (repeatable; default: all)").choices(ARMS);
   const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
-    .option("--run", "with the models of the settings")
-    .addOption(new Option("--offline [play]", offline).choices(PLAYS))
+    .option("--run", "use the models of the settings")
+    .addOption(new Option("--offline [play]", "use scripted agents (default: middling)").choices(PLAYS))
     .option(
       "--incidents <directory>",
-      "own incidents, or cases of Cloud-OpsBench (default: the built-in 24)",
+      "own incidents or Cloud-OpsBench cases (default: the built-in 24)",
       once,
     )
-    .option("--only <id>", "only this incident (repeatable)", repeated)
-    .addOption(
-      new Option("--arm <arm>", "only this way of diagnosing (repeatable)").choices(ARMS).argParser(armOf),
-    )
-    .option("--runs <n>", "how often each incident is diagnosed in each way", countOf(1, 100), 3)
-    .option(
-      "--budget <tokens>",
-      "tokens of one run, the same for each way",
-      countOf(1000, 100_000_000),
-      150_000,
-    )
-    .option("--register", "run nothing; print the protocol and its hash, to be published first")
-    .option("--expect <sha256>", "run only this registered protocol", once)
-    .option("--report <file>", "write the comparison there, as HTML with plots", once)
-    .option("--output <file>", "write the whole result there, as JSON", once);
+    .option("--only <id>", "incident to diagnose (repeatable; default: all)", repeated)
+    .addOption(arms.argParser(armOf))
+    .option("--runs <n>", "runs of each incident in each way", countOf(1, 100), 3)
+    .option("--budget <tokens>", "maximum tokens of one run", countOf(1000, 100_000_000), 150_000)
+    .option("--register", "print the protocol and its hash without a run")
+    .option("--expect <sha256>", "hash of the only protocol to run", once)
+    .option("--report <file>", "HTML file for the comparison", once)
+    .option("--output <file>", "JSON file for the result", once);
   return addJson(program, "the result")
     .addHelpText("after", EXAMPLES)
-    .action((flags: ComparisonFlags) => comparisonCommand(flags, environment));
+    .action((flags: Flags) => comparisonCommand(flags, environment));
 }
 
 function armOf(value: string, previous: readonly Arm[] | undefined): readonly Arm[] {
@@ -70,37 +62,32 @@ function armOf(value: string, previous: readonly Arm[] | undefined): readonly Ar
   return [...previous ?? [], arm];
 }
 
-interface ComparisonFlags {
-  readonly incidents?: string;
-  readonly only?: readonly string[];
-  readonly arm?: readonly Arm[];
-  readonly runs: number;
-  readonly budget: number;
-  /** The play of the diagnostic agent; `true` if the option has no value. */
-  readonly offline?: Play | true;
-  readonly run?: boolean;
-  readonly register?: boolean;
-  readonly expect?: string;
-  readonly output?: string;
-  readonly report?: string;
-  readonly json?: boolean;
-}
+type Flags =
+  & Readonly<Partial<Record<"incidents" | "expect" | "output" | "report", string>>>
+  & Readonly<Partial<Record<"run" | "register" | "json", boolean>>>
+  & Readonly<Record<"runs" | "budget", number>>
+  & {
+    readonly only?: readonly string[];
+    readonly arm?: readonly Arm[];
+    /** The play of the diagnostic agent; `true` if the option has no value. */
+    readonly offline?: Play | true;
+  };
 
-/** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
-async function comparisonCommand(flags: ComparisonFlags, environment: world.Environment): Promise<void> {
+/** Runs all trials in sequence. Low scores are a result, not a failure. */
+async function comparisonCommand(flags: Flags, environment: world.Environment): Promise<void> {
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
-    // Hundreds of runs of a real model are not started by a slip.
+    // A comparison makes hundreds of runs, so a command without options must not start it.
     throw new AppError(
       "invalid_request",
-      "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol",
+      "Pass --run (models of the settings), --offline (scripted agents) or --register (print the protocol)",
     );
   }
   const settings = await world.readSettings(
     environment,
     flags.offline === undefined ? {} : {
       DIAGNOSTIC_MODEL: `replay/${flags.offline === true ? "middling" : flags.offline}`,
-      // In debates of three models the others are strong, to show what they make of the diagnosis.
+      // The other roles are strong, so the result shows their reaction to the diagnosis.
       SKEPTIC_MODEL: "replay/strong",
       MODERATOR_MODEL: "replay/strong",
     },
@@ -113,7 +100,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
     const known = all.slice(0, 60).map(({ id }) => id).join(", ");
     throw new AppError(
       "invalid_request",
-      `There is no incident ${JSON.stringify(missing)}; there are ${known}`,
+      `Unknown incident ${JSON.stringify(missing)}, use one of ${known}`,
     );
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
@@ -140,10 +127,8 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
     return terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
   }
   if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
-    throw new AppError(
-      "invalid_request",
-      `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`,
-    );
+    const text = `The SHA-256 of the protocol is ${hashes.protocol_sha256}, not the expected one`;
+    throw new AppError("invalid_request", text);
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
   const providers = await world.openProviders(settings, environment);
@@ -165,7 +150,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
       skeptic: await open(skeptic),
       moderator: await open(moderator),
     };
-    const ports = { clock, newId: () => world.newCallId(environment), signal };
+    const ports = { clock, newId: () => environment.randomBytes(6).toHex(), signal };
     const trial = await holdTrial({ ...plan, models }, rules, ports);
     signal.throwIfAborted();
     trials.push(trial);
@@ -176,25 +161,19 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
   }
   const isBuiltin = flags.incidents === undefined && flags.only === undefined;
   const ids = Object.values(protocol.models);
-  const isOne = new Set(ids).size === 1;
-  const isScripted = ids.some((id) => playOf(id) !== undefined);
-  const notes: readonly (readonly [boolean, string])[] = [
-    [
-      isScripted,
-      "scripted agents know the incidents: these numbers say what the engine does, and nothing about models",
-    ],
-    [isOne, "all roles have one model, so debate_three is debate_one"],
-    [flags.runs < 3, "fewer than 3 runs of each incident"],
-    [
-      isBuiltin && hashes.incidents_sha256 !== REGISTERED,
-      "the built-in incidents are not those that were registered",
-    ],
-  ];
+  const notes = {
+    "scripted agents know the incidents: these numbers measure the engine, not any model": ids
+      .some((id) => playOf(id) !== undefined),
+    "all roles use one model, so debate_three equals debate_one": new Set(ids).size === 1,
+    "fewer than 3 runs of each incident": flags.runs < 3,
+    "the built-in incidents differ from the registered incidents": isBuiltin &&
+      hashes.incidents_sha256 !== REGISTERED,
+  };
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),
     protocol,
     ...hashes,
-    notes: notes.flatMap(([holds, text]) => holds ? [text] : []),
+    notes: Object.entries(notes).flatMap(([note, holds]) => holds ? [note] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;
   if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);

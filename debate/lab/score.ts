@@ -1,8 +1,8 @@
-/** Claims are compared as data. Prose, lists and denials earn nothing. */
+/** Only claims are compared. Prose, lists and denials have no score. */
 import { normalName, readClaim } from "../engine/graph/claim.ts";
 import type { Incident } from "./incidents.ts";
 
-/** Compares the text of a hypothesis with the truth; `problem` says why an answer cannot be compared. */
+/** Compares the text of a hypothesis with the truth. `problem` is the reason if an answer is not comparable. */
 export function scoreAnswer(
   answer: string,
   { truth, components, states, anyFault }: Pick<Incident, "components" | "states" | "truth" | "anyFault">,
@@ -14,7 +14,7 @@ export function scoreAnswer(
   if (reading.kind === "none") return score(false, false, false, `claim ${reading.reason}`);
   const { claim } = reading;
   if (truth.fault === "none" || claim.fault === "none") {
-    // An answer that nothing is broken must not name something broken as well.
+    // The answer that nothing is broken must not name a component.
     const isNone = (text: string) => ["none", "ninguno", "ninguna"].includes(normalName(text));
     if (claim.fault !== truth.fault) return score(false, false, false);
     return score(isNone(claim.component), true, claim.path.every(isNone));
@@ -25,7 +25,7 @@ export function scoreAnswer(
   return score(name === truth.component, anyFault === true || claim.fault === truth.fault, path, problem);
 }
 
-/** The thing that a name stands for. The name is compared whole, so that a list of all names matches none. */
+/** Finds the ID of a name. The whole name is compared, so a list of all names matches no ID. */
 function resolve(said: string, names: Incident["states"]): string | undefined {
   const name = normalName(said);
   return Object.entries(names).find(([id, others]) =>
@@ -34,7 +34,7 @@ function resolve(said: string, names: Incident["states"]): string | undefined {
     ?.[0];
 }
 
-/** The path has the right ends and order. States in between may be left out; none may be added. */
+/** Compares both ends and the order. Inner states may be missing, but no state may be added. */
 function isPath(said: readonly (string | undefined)[], truth: readonly string[]): boolean {
   const places = said.map((state) => state === undefined ? -1 : truth.indexOf(state));
   if (truth.length === 0) return said.length === 0;

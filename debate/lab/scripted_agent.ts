@@ -9,15 +9,15 @@ import {
 import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.ts";
 
 /**
- * How an agent is played. `strong` looks and quotes what it found; `middling` believes the first thing that fits and
- * gives way to evidence; `weak` is sure of something wrong, and its evidence is made up; `beside` is sure of
- * something wrong like `weak`, and its quotes are in the results but say nothing about it.
+ * Roles of a scripted agent. `strong` runs the tools and quotes their results. `middling` accepts the first cause
+ * that fits and drops it when it sees evidence against it. `weak` insists on a wrong cause with made-up evidence.
+ * `beside` insists on a wrong cause with real quotes that are irrelevant.
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
 export const PLAYS = [...STRENGTHS, "beside"] as const;
 export type Play = (typeof PLAYS)[number];
 
-/** The play of a model with this id, such as `replay/strong`. */
+/** The play of a model ID such as `replay/strong`. */
 export function playOf(id: string): Play | undefined {
   return PLAYS.find((play) => id === `replay/${play}`);
 }
@@ -27,13 +27,13 @@ const EARLY_OUT =
   "EARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: It is obvious.";
 const MADE_UP = '- [tool:http_get#99] "everything points at this component": obvious';
 
-/** @param run decides which rival a weaker agent believes, from 1 */
+/** @param run number from 1; selects the wrong cause of a weaker agent */
 export function scriptedAgent(play: Play, incident: Incident, run: number): Model {
   const { truth, proof, rivals, tools } = incident;
   const rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
   const isCareless = play === "weak" || play === "beside";
 
-  /** The first lines of two results that are neither for the believed cause nor against it. */
+  /** The first lines of two results that are irrelevant for the accepted cause. */
   function besidePoint(): readonly Quote[] {
     const telling = [rival?.for, rival?.against, ...proof].map((each) => each?.result);
     return tools.map(({ result }, index) => ({ result: index + 1, quote: firstWords(result) }))
@@ -54,7 +54,7 @@ export function scriptedAgent(play: Play, incident: Incident, run: number): Mode
     }
   }
 
-  /** Lines of evidence from the answers that were seen in this turn. */
+  /** Evidence lines with quotes from the results of this turn. */
   function cite(messages: readonly ChatMessage[], quotes: readonly (Quote | undefined)[]): readonly string[] {
     return quotes.flatMap((quote) => {
       const answer = quote && tools[quote.result - 1];

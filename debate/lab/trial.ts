@@ -18,7 +18,7 @@ interface ArmRules {
   readonly sampling?: DebateSetup["sampling"];
 }
 
-/** The ways of diagnosing. A single agent can spend the tool calls of a debate. */
+/** The ways of diagnosing. A single agent has as many tool calls as a debate. */
 const RULES_OF_ARMS = {
   single: { name: "one agent", models: 1, tools: 3, sampling: { count: 1, then: "vote" } },
   vote: { name: "three diagnoses and a vote", models: 1, tools: 1, sampling: { count: 3, then: "vote" } },
@@ -51,7 +51,7 @@ export interface Protocol {
   readonly model_timeout_seconds: number;
   readonly template: string;
   readonly language: string;
-  /** Covers the text of the template and the program's additions to it. */
+  /** Hash of the template and of the text that the program adds. */
   readonly prompts_sha256: string;
   readonly models: RunModels;
 }
@@ -65,13 +65,7 @@ export function taskOf(
   };
 }
 
-interface TrialRules {
-  readonly protocol: Protocol;
-  readonly template: DebateSetup["template"];
-  readonly prices: Awaited<ReturnType<typeof loadPrices>>;
-}
-
-/** Holds a trial. If a model fails, the answer is wrong, not missing. */
+/** Runs a trial. The failure of a model counts as a wrong answer. */
 export async function holdTrial(
   { incident, arm, run, models: given }: {
     readonly incident: Incident;
@@ -79,7 +73,11 @@ export async function holdTrial(
     readonly run: number;
     readonly models: Readonly<Record<keyof RunModels, Model>>;
   },
-  { protocol, template, prices }: TrialRules,
+  { protocol, template, prices }: {
+    readonly protocol: Protocol;
+    readonly template: DebateSetup["template"];
+    readonly prices: Awaited<ReturnType<typeof loadPrices>>;
+  },
   ports: { readonly clock: Clock; readonly newId: () => string; readonly signal: AbortSignal },
 ) {
   const budget = { limit: protocol.token_budget, spent: 0 };
@@ -127,7 +125,7 @@ export async function holdTrial(
 }
 
 function judge({ decision, hypotheses }: DebateOutcome, incident: Incident) {
-  // The hypothesis that the decision names; without a decision, the likeliest that was not rejected.
+  // The answer is the hypothesis of the decision. Without a decision, it is the likeliest open hypothesis.
   const lead = decision === undefined
     ? hypotheses.filter(({ state }) => state !== "rejected")
       .toSorted((a, b) => (b.probability ?? 0) - (a.probability ?? 0))[0]
@@ -145,12 +143,12 @@ function judge({ decision, hypotheses }: DebateOutcome, incident: Incident) {
   };
 }
 
-/** A model that spends from a budget of tokens; the call that crosses the limit is the last one. */
+/** Counts the tokens of a model. The call that exceeds the limit is the last one. */
 function withBudget(model: Model, budget: { readonly limit: number; spent: number }): Model {
   return {
     id: model.id,
     async complete(request) {
-      if (budget.spent >= budget.limit) throw new ModelError("canceled", "The budget of tokens is used up");
+      if (budget.spent >= budget.limit) throw new ModelError("canceled", "The token budget is exhausted");
       try {
         const reply = await model.complete(request);
         budget.spent += reply.usage?.total_tokens || estimateUsage(request, reply).total_tokens;
@@ -166,7 +164,7 @@ function withBudget(model: Model, budget: { readonly limit: number; spent: numbe
 const MAX_LISTED = 60;
 const MAX_TEXT = 8000;
 
-/** Tools that answer exactly the recorded calls: the benchmark does not measure a scan of everything. */
+/** The tools answer only recorded calls, because the benchmark does not measure exhaustive scans. */
 export function frozenTools(answers: readonly RecordedAnswer[]): readonly Tool[] {
   return [...Map.groupBy(answers, ({ tool }) => tool)].map(([name, recorded]) => {
     const known = new Map(recorded.map((each) => [keyOf(name, each.args), each]));
@@ -176,7 +174,7 @@ export function frozenTools(answers: readonly RecordedAnswer[]): readonly Tool[]
     const keys = [...new Set(recorded.flatMap(({ args }) => Object.keys(args)))];
     return {
       name,
-      description: `Gives what ${name} returned during the incident. Recorded arguments: ${list}`,
+      description: `Return the result of ${name} during the incident. Recorded arguments: ${list}`,
       parameters: {
         type: "object",
         properties: Object.fromEntries(keys.map((key) => [key, { description: "as recorded" }])),
@@ -184,8 +182,8 @@ export function frozenTools(answers: readonly RecordedAnswer[]): readonly Tool[]
       run(args) {
         const found = known.get(keyOf(name, isObject(args) ? { ...args } : {}));
         const text = found === undefined
-          ? `Tool error: nothing was recorded for these arguments; recorded are ${list}`
-          // The first line names the request: evidence must not be quoted from it.
+          ? `Tool error: no result was recorded for these arguments, only for ${list}`
+          // The first line is the request, which is not evidence.
           : `${name} ${JSON.stringify(found.args)}\n${found.result.slice(0, MAX_TEXT).toWellFormed()}`;
         return Promise.resolve({ ok: found !== undefined, text });
       },

@@ -208,7 +208,7 @@ Deno.test("a frozen tool answers nothing that was not recorded, and says what wa
   ) {
     const { ok, text } = await tool.run(args, ANY);
     assert.equal(ok, false);
-    assert.match(text, /nothing was recorded for these arguments; recorded are \{"resource_type":"pods"/);
+    assert.match(text, /no result was recorded for these arguments, only for \{"resource_type":"pods"/);
   }
 });
 
@@ -237,7 +237,7 @@ Deno.test("an answer to such a case needs the component and the cause, in whatev
 });
 
 Deno.test.each([
-  { name: "metadata that is not JSON", change: { metadata: "{" }, reason: /"x": a file of it is not JSON/ },
+  { name: "metadata that is not JSON", change: { metadata: "{" }, reason: /"x": a file is not JSON/ },
   {
     name: "metadata without a truth",
     change: { metadata: '{"query":"x"}' },
@@ -246,7 +246,7 @@ Deno.test.each([
   {
     name: "an empty cache",
     change: { toolCache: '{"collection_timestamp":"x"}' },
-    reason: /its tool cache is empty/,
+    reason: /the tool cache is empty/,
   },
   { name: "a cache that is a list", change: { toolCache: "[]" }, reason: /not a case of Cloud-OpsBench/ },
 ])("importCloudCases() refuses $name", ({ change, reason }) => {

@@ -1,29 +1,29 @@
 /**
- * Checks arguments against an allowlist of options and rewrites them in one form, so that the program reads
- * them exactly as they were checked: without abbreviations and bundles.
+ * Checks arguments against an allowlist of options. It rewrites them without abbreviations and bundles, so that
+ * the program reads them exactly as they were checked.
  */
 import { refuse } from "./run_program.ts";
 
-/** The form of an operand or of an option's value. `path` is checked by the code that runs the program. */
+/** The form of an operand or of an option's value. The code that runs the program checks a `path`. */
 type ValueRule = RegExp | "path" | "text";
 
 export interface ArgumentRule {
-  /** Options without a value: their names without dashes, separated by blanks. */
+  /** Names of the options without a value, without dashes, separated by spaces. */
   readonly flags?: string;
   readonly values?: Readonly<Record<string, ValueRule>>;
   readonly operands?: readonly ValueRule[];
-  /** Operands after those; if absent, no more are allowed. */
+  /** The form of all operands after {@linkcode ArgumentRule.operands}; if absent, there may be none. */
   readonly rest?: ValueRule;
   readonly min?: number;
   readonly always?: readonly string[];
-  /** Arguments that are put before all others unless one of these options is given. */
+  /** Arguments to put before all others unless one of these options is given. */
   readonly unless?: { readonly options: readonly string[]; readonly add: readonly string[] };
-  /** Arguments that are put after all options if one of these is given, so that they take precedence. */
+  /** Arguments to put after all options if one of these is given, so that they take precedence. */
   readonly with?: { readonly options: readonly string[]; readonly add: readonly string[] };
   readonly dashNumber?: string;
-  /** Whether options have one dash even if they are long, and come after the operands, as with `find`. */
+  /** Long options have one dash too. With `find`, they come after the operands. */
   readonly style?: "find" | "one-dash";
-  /** A final check of all operands: the reason for a refusal, or `undefined`. */
+  /** A final check of all operands, which throws to reject them. */
   readonly check?: (operands: readonly string[]) => void;
 }
 
@@ -42,9 +42,11 @@ export function checkArguments(words: readonly string[], rule: ArgumentRule): re
 
   const addValue = (name: string, value: string | undefined): void => {
     const shape = Object.hasOwn(rule.values ?? {}, name) ? rule.values?.[name] : undefined;
-    if (shape === undefined) return refuse(`${dashed(name, rule)} is not possible here`);
-    if (value === undefined) return refuse(`${dashed(name, rule)} needs a value`);
-    if (!fits(value, shape)) refuse(`${JSON.stringify(value)} is not possible for ${dashed(name, rule)}`);
+    if (shape === undefined) return refuse(`option ${dashed(name, rule)} is not allowed`);
+    if (value === undefined) return refuse(`option ${dashed(name, rule)} needs a value`);
+    if (!fits(value, shape)) {
+      refuse(`value ${JSON.stringify(value)} is not allowed for option ${dashed(name, rule)}`);
+    }
     seen.add(name);
     const isLong = name.length > 1 && rule.style === undefined;
     if (isLong) options.push(word(`--${name}=${value}`));
@@ -63,14 +65,14 @@ export function checkArguments(words: readonly string[], rule: ArgumentRule): re
     else if (text.startsWith("--")) {
       const [, name = "", value] = /^--([^=]*)(?:=(.*))?$/s.exec(text) ?? [];
       // A single letter has only one dash.
-      if (name.length < 2) refuse(`${text} is not possible here`);
+      if (name.length < 2) refuse(`option ${text} is not allowed`);
       addOption(name, value);
     } else if (rule.dashNumber !== undefined && /^-\d+$/.test(text)) addValue(rule.dashNumber, text.slice(1));
     else addBundle(text.slice(1));
   }
   return finish(rule, options, operands, seen);
 
-  /** `-abc`, where the last option may have its value attached or in the next word. */
+  /** Reads `-abc`. The value of the last option is attached to it or is the next word. */
   function addBundle(letters: string): void {
     for (let at = 0; at < letters.length; at++) {
       const letter = letters.charAt(at);
@@ -89,10 +91,10 @@ function finish(
   const checked: Argument[] = [];
   for (const [index, operand] of operands.entries()) {
     const shape = rule.operands?.[index] ?? rule.rest;
-    if (shape === undefined) refuse(`${JSON.stringify(operand)} is one argument too many`);
+    if (shape === undefined) refuse(`argument ${JSON.stringify(operand)} is one too many`);
     // The program would read it as an option.
-    if (operand.startsWith("-")) refuse(`${JSON.stringify(operand)}: an argument must not start with a dash`);
-    if (!fits(operand, shape)) refuse(`${JSON.stringify(operand)} is not possible here`);
+    if (operand.startsWith("-")) refuse(`argument ${JSON.stringify(operand)} starts with a dash`);
+    if (!fits(operand, shape)) refuse(`argument ${JSON.stringify(operand)} is not allowed`);
     checked.push({ kind: shape === "path" ? "path" : "word", text: operand });
   }
   if (operands.length < (rule.min ?? 0)) refuse("an argument is missing");
@@ -118,7 +120,7 @@ function word(text: string): Argument {
   return { kind: "word", text };
 }
 
-/** The options that take a value, by its shape: names are separated by spaces. */
+/** The options with a value, in groups of one form. Names are separated by spaces. */
 export function shapes(...groups: readonly (readonly [shape: ValueRule, names: string])[]) {
   return Object.fromEntries(
     groups.flatMap(([shape, names]) => names.split(" ").map((name) => [name, shape])),
@@ -129,14 +131,14 @@ const MAX_LENGTH = 4000;
 const MAX_WORDS = 100;
 
 /**
- * Splits at blanks. Quotes group as in a POSIX shell, a backslash quotes the next character.
- * `; | & > < $ ` ( )` and backquotes are refused outside single quotes, `$` and backquotes also in double
- * ones, control characters everywhere.
+ * Splits a command at spaces and tabs. Quotes group words as in a POSIX shell, and a backslash quotes the next
+ * character. Because no shell runs, the characters `; | & > < $ ( )` and backquotes are rejected outside single
+ * quotes (`$` and backquotes in double quotes as well), and control characters everywhere.
  */
 export function splitCommand(text: string): readonly string[] {
   if (text.length > MAX_LENGTH) refuse(`the command is longer than ${MAX_LENGTH} characters`);
   if (/(?!\t)[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) {
-    refuse("the command has a line break or another control character");
+    refuse("the command contains a line break or another control character");
   }
   if (!text.isWellFormed()) refuse("the command is not valid Unicode");
   const words: string[] = [];
@@ -144,8 +146,8 @@ export function splitCommand(text: string): readonly string[] {
   for (let at = 0; at < text.length; at = PIECE.lastIndex) {
     PIECE.lastIndex = at;
     const groups = PIECE.exec(text)?.groups ?? refuse(problemAt(text, at));
-    const { blank, single, double, escaped, plain } = groups;
-    if (blank === undefined) {
+    const { space, single, double, escaped, plain } = groups;
+    if (space === undefined) {
       word = (word ?? "") + (single ?? double?.replace(/\\(["\\$`])/g, "$1") ?? escaped ?? plain);
     } else {
       if (word !== undefined) words.push(word);
@@ -159,13 +161,13 @@ export function splitCommand(text: string): readonly string[] {
 }
 
 const PIECE =
-  /(?<blank>[ \t]+)|'(?<single>[^']*)'|"(?<double>(?:\\[^]|[^"\\$`])*)"|\\(?<escaped>[^])|(?<plain>[^ \t'"\\;|&<>$`()]+)/y;
+  /(?<space>[ \t]+)|'(?<single>[^']*)'|"(?<double>(?:\\[^]|[^"\\$`])*)"|\\(?<escaped>[^])|(?<plain>[^ \t'"\\;|&<>$`()]+)/y;
 
 function problemAt(text: string, at: number): string {
   const character = text.charAt(at);
   if (character === "\\") return "the command ends in a backslash";
   const inside = character === '"' ? /^(?:\\[^]|[^"\\$`])*([$`])/.exec(text.slice(at + 1))?.[1] : undefined;
-  if (inside !== undefined) return `there is no shell: ${inside} is not possible here`;
+  if (inside !== undefined) return `there is no shell: remove ${inside}`;
   if (/['"]/.test(character)) return "a quote is not closed";
-  return `there is no shell: ${character} is not possible here; give one program with its arguments`;
+  return `there is no shell: remove ${character} and give one program with its arguments`;
 }

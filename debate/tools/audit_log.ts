@@ -1,10 +1,10 @@
-/** `audit.jsonl`: one line for each tool call, written before anyone sees the result. */
+/** `audit.jsonl` has one line for each tool call. The line is written before anyone sees the result. */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_context.ts";
 import type { AuditLine } from "../engine/ports.ts";
 import type { Redact } from "./define_tool.ts";
 
-/** A log that keeps no file open between lines, so that the file may be moved away at any time. */
+/** The log keeps no file open between lines, so that an operator can move the file away at any time. */
 export function createToolAuditLog(path: string, redact: Redact) {
   let last: Promise<void> = Promise.resolve();
   return {
@@ -29,21 +29,13 @@ async function appendLine(path: string, line: string): Promise<void> {
     using file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
     // A line that another process is writing must not be mistaken for a truncated one.
     await file.lock(true);
-    try {
-      await appendTo(file, line);
-    } finally {
-      await file.unlock();
-    }
+    // A line truncated by a crash must not spoil the next one. Closing the file unlocks it.
+    const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
+    if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
+    await file.syncData();
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
-}
-
-async function appendTo(file: Deno.FsFile, line: string): Promise<void> {
-  // A line truncated by a crash must not spoil the next one.
-  const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
-  if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
-  await file.syncData();
 }
 
 async function endsInLine(file: Deno.FsFile): Promise<boolean> {

@@ -68,7 +68,7 @@ Deno.test.each(CASES)(
     for (const base_url of ["http://evil.test", "http://back.test:9", "http://back.test:99/prefix", "x"]) {
       const { ok, text } = await call(tool, { ...args, base_url });
       assert.equal(ok, false);
-      assert.match(text, /leave base_url out/);
+      assert.match(text, /omit base_url/);
       assert.doesNotMatch(text, /back\.test/);
     }
     assert.deepEqual(ports.lookups, []);
@@ -82,21 +82,21 @@ Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
     name: `${row.name}: an error status`,
     tool: row.name,
     reply: jsonAnswer({ error: "bad hunter2" }, 400),
-    why: /answered 400: .*\[REDACTED\]/,
+    why: /responded 400: .*\[REDACTED\]/,
   },
   {
     ...row,
     name: `${row.name}: a redirect`,
     tool: row.name,
     reply: textAnswer("", { status: 302, headers: { location: "http://127.0.0.1/" } }),
-    why: /answered 302/,
+    why: /responded 302/,
   },
   {
     ...row,
     name: `${row.name}: something else than JSON`,
     tool: row.name,
     reply: textAnswer("<html>"),
-    why: /other than JSON/,
+    why: /is not JSON/,
   },
   {
     ...row,

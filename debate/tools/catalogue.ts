@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { readNamedText } from "@gateway/shared/files";
 import { findInside, resolveRoots } from "../context/secret_files.ts";
 import type { Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
@@ -8,11 +8,10 @@ import { explainPostgres, runDbExplain } from "./explain_postgres.ts";
 import { createHttpPorts } from "./http_fetch.ts";
 import { httpGet, queryElasticsearch, queryLoki, queryPrometheus } from "./http_tools.ts";
 import { compileAllowList } from "./net_guard.ts";
-import { gitRecentChanges, runLocalCommand, runSshCommand } from "./program_tools.ts";
-import { runKubectl } from "./run_kubectl.ts";
+import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
 import { createProgramRunner } from "./run_program.ts";
 
-/** The variables by which `ssh` and `kubectl` find keys, agent and clusters; no other program gets them. */
+/** `ssh` and `kubectl` find keys, agent and clusters by these variables. No other program gets them. */
 export const TOOL_ENV_NAMES = [
   "HOME",
   "SSH_AUTH_SOCK",
@@ -33,7 +32,7 @@ const TOOLS = [
   runKubectl,
 ];
 
-/** The enabled tools, always in the same order. Unknown names in `ENABLED_TOOLS` are ignored. */
+/** The enabled tools in a fixed order. Unknown names in `ENABLED_TOOLS` are ignored. */
 export function createTools(settings: Settings, ports: ToolPorts): readonly Tool[] {
   if (!settings.TOOLS_ENABLED) return [];
   const world = { settings, ports, allowed: compileAllowList(settings.HTTP_ALLOWED_HOSTS) };
@@ -60,16 +59,10 @@ export async function createToolPorts({ settings, clock, redact, env }: {
   };
 }
 
-/** The CAs of the settings, PEM; `undefined`: the built-in ones. */
+/** The CAs of the settings as PEM, or `undefined` for the built-in CAs. */
 export async function readCa(
   { REQUESTS_CA_BUNDLE: bundle, SSL_CERT_FILE: file }: Pick<Settings, "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">,
 ): Promise<string | undefined> {
-  const path = bundle || file;
-  if (path === "") return undefined;
-  try {
-    return await Deno.readTextFile(path);
-  } catch (cause) {
-    const name = bundle === "" ? "SSL_CERT_FILE" : "REQUESTS_CA_BUNDLE";
-    throw new AppError("invalid_config", `Cannot read ${name} ${JSON.stringify(path)}`, { cause });
-  }
+  if (bundle !== "") return await readNamedText("REQUESTS_CA_BUNDLE", bundle);
+  return file === "" ? undefined : await readNamedText("SSL_CERT_FILE", file);
 }

@@ -16,12 +16,12 @@ export interface Outgoing {
   readonly method: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** The most bytes of the answer's body; the rest is not read. */
+  /** Maximum bytes of the response body; the rest is not read. */
   readonly maxBytes: number;
 }
 
 export interface HttpRequest extends Outgoing {
-  /** Names host, port and path; a certificate must be for its host. */
+  /** Host, port and path. A certificate must be valid for its host. */
   readonly url: URL;
   readonly address: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -31,22 +31,22 @@ export interface HttpRequest extends Outgoing {
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;
-  /** Names are in lower case; of a repeated header, the first one counts. */
+  /** Names are in lower case. Of a repeated header, only the first value is kept. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body as it arrived: a `content-encoding` is not decoded. */
+  /** The body as received. A `content-encoding` is not decoded. */
   readonly body: Uint8Array;
   readonly isCut: boolean;
 }
 
 export interface HttpPorts {
   readonly exchange: (request: HttpRequest) => Promise<HttpAnswer>;
-  /** The addresses of a host, or none; an IP address stands for itself. */
+  /** The addresses of a host, or none. An IP address resolves to itself. */
   readonly resolve: (host: string) => Promise<readonly string[]>;
 }
 
 /**
- * Asks the database for a plan; the query itself is not run. Neither the plan nor a {@linkcode ToolFailure} contains the
- * URL with its credentials, or the contents of the tables.
+ * Requests a plan from the database without running the query. Neither the plan nor a {@linkcode ToolFailure}
+ * contains the URL with its credentials, or the contents of the tables.
  */
 export type Explain = (request: {
   readonly url: string;
@@ -55,14 +55,14 @@ export type Explain = (request: {
   readonly signal: AbortSignal;
 }) => Promise<readonly string[]>;
 
-/** The access of tools to the outside world; `createToolPorts` creates the ports of this machine. */
+/** The access of tools to the outside world. `createToolPorts` creates the ports of this machine. */
 export interface ToolPorts {
   readonly clock: Clock;
   readonly redact: Redact;
   readonly http: HttpPorts;
   readonly runProgram: RunProgram;
   readonly explain: Explain;
-  /** The directories that may be read, by real path. Programs run in the first; `find` returns a path inside one. */
+  /** The real paths of the readable directories. Programs run in the first. `find` returns a path inside one. */
   readonly folders: {
     roots(): Promise<readonly string[]>;
     find(path: string): Promise<string | undefined>;
@@ -76,11 +76,11 @@ interface ToolWorld {
   readonly allowed: AllowList;
 }
 
-/** A call of a tool, with its bound in time. */
+/** A call of a tool and its time limit. */
 export interface Call extends ToolWorld {
   /**
-   * Aborted when the time is up, with a {@linkcode ToolFailure}, or when the run is over. The tool then has two
-   * more seconds to return its findings so far.
+   * Aborted with a {@linkcode ToolFailure} when the time is up, or when the run ends. The tool then has two more
+   * seconds to return its findings so far.
    */
   readonly signal: AbortSignal;
   readonly seconds: number;
@@ -90,10 +90,12 @@ const MAX_TIMEOUT_SECONDS = 60;
 const GRACE_MS = 2000;
 
 export function timeoutArgument(seconds: number): z.ZodType<number> {
-  return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
+  return z.number().positive().default(seconds).describe(
+    `time limit in seconds, at most ${MAX_TIMEOUT_SECONDS}`,
+  );
 }
 
-/** A count; a value beyond the limits is replaced by the nearest limit, and the title shows which. */
+/** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */
 export function countArgument(
   initial: number,
   max: number,
@@ -103,7 +105,6 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-/** A tool that is opened with its world. */
 export function defineTool<T extends { readonly timeout: number }>({ name, description, schema, run }: {
   readonly name: string;
   readonly description: string;
@@ -116,10 +117,10 @@ export function defineTool<T extends { readonly timeout: number }>({ name, descr
     const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
       const checked = schema.safeParse(raw);
       if (!checked.success) {
-        return refuse(`Invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
+        return refuse(`invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
       }
       const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
-      const late = () => new ToolFailure(`No answer within ${seconds} s`);
+      const late = () => new ToolFailure(`no response within ${seconds} s`);
       return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
         using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
         return await run(checked.data, { ...world, signal: deadline.signal, seconds });
@@ -148,16 +149,16 @@ function describe({ path, message }: z.core.$ZodIssue): string {
   return path.length === 0 ? message : `${path.join(".")}: ${message}`;
 }
 
-/** The outputs of a program; those of a stopped program contain what it had written by then. */
+/** The exit code and outputs of a program. A stopped program has the output that it wrote before the stop. */
 export function describeRun(
   command: string,
   { stopped, code, stdout, stderr }: ProgramResult,
   { seconds }: Call,
 ): Finding {
-  const ends = { signal: `stopped after ${seconds} s`, output: "stopped, too much output" };
+  const ends = { signal: `stopped after ${seconds} s`, output: "stopped because of too much output" };
   const outputs = [stdout.trimEnd(), stderr.trim() === "" ? "" : `stderr:\n${stderr.trimEnd()}`];
   return {
-    // A program that writes too much has answered; one that does not end has not.
+    // A program that writes too much has given a result. A program that does not end has not.
     ok: stopped === "output" || (stopped === undefined && code === 0),
     title: `${command}: ${stopped === undefined ? `exit code ${code}` : ends[stopped]}`,
     body: outputs.filter((part) => part !== "").join("\n") || "(no output)",
@@ -166,13 +167,13 @@ export function describeRun(
 
 export type Redact = (text: string) => string;
 
-// Escape sequences of terminals, then controls, format characters (bidi, zero width, tags), lone surrogates:
-// they hide from the operator what the model reads.
-// deno-lint-ignore no-control-regex -- it looks for control characters
+// Escape sequences of terminals, control and format characters (bidi, zero width, tags) and lone surrogates could
+// hide text from the operator that the model reads.
+// deno-lint-ignore no-control-regex -- the pattern matches control characters
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])/g;
 const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Visible text without secrets, bounded. Redaction comes before the cut, which could split a secret. */
+/** Visible text without secrets, at most {@linkcode MAX_RESULT} long. A cut before redaction could split a secret. */
 export function present(text: string, redact: Redact): string {
   return truncate(redact(visible(text)).trimEnd());
 }
@@ -181,15 +182,15 @@ export function visible(text: string): string {
   return text.replace(/\r\n?/g, "\n").replace(ESCAPES, "").replace(INVISIBLE, "\ufffd");
 }
 
-/** The longest text of a tool, in UTF-16 units, including the line that reports the omission. */
+/** Maximum length of a result in UTF-16 units, including the line that reports the omission. */
 export const MAX_RESULT = 4000;
 
-/** Removes the middle of a text that is too long: two thirds of the rest are from the beginning. */
+/** Removes the middle of a long text. Two thirds of the remaining text are from its beginning. */
 export function truncate(text: string, max: number = MAX_RESULT): string {
   if (text.length <= max) return text;
   const room = max - marker(text.length, text.length).length;
   const first = Math.floor(room * 2 / 3);
-  // Half of a surrogate pair at a cut is dropped.
+  // A surrogate pair is not split.
   const head = cutText(text, first);
   const tail = text.slice(text.length - (room - first)).replace(/^[\udc00-\udfff]/, "");
   return head + marker(text.length - head.length - tail.length, text.length) + tail;

@@ -49,7 +49,7 @@ Deno.test.each([
   const tool = make(new FakePorts(), () => assert.fail("must not run"));
   const { ok, text } = await tool.run(args, context());
   assert.equal(ok, false);
-  assert.match(text, /^echo failed: Invalid arguments/);
+  assert.match(text, /^echo failed: invalid arguments/);
   assert.match(text, problem);
 });
 
@@ -73,14 +73,14 @@ Deno.test("defineTool() aborts what takes too long, and says so", async () => {
       new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
   );
   const [result] = await Promise.all([tool.run({ word: "a" }, context()), ports.clock.advance(10_000)]);
-  assert.deepEqual(result, { ok: false, text: "echo failed: No answer within 10 s" });
+  assert.deepEqual(result, { ok: false, text: "echo failed: no response within 10 s" });
 });
 
 Deno.test("defineTool() does not wait for what does not heed its signal", async () => {
   const ports = new FakePorts();
   const tool = make(ports, () => new Promise(() => {}));
   const [result] = await Promise.all([tool.run({ word: "a" }, context()), ports.clock.advance(20_000)]);
-  assert.deepEqual(result, { ok: false, text: "echo failed: No answer within 10 s" });
+  assert.deepEqual(result, { ok: false, text: "echo failed: no response within 10 s" });
 });
 
 Deno.test("defineTool() leaves time to tell what there was", async () => {

@@ -1,6 +1,6 @@
 /**
- * Each name is resolved once per hop. The addresses are checked, and the connection goes to a checked
- * address: DNS rebinding has no effect.
+ * Each name is resolved once per hop, and the connection goes to an address that was checked. DNS rebinding
+ * therefore has no effect.
  */
 import { concatBytes } from "@gateway/shared/text";
 import type * as z from "@zod/zod";
@@ -13,10 +13,10 @@ import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./defin
 import { refuse } from "./run_program.ts";
 import { vet } from "./net_guard.ts";
 
-/** No answer: the name of the system's error, or what is wrong with the certificate. */
+/** There was no response. The message is the reason of the system or of the certificate check. */
 export class HttpExchangeError extends Error {
   override readonly name = "HttpExchangeError";
-  /** Whether nothing has been sent yet, so that another address may be tried. */
+  /** Nothing was sent, so another address may be tried. */
   readonly isBeforeSending: boolean;
 
   constructor(message: string, isBeforeSending: boolean, cause?: unknown) {
@@ -25,7 +25,7 @@ export class HttpExchangeError extends Error {
   }
 }
 
-/** @param ca the CAs to trust, PEM; by default the built-in ones */
+/** @param ca the trusted CAs as PEM; by default the built-in CAs */
 export function createHttpPorts(ca: string | undefined): HttpPorts {
   return { exchange: (request) => exchange(request, ca), resolve: resolveName };
 }
@@ -64,31 +64,26 @@ function exchange(
       },
       setHost: false,
       agent: false,
-      // Without the name, the certificate would have to be for the address.
+      // Without this name, the certificate would have to be valid for the address.
       ...(isTls && isIP(host) === 0 ? { servername: host } : {}),
       ...(isTls && ca !== undefined ? { ca } : {}),
     });
-    const onAbort = () => {
+    const end = (settle: () => void) => {
+      signal.removeEventListener("abort", onAbort);
       request.destroy();
-      reject(signal.reason);
-    };
-    const settle = () => signal.removeEventListener("abort", onAbort);
-    const fail = (cause: unknown, isBeforeSending: boolean) => {
       settle();
-      request.destroy();
-      reject(new HttpExchangeError(describe(cause), isBeforeSending, cause));
     };
+    const onAbort = () => end(() => reject(signal.reason));
+    const fail = (cause: unknown, isBeforeSending: boolean) =>
+      end(() => reject(new HttpExchangeError(describe(cause), isBeforeSending, cause)));
     signal.addEventListener("abort", onAbort, { once: true });
     request.on("error", (cause) => fail(cause, !isSent));
-    request.on("socket", (socket) => {
-      socket.once(isTls ? "secureConnect" : "connect", () => isSent = true);
-    });
+    request.on("socket", (socket) => socket.once(isTls ? "secureConnect" : "connect", () => isSent = true));
     request.on("response", (response) => {
-      readAnswer(response, maxBytes).then((answer) => {
-        settle();
-        request.destroy();
-        resolve(answer);
-      }, (cause) => fail(cause, false));
+      readAnswer(response, maxBytes).then(
+        (answer) => end(() => resolve(answer)),
+        (cause) => fail(cause, false),
+      );
     });
     request.end(body);
   });
@@ -134,16 +129,16 @@ const MAX_ADDRESSES = 4;
 const USER_AGENT = "diagnosis-debate";
 
 export function parseHttpUrl(text: string, base?: URL): URL {
-  if (!URL.canParse(text, base)) refuse(`Not a URL: ${JSON.stringify(text)}`);
+  if (!URL.canParse(text, base)) refuse(`invalid URL ${JSON.stringify(text)}`);
   const url = new URL(text, base);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    refuse(`Only http: and https: are possible, not ${url.protocol}`);
+    refuse(`only http: and https: URLs are allowed, not ${url.protocol}`);
   }
-  if (url.username !== "" || url.password !== "") refuse("A URL must not contain credentials");
+  if (url.username !== "" || url.password !== "") refuse("the URL must not contain credentials");
   return url;
 }
 
-/** Follows redirects; the answer names the URL that it came from in the end. */
+/** Follows redirects. The result contains the last URL. */
 export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
@@ -151,8 +146,8 @@ export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
     const refused = vet(url.hostname, addresses, call.allowed);
     if (refused !== undefined) {
       refuse(
-        `${url.host} is not reachable for this tool: ${refused.address} is ${refused.addressKind}. ` +
-          "The operator can allow it in HTTP_ALLOWED_HOSTS",
+        `${url.host} is not allowed: ${refused.address} is ${refused.addressKind}. ` +
+          "The operator can allow the host in HTTP_ALLOWED_HOSTS",
       );
     }
     const answer = await exchangeWithAny(url, addresses, outgoing, call);
@@ -162,13 +157,12 @@ export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
     }
     url = parseHttpUrl(location, url);
   }
-  return refuse(`More than ${MAX_REDIRECTS} redirects`);
+  return refuse(`more than ${MAX_REDIRECTS} redirects`);
 }
 
-async function resolveHost(url: URL, { ports }: Call): Promise<readonly string[]> {
-  const addresses = await ports.http.resolve(url.hostname);
-  if (addresses.length === 0) refuse(`The name ${url.hostname} does not resolve to an address`);
-  return addresses;
+async function resolveHost({ hostname }: URL, { ports }: Call): Promise<readonly string[]> {
+  const addresses = await ports.http.resolve(hostname);
+  return addresses.length > 0 ? addresses : refuse(`host ${hostname} does not resolve to an address`);
 }
 
 async function exchangeWithAny(
@@ -188,23 +182,20 @@ async function exchangeWithAny(
       if (!error.isBeforeSending) break;
     }
   }
-  return refuse(`${url.host} does not answer: ${failure?.message}`);
+  return refuse(`${url.host} does not respond: ${failure?.message}`);
 }
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_SHOWN_ERROR = 500;
 
 /**
- * Asks a server that the operator configured, wherever it is, for JSON. A redirect is an answer like any other.
+ * Requests JSON from a server that the operator configured, at any address. A redirect is not followed.
  *
- * @param base_url the server that the model names; refused unless it is the configured one
+ * @param base_url the server that the model requested; rejected unless it is the configured one
  */
 export async function askBackend<T>(
-  { what, setting, schema }: {
-    readonly what: string;
-    readonly setting: "PROMETHEUS_URL" | "LOKI_URL" | "ELASTICSEARCH_URL";
-    readonly schema: z.ZodType<T>;
-  },
+  what: "Prometheus" | "Loki" | "Elasticsearch",
+  schema: z.ZodType<T>,
   { path, query = {}, body, base_url: requestedUrl }: {
     readonly path: string;
     readonly query?: Readonly<Record<string, string>>;
@@ -213,11 +204,12 @@ export async function askBackend<T>(
   },
   call: Call,
 ): Promise<T> {
+  const setting = `${what.toUpperCase() as Uppercase<typeof what>}_URL` as const;
   const baseUrl = call.settings[setting];
   if (baseUrl === "") refuse(`${what} is not configured: the operator has to set ${setting}`);
   const base = new URL(baseUrl);
   if (requestedUrl !== "" && !isSame(requestedUrl, base)) {
-    refuse(`Only the configured server can be asked: leave base_url out`);
+    refuse("only the configured server is allowed: omit base_url");
   }
   const url = new URL(base.origin + pathOf(base) + path + base.search);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
@@ -231,16 +223,18 @@ export async function askBackend<T>(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     maxBytes: MAX_ANSWER_BYTES,
   }, call);
-  if (answer.isCut) refuse(`The answer of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: ask for less`);
+  if (answer.isCut) {
+    refuse(`the response of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: narrow the query`);
+  }
   const encoding = answer.headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") refuse(`${what} compressed its answer although not asked to`);
+  if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
     const shown = text.length <= MAX_SHOWN_ERROR ? text : withoutCutWord(text.slice(0, MAX_SHOWN_ERROR));
-    refuse(`${what} answered ${answer.status}: ${shown}`);
+    refuse(`${what} responded ${answer.status}: ${shown}`);
   }
-  const json = parseJson(text) ?? refuse(`${what} answered with something other than JSON`);
-  return schema.safeParse(json).data ?? refuse(`${what} answered in an unknown form`);
+  const json = parseJson(text) ?? refuse(`the response of ${what} is not JSON`);
+  return schema.safeParse(json).data ?? refuse(`the response of ${what} has an unknown form`);
 }
 
 function isSame(requested: string, base: URL): boolean {
@@ -248,9 +242,7 @@ function isSame(requested: string, base: URL): boolean {
   return url?.origin === base.origin && pathOf(url) === pathOf(base);
 }
 
-function pathOf({ pathname }: URL): string {
-  return pathname.replace(/(?<!\/)\/+$/, "");
-}
+const pathOf = ({ pathname }: URL) => pathname.replace(/(?<!\/)\/+$/, "");
 
 function credentialsOf({ username, password }: URL): Readonly<Record<string, string>> {
   if (username === "" && password === "") return {};

@@ -45,12 +45,12 @@ Deno.test.each([
   { url: "http://169.254.169.254/latest/meta-data", why: /metadata/ },
   { url: "http://mixed.test/", why: /loopback/ },
   { url: "http://nowhere.test/", why: /does not resolve/ },
-  { url: "file:///etc/passwd", why: /Only http: and https:/ },
-  { url: "gopher://app.test/", why: /Only http: and https:/ },
+  { url: "file:///etc/passwd", why: /only http: and https: URLs are allowed/ },
+  { url: "gopher://app.test/", why: /only http: and https: URLs are allowed/ },
   { url: "http://user:pw@app.test/", why: /credentials/ },
-  { url: "app.test", why: /Not a URL/ },
-  { url: "http://", why: /Not a URL/ },
-  { url: "http://app.test\0.evil/", why: /Not a URL/ },
+  { url: "app.test", why: /invalid URL/ },
+  { url: "http://", why: /invalid URL/ },
+  { url: "http://app.test\0.evil/", why: /invalid URL/ },
 ].map((row) => ({ ...row, name: row.url })))("http_get refuses $name", async ({ url, why }) => {
   const { ports, tool } = setUp();
   const { ok, text } = await call(tool, { url });
@@ -85,9 +85,9 @@ Deno.test("http_get vets a name again on each redirect", async () => {
 Deno.test.each([
   { name: "to loopback", location: "http://127.0.0.1/", why: /loopback/ },
   { name: "to the metadata service", location: "http://169.254.169.254/", why: /metadata/ },
-  { name: "to a file", location: "file:///etc/passwd", why: /Only http: and https:/ },
+  { name: "to a file", location: "file:///etc/passwd", why: /only http: and https: URLs are allowed/ },
   { name: "with credentials", location: "http://a:b@app.test/", why: /credentials/ },
-  { name: "to no URL", location: "http://[", why: /Not a URL/ },
+  { name: "to no URL", location: "http://[", why: /invalid URL/ },
 ])("http_get refuses a redirect $name", async ({ location, why }) => {
   const { ports, tool } = setUp();
   ports.answer = () => redirect(location);
@@ -105,7 +105,7 @@ Deno.test("http_get follows three redirects and not a fourth", async () => {
   assert.equal(ok, true);
   assert.match(text, /final URL: http:\/\/app\.test\/hop0\n/);
   left = 4;
-  assert.match((await call(tool, { url: "http://app.test/" })).text, /More than 3 redirects/);
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /more than 3 redirects/);
 });
 
 Deno.test.each([
@@ -123,14 +123,14 @@ Deno.test.each([
     ports.answer = () => textAnswer("payload", { headers: { "content-type": type } });
     const { text } = await call(tool, { url: "http://app.test/" });
     assert.equal(text.includes("payload"), shown);
-    assert.equal(text.includes("not text"), !shown);
+    assert.equal(text.includes("binary data"), !shown);
   },
 );
 
 Deno.test("http_get does not show bytes that claim to be text", async () => {
   const { ports, tool } = setUp();
   ports.answer = () => textAnswer("a\0b");
-  assert.match((await call(tool, { url: "http://app.test/" })).text, /3 bytes that are not text/);
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /3 bytes of binary data/);
 });
 
 Deno.test("http_get tries the next address only when the first cannot be reached", async () => {
@@ -145,7 +145,7 @@ Deno.test("http_get tries the next address only when the first cannot be reached
     throw new HttpExchangeError("connection reset", false);
   };
   const before = ports.requests.length;
-  assert.match((await call(tool, { url: "http://app.test/" })).text, /does not answer: connection reset/);
+  assert.match((await call(tool, { url: "http://app.test/" })).text, /does not respond: connection reset/);
   assert.equal(ports.requests.length, before + 1);
 });
 

@@ -12,8 +12,8 @@ const TEXT_TYPE =
 export const httpGet = defineTool({
   name: "http_get",
   description:
-    "Sends one HTTP GET, for instance to a health endpoint, and shows status, type and the text of the answer. " +
-    "Addresses in private networks are reachable only where the operator allowed them.",
+    "Send one HTTP GET request, for example to a health endpoint. Returns status, content type and text. " +
+    "Addresses in private networks must be allowed by the operator.",
   schema: z.strictObject({
     url: z.string().max(4096).describe("http: or https: URL, without credentials"),
     timeout: timeoutArgument(10),
@@ -25,26 +25,26 @@ export const httpGet = defineTool({
     const type = headers["content-type"] ?? "";
     const encoding = headers["content-encoding"] ?? "identity";
     if (encoding !== "identity") {
-      // Never decompressed, since a small answer can expand to gigabytes.
-      refuse(`${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`);
+      // Never decompressed, because a small response can expand to gigabytes.
+      refuse(`${start.host} responded ${status} with a compressed body (${encoding}), which is not shown`);
     }
     const isText = (type === "" || TEXT_TYPE.test(type)) && !body.subarray(0, 8192).includes(0);
     const text = new TextDecoder().decode(body);
     const lines = [
       ...(url.href === start.href ? [] : [`final URL: ${url.href}`]),
       `content-type: ${type === "" ? "none" : type}`,
-      ...(isCut ? [`only the first ${MAX_BODY_BYTES} bytes were read`] : []),
+      ...(isCut ? [`truncated after ${MAX_BODY_BYTES} bytes`] : []),
       "",
-      !isText ? `(${body.length} bytes that are not text, not shown)` : isCut ? withoutCutWord(text) : text,
+      !isText ? `(${body.length} bytes of binary data, not shown)` : isCut ? withoutCutWord(text) : text,
     ];
-    // A status of 500 is a valid result: it shows the state of the service.
+    // A status of 500 is a valid result, because it shows the state of the service.
     return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
   },
 });
 
-/** The arguments of a tool that asks a configured server. */
+/** Common arguments of the tools for configured servers. */
 const BACKEND_ARGUMENTS = {
-  base_url: z.string().max(2048).default("").describe("leave out: only the configured server is asked"),
+  base_url: z.string().max(2048).default("").describe("omit: only the configured server is allowed"),
   timeout: timeoutArgument(15),
 };
 
@@ -69,14 +69,13 @@ const prometheusAnswer = z.object({
 
 export const queryPrometheus = defineTool({
   name: "query_prometheus",
-  description: `Evaluates a PromQL expression now and shows up to ${MAX_SERIES} series as labels => value.`,
+  description: `Evaluate a PromQL expression at the current time. Returns up to ${MAX_SERIES} series.`,
   schema: z.strictObject({
     query: z.string().min(1).max(8192).describe("PromQL expression"),
     ...BACKEND_ARGUMENTS,
   }),
   async run({ query, base_url }, call) {
-    const backend = { what: "Prometheus", setting: "PROMETHEUS_URL", schema: prometheusAnswer } as const;
-    const { data, warnings = [] } = await askBackend(backend, {
+    const { data, warnings = [] } = await askBackend("Prometheus", prometheusAnswer, {
       path: "/api/v1/query",
       query: { query, timeout: `${Math.ceil(call.seconds)}s` },
       base_url,
@@ -136,18 +135,17 @@ const lokiAnswer = z.object({
 
 export const queryLoki = defineTool({
   name: "query_loki",
-  description: "Runs a LogQL query over the last minutes and shows the newest log lines by label set.",
+  description: "Run a LogQL query over the last minutes. Returns the newest log lines of each label set.",
   schema: z.strictObject({
     query: z.string().min(1).max(8192).describe("LogQL query"),
     base_url: BACKEND_ARGUMENTS.base_url,
-    minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("how far back to look"),
-    limit: countArgument(50, MAX_LINES, "how many of the newest lines"),
+    minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("time range in minutes, up to now"),
+    limit: countArgument(50, MAX_LINES, "number of newest lines"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
   async run({ query, base_url, minutes, limit }, call) {
     const end = BigInt(call.ports.clock.now()) * 1_000_000n;
-    const backend = { what: "Loki", setting: "LOKI_URL", schema: lokiAnswer } as const;
-    const { data: { resultType, result } } = await askBackend(backend, {
+    const { data: { resultType, result } } = await askBackend("Loki", lokiAnswer, {
       path: "/loki/api/v1/query_range",
       query: {
         query,
@@ -195,26 +193,24 @@ const elasticsearchAnswer = z.object({
 export const queryElasticsearch = defineTool({
   name: "query_elasticsearch",
   description:
-    "Searches an Elasticsearch index, read-only, without scripts. Shows the source of each hit, then aggregations.",
+    "Search an Elasticsearch index. Scripts are not allowed. Returns the source of each hit and the aggregations.",
   schema: z.strictObject({
-    index: z.string().min(1).max(1024).describe("index, or several separated by commas; * is a wildcard"),
-    query_json: z.string().describe("the body of _search as JSON text: query, sort, aggs, _source, ..."),
+    index: z.string().min(1).max(1024).describe("index names separated by commas; * is a wildcard"),
+    query_json: z.string().describe(
+      "body of the _search request as JSON text: query, sort, aggs, _source and others",
+    ),
     base_url: BACKEND_ARGUMENTS.base_url,
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
   async run({ index, query_json: text, base_url, size }, call) {
     checkIndex(index);
-    const backend = {
-      what: "Elasticsearch",
-      setting: "ELASTICSEARCH_URL",
-      schema: elasticsearchAnswer,
-    } as const;
-    const { timed_out, hits: { total, hits }, aggregations } = await askBackend(backend, {
+    const answer = await askBackend("Elasticsearch", elasticsearchAnswer, {
       path: `/${index.split(",").map(encodeURIComponent).join(",")}/_search`,
       body: { ...checkSearchBody(text, size), timeout: `${Math.ceil(call.seconds)}s` },
       base_url,
     }, call);
+    const { timed_out, hits: { total, hits }, aggregations } = answer;
     return {
       ok: true,
       title: `search ${index}: ${formatTotal(total)}, ${hits.length} shown`,
@@ -239,13 +235,13 @@ function formatTotal(total: z.infer<typeof elasticsearchAnswer>["hits"]["total"]
 const MAX_BODY = 50_000;
 const MAX_DEPTH = 40;
 
-/** Only searches of the named index pass: no scripts, and no reading of other indexes. */
+/** A search can neither run scripts nor read other indexes. */
 const TOP_LEVEL =
   "query post_filter sort from size aggs aggregations _source fields docvalue_fields collapse min_score search_after track_total_hits"
     .split(" ");
 const FORBIDDEN = /script|^runtime_mappings$|^_index$|^indexed_shape$|^percolate$/i;
 
-/** Checks a search body. The number of hits is `size`, unless the body has its own, and at most {@linkcode MAX_HITS}. */
+/** Checks a search body. A `size` in the body replaces the argument; {@linkcode MAX_HITS} is the limit of both. */
 export function checkSearchBody(text: string, size: number): Readonly<Record<string, unknown>> {
   if (text.length > MAX_BODY) refuse(`query_json is longer than ${MAX_BODY} characters`);
   const body = parseJson(text);
@@ -253,7 +249,7 @@ export function checkSearchBody(text: string, size: number): Readonly<Record<str
   if (!isObject(body)) return refuse("query_json must be a JSON object, the body of _search");
   const unknown = Object.keys(body).find((key) => !TOP_LEVEL.includes(key));
   if (unknown !== undefined) {
-    refuse(`query_json may not have ${JSON.stringify(unknown)}, only ${TOP_LEVEL.join(", ")}`);
+    refuse(`query_json must not contain ${JSON.stringify(unknown)}, only ${TOP_LEVEL.join(", ")}`);
   }
   refuseForbidden(body, MAX_DEPTH);
   const { size: own } = body;
@@ -265,7 +261,7 @@ export function checkIndex(index: string): void {
   const parts = index.split(",");
   if (parts.length <= 20 && parts.every((part) => /^[a-z0-9*][a-z0-9*._-]{0,254}$/.test(part))) return;
   return refuse(
-    "index must be names of lower-case letters, digits, * . _ - that start with a letter, a digit or *",
+    "invalid index: a name has lower-case letters, digits and * . _ - and starts with a letter, a digit or *",
   );
 }
 
@@ -273,11 +269,11 @@ function refuseForbidden(value: unknown, depth: number): void {
   if (typeof value !== "object" || value === null) return;
   if (depth === 0) refuse(`query_json nests deeper than ${MAX_DEPTH} levels`);
   if (!Array.isArray(value) && "index" in value && ("id" in value || "path" in value)) {
-    refuse("query_json may not look up documents of another index");
+    refuse("query_json must not look up documents of another index");
   }
   for (const [key, member] of Object.entries(value)) {
     if (!Array.isArray(value) && FORBIDDEN.test(key)) {
-      refuse(`query_json may not have ${JSON.stringify(key)}`);
+      refuse(`query_json must not contain ${JSON.stringify(key)}`);
     }
     refuseForbidden(member, depth - 1);
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ToolFailure } from "./run_program.ts";
-import { checkKubectl } from "./run_kubectl.ts";
+import { checkKubectl } from "./program_tools.ts";
 
 const LIMIT = "--request-timeout=20s";
 

@@ -1,5 +1,5 @@
 /**
- * A model that has read hostile text may request any URL. Addresses outside of the public Internet are
+ * A model that has read hostile text may request any URL. Addresses outside the public Internet are therefore
  * rejected unless the operator has listed them.
  */
 import { AppError } from "@gateway/shared/errors";
@@ -11,10 +11,10 @@ export interface AllowList {
   readonly networks: readonly Network[];
 }
 
-/** What a listed host name may resolve to, since whoever runs its DNS could name any address. */
+/** The kinds of addresses to which a listed host name may resolve. The owner of its DNS zone can return any address. */
 const BEHIND_NAMES: readonly AddressKind[] = ["public", "loopback", "private", "carrier"];
 
-/** Reads the entries of `HTTP_ALLOWED_HOSTS`: a host name, an address, or a network as `address/prefix`. */
+/** Reads `HTTP_ALLOWED_HOSTS`. An entry is a host name, an address, or a network as `address/prefix`. */
 export function compileAllowList(entries: readonly string[]): AllowList {
   const hosts = new Set<string>();
   const networks: Network[] = [];
@@ -32,11 +32,10 @@ export function compileAllowList(entries: readonly string[]): AllowList {
 }
 
 /**
- * The first address that may not be reached, with its kind; `undefined` if all of them may. The host is refused if one
- * of its addresses is.
+ * Returns the first rejected address and its kind, or `undefined` if all addresses are allowed.
  *
  * @param host as in the URL
- * @param addresses what it resolved to; the connection goes to one of these
+ * @param addresses the results of its resolution; the connection goes to one of them
  */
 export function vet(host: string, addresses: readonly string[], list: AllowList) {
   if (addresses.length === 0) return { address: "none", addressKind: "no" };
@@ -59,20 +58,12 @@ function normalizeHost(host: string): string {
 }
 
 /**
- * `ipaddr.js` knows IANA's special-purpose registries. On 200,000 addresses, including all ends of the
- * registries, only the additions below made a difference.
+ * `ipaddr.js` knows IANA's special-purpose registries. A comparison of 200,000 addresses, including both ends of
+ * every registered range, showed that only the additions below are missing.
  */
 
-/** The kinds of addresses. Only `public` ones belong to servers on the Internet. */
-type AddressKind =
-  | "public"
-  | "metadata"
-  | "loopback"
-  | "private"
-  | "carrier"
-  | "link-local"
-  | "multicast"
-  | "reserved";
+/** `public` addresses belong to servers on the Internet. */
+type AddressKind = (typeof KINDS)[keyof typeof KINDS] | "metadata" | "reserved";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -81,12 +72,12 @@ interface Network {
   readonly prefix: number;
 }
 
-/** Reads an address; one with a zone is refused. An IPv4 address within an IPv6 one is read as IPv4. */
+/** Reads an address without a zone. An IPv4 address that is embedded in an IPv6 address is read as IPv4. */
 export function parseAddress(text: string): Address | undefined {
-  // The library also accepts forms that only some resolvers know: `127.1`, `0x7f000001`.
+  // The library also accepts `127.1` and `0x7f000001`, which only some resolvers understand.
   if (isIP(text) === 0 || text.includes("%")) return undefined;
   const address = ipaddr.parse(text);
-  // IPv4-mapped, and NAT64 (RFC 6052): the connection reaches the IPv4 address.
+  // With an IPv4-mapped or NAT64 address (RFC 6052), the connection reaches the IPv4 address.
   const isWrapped = ["ipv4Mapped", "rfc6052"].includes(address.range());
   return isWrapped ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
 }
@@ -101,7 +92,7 @@ function parseNetwork(text: string): Network | undefined {
 }
 
 function isInside(address: Address, network: Network): boolean {
-  // Both are of the same kind, which the library's types cannot express.
+  // The types of the library cannot express that both are of the same kind.
   return address.kind() === network.address.kind() && address.match(network.address, network.prefix);
 }
 
@@ -111,8 +102,9 @@ function isSingle({ address, prefix }: Network): boolean {
 
 function classify(address: Address): AddressKind {
   if (METADATA.some((network) => isInside(address, network))) return "metadata";
-  const kind = KINDS[address.range()] ?? "reserved";
-  // Of IPv6, only 2000::/3 is allocated.
+  const kinds: Readonly<Record<string, AddressKind>> = KINDS;
+  const kind = kinds[address.range()] ?? "reserved";
+  // Only 2000::/3 of IPv6 is allocated.
   return kind === "public" && address.kind() === "ipv6" && !isInside(address, GLOBAL) ? "reserved" : kind;
 }
 
@@ -120,8 +112,8 @@ function bitsOf(address: Address): 32 | 128 {
   return address.kind() === "ipv4" ? 32 : 128;
 }
 
-/** Our kinds for the library's names of ranges; all others are reserved. */
-const KINDS: Readonly<Record<string, AddressKind>> = {
+/** Kinds by the library's names of ranges. All other ranges are reserved. */
+const KINDS = {
   unicast: "public",
   as112: "public",
   as112v6: "public",
@@ -132,11 +124,11 @@ const KINDS: Readonly<Record<string, AddressKind>> = {
   carrierGradeNat: "carrier",
   linkLocal: "link-local",
   multicast: "multicast",
-};
+} as const;
 
 const GLOBAL = network("2000::/3");
 
-/** Cloud metadata services: they lie in networks of other kinds, or among public addresses. */
+/** Cloud metadata services. Their addresses are link-local, private, carrier or public. */
 const METADATA = [
   "169.254.169.254",
   "169.254.170.2",

@@ -1,6 +1,7 @@
 /**
- * Only options that read. Options are left out on purpose if they write, delete, follow, repeat endlessly,
- * run another program, read a list of files from a file, or send data elsewhere. `zgrep` is a shell script.
+ * Only options that read are allowed. An option is missing if it writes, deletes, follows, repeats endlessly, runs
+ * another program, reads a list of files from a file, or sends data elsewhere. `zgrep` is missing because it is a
+ * shell script.
  */
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { refuse, ToolFailure } from "./run_program.ts";
@@ -35,7 +36,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   ps: {
     flags: "A a d e f F j l L m T w x forest headers no-headers",
     values: { o: NAMES, p: NAMES, C: NAMES, u: NAMES, t: NAMES, sort: SORT_KEYS, ppid: NAMES },
-    // BSD style, without its e and E: they show environments.
+    // BSD style without e and E, which show environments.
     rest: /^[axujlfmwTrn]{1,10}$/,
   },
   free: { flags: "b k m g h w t l human si wide total" },
@@ -111,7 +112,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
     flags:
       "E F G c h H i I l L n o q r s v w x count ignore-case invert-match line-number recursive word-regexp extended-regexp fixed-strings",
     values: shapes([NUMBER, "A B C m max-count"], [/^[A-Za-z0-9_.*?-]{1,100}$/, "include exclude"]),
-    // -e is left out: with it, the first operand would be a file.
+    // With -e, the first operand would be a file, so -e is missing.
     operands: ["text"],
     rest: "path",
     min: 1,
@@ -186,20 +187,24 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
 };
 
 function needsCount(operands: readonly string[]): void {
-  if (operands.length === 1) refuse("an interval needs a count after it");
+  if (operands.length === 1) refuse("the interval needs a count");
 }
 
 export function checkCommand(text: string): { readonly program: string; readonly args: readonly Argument[] } {
   const [program = "", ...words] = splitCommand(text);
   if (!Object.hasOwn(PROGRAM_RULES, program)) {
-    refuse(`${JSON.stringify(program)} is not among the programs: ${Object.keys(PROGRAM_RULES).join(", ")}`);
+    refuse(
+      `program ${JSON.stringify(program)} is not allowed, only ${Object.keys(PROGRAM_RULES).join(", ")}`,
+    );
   }
   const rule = PROGRAM_RULES[program] ?? {};
   try {
     if (!("commands" in rule)) return { program, args: checkArguments(words, rule) };
     const [command = "", ...others] = words;
     if (!Object.hasOwn(rule.commands, command)) {
-      refuse(`it needs one of: ${Object.keys(rule.commands).join(", ")}`);
+      refuse(
+        `subcommand ${JSON.stringify(command)} is not allowed, only ${Object.keys(rule.commands).join(", ")}`,
+      );
     }
     const checked = checkArguments(others, rule.commands[command] ?? {});
     return { program, args: [{ kind: "word", text: command }, ...checked] };

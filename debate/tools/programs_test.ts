@@ -26,11 +26,19 @@ Deno.test("run_local_command runs in the first root, with real paths and no envi
 });
 
 Deno.test.each([
-  { name: "a file outside of the roots", command: "cat /etc/passwd", why: /not within/ },
-  { name: "a path that climbs out", command: "cat ../../etc/passwd", why: /not within/ },
-  { name: "a link to a file of secrets", command: "cat settings", why: /may hold secrets/ },
-  { name: "a file of secrets", command: "cat .env", why: /may hold secrets/ },
-  { name: "a program that is not listed", command: "rm -rf .", why: /not among the programs/ },
+  {
+    name: "a file outside of the roots",
+    command: "cat /etc/passwd",
+    why: /not in a directory of ALLOWED_PROJECT_ROOTS/,
+  },
+  {
+    name: "a path that climbs out",
+    command: "cat ../../etc/passwd",
+    why: /not in a directory of ALLOWED_PROJECT_ROOTS/,
+  },
+  { name: "a link to a file of secrets", command: "cat settings", why: /may contain secrets/ },
+  { name: "a file of secrets", command: "cat .env", why: /may contain secrets/ },
+  { name: "a program that is not listed", command: "rm -rf .", why: /program "rm" is not allowed/ },
   { name: "a pipe", command: "ps aux | sh", why: /there is no shell/ },
 ])("run_local_command refuses $name", async ({ command, why }) => {
   const { ports, tool } = setUp("run_local_command");
@@ -121,7 +129,11 @@ Deno.test.each([
     args: { host: "h", key_path: "/root/.ssh/id_rsa", command: "uptime" },
     why: /key_path/,
   },
-  { name: "a program that is not listed", args: { host: "h", command: "rm -rf /" }, why: /not among/ },
+  {
+    name: "a program that is not listed",
+    args: { host: "h", command: "rm -rf /" },
+    why: /program "rm" is not allowed/,
+  },
   { name: "a second command", args: { host: "h", command: "uptime; id" }, why: /no shell/ },
   {
     name: "a substitution in quotes",
@@ -137,8 +149,8 @@ Deno.test.each([
   { name: "csh history", args: { host: "h", command: "grep '!x' /var/log/x" }, why: /quotes/ },
   { name: "a relative path", args: { host: "h", command: "cat x" }, why: /absolute/ },
   { name: "a path that climbs", args: { host: "h", command: "cat /var/log/../../etc/x" }, why: /absolute/ },
-  { name: "a file of secrets", args: { host: "h", command: "cat /etc/shadow" }, why: /may hold secrets/ },
-  { name: "a folder of secrets", args: { host: "h", command: "ls /root/.ssh" }, why: /may hold secrets/ },
+  { name: "a file of secrets", args: { host: "h", command: "cat /etc/shadow" }, why: /may contain secrets/ },
+  { name: "a folder of secrets", args: { host: "h", command: "ls /root/.ssh" }, why: /may contain secrets/ },
 ])("run_ssh_command refuses $name", async ({ args, why }) => {
   const { ports, tool } = setUp("run_ssh_command");
   const { ok, text } = await call(tool, args);
@@ -153,9 +165,9 @@ Deno.test.each([
       "No ED25519 host key is known for h and you have requested strict checking.\nHost key verification failed.",
     why: /known_hosts/,
   },
-  { stderr: "op@h: Permission denied (publickey).", why: /did not accept the key/ },
-  { stderr: "ssh: connect to host h port 22: Connection refused", why: /cannot be reached: .*refused/ },
-  { stderr: "ssh: Could not resolve hostname h: Name or service not known", why: /cannot be reached/ },
+  { stderr: "op@h: Permission denied (publickey).", why: /rejected the key/ },
+  { stderr: "ssh: connect to host h port 22: Connection refused", why: /is not reachable: .*refused/ },
+  { stderr: "ssh: Could not resolve hostname h: Name or service not known", why: /is not reachable/ },
 ].map((row) => ({ ...row, name: row.stderr.slice(0, 40) })))(
   "run_ssh_command tells apart: $name",
   async ({ stderr, why }) => {
@@ -179,8 +191,8 @@ Deno.test("run_kubectl gives kubectl its configuration, no kuberc, and checked a
     KUBERC: "off",
     KUBECTL_KUBERC: "false",
   });
-  assert.match((await call(tool, { kubectl_args: "get secrets" })).text, /secrets are not shown/);
-  assert.match((await call(tool, { kubectl_args: "delete pod x" })).text, /only these verbs/);
+  assert.match((await call(tool, { kubectl_args: "get secrets" })).text, /secrets are not readable/);
+  assert.match((await call(tool, { kubectl_args: "delete pod x" })).text, /verb "delete" is not allowed/);
   assert.equal(ports.runs.length, 1);
 });
 
@@ -234,7 +246,7 @@ Deno.test.each([
   ports.result = { stopped: undefined, code: 0, stdout: "/srv/.git\n/srv/.git\n", stderr: "" };
   const { ok, text } = await call(tool, { repo_path });
   assert.equal(ok, false);
-  assert.match(text, /not within the folders/);
+  assert.match(text, /not in a directory of ALLOWED_PROJECT_ROOTS/);
   assert.ok(ports.runs.every(({ args }) => !args.includes("log")));
 });
 
@@ -261,7 +273,7 @@ Deno.test.each([
   {
     name: "another database",
     args: { query: "select 1", database_url: "postgres://evil/" },
-    why: /leave database_url out/,
+    why: /omit database_url/,
   },
   { name: "a statement that writes", args: { query: "delete from t" }, why: /only SELECT and WITH/ },
   { name: "two statements", args: { query: "select 1; select 2" }, why: /one statement/ },

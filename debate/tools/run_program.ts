@@ -2,7 +2,7 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
-/** The reason why a tool could not do what was asked; the message is for the model and the operator. */
+/** A tool rejected or failed a call. Model and operator read the message. */
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
 }
@@ -15,29 +15,29 @@ export interface ProgramRequest {
   readonly program: string;
   readonly args: readonly string[];
   readonly cwd: string;
-  /** Its whole environment, apart from the search path and the locale. */
+  /** The environment, in addition to search path and locale. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The most bytes of both outputs together; a program that writes more is stopped. */
+  /** Maximum bytes of both outputs together. A program that writes more is stopped. */
   readonly maxBytes?: number;
   readonly signal: AbortSignal;
 }
 
 export interface ProgramResult {
-  /** The reason for stopping the program; `undefined` if it ended by itself. */
+  /** The reason of the stop, or `undefined` if the program exited. */
   readonly stopped: "signal" | "output" | undefined;
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Runs a program to its end. If the signal is aborted, the result contains the output up to then. */
+/** Runs a program until it exits. If the signal is aborted, the result contains the output up to that time. */
 export type RunProgram = (request: ProgramRequest) => Promise<ProgramResult>;
 
 export const PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const BASE_ENV = { PATH: PROGRAM_PATH, LC_ALL: "C.UTF-8", TERM: "dumb", PAGER: "cat" };
 const DEFAULT_MAX_BYTES = 256 * 1024;
-/** How long a grandchild may keep an output open after its parent has ended. */
+/** A grandchild can keep an output open for this time after its parent has exited. */
 const LINGER_MS = 500;
 
 export function createProgramRunner(clock: Clock): RunProgram {
@@ -53,12 +53,12 @@ export function createProgramRunner(clock: Clock): RunProgram {
         stdin: "null",
         stdout: "piped",
         stderr: "piped",
-        // The program gets its own process group, so that all of its processes can be ended.
+        // All processes of its process group can be killed together.
         detached: true,
       }).spawn();
     } catch (error) {
       if (!isMissing(error)) throw error;
-      return refuse(`The program ${program} is not installed, or the service may not run it`);
+      return refuse(`program ${program} is not installed, or the service has no permission to run it`);
     }
     const budget = { left: maxBytes };
     const full = Promise.withResolvers<"output">();
@@ -72,7 +72,7 @@ export function createProgramRunner(clock: Clock): RunProgram {
     });
     if (stopped !== undefined) await killGroup(child);
     const { code } = await child.status;
-    // The group no longer has a leader, but its members can still be signalled.
+    // Members of the group can still get signals after their leader has exited.
     await within({ clock, ms: LINGER_MS }, read).catch(() => killGroup(child));
     await Promise.all(outputs.map((output) => output.close()));
     const isCut = budget.left < 0;
@@ -87,7 +87,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable;
 }
 
-/** `Deno.kill` needs permission to run anything; the program `kill` needs only itself. */
+/** `Deno.kill` needs the permission to run every program. The program `kill` needs only the permission for itself. */
 async function killGroup(child: Deno.ChildProcess): Promise<void> {
   try {
     const { success } = await new Deno.Command("kill", {
@@ -105,7 +105,7 @@ async function killGroup(child: Deno.ChildProcess): Promise<void> {
   try {
     child.kill("SIGKILL");
   } catch {
-    // It has ended.
+    // The process has exited.
   }
 }
 

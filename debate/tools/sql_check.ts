@@ -1,6 +1,7 @@
 /**
- * While it plans, the server calls functions that it considers stable, and some of them read whole tables or
- * files. Results can appear in an error, in the plan, or in the time it takes. Only listed functions pass.
+ * While the server plans a query, it calls functions that it considers stable. Some of them read whole tables or
+ * files, and their results can appear in an error, in the plan, or in the planning time. Only listed functions are
+ * therefore allowed.
  */
 import { refuse } from "./run_program.ts";
 
@@ -8,7 +9,7 @@ const MAX_LENGTH = 20_000;
 
 const WRITES = new Set(["insert", "update", "delete", "merge", "into", "truncate"]);
 
-/** Functions that depend only on their arguments or the clock, and aggregates, which planning never calls. */
+/** Functions that depend only on their arguments or on the clock, and aggregates, which the planner never calls. */
 const FUNCTIONS = new Set(
   `count sum avg min max array_agg string_agg json_agg jsonb_agg json_object_agg jsonb_object_agg bool_and bool_or
   every bit_and bit_or stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp mode
@@ -28,7 +29,7 @@ const FUNCTIONS = new Set(
   phraseto_tsquery websearch_to_tsquery ts_rank`.split(/\s+/),
 );
 
-/** What else may precede a parenthesis: words of the language, and types with a length. */
+/** Keywords and types with a length, which can precede a parenthesis as well. */
 const BEFORE_PARENTHESIS = new Set(
   `select from where having on and or not in any some all exists as materialized values with recursive union
   intersect except distinct by sets rollup cube limit offset fetch first next using join lateral over filter group
@@ -37,7 +38,7 @@ const BEFORE_PARENTHESIS = new Set(
   returning escape zone`.split(/\s+/),
 );
 
-/** The server's own operators. Those that an extension or the application adds may call anything. */
+/** Built-in operators. The operators of an extension or an application can call any function. */
 const OPERATORS = new Set(
   "+ - * / % ^ = <> != < > <= >= || && ~ ~* !~ !~* ~~ ~~* !~~ !~~* & | # << >> -> ->> #> #>> @> <@ ? ?| ?& @@ <-> |/ @"
     .split(" "),
@@ -45,14 +46,14 @@ const OPERATORS = new Set(
 
 export function checkSql(text: string): string {
   if (text.length > MAX_LENGTH) refuse(`the query is longer than ${MAX_LENGTH} characters`);
-  if (text.includes("\0")) refuse("the query contains a NUL");
+  if (text.includes("\0")) refuse("the query contains a NUL character");
   const all = tokenize(text);
   if (all === undefined) return refuse("a comment, a string or a quoted name is not closed");
   const end = all.findLastIndex((token) => token.text !== ";");
   const tokens = all.slice(0, end + 1);
   if (tokens.length === 0) refuse("there is no query");
   if (!["select", "with", "values", "table"].includes(wordOf(tokens[0]))) {
-    refuse("only SELECT and WITH can be explained");
+    refuse("only SELECT and WITH statements can be explained");
   }
   for (const [index, token] of tokens.entries()) {
     const problem = problemOf(token, tokens.slice(Math.max(0, index - 3), index), tokens[index + 1]);
@@ -71,10 +72,10 @@ function problemOf(
   const word = wordOf(token);
   if (token.text === ";") return "only one statement can be explained";
   if (WRITES.has(word) && !isLock(word, before)) {
-    return `only queries that read can be explained, not with ${word.toUpperCase()}`;
+    return `queries with ${word.toUpperCase()} cannot be explained`;
   }
   // The second string of E'…' '…' has escapes as well.
-  if (token.kind === "string" && last?.kind === "string") return "two strings follow each other";
+  if (token.kind === "string" && last?.kind === "string") return "two adjacent strings cannot be explained";
   if (token.kind === "operator" && !isKnownOperator(token.text)) {
     return `the operator ${token.text} cannot be explained`;
   }
@@ -92,12 +93,12 @@ function problemOfCall(token: SqlToken, before: readonly SqlToken[]): string | u
   const isOwn = !isQualified || (wordOf(schema) === "pg_catalog" && before.at(-3)?.text !== ".");
   if (isOwn && FUNCTIONS.has(name)) return undefined;
   if (!isQualified && token.kind === "word" && BEFORE_PARENTHESIS.has(name)) return undefined;
-  return `${token.text}(…) cannot be explained: the server may call it while it plans. Possible are ${
+  return `${token.text}(…) cannot be explained, because the server could call it while it plans. Allowed are ${
     [...FUNCTIONS].slice(0, 12).join(", ")
-  } and other plain functions of PostgreSQL; leave the rest out, the plan hardly changes`;
+  } and other basic functions of PostgreSQL. Omit the call: the plan hardly changes`;
 }
 
-/** `FOR UPDATE` and `FOR NO KEY UPDATE`: locks, which EXPLAIN does not take. */
+/** `FOR UPDATE` and `FOR NO KEY UPDATE` are locks, which EXPLAIN does not acquire. */
 function isLock(word: string, before: readonly SqlToken[]): boolean {
   const words = before.map(wordOf).join(" ");
   return word === "update" && /(?:^| )for(?: no key)?$/.test(words);
@@ -113,7 +114,7 @@ function wordOf(token: SqlToken | undefined): string {
   return token?.kind === "word" ? token.text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()) : "";
 }
 
-/** A token as it is written. Comments and blanks are not tokens. */
+/** A token. Comments and white space are not tokens. */
 interface SqlToken {
   readonly kind: string;
   readonly text: string;
@@ -121,25 +122,25 @@ interface SqlToken {
   readonly end: number;
 }
 
-/** By kind, in order of precedence. `open` is the start of something that never ends. */
+/** Patterns by kind, in order of precedence. `open` is the start of a string or name without an end. */
 const KINDS: Readonly<Record<string, RegExp>> = {
-  blank: /[ \t\n\r\f\v]+|--[^\r\n]*/,
+  space: /[ \t\n\r\f\v]+|--[^\r\n]*/,
   comment: /\/\*/,
-  // E'…' has escapes; B'…', X'…' and N'…' are strings like others, and so is U&'…', whose prefix may stand alone.
+  // E'…' has escapes. B'…', X'…', N'…' and U&'…' are plain strings. The prefix U& can be a token by itself.
   string:
     /[eE]'(?:\\[^]|''|[^'\\])*'(?!')|[bxnBXN]?'(?:''|[^'])*'(?!')|(?<tag>\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$)[^]*?\k<tag>/,
   "quoted name": /"(?:""|[^"])*"(?!")/,
   open: /[ebxnEBXN]?'|"|\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/,
-  // Every character beyond ASCII belongs to a name, even a blank.
+  // Every character beyond ASCII belongs to a name, even a space.
   word: /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/,
-  // The text directly after a number is the next token: `1.lower(x)` contains a call.
+  // The next token begins directly after a number: `1.lower(x)` contains a call.
   number: /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/,
   operator: /(?:(?!--|\/\*)[+\-*/<>=~!@#%^&|`?])+/,
   mark: /\$\d+|::|[^]/,
 };
 const TOKEN = Object.entries(KINDS).map(([kind, { source }]) => [kind, new RegExp(source, "y")] as const);
 
-/** The tokens; `undefined` when a comment, a string or a quoted name never ends. */
+/** The tokens, or `undefined` if a comment, a string or a quoted name has no end. */
 function tokenize(text: string): readonly SqlToken[] | undefined {
   const tokens: SqlToken[] = [];
   for (let start = 0; start < text.length;) {
@@ -148,7 +149,7 @@ function tokenize(text: string): readonly SqlToken[] | undefined {
       if (!pattern.test(text)) continue;
       const end = kind === "comment" ? commentEnd(text, start) : pattern.lastIndex;
       if (kind === "open" || end === undefined) return undefined;
-      if (kind !== "blank" && kind !== "comment") {
+      if (kind !== "space" && kind !== "comment") {
         tokens.push({ kind, text: text.slice(start, end), start, end });
       }
       start = end;

@@ -1,24 +1,28 @@
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
-import { PAGE_FILES, pageResponse } from "./page_files.ts";
+import { PAGE_FILES } from "./page_files.ts";
 import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
-import { EventStreams } from "./subscribers.ts";
+import { createEventStreams } from "./subscribers.ts";
 
-/** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
+/** Answers a request and never rejects. A peer is trusted if it needs no credentials or has valid credentials. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
+/** Browsers revalidate a file each time, because the program may have been updated. */
 const PAGE_ROUTES = Object.fromEntries(
-  [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
+  [...PAGE_FILES].map(([path, { type, text }]) => {
+    const headers = { "content-type": type, "cache-control": "no-cache" };
+    return [path, { GET: () => new Response(text, { headers }) }];
+  }),
 );
 const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTES });
 
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
-  const events = new EventStreams(ports);
+  const events = createEventStreams(ports);
   const answer = createRouter(ROUTES, { ...ports, events }, {
-    noRoute: "There is no such page or run",
+    noRoute: "No such page or run",
     noMethod: "Method not allowed",
   });
   return async (request, { address, trust }) => {
@@ -42,18 +46,10 @@ function toProblem({ onError, newId }: WebPorts, error: unknown): Response {
   return problemResponse(error, { requestId });
 }
 
-/** The page loads only what this server sends, and nobody may frame it. */
-const PAGE_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self'",
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
-
+/** The page loads only resources of this server. No other page can frame it. */
+const PAGE_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+  "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const NO_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 const HEADERS = {
@@ -66,7 +62,7 @@ const HEADERS = {
 
 function secure(response: Response): Response {
   const { headers } = response;
-  // A file to save is no page, and may do nothing if somebody opens it here.
+  // A download must not run scripts if a browser opens it.
   const isPage = headers.get("content-type")?.startsWith("text/html") === true &&
     !headers.has("content-disposition");
   for (const [name, value] of Object.entries(HEADERS)) headers.set(name, value);

@@ -6,17 +6,17 @@ const MAX_CHANGES = 50;
 const MAX_HYPOTHESIS = 2000;
 
 export const approvalBody = z.object({
-  call_id: z.string().describe("that of the event tool_approval_request"),
+  call_id: z.string().describe("call_id of the event tool_approval_request"),
   approved: z.boolean(),
   for_run: z.boolean().default(false).describe(
-    "the same call is not asked again in this run; with `approved: false`, it is asked again from now on",
+    "applies to identical calls of this run; `approved: false` ends an earlier approval for the run",
   ),
   args: z.record(z.string(), z.unknown()).optional().describe(
-    "other arguments in place of those asked for; the tool checks them as it checks an agent's",
+    "arguments that replace the requested arguments; the tool validates them",
   ),
 });
 
-const id = z.string().min(1).max(80).describe("that of the hypothesis");
+const id = z.string().min(1).max(80).describe("ID of the hypothesis");
 
 export const commentBody = z.object({
   comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
@@ -24,23 +24,23 @@ export const commentBody = z.object({
     z.object({ kind: z.literal("pin"), id }),
     z.object({ kind: z.literal("drop"), id }),
     z.object({ kind: z.literal("add"), text: z.string().trim().min(1).max(MAX_HYPOTHESIS) }),
-  ])).max(MAX_CHANGES).default([]).describe("hypotheses to examine further, to leave, or to take up"),
+  ])).max(MAX_CHANGES).default([]).describe("hypotheses to pin, drop or add"),
 });
 
 export const titleBody = z.object({
   title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
 });
 
-/** Options of a run in progress; what is left out stays as it is. */
+/** Options of a run in progress. A missing option keeps its value. */
 export const optionsBody = z.object({
-  require_approval: z.boolean().nullish().describe("ask before sensitive tools run"),
+  require_approval: z.boolean().nullish().describe("require approval for sensitive tools"),
   pause_between_rounds: z.boolean().nullish().describe("wait for a comment after each round"),
 });
 
 const MAX_TEMPLATE = 262_144;
 
 export const previewBody = z.object({
-  file: z.string().max(100).describe("the name of its file, `name.language.yaml`"),
+  file: z.string().max(100).describe("file name, `name.language.yaml`"),
   text: z.string().max(MAX_TEMPLATE),
-  topic: z.string().max(2000).default("…").describe("an incident to show the prompts with"),
+  topic: z.string().max(2000).default("…").describe("incident for the preview"),
 });

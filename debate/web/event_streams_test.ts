@@ -35,7 +35,7 @@ Deno.test("events of no run are one error event, and then nothing", async () => 
   const response = await web.get(`/api/runs/${UNKNOWN}/events`);
   assert.equal(response.status, 200);
   const frames = readFrames(await response.text());
-  assert.deepEqual(frames.map(({ data }) => data), [{ type: "error", message: "There is no such run" }]);
+  assert.deepEqual(frames.map(({ data }) => data), [{ type: "error", message: "No such run" }]);
   assert.equal((await web.get(`/api/runs/${UNKNOWN}/events`, { "last-event-id": "1" })).status, 204);
 });
 

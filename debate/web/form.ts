@@ -1,11 +1,12 @@
 /**
- * Reading ends as soon as a part exceeds its limit. Measured for a file of 10 MiB: Dicer 110 ms and 81 MB,
- * `formData()` of the platform 235 ms and 111 MB. Busboy silently drops parts that it does not understand,
- * so only its Dicer is used and the whole form is rejected.
+ * Reading ends as soon as a part exceeds its limit. For a file of 10 MiB, Dicer needs 110 ms and 81 MB, and
+ * `formData()` of the platform 235 ms and 111 MB. Busboy silently drops parts that it does not understand. This
+ * module therefore uses only its Dicer and rejects the whole form.
  */
 import { Dicer } from "@fastify/busboy";
 import { AppError } from "@gateway/shared/errors";
 import { readBodyBytes } from "@gateway/shared/http";
+import { concatBytes } from "@gateway/shared/text";
 import { Buffer } from "node:buffer";
 import type { GivenFile } from "../context/collect.ts";
 
@@ -17,7 +18,7 @@ export interface Form {
 const MAX_FIELD_BYTES = 1 << 20;
 const MAX_PARTS = 100;
 const MAX_FILES = 20;
-/** The number of files of the largest size that fit into one form. */
+/** A form has room for this number of files of maximum size. */
 const MAX_LARGEST_FILES = 4;
 const MAX_HEAD = { maxHeaderPairs: 20, maxHeaderSize: 8192 };
 const MAX_NAME = 200;
@@ -29,14 +30,14 @@ export async function readForm(request: Request, maxFileBytes: number): Promise<
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
     throw new AppError(
       "unsupported_media_type",
-      "Request body must be a form: multipart/form-data, or application/x-www-form-urlencoded without files",
+      "The body must be multipart/form-data, or application/x-www-form-urlencoded without files",
     );
   }
   const text = new TextDecoder().decode(await readBodyBytes(request, MAX_FIELD_BYTES));
   return { fields: new Map(new URLSearchParams(text)), files: new Map() };
 }
 
-/** A content type's boundary; `undefined` when it is not a multipart form. */
+/** The boundary of a content type, or `undefined` if it is not multipart/form-data. */
 function boundaryOf(contentType: string): string | undefined {
   const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i.exec(
     contentType,
@@ -44,15 +45,71 @@ function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
+interface Part {
+  readonly name: string;
+  /** `undefined` for a text field. */
+  readonly fileName: string | undefined;
+  bytes: Uint8Array;
+}
+
 async function readMultipart(request: Request, boundary: string, maxFileBytes: number): Promise<Form> {
   const maxBytes = maxFileBytes * MAX_LARGEST_FILES + MAX_FIELD_BYTES + 64 * 1024;
-  // A body that declares itself too large is not read at all.
+  // A body with a too large content-length is not read at all.
   if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);
-  const parts = new Parts(maxFileBytes);
+  const parts: Part[] = [];
   const parser = new Dicer({ boundary, ...MAX_HEAD });
+  let problem: AppError | undefined;
+  let fieldBytes = 0;
+  let count = 0;
+  /** Callbacks of the parser cannot throw. The first problem is stored and ends the reading. */
+  const attempt = (step: () => void) => {
+    try {
+      if (problem === undefined) step();
+    } catch (error) {
+      problem = error instanceof AppError ? error : invalidForm("A part of the form has an invalid header");
+    }
+  };
+  const throwProblem = () => {
+    if (problem !== undefined) throw problem;
+  };
+  const onPart = (stream: Dicer.PartStream) => {
+    const chunks: Uint8Array[] = [];
+    let part: Part | undefined;
+    let length = 0;
+    attempt(() => {
+      if (++count > MAX_PARTS) throw invalidForm(`The form has more than ${MAX_PARTS} parts`);
+    });
+    stream.on("header", (header) =>
+      attempt(() => {
+        parts.push(part = { ...parseHead(header), bytes: new Uint8Array() });
+        const fileCount = parts.filter(({ fileName = "" }) => fileName !== "").length;
+        if (fileCount > MAX_FILES) throw invalidForm(`The form has more than ${MAX_FILES} files`);
+      }));
+    stream.on("data", (chunk: Uint8Array) =>
+      attempt(() => {
+        if (part === undefined) return;
+        length += chunk.length;
+        if (part.fileName === undefined) fieldBytes += chunk.length;
+        else if (length > maxFileBytes) {
+          throw tooLarge(`File ${JSON.stringify(part.fileName)} is`, maxFileBytes);
+        }
+        if (fieldBytes > MAX_FIELD_BYTES) {
+          throw tooLarge("The text fields of the form are together", MAX_FIELD_BYTES);
+        }
+        chunks.push(chunk);
+      }));
+    stream.on("end", () =>
+      attempt(() => {
+        // The next boundary can truncate a header.
+        if (part === undefined) throw invalidForm("A part of the form has no header");
+        part.bytes = concatBytes(chunks);
+      }));
+    // The parser reports this error too.
+    stream.on("error", () => {});
+  };
   const ended = new Promise<void>((resolve, reject) => {
-    parser.on("part", (part) => parts.take(part));
-    parser.on("error", () => reject(invalidForm("The form broke off before its last boundary")));
+    parser.on("part", onPart);
+    parser.on("error", () => reject(invalidForm("The form is incomplete: its last boundary is missing")));
     parser.on("finish", resolve);
   });
   ended.catch(() => {});
@@ -61,111 +118,36 @@ async function readMultipart(request: Request, boundary: string, maxFileBytes: n
     total += chunk.length;
     if (total > maxBytes) throw tooLarge("The form is", maxBytes);
     await new Promise<void>((resolve) => parser.write(chunk, () => resolve()));
-    parts.check();
+    throwProblem();
   }
   parser.end();
   await ended;
-  return parts.toForm();
+  throwProblem();
+  const fields = new Map<string, string>();
+  const files = new Map<string, GivenFile[]>();
+  for (const { name, fileName, bytes } of parts) {
+    if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
+    // An empty file name without content is a file field without a file.
+    else if (fileName !== "" || bytes.length > 0) {
+      files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
+    }
+  }
+  return { fields, files };
 }
 
 async function* untilBroken(body: Request["body"]): AsyncGenerator<Uint8Array> {
   try {
     yield* body ?? [];
   } catch {
-    throw invalidForm("The form broke off");
+    throw invalidForm("The form is incomplete: the connection was closed");
   }
 }
 
-interface Part {
-  readonly name: string;
-  /** `undefined`: a text. */
-  readonly fileName: string | undefined;
-  bytes: Uint8Array;
-}
-
-/** The parts of a form, within their limits. The parser's callbacks can't throw: `check()` tells what is wrong. */
-class Parts {
-  readonly #maxFileBytes: number;
-  readonly #parts: Part[] = [];
-  #count = 0;
-  #fieldBytes = 0;
-  #problem: AppError | undefined;
-
-  constructor(maxFileBytes: number) {
-    this.#maxFileBytes = maxFileBytes;
-  }
-
-  take(stream: Dicer.PartStream): void {
-    if (++this.#count > MAX_PARTS) this.#refuse(invalidForm(`The form has more than ${MAX_PARTS} parts`));
-    const chunks: Uint8Array[] = [];
-    let part: Part | undefined;
-    let length = 0;
-    stream.on("header", (header) => part = this.#open(header));
-    stream.on("data", (chunk: Uint8Array) => {
-      if (part === undefined || this.#problem !== undefined) return;
-      length += chunk.length;
-      if (part.fileName === undefined) this.#fieldBytes += chunk.length;
-      else if (length > this.#maxFileBytes) {
-        this.#refuse(tooLarge(`File ${JSON.stringify(part.fileName)} is`, this.#maxFileBytes));
-      }
-      if (this.#fieldBytes > MAX_FIELD_BYTES) {
-        this.#refuse(tooLarge("The text fields of the form are together", MAX_FIELD_BYTES));
-      }
-      chunks.push(chunk);
-    });
-    stream.on("end", () => {
-      // A head that is cut off by the next boundary does not count.
-      if (part === undefined) return this.#refuse(invalidForm("A part of the form has no head"));
-      const { buffer, byteOffset, length } = Buffer.concat(chunks);
-      part.bytes = new Uint8Array(buffer, byteOffset, length);
-    });
-    // The parser reports this as well.
-    stream.on("error", () => {});
-  }
-
-  check(): void {
-    if (this.#problem !== undefined) throw this.#problem;
-  }
-
-  toForm(): Form {
-    this.check();
-    const fields = new Map<string, string>();
-    const files = new Map<string, GivenFile[]>();
-    for (const { name, fileName, bytes } of this.#parts) {
-      if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
-      // Otherwise it is a file field without a file.
-      else if (fileName !== "" || bytes.length > 0) {
-        files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
-      }
-    }
-    return { fields, files };
-  }
-
-  #open(header: object): Part | undefined {
-    try {
-      const part = { ...parseHead(header), bytes: new Uint8Array() };
-      this.#parts.push(part);
-      const fileCount = this.#parts.filter(({ fileName }) =>
-        fileName !== undefined && fileName !== ""
-      ).length;
-      if (fileCount > MAX_FILES) throw invalidForm(`The form has more than ${MAX_FILES} files`);
-      return part;
-    } catch (error) {
-      this.#refuse(error instanceof AppError ? error : invalidForm("A part of the form has a broken head"));
-      return undefined;
-    }
-  }
-
-  #refuse(problem: AppError): void {
-    this.#problem ??= problem;
-  }
-}
-
-/** Name and file name; header values are bytes, one per character. */
+/** Reads name and file name. The parser returns header values as one character per byte. */
 function parseHead(header: object): Pick<Part, "name" | "fileName"> {
   const values: unknown = "content-disposition" in header ? header["content-disposition"] : undefined;
   const value: unknown = Array.isArray(values) ? values[0] : undefined;
-  const line = typeof value === "string" ? decode(Buffer.from(value, "latin1"), "The head of a part") : "";
+  const line = typeof value === "string" ? decode(Buffer.from(value, "latin1"), "The header of a part") : "";
   if (!/^\s*form-data\s*(?:;|$)/i.test(line)) {
     throw invalidForm("A part of the form has no content-disposition: form-data");
   }
@@ -175,7 +157,7 @@ function parseHead(header: object): Pick<Part, "name" | "fileName"> {
   return { name: name.slice(0, MAX_NAME), fileName: fileName === undefined ? undefined : baseName(fileName) };
 }
 
-/** Browsers write quotes and line ends in names as `%22`, `%0D`, `%0A`; others escape with a backslash. */
+/** Browsers encode quotes and line ends in names as `%22`, `%0D` and `%0A`. Other clients use backslashes. */
 function parameterOf(line: string, name: string): string | undefined {
   const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]*))`, "i").exec(line);
   const value = match?.[1]?.replace(/\\(["\\])/g, "$1") ?? match?.[2];

@@ -6,83 +6,70 @@ import type { WebPorts } from "./ports.ts";
 import { isIPv4 } from "node:net";
 import { parseAddress } from "../tools/net_guard.ts";
 
-/** The only path without credentials: it shows that the server is alive, and nothing more. */
+/** The only path without credentials. It shows that the server is alive, and no other information. */
 const LIVENESS_PATH = "/healthz";
 
 const ENCODER = new TextEncoder();
 
-interface Judgement {
-  readonly isRight: boolean;
-  readonly setCookie?: string;
-}
+type Judgement = { readonly isRight: boolean; readonly setCookie?: string };
 
 /**
- * Lets a request pass with headers for its answer, or answers it.
+ * Accepts a request and returns headers for the response, or rejects the request with a response.
  *
- * The guard's `address` is the IP address that the request comes from.
+ * `address` is the IP address of the client.
  */
 export function createGuard(ports: WebPorts) {
   const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = ports.settings;
   const hasCredentials = WEB_USERNAME !== "";
-  const check = createCheck(WEB_USERNAME, WEB_PASSWORD);
+  const expected = digest(ENCODER.encode(`${WEB_USERNAME}:${WEB_PASSWORD}`));
   const judgeGuess = createGuessLimit(ports);
 
-  /** A request without credentials does not count as a guess: a browser first asks without them. */
   const judge = (headers: Headers, address: string): Judgement => {
     const authorization = headers.get("authorization");
+    // The first request of a browser has no credentials and does not count as a guess.
     if (authorization === null) return { isRight: false };
-    return judgeGuess(address, headers.get("cookie"), () => check(authorization));
+    return judgeGuess(address, headers.get("cookie"), () => {
+      // The comparison takes the same time for all credentials.
+      const given = decode(/^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization)?.[1]);
+      return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
+    });
   };
 
   return (
     { headers, method, url }: Request,
     address: string,
   ): Response | Readonly<Record<string, string>> => {
-    // Answered here, since the routes may find another path in the same URL, such as one whose host has a
-    // backslash.
-    if (URL.parse(url)?.pathname === LIVENESS_PATH) return tellAlive(method);
-    const { isRight, setCookie } = hasCredentials ? judge(headers, address) : { isRight: true };
+    // Routes could derive another path from the same URL, for example if its host contains a backslash. The path
+    // that is free of credentials is therefore answered here.
+    if (URL.parse(url)?.pathname === LIVENESS_PATH) {
+      if (!["GET", "HEAD"].includes(method)) return refuseMethod(["GET"], "Method not allowed");
+      return new Response("ok\n", { headers: { "content-type": "text/plain" } });
+    }
+    const { isRight, setCookie }: Judgement = hasCredentials ? judge(headers, address) : { isRight: true };
     if (!isRight) {
-      const response = problemResponse(new AppError("unauthenticated", "Username and password are needed"));
+      const response = problemResponse(new AppError("unauthenticated", "Username and password are required"));
       response.headers.set("www-authenticate", CHALLENGE);
       return response;
     }
-    // If no credentials are required, a foreign page's name could resolve to our address (DNS rebinding).
+    // Without credentials, the page of an attacker could reach this server by DNS rebinding.
     if (!hasCredentials && !WEB_ALLOW_OPEN && !isLoopbackHost(headers.get("host"))) {
       throw new AppError(
         "forbidden",
-        "This server only answers to names of the loopback interface: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
+        "Without credentials, only loopback host names are allowed: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
       );
     }
     if (method !== "GET" && method !== "HEAD" && isCrossSite(headers)) {
-      throw new AppError("forbidden", "The request comes from a page of another site");
+      throw new AppError("forbidden", "Requests from pages of other sites are not allowed");
     }
     return setCookie === undefined ? {} : { "set-cookie": setCookie };
   };
 }
 
-function tellAlive(method: string): Response {
-  if (method === "GET" || method === "HEAD") {
-    return new Response("ok\n", { headers: { "content-type": "text/plain" } });
-  }
-  return refuseMethod(["GET"], "Method not allowed");
-}
-
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
-/** Checks in a time that reveals nothing about the credentials. */
-function createCheck(username: string, password: string) {
-  const expected = digest(ENCODER.encode(`${username}:${password}`));
-  return (authorization: string) => {
-    const [, encoded] = /^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization) ?? [];
-    const given = encoded === undefined ? undefined : decode(encoded);
-    return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
-  };
-}
-
-function decode(encoded: string): Uint8Array | undefined {
+function decode(encoded: string | undefined): Uint8Array | undefined {
   try {
-    return Uint8Array.fromBase64(encoded);
+    return encoded === undefined ? undefined : Uint8Array.fromBase64(encoded);
   } catch {
     return undefined;
   }
@@ -93,22 +80,20 @@ function digest(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Another site can make a browser send requests here with stored credentials, and it can make its own name
- * resolve to our address (DNS rebinding).
+ * Detects a request from a page of another site. Such a page can send requests with the stored credentials of the
+ * browser.
  */
-
-/** A browser says that the request comes from a page of another site. */
 function isCrossSite(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") return true;
   const origin = headers.get("origin");
-  // Programs other than browsers do not send it.
+  // Programs other than browsers do not send this header.
   if (origin === null) return false;
   const host = headers.get("host");
   const own = host === null ? undefined : URL.parse(`http://${host}`)?.host;
   const theirs = URL.parse(origin);
   if (theirs === null || own === undefined) return true;
-  // Behind a proxy that terminates TLS, it is https: without a port.
+  // Behind a proxy that terminates TLS, the origin is https: without a port.
   return theirs.host !== own && theirs.host !== URL.parse(`https://${host}`)?.host;
 }
 
@@ -117,15 +102,15 @@ function isLoopbackHost(host: string | null): boolean {
   return name !== undefined && isLoopback(name.replace(/^\[|\]$/g, ""));
 }
 
-/** The address can be reached only from this machine. */
+/** Only this machine can reach a loopback address. */
 export function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "::1" || (isIPv4(hostname) && hostname.startsWith("127."));
 }
 
 /**
- * Each address has a number of guesses per minute, and all addresses together have one. An attacker behind
- * the same reverse proxy could lock out everyone. Therefore a browser that was right once gets a cookie and
- * its own guesses. Clients without cookies share the guesses of their address.
+ * Wrong passwords are limited per address and in total. An attacker behind the same reverse proxy could lock out
+ * everyone, so a browser gets a cookie and a separate limit after its first correct password. Clients without
+ * cookies share the limit of their address.
  */
 
 /** Wrong passwords per minute from one address or one known browser. */
@@ -138,7 +123,7 @@ const ID_BYTES = 9;
 const KEY_BYTES = 32;
 const COOKIE_SECONDS = 30 * 24 * 3600;
 
-/** The guesses of one server; after a restart they are forgotten, as are the known browsers. */
+/** A restart resets the limits and forgets the known browsers. */
 function createGuessLimit({ clock, randomBytes }: Pick<WebPorts, "clock" | "randomBytes">) {
   const [callers, all] = [new TokenBuckets({ clock }), new TokenBuckets({ clock })];
   const key = randomBytes(KEY_BYTES);
@@ -152,11 +137,11 @@ function createGuessLimit({ clock, randomBytes }: Pick<WebPorts, "clock" | "rand
 
   function newCookie(): string {
     const id = randomBytes(ID_BYTES).toBase64({ alphabet: "base64url" });
-    // Stealing it gains only those guesses, so it may be sent without TLS, which is necessary on loopback.
+    // A stolen cookie gives only a separate limit. It must work without TLS, because loopback has no TLS.
     return `${COOKIE}=${id}.${sign(id)}; Path=/; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`;
   }
 
-  /** Judges a guess, unless there were too many; then nothing is revealed about it. */
+  /** Checks a password. Over the limit, the response does not reveal if the password was right. */
   return (address: string, cookie: string | null, check: () => boolean): Judgement => {
     const browser = browserOf(cookie);
     const caller = browser === undefined ? addressKey(address) : `browser ${browser}`;
@@ -172,14 +157,12 @@ function createGuessLimit({ clock, randomBytes }: Pick<WebPorts, "clock" | "rand
 
 function take(buckets: TokenBuckets, key: string, perMinute: number): void {
   const result = buckets.take(key, perMinute);
-  if (result.ok) return;
-  const { retryAfterSeconds } = result;
-  throw new AppError("rate_limited", "Too many wrong passwords: wait a little before you try again", {
-    retryAfterSeconds,
-  });
+  if (!result.ok) {
+    throw new AppError("rate_limited", "Too many wrong passwords: wait before you retry", result);
+  }
 }
 
-/** An IPv6 subscriber has at least a whole /64. */
+/** An IPv6 subscriber has at least a /64 network, which counts as one address. */
 function addressKey(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return text;

@@ -160,7 +160,7 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   assert.equal(await waitsFor(), "comment");
   const path = `/api/runs/${runId}/comment`;
   const unknown = await web.post(path, { changes: [{ kind: "drop", id: "H-9" }] });
-  assert.deepEqual((await problemOf(unknown)).detail, 'Field changes: there is no hypothesis "H-9"');
+  assert.deepEqual((await problemOf(unknown)).detail, 'Field changes: unknown hypothesis "H-9"');
   assert.equal(
     (await problemOf(await web.post(path, { changes: [{ kind: "confirm", id: "1" }] }))).status,
     422,

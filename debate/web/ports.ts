@@ -8,7 +8,7 @@ import type { RunStore } from "../runs/store.ts";
 import type { Settings } from "../settings/config.ts";
 import type { EventStreams } from "./subscribers.ts";
 
-/** A request of a route, and the parts of its path. */
+/** A request and the parameters of its path. */
 export interface Routed {
   readonly request: Request;
   readonly param: (name: string) => string;
@@ -20,14 +20,14 @@ export interface WebPorts {
   readonly store: RunStore;
   readonly manager: RunManager;
   readonly redactor: ContextRedactor;
-  /** Reads the templates each time, because an operator may be editing one. */
+  /** Reads the templates again, because an operator can edit them at any time. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly providers:
     & Pick<Providers, "assistToken" | "catalogue">
     & { readonly sessions: Pick<Providers["sessions"], "status"> }
     & { readonly deviceFlows: Pick<Providers["deviceFlows"], "start" | "check"> };
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;
-  /** Called with the errors that are answered with status 500 or higher. */
+  /** Called with errors of status 500 and higher. */
   readonly onError: (error: unknown, requestId: string) => void;
   readonly newId: (bytes: number) => string;
   readonly randomBytes: (length: number) => Uint8Array;

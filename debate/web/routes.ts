@@ -5,148 +5,145 @@ import * as runs from "./run_handlers.ts";
 import * as service from "./settings_handlers.ts";
 import type { RoutePorts } from "./ports.ts";
 
-/** A field of a form; files come under the name of the field, as often as it may have some. */
-interface FormField {
-  readonly type: "text" | "boolean" | "number" | "file" | "files";
-  readonly about: string;
-  readonly required?: true;
-}
-
 interface Operation {
   readonly handle: RouteHandler<RoutePorts, object>;
   readonly summary: string;
   readonly json?: z.ZodType | "record";
-  readonly form?: Readonly<Record<string, FormField>>;
+  readonly form?: Readonly<Record<string, z.ZodType>>;
   readonly answer: string;
   readonly type?: string;
   readonly refusals?: readonly number[];
 }
 
 const RUN = "/api/runs/{run_id}";
-const text = (about: string): FormField => ({ type: "text", about });
-const flag = (about: string): FormField => ({ type: "boolean", about });
-const number = (about: string): FormField => ({ type: "number", about });
+const text = (about: string) => z.string().optional().describe(about);
+const flag = (about: string) => z.boolean().optional().describe(about);
+const count = (max: number, about: string) => z.int().min(1).max(max).optional().describe(about);
+const file = z.string().meta({ contentMediaType: "application/octet-stream" });
+const files = (about: string) => z.array(file).optional().describe(about);
 const OPTIONS = {
-  require_approval: flag("ask before sensitive tools run"),
+  require_approval: flag("require approval for sensitive tools"),
   pause_between_rounds: flag("wait for a comment after each round"),
 };
 const OK = "`status` is `ok`";
 
-/** The server's routes, other than those of the page's files, by method and path. */
+/** All routes except the files of the page, by method and path. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /api/openapi.json": {
     handle: () => Response.json(openApi()),
-    summary: "This description",
+    summary: "Describe this API",
     answer: "OpenAPI 3.1",
   },
   "GET /api/settings": {
     handle: service.handleSettings,
-    summary: "The settings that a form starts from",
-    answer: "the settings by name",
+    summary: "Get the default values of the start form",
+    answer: "settings by name",
   },
   "GET /api/prompts": {
     handle: service.handlePrompts,
-    summary: "The prompt templates",
+    summary: "List the prompt templates",
     answer: "`templates`, each with `name`, `language`, `version`, `description`, `source`",
   },
   "GET /api/prompts/{name}/{language}": {
     handle: service.handleTemplate,
-    summary: "A template as the text of a file, to start another one from",
+    summary: "Get a template as the text of a file",
     answer: "`file`, `source` and `text`",
   },
   "POST /api/prompts/preview": {
     handle: service.handlePreview,
-    summary: "Checks a template and shows what the agents would be sent; nothing is stored",
+    summary: "Check a template and preview the prompts of the first round",
     json: bodies.previewBody,
-    answer: "`problem`, or null, and `prompts`, each with `node` and `messages`",
+    answer: "`problem` (or null) and `prompts`, each with `node` and `messages`",
     refusals: [400, 413],
   },
   "GET /api/models": {
     handle: service.handleModels,
-    summary: "The models that can be chosen",
+    summary: "List the available models",
     answer:
       "`models`, each with `id`, `name`, `provider` and `price` (US dollars per million tokens, or null), and " +
-      "`problems` of providers that could not be asked",
+      "`problems` of providers that did not respond",
   },
   "GET /api/models/refresh": {
     handle: service.handleRefresh,
-    summary: "The same, asked anew; for old clients",
+    summary: "Refresh the models (for old clients)",
     answer: "as GET /api/models",
   },
   "POST /api/models/refresh": {
     handle: service.handleRefresh,
-    summary: "The models, asked anew",
+    summary: "Refresh the models",
     answer: "as GET /api/models",
   },
   "GET /api/auth/status": {
     handle: service.handleAuthStatus,
-    summary: "The state of the logins at the providers",
-    answer: "the state, without tokens",
+    summary: "Get the login state of the providers",
+    answer: "login state without tokens",
   },
   "POST /api/auth/copilot": {
     handle: service.handleLogin,
-    summary: "Logs in to a provider by the device flow",
+    summary: "Log in to provider B by the device flow",
     form: {
-      action: { ...text("`start` or `check`"), required: true },
-      device_code: text("for `check`: that of the answer to `start`"),
+      action: z.string().describe("`start` or `check`"),
+      device_code: text("for `check`: the code from the response to `start`"),
     },
-    answer: "the state of the login; failures are told in it as `error`",
+    answer: "login state; `error` contains the reason of a failure",
     refusals: [422],
   },
   "GET /api/runs": {
     handle: runs.handleListRuns,
-    summary: "The runs, newest first",
-    answer: "`runs`, a list of their headers, with `waits_for`: `approval`, `comment` or null",
+    summary: "List the runs, newest first",
+    answer: "`runs` with their headers and `waits_for`: `approval`, `comment` or null",
   },
   "POST /api/runs": {
     handle: runs.handleStartRun,
-    summary: "Starts a run",
+    summary: "Start a run",
     form: {
-      topic: { ...text("the incident, at most 20,000 characters"), required: true },
-      diagnostic_model: text("id of a model, `provider/name`; empty: that of the settings"),
-      skeptic_model: text("likewise"),
-      moderator_model: text("likewise"),
+      topic: z.string().describe("incident, at most 20,000 characters"),
+      diagnostic_model: text("model ID, `provider/name` (default: DIAGNOSTIC_MODEL)"),
+      skeptic_model: text("model ID (default: SKEPTIC_MODEL)"),
+      moderator_model: text("model ID (default: MODERATOR_MODEL)"),
       diagnostic_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
-      skeptic_reasoning_effort: text("likewise"),
-      moderator_reasoning_effort: text("likewise"),
-      mode: text("`debate`, or `sample_then_debate`: independent diagnoses, debated where they differ"),
+      skeptic_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
+      moderator_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
+      mode: text(
+        "`debate`, or `sample_then_debate` for independent diagnoses and a debate about their differences",
+      ),
       template: text("name of a prompt template"),
       language: text("language of the template"),
       ...OPTIONS,
-      incident_file: { type: "file", about: "details of the incident, text in UTF-8" },
-      base_context: { type: "files", about: "what the agents should know about the systems" },
-      project_path: text("a folder on the server, inside its allowed roots"),
-      include_patterns: text("files of the project, separated by commas"),
-      max_files: number("of the project, 1 to 1000"),
-      max_chars_per_file: number("1 to 1,000,000"),
-      no_redact_context: flag("send secrets in files to the models as they are"),
+      incident_file: file.optional().describe("details of the incident, UTF-8 text"),
+      base_context: files("background about the systems, UTF-8 text"),
+      project_path: text("directory on the server, in ALLOWED_PROJECT_ROOTS"),
+      include_patterns: text("globs of project files, separated by commas"),
+      max_files: count(1000, "maximum number of project files"),
+      max_chars_per_file: count(1_000_000, "maximum characters of a file"),
+      no_redact_context: flag("send secrets in the context to the models"),
     },
     answer: "`run_id`",
     refusals: [400, 413, 422, 429],
   },
   "POST /api/runs/import": {
     handle: runs.handleImport,
-    summary: "Stores the record of another server's run, marked as imported",
+    summary: "Import the record of a run of another server",
     json: "record",
-    answer: "`run_id`, a new one",
+    answer: "new `run_id`",
     refusals: [413, 422],
   },
   [`GET ${RUN}`]: {
     handle: runs.handleGetRun,
-    summary: "The record of a run, with its events so far",
-    answer: "the record",
+    summary: "Get the record of a run with its events so far",
+    answer: "record",
   },
   [`DELETE ${RUN}`]: {
     handle: runs.handleDeleteRun,
-    summary: "Stops a run in progress and keeps its record; removes any other run",
+    summary: "Stop a run in progress, or delete a finished run",
     answer: "`status` is `cancelling` or `deleted`",
   },
   [`POST ${RUN}/resume`]: {
     handle: runs.handleResume,
-    summary: "Starts a new run from this one, with new evidence",
+    summary: "Start a new run from this run and new evidence",
     form: {
-      new_evidence: text("required unless there are files"),
-      evidence_file: { type: "files", about: "text in UTF-8" },
+      new_evidence: text("new evidence (required without evidence_file)"),
+      evidence_file: files("new evidence, UTF-8 text"),
       ...OPTIONS,
     },
     answer: "`run_id` of the new run",
@@ -154,53 +151,53 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   [`POST ${RUN}/approval`]: {
     handle: runs.handleApproval,
-    summary: "Decides on a tool call that waits; the first decision counts",
+    summary: "Decide on a pending tool call; the first decision counts",
     json: bodies.approvalBody,
     answer: OK,
     refusals: [410, 422],
   },
   [`POST ${RUN}/comment`]: {
     handle: runs.handleComment,
-    summary: "Comments between two rounds, and pins, drops or adds hypotheses",
+    summary: "Comment between two rounds; pin, drop or add hypotheses",
     json: bodies.commentBody,
     answer: OK,
     refusals: [400, 409, 422],
   },
   [`POST ${RUN}/options`]: {
     handle: runs.handleOptions,
-    summary: "Reads or changes the options of a run in progress",
+    summary: "Get or change the options of a run in progress",
     json: bodies.optionsBody,
-    answer: "the options as they are now",
+    answer: "current options",
     refusals: [422],
   },
   [`GET ${RUN}/events`]: {
     handle: ({ events }, { request, param }) => events.handle(request, param("run_id")),
-    summary: "The events of a run as they come, from the beginning or after `Last-Event-ID`",
-    answer: "one event a message, until `run_finished`",
+    summary: "Stream the events of a run from the start or after `Last-Event-ID`",
+    answer: "one event per message, until `run_finished`",
     type: "text/event-stream",
   },
   [`POST ${RUN}/title`]: {
     handle: runs.handleTitle,
-    summary: "Gives a run that has ended a title; an empty one takes it away",
+    summary: "Set or remove the title of a finished run",
     json: bodies.titleBody,
     answer: OK,
     refusals: [409, 422],
   },
   [`GET ${RUN}/report`]: {
     handle: runs.handleReport,
-    summary: "The report",
-    answer: "Markdown to save",
+    summary: "Get the report",
+    answer: "Markdown download",
     type: "text/markdown",
   },
   [`GET ${RUN}/report.html`]: {
     handle: runs.handleHtmlReport,
-    summary: "The report as one file",
-    answer: "HTML to save",
+    summary: "Get the report as one HTML file",
+    answer: "HTML download",
     type: "text/html",
   },
 };
 
-/** The operations by path, then by method. */
+/** Groups the operations by path, then by method. */
 function byPath<T>(toPath: (path: string) => string, toEntry: (operation: Operation, path: string) => T) {
   const groups = Map.groupBy(Object.entries(OPERATIONS), ([key]) => key.slice(key.indexOf(" ") + 1));
   return Object.fromEntries([...groups].map(([path, operations]) => {
@@ -220,12 +217,12 @@ export const DEBATE_ROUTES = byPath(
 const REFUSALS: Readonly<Record<number, string>> = {
   400: "An invalid value",
   401: "The credentials are missing or wrong",
-  404: "There is no such run, or nothing that waits",
-  409: "Not in this state of the run",
+  404: "There is no such run or pending request",
+  409: "The state of the run does not allow this",
   410: "The run has ended",
   413: "The body is too large",
   422: "A field is missing or of the wrong type",
-  429: "Too many at a time; see Retry-After",
+  429: "Too many requests; see Retry-After",
 };
 const EVERYWHERE = [401, 429];
 const PARAMETERS = [
@@ -233,16 +230,10 @@ const PARAMETERS = [
   ["name", { type: "string" }],
   ["language", { type: "string" }],
 ] as const;
-const string = { type: "string" };
-const upload = { type: "string", contentMediaType: "application/octet-stream" };
-const FIELD_SCHEMAS = {
-  text: string,
-  boolean: { type: "boolean" },
-  number: { type: "integer" },
-  file: upload,
-  files: { type: "array", items: upload },
-} as const satisfies Record<FormField["type"], object>;
-
+const problem = z.object({
+  ...{ type: z.string(), title: z.string(), status: z.int(), code: z.string() },
+  detail: z.string().optional(),
+}).describe("RFC 9457");
 function openApi(): object {
   const paths = Object.entries(byPath((path) => path, describe)).map(([path, methods]) => {
     const parameters = PARAMETERS.filter(([name]) => path.includes(`{${name}}`))
@@ -255,26 +246,13 @@ function openApi(): object {
     info: {
       title: "Diagnosis debate",
       version: "1",
-      description: "Runs of a structured debate between language models about an incident.",
+      description: "Debates between language models about an incident.",
     },
     security: [{}, { basic: [] }],
     paths: Object.fromEntries(paths),
     components: {
       securitySchemes: { basic: { type: "http", scheme: "basic" } },
-      schemas: {
-        Problem: {
-          type: "object",
-          description: "RFC 9457",
-          required: ["type", "title", "status", "code"],
-          properties: {
-            type: string,
-            title: string,
-            status: { type: "integer" },
-            detail: string,
-            code: string,
-          },
-        },
-      },
+      schemas: { Problem: toJsonSchema(problem) },
     },
   };
 }
@@ -289,7 +267,7 @@ function describe(operation: Operation, path: string): object {
     responses: {
       200: { description: answer, content: { [type]: {} } },
       ...Object.fromEntries(statuses.map((status) => [status, {
-        description: REFUSALS[status] ?? "Refused",
+        description: REFUSALS[status] ?? "Rejected",
         content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
       }])),
     },
@@ -298,14 +276,14 @@ function describe(operation: Operation, path: string): object {
 
 function bodyOf({ json, form }: Operation): object | undefined {
   if (json === "record") return { "application/json": { schema: { type: "object" } } };
-  if (json !== undefined) {
-    const { $schema: _, ...schema } = z.toJSONSchema(json, { io: "input" });
-    return { "application/json": { schema } };
-  }
-  if (form === undefined) return undefined;
-  const properties = Object.entries(form)
-    .map(([name, { type, about }]) => [name, { ...FIELD_SCHEMAS[type], description: about }]);
-  const required = Object.entries(form).filter(([, field]) => field.required).map(([name]) => name);
-  const schema = { type: "object", properties: Object.fromEntries(properties) };
-  return { "multipart/form-data": { schema: { ...schema, ...(required.length > 0 && { required }) } } };
+  const body = json ?? (form && z.object(form));
+  if (body === undefined) return undefined;
+  return {
+    [json === undefined ? "multipart/form-data" : "application/json"]: { schema: toJsonSchema(body) },
+  };
+}
+
+function toJsonSchema(body: z.ZodType): object {
+  const { $schema: _, ...schema } = z.toJSONSchema(body, { io: "input" });
+  return schema;
 }

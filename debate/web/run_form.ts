@@ -10,7 +10,7 @@ const MAX_TOPIC = 20_000;
 const DEFAULT_FILES = 20;
 const DEFAULT_CHARACTERS = 12_000;
 
-/** Reads the form that starts a run. The settings apply to fields that are missing or empty. */
+/** Reads the form that starts a run. A missing or empty field has the value of the settings. */
 export function readRunForm(form: Form, settings: Settings) {
   return {
     topic: readTopic(form),
@@ -31,7 +31,6 @@ export function readRunForm(form: Form, settings: Settings) {
   };
 }
 
-/** Approval and pause as the form requests them; also used for a resumed run. */
 export function readOptions(form: Form, settings: Settings): RunOptions {
   return {
     requireApproval: readFlag(form, "require_approval", settings.TOOL_APPROVAL_REQUIRED),
@@ -45,9 +44,9 @@ export function readText({ fields }: Form, name: string): string {
 
 function readTopic(form: Form): string {
   const topic = readText(form, "topic").toWellFormed();
-  if (topic === "") throw unprocessable("topic", "is required: describe the incident");
+  if (topic === "") fail("topic", "is required: describe the incident", "unprocessable");
   if (topic.length > MAX_TOPIC) {
-    fail("topic", `is longer than ${MAX_TOPIC} characters: put the details into the incident file`);
+    fail("topic", `is longer than ${MAX_TOPIC} characters: send the details as incident_file`);
   }
   return topic;
 }
@@ -82,7 +81,7 @@ function readFlag(form: Form, name: string, fallback: boolean): boolean {
 
 function readIncident(form: Form) {
   const files = form.files.get("incident_file") ?? [];
-  if (files.length > 1) fail("incident_file", "takes one file: the others belong in base_context");
+  if (files.length > 1) fail("incident_file", "accepts one file: send the other files as base_context");
   return files[0];
 }
 
@@ -99,17 +98,17 @@ function readNumber(form: Form, name: string, fallback: number, max: number): nu
   const text = readText(form, name);
   if (text === "") return fallback;
   const problem = `must be a whole number from 1 to ${max}`;
-  if (!/^[+-]?\d+$/.test(text)) throw unprocessable(name, problem);
+  if (!/^[+-]?\d+$/.test(text)) fail(name, problem, "unprocessable");
   const number = Number(text);
   if (number < 1 || number > max) fail(name, problem);
   return number;
 }
 
-/** For missing values and values of the wrong type, which clients expect as status 422; invalid values are 400. */
-export function unprocessable(name: string, problem: string): AppError {
-  return new AppError("unprocessable", `Field ${name}: ${problem}`);
-}
-
-function fail(name: string, problem: string): never {
-  throw new AppError("invalid_request", `Field ${name}: ${problem}`);
+/** Clients expect status 422 (`unprocessable`) for missing values and wrong types, and 400 for invalid values. */
+export function fail(
+  name: string,
+  problem: string,
+  code: "invalid_request" | "unprocessable" = "invalid_request",
+): never {
+  throw new AppError(code, `Field ${name}: ${problem}`);
 }

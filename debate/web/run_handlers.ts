@@ -18,9 +18,9 @@ import { readForm } from "./form.ts";
 import type { Routed, RoutePorts, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 
-const NO_RUN = "There is no such run";
+const NO_RUN = "No such run";
 const OK = () => Response.json({ status: "ok" });
-/** The wait for a run's journal before the run is shown without it. */
+/** Maximum wait for the journal before a run is shown. */
 const JOURNAL_MS = 2_000;
 
 export async function handleListRuns({ manager, store }: WebPorts): Promise<Response> {
@@ -47,7 +47,7 @@ export async function handleStartRun(ports: WebPorts, { request }: Routed): Prom
   );
 }
 
-/** Everything that is shown of a run in progress is in its journal, and so survives a kill. */
+/** Waits for the journal, so that everything that a client sees survives a crash. */
 export async function handleGetRun(
   { manager, store, clock }: WebPorts,
   { param }: Routed,
@@ -55,7 +55,7 @@ export async function handleGetRun(
   const live = manager.find(param("run_id"));
   if (live !== undefined) {
     const answer = Response.json(live.toRecord());
-    // A disk that hangs must not keep the run from being shown.
+    // A hanging disk must not hide the run.
     await within({ clock, ms: JOURNAL_MS }, live.settle()).catch(() => {});
     return answer;
   }
@@ -81,7 +81,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
   const runId = param("run_id");
   return await store.hold(runId, async () => {
     if (manager.find(runId) !== undefined) {
-      throw new AppError("conflict", "The run is still in progress: wait until it ends, or cancel it");
+      throw new AppError("conflict", "Cannot resume the run: it is still in progress");
     }
     const record = (await store.read(runId))?.record;
     if (record === undefined) throw new AppError("not_found", NO_RUN);
@@ -89,7 +89,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     const text = readText(form, "new_evidence");
     const files = form.files.get("evidence_file") ?? [];
     if (text === "" && files.length === 0) {
-      const problem = "provide new evidence as text, or as files in evidence_file";
+      const problem = "is required without evidence_file";
       throw new AppError("invalid_request", `Field new_evidence: ${problem}`);
     }
     const { topic, models, reasoning_effort } = record;
@@ -112,7 +112,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
   });
 }
 
-/** The report of a run in progress covers the events so far. */
+/** The report of a run in progress covers its events so far. */
 export async function handleReport(ports: WebPorts, { param }: Routed): Promise<Response> {
   const report = renderReport(await findRecord(ports, param("run_id")));
   return download(report, "text/markdown", reportFileName(param("run_id")));
@@ -136,26 +136,26 @@ async function findRecord({ manager, store }: WebPorts, runId: string): Promise<
   return record;
 }
 
-/** Stores the JSON of a run of another server. It gets an id of its own. */
+/** Stores the record of another server under a new ID. */
 export async function handleImport(ports: WebPorts, { request }: Routed): Promise<Response> {
   const { store, settings, clock, newId, redactor } = ports;
   const body = await readJson(request, z.record(z.string(), z.unknown()), settings.MAX_UPLOAD_BYTES);
   if (!isPresentable(body)) {
-    throw new AppError("unprocessable", "The record nests deeper, or has more in it, than that of any run");
+    throw new AppError("unprocessable", "The record is nested too deeply, or has too many values");
   }
   const runId = newId(16);
   const read = readRecord(runId, await redactLargeValue(body, redactor, clock));
   const record = read && importedRecord(read, clock.now());
-  if (record === undefined) throw new AppError("unprocessable", "This is not the record of a run");
+  if (record === undefined) throw new AppError("unprocessable", "The body is not the record of a run");
   await store.add(runId, record);
   return started(runId);
 }
 
-/** A title takes the place of the beginning of the topic; an empty one is removed. */
+/** Lists show a title instead of the beginning of the topic. An empty title removes it. */
 export async function handleTitle(ports: WebPorts, { request, param }: Routed): Promise<Response> {
   const { title } = await readJson(request, titleBody);
   if (ports.manager.find(param("run_id")) !== undefined) {
-    throw new AppError("conflict", "The run is still in progress: it can be renamed when it has ended");
+    throw new AppError("conflict", "Cannot rename the run: it is still in progress");
   }
   const { text } = ports.redactor(title.replace(/\s+/g, " ").trim());
   const isKnown = await ports.store.rename(param("run_id"), text);
@@ -172,15 +172,15 @@ export async function handleApproval(ports: WebPorts, { request, param }: Routed
   if (args !== undefined && (!approved || for_run)) {
     throw new AppError(
       "unprocessable",
-      "Field args: other arguments can be approved, and for this call only",
+      "Field args: requires approved: true and for_run: false",
     );
   }
-  // The limits are those for the arguments of a model; the tool then checks the rest as for a model.
+  // The same limits apply to the arguments of a model. The tool validates the rest.
   const edited = args && parseArguments(JSON.stringify(args));
   if (typeof edited === "string") throw new AppError("unprocessable", `Field args: ${edited}`);
   const runId = param("run_id");
   if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
-    const text = "The run has ended: none of its tool calls can be approved or rejected any more";
+    const text = "The run has ended: its tool calls can no longer be approved or rejected";
     throw new AppError("gone", text);
   }
   const answer = `${approved ? "approved" : "rejected"}${for_run ? "_for_run" : ""}` as const;
@@ -194,14 +194,14 @@ export async function handleComment(ports: WebPorts, { request, param }: Routed)
   const known = readHypotheses(lastHypotheses(run.events));
   for (const change of changes) {
     if (change.kind !== "add" && findById(known, change.id) === undefined) {
-      throw new AppError("invalid_request", `Field changes: there is no hypothesis "${change.id}"`);
+      throw new AppError("invalid_request", `Field changes: unknown hypothesis "${change.id}"`);
     }
   }
   run.comment({ comment: comment.trim(), changes });
   return OK();
 }
 
-/** Options that are left out stay unchanged. */
+/** A missing option keeps its value. */
 export async function handleOptions(ports: WebPorts, { request, param }: Routed): Promise<Response> {
   const body = await readJson(request, optionsBody);
   const { requireApproval, pauseBetweenRounds } = liveRun(ports, param("run_id")).change({
@@ -214,7 +214,7 @@ export async function handleOptions(ports: WebPorts, { request, param }: Routed)
 
 function liveRun({ manager }: WebPorts, runId: string): LiveRun {
   const run = manager.find(runId);
-  if (run === undefined) throw new AppError("not_found", "There is no such run in progress");
+  if (run === undefined) throw new AppError("not_found", "No such run is in progress");
   return run;
 }
 

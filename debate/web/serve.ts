@@ -12,9 +12,9 @@ import { retain, RunStore } from "../runs/store.ts";
 import { isLoopback } from "./guard.ts";
 
 /**
- * Starts a server. If a part of it fails, it ends before it answers any request.
+ * Starts a server. If a step fails, the server stops before it answers a request.
  *
- * @param log writes to the operator's log; is never given secrets
+ * @param log for the operator; messages never contain secrets
  */
 export async function startDebateServer(
   settings: Settings,
@@ -93,16 +93,13 @@ function describe(error: unknown): string {
 
 const GRACE_MS = 5000;
 
-function checkExposure(
-  { WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Pick<Settings, "WEB_HOST" | "WEB_USERNAME" | "WEB_ALLOW_OPEN">,
-): void {
+function checkExposure({ WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Settings): void {
   if (WEB_USERNAME !== "" || WEB_ALLOW_OPEN || isLoopback(WEB_HOST)) return;
+  const fix = "set WEB_USERNAME and WEB_PASSWORD, or WEB_HOST=127.0.0.1, " +
+    "or WEB_ALLOW_OPEN=true if a proxy or firewall rejects unauthenticated clients";
   throw new AppError(
     "invalid_config",
-    `Cannot listen on ${
-      JSON.stringify(WEB_HOST)
-    } without credentials: set WEB_USERNAME and WEB_PASSWORD, or ` +
-      "WEB_HOST=127.0.0.1, or WEB_ALLOW_OPEN=true if something else keeps strangers out",
+    `Cannot listen on ${JSON.stringify(WEB_HOST)} without credentials: ${fix}`,
   );
 }
 

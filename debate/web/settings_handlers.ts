@@ -8,7 +8,7 @@ import { rulesFrom } from "../runs/setup.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
 import { listTemplates, parseTemplate } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
-import { readText, unprocessable } from "./run_form.ts";
+import { fail, readText } from "./run_form.ts";
 import type { Routed, WebPorts } from "./ports.ts";
 import type { Settings } from "../settings/config.ts";
 import { findPrice } from "../models/prices.ts";
@@ -43,19 +43,18 @@ export function handleSettings({ settings }: WebPorts): Response {
   });
 }
 
-/** `GET /api/prompts`: the default first, then by name and language. */
+/** The default template is the first, the others are sorted by name and language. */
 export async function handlePrompts({ loadTemplates }: WebPorts): Promise<Response> {
   const isDefault = ({ name }: { readonly name: string }) => Number(name === "default");
   const templates = listTemplates(await loadTemplates()).toSorted((a, b) => isDefault(b) - isDefault(a));
   return Response.json({ templates });
 }
 
-/** `GET /api/models`. A provider that could not be asked is a problem beside the models of the others. */
+/** A provider that does not respond is reported in `problems`, together with the models of the others. */
 export async function handleModels(ports: WebPorts): Promise<Response> {
   return toModels(await ports.providers.catalogue.list(), ports);
 }
 
-/** `POST /api/models/refresh`: the same, requested anew from the providers. */
 export async function handleRefresh(ports: WebPorts): Promise<Response> {
   return toModels(await ports.providers.catalogue.refresh(), ports);
 }
@@ -67,7 +66,7 @@ function toModels({ models, problems }: Catalogue, { prices }: WebPorts): Respon
   });
 }
 
-/** `GET /api/auth/status`. Old clients use these names for the providers. */
+/** Old clients use these names for the providers. */
 export async function handleAuthStatus({ providers, settings }: WebPorts): Promise<Response> {
   const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
   const token = await providers.assistToken().catch(() => undefined);
@@ -84,19 +83,18 @@ export async function handleAuthStatus({ providers, settings }: WebPorts): Promi
   });
 }
 
-/** `POST /api/auth/copilot`: a form with `action` `start` or `check`, and for that the `device_code`. */
 export async function handleLogin({ providers, settings }: WebPorts, { request }: Routed): Promise<Response> {
   const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
   const action = readText(form, "action");
-  if (action === "") throw unprocessable("action", "is required: start or check");
+  if (action === "") fail("action", "is required: start or check", "unprocessable");
   if (action === "start") return await answer(() => providers.deviceFlows.start());
   if (action !== "check") return failed('Field action: must be "start" or "check"');
   const code = readText(form, "device_code");
-  if (code === "") return failed("Field device_code: is required: it is in the answer to the start");
+  if (code === "") return failed("Field device_code: is required: send the code from the response to start");
   return await answer(() => providers.deviceFlows.check(code));
 }
 
-/** Errors have status 200 here, as clients expect. The token itself is never sent. */
+/** Clients expect errors with status 200 here. The token itself is never sent. */
 async function answer(ask: () => Promise<DeviceFlowState | undefined>): Promise<Response> {
   try {
     const state = await ask();
@@ -116,7 +114,7 @@ function failed(error: string): Response {
   return Response.json({ status: "error", error, last_error: error });
 }
 
-/** The names of the settings that the models of the settings need, and that are empty. */
+/** The names of empty settings that the configured models need. */
 export function missingSettings(settings: Settings, hasAssistToken: boolean): readonly string[] {
   const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
   const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL];
@@ -129,7 +127,6 @@ export function missingSettings(settings: Settings, hasAssistToken: boolean): re
     .flatMap((each) => Object.entries(needed[each]).flatMap(([name, isSet]) => isSet ? [] : [name]));
 }
 
-/** `GET /api/prompts/{name}/{language}`: a template as the text of a file, to start another one from. */
 export async function handleTemplate(
   { loadTemplates }: WebPorts,
   { param }: Routed,
@@ -137,7 +134,7 @@ export async function handleTemplate(
   const [name, language] = [param("name"), param("language")];
   const { templates } = await loadTemplates();
   const template = templates.find((each) => each.name === name && each.language === language);
-  if (template === undefined) throw new AppError("not_found", "There is no such template");
+  if (template === undefined) throw new AppError("not_found", "No such template");
   return Response.json({ file: `${name}.${language}.yaml`, source: template.source, text: toYaml(template) });
 }
 
@@ -156,10 +153,7 @@ function toYaml(template: PromptTemplate): string {
 
 const MAX_BYTES = 512 * 1024;
 
-/**
- * `POST /api/prompts/preview`: what is wrong with the text of a template, or else what each agent would be sent in the
- * first round. Nothing is stored: templates come from files that the operator of the server puts there.
- */
+/** Nothing is stored. Templates come from files that the operator of the server writes. */
 export async function handlePreview({ settings }: WebPorts, { request }: Routed): Promise<Response> {
   requireJsonType(request);
   const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });

@@ -5,26 +5,26 @@ import type { StoredEvent } from "../runs/record.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
 
-/** A stream without events for this long sends a sign of life. */
+/** A stream without events sends a keep-alive comment after this time. */
 const KEEP_ALIVE_MS = 15_000;
-/** A subscriber that reads nothing for this long is dropped; a browser reconnects by itself and continues. */
+/** A subscriber that reads nothing for this time is dropped. A browser then reconnects and continues. */
 const STALLED_MS = 60_000;
-const LOOK_SECONDS = 5;
+const CHECK_SECONDS = 5;
 const MAX_SUBSCRIBERS = 2000;
 
 const ENCODER = new TextEncoder();
 const KEEP_ALIVE = ENCODER.encode(": keep-alive\n\n");
-/** How soon a browser reconnects; this is also the first sign of life. */
+/** The delay before a browser reconnects. */
 const GREETING = ENCODER.encode("retry: 1000\n\n");
 
 export class Subscribers {
   readonly #clock: Clock;
-  readonly #all = new Set<Subscriber>();
+  readonly #all = new Set<ReturnType<typeof createSubscriber>>();
 
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
-    every({ clock, seconds: LOOK_SECONDS, signal }, () => {
-      for (const subscriber of this.#all) subscriber.look(clock.now());
+    every({ clock, seconds: CHECK_SECONDS, signal }, () => {
+      for (const subscriber of this.#all) subscriber.check(clock.now());
     });
     signal.addEventListener("abort", () => {
       for (const subscriber of this.#all) subscriber.close();
@@ -35,25 +35,22 @@ export class Subscribers {
     return this.#all.size;
   }
 
-  /**
-   * A response that follows a log.
-   *
-   * @param lastEventId the id of the last event that the subscriber has; `null` for none
-   */
+  /** @param lastEventId the ID of the last event that the client has received, or `null` */
   follow(log: EventLog, lastEventId: string | null): Response {
     const place = log.placeAfter(lastEventId);
-    // This tells a browser not to reconnect.
+    // After status 204, a browser does not reconnect.
     if (lastEventId !== null && log.isEnded && place >= log.size) return new Response(null, { status: 204 });
     if (this.#all.size >= MAX_SUBSCRIBERS) {
-      const text = `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`;
+      const text = `The limit of ${MAX_SUBSCRIBERS} event streams is reached`;
       throw new AppError("rate_limited", text, { retryAfterSeconds: 30 });
     }
-    const subscriber = createSubscriber(log, place, this.#clock, () => this.#all.delete(subscriber));
+    const onClose = () => void this.#all.delete(subscriber);
+    const subscriber = createSubscriber(log, place, this.#clock, onClose);
     this.#all.add(subscriber);
     return new Response(new ReadableStream(subscriber.source, { highWaterMark: 1 }), {
       headers: {
         "content-type": "text/event-stream; charset=utf-8",
-        // Keeps proxies from caching, compressing or buffering the stream.
+        // Proxies must not cache, compress or buffer the stream.
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
       },
@@ -61,19 +58,13 @@ export class Subscribers {
   }
 }
 
-interface Subscriber {
-  readonly source: UnderlyingDefaultSource<Uint8Array>;
-  close(): void;
-  look(now: number): void;
-}
-
-function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void): Subscriber {
+function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void) {
   let place = start;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   let stopListening = () => {};
   let movedAt = clock.now();
 
-  /** Sends the events for as long as the subscriber reads them. */
+  /** Sends events as long as the subscriber reads them. */
   function pull(): void {
     while (controller !== undefined && (controller.desiredSize ?? 0) > 0) {
       const bytes = log.read(place);
@@ -97,7 +88,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
 
   return {
     source: {
-      start(opened) {
+      start(opened: ReadableStreamDefaultController<Uint8Array>) {
         controller = opened;
         opened.enqueue(GREETING);
         stopListening = log.listen(pull);
@@ -106,7 +97,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
       cancel,
     },
     close,
-    look(now) {
+    check(now: number): void {
       const open = controller;
       if (open === undefined) return;
       const stillMs = now - movedAt;
@@ -122,71 +113,63 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
   };
 }
 
-/** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
+/** The event logs of this number of finished runs stay in memory, because many clients may open the same run. */
 const MAX_REPLAYS = 4;
 
-interface StreamPorts {
+export type EventStreams = ReturnType<typeof createEventStreams>;
+
+export function createEventStreams({ clock, manager, store, stopping }: {
   readonly clock: Clock;
   readonly manager: RunManager;
   readonly store: RunStore;
   readonly stopping: AbortSignal;
-}
+}) {
+  const subscribers = new Subscribers(clock, stopping);
+  const replays = new Map<string, Promise<EventLog | undefined>>();
 
-export class EventStreams {
-  readonly #ports: StreamPorts;
-  readonly #subscribers: Subscribers;
-  readonly #replays = new Map<string, Promise<EventLog | undefined>>();
-
-  constructor(ports: StreamPorts) {
-    this.#ports = ports;
-    this.#subscribers = new Subscribers(ports.clock, ports.stopping);
-  }
-
-  /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
-  async handle(request: Request, runId: string): Promise<Response> {
-    const lastEventId = request.headers.get("last-event-id");
-    const live = this.#ports.manager.find(runId);
-    const log = live?.log ?? await this.#replay(runId);
-    if (log !== undefined) return this.#subscribers.follow(log, lastEventId);
-    // Otherwise the browser of an open page would reconnect forever.
-    if (lastEventId !== null) return new Response(null, { status: 204 });
-    return this.#subscribers.follow(this.#write([{ type: "error", message: "There is no such run" }]), null);
-  }
-
-  forget(runId: string): void {
-    this.#replays.delete(runId);
-  }
-
-  #replay(runId: string): Promise<EventLog | undefined> {
-    const known = this.#replays.get(runId);
-    if (known !== undefined) return known;
-    const replay = this.#read(runId);
-    const [oldest] = this.#replays.keys();
-    if (this.#replays.size >= MAX_REPLAYS && oldest !== undefined) this.#replays.delete(oldest);
-    this.#replays.set(runId, replay);
-    // Only runs that were found are kept.
-    const forget = () => {
-      if (this.#replays.get(runId) === replay) this.#replays.delete(runId);
-    };
-    replay.then((log) => log === undefined && forget(), forget);
-    return replay;
-  }
-
-  async #read(runId: string): Promise<EventLog | undefined> {
-    try {
-      const stored = await this.#ports.store.read(runId);
-      return stored === undefined ? undefined : this.#write(stored.record.events);
-    } catch (error) {
-      // A damaged record.
-      if (error instanceof AppError) return this.#write([{ type: "error", message: error.message }]);
-      throw error;
-    }
-  }
-
-  #write(events: readonly StoredEvent[]): EventLog {
-    const log = new EventLog(this.#ports.clock);
+  function write(events: readonly StoredEvent[]): EventLog {
+    const log = new EventLog(clock);
     for (const event of events) log.append({ type: event.type, json: JSON.stringify(event) });
     log.end();
     return log;
   }
+
+  async function read(runId: string): Promise<EventLog | undefined> {
+    try {
+      const stored = await store.read(runId);
+      return stored && write(stored.record.events);
+    } catch (error) {
+      // The record is damaged.
+      if (error instanceof AppError) return write([{ type: "error", message: error.message }]);
+      throw error;
+    }
+  }
+
+  function replay(runId: string): Promise<EventLog | undefined> {
+    const known = replays.get(runId);
+    if (known !== undefined) return known;
+    const log = read(runId);
+    const [oldest] = replays.keys();
+    if (replays.size >= MAX_REPLAYS && oldest !== undefined) replays.delete(oldest);
+    replays.set(runId, log);
+    // A missing run or a failure is not cached.
+    const forget = () => {
+      if (replays.get(runId) === log) replays.delete(runId);
+    };
+    log.then((found) => found === undefined && forget(), forget);
+    return log;
+  }
+
+  return {
+    /** The stream of an unknown run is a single event. */
+    async handle(request: Request, runId: string): Promise<Response> {
+      const lastEventId = request.headers.get("last-event-id");
+      const log = manager.find(runId)?.log ?? await replay(runId);
+      if (log !== undefined) return subscribers.follow(log, lastEventId);
+      // Otherwise, the browser of an open page would reconnect forever.
+      if (lastEventId !== null) return new Response(null, { status: 204 });
+      return subscribers.follow(write([{ type: "error", message: "No such run" }]), null);
+    },
+    forget: (runId: string): void => void replays.delete(runId),
+  };
 }

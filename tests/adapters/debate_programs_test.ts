@@ -370,9 +370,9 @@ Deno.test({
         user: "nobody-here",
         command: "uptime",
       });
-      assert.match(denied.text, /did not accept the key/);
+      assert.match(denied.text, /rejected the key/);
       const away = await call("run_ssh_command", { host: "127.0.0.1", port: 1, command: "uptime" });
-      assert.match(away.text, /cannot be reached.*refused/s);
+      assert.match(away.text, /is not reachable.*refused/s);
     }),
 });
 

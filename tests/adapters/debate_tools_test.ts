@@ -44,7 +44,7 @@ Deno.test("query_loki over the network, against the form of Loki's API", async (
   assert.match(text, /\n\{app="web"\}\n {2}\d{4}-.*Z line 0\n {2}\d{4}-.*Z line 1$/);
   const wrong = await call("query_loki", { query: "app" });
   assert.equal(wrong.ok, false);
-  assert.match(wrong.text, /answered 400: parse error/);
+  assert.match(wrong.text, /responded 400: parse error/);
 });
 
 Deno.test("query_elasticsearch over the network, against the form of Elasticsearch's API", async () => {
@@ -82,7 +82,7 @@ Deno.test("query_elasticsearch over the network, against the form of Elasticsear
   assert.match(text, /: 3 hits, 2 shown .*\nlogs-1 \{"at":0\}\nlogs-1 \{"at":1\}$/);
   assert.match(
     (await call("query_elasticsearch", { index: "other", query_json: "{}" })).text,
-    /answered 404: .*index_not_found/,
+    /responded 404: .*index_not_found/,
   );
 });
 
@@ -344,7 +344,7 @@ Deno.test({
       assert.match((await ask('{__name__=~".+"}')).text, /\(\d+ more, not shown\)$/);
       const wrong = await ask("up{");
       assert.equal(wrong.ok, false);
-      assert.match(wrong.text, /answered 400: .*parse error/);
+      assert.match(wrong.text, /responded 400: .*parse error/);
     } finally {
       server.kill("SIGKILL");
       await server.status;

@@ -78,12 +78,12 @@ Deno.test("commands for stored runs refuse what they cannot do with exit code 2,
     }
     for (
       const [args, reason] of [
-        [["show", "cccc"], /Several runs begin with "cccc"/],
-        [["show", "abcd"], /There is no run "abcd"/],
-        [["show", "abc"], /Not the id of a run/],
-        [["show", "../../etc/passwd"], /Not the id of a run/],
-        [["show", "dddd"], /is damaged/],
-        [["resume", id], /Nothing is new/],
+        [["show", "cccc"], /Cannot select run "cccc": several IDs begin with it/],
+        [["show", "abcd"], /Cannot find run "abcd"\nfix: debate runs list/],
+        [["show", "abc"], /Invalid run ID /],
+        [["show", "../../etc/passwd"], /Invalid run ID /],
+        [["show", "dddd"], /Cannot read run "dddd": its record is damaged/],
+        [["resume", id], /new evidence is missing/],
       ] as const
     ) {
       const { code, out, err } = await debate(["runs", ...args], folder);
