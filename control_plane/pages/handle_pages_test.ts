@@ -61,12 +61,6 @@ Deno.test("the pages hold no key and no token", async () => {
   assert.doesNotMatch(text, /secret-token|ssh-ed25519/);
 });
 
-Deno.test.each(["/ui/approvals", "/ui/approvals/x"])("HEAD %s is answered", async (path) => {
-  const { page } = await startPages();
-  const { status, text } = await page(path, "approver-1", "HEAD");
-  assert.deepEqual([status, text], [path.endsWith("x") ? 404 : 200, ""]);
-});
-
 Deno.test.each([
   { method: "GET", path: "/ui/approvals" },
   { method: "GET", path: "/ui/approvals/x" },
@@ -183,13 +177,6 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   { name: "of our page", headers: {}, status: 303 },
   { name: "of our page with its origin", headers: { origin: "https://cp:7443" }, status: 303 },
   { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
-  { name: "of a sibling", headers: { "sec-fetch-site": "same-site" }, status: 403 },
-  { name: "of another origin", headers: { origin: "https://evil.example" }, status: 403 },
-  {
-    name: "of another origin that is also the Host",
-    headers: { origin: "https://evil.example", host: "evil.example" },
-    status: 403,
-  },
   { name: "typed as an address", headers: { "sec-fetch-site": "none", origin: "" }, status: 403 },
 ])("POST /ui/approvals/{id} $name is $status (CSRF)", async ({ headers, status }) => {
   const { submit, registry } = await startPages();
@@ -263,44 +250,11 @@ Deno.test("POST /ui/approvals/{id} of a decided request is 409, and shows who wa
   assert.equal(status()?.status, "denied");
 });
 
-Deno.test("POST /ui/approvals/{id} of an expired request is 409", async () => {
-  const { submit, clock } = await startPages();
-  await clock.advance(121_000);
-  const { status, text } = await submit("decision=approve");
-  assert.equal(status, 409);
-  assert.match(text, /Nobody decided in time/);
-});
-
-Deno.test("POST /ui/approvals/{id} of an unknown request is 409, as for programs", async () => {
-  const { submit } = await startPages();
-  const { status, text } = await submit("decision=approve", { path: "/ui/approvals/0123" });
-  assert.equal(status, 409);
-  assert.match(text, /is unknown/);
-});
-
-Deno.test("POST /ui/approvals/{id} approves nothing that can't be recorded: 500 audit unavailable", async () => {
-  const { submit, log, status } = await startPages();
-  log.failing = true;
-  const answer = await submit("decision=approve");
-  assert.equal(answer.status, 500);
-  assert.match(answer.text, /Not done: .*audit unavailable/);
-  assert.equal(status()?.status, "pending");
-});
-
 Deno.test("POST /ui/approvals/{id} tells a program of a problem as a problem", async () => {
   const { submit } = await startPages();
   const headers = { accept: "*/*", "content-type": "text/plain" };
   const { body, status } = await submit("decision=approve", { headers });
   assert.deepEqual([status, body.code], [415, "unsupported_media_type"]);
-});
-
-Deno.test.each([
-  { method: "POST", path: "/ui/approvals", allow: "GET" },
-  { method: "DELETE", path: "/ui/approvals/x", allow: "GET, POST" },
-])("$method $path is 405", async ({ method, path, allow }) => {
-  const { page } = await startPages();
-  const { status, headers } = await page(path, "approver-1", method);
-  assert.deepEqual([status, headers.get("allow")], [405, allow]);
 });
 
 const TTL = "&ttl=3600&amount=2&unit=3600";

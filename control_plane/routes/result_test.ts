@@ -351,22 +351,6 @@ Deno.test("GET /v1/sign/result/{id}?wait=8 answers as soon as there is a decisio
   assert.equal(plane.clock.sleeping, 0);
 });
 
-Deno.test("GET /v1/sign/result/{id}?wait=8 answers as soon as it is denied", async () => {
-  const { plane, id } = await startParked();
-  const polling = plane.poll(id, "broker-1", "?wait=8");
-  await plane.clock.advance(1);
-  await plane.decide(id, { approve: false });
-  assert.equal((await polling).status, 403);
-});
-
-Deno.test("GET /v1/sign/result/{id}?wait=8 answers when the request expires meanwhile", async () => {
-  const { plane, id } = await startParked();
-  await plane.clock.advance(115_000);
-  const polling = plane.poll(id, "broker-1", "?wait=8");
-  await plane.clock.advance(5001);
-  assert.equal((await polling).status, 408);
-});
-
 Deno.test.each([{ wait: 2, ms: 2000 }, { wait: 8, ms: 8000 }, { wait: 600, ms: 8000 }])(
   "GET /v1/sign/result/{id}?wait=$wait is held for $ms ms and then 202",
   async ({ wait, ms }) => {
