@@ -208,7 +208,7 @@ const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =
 
 Deno.test("MCP over stdio has the six tools while there is a cluster, and says when that changes", async () => {
   const { tools, know } = scene();
-  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  await using client = await RawMcpClient.connect("2025-11-25", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
   const { error } = await client.request("tools/call", { name: "k8s_get", arguments: {} });
   assert.equal(error.message, 'unknown tool "k8s_get"');
@@ -222,7 +222,6 @@ Deno.test("MCP over stdio has the six tools while there is a cluster, and says w
   await know();
   assert.equal((await client.message()).method, "notifications/tools/list_changed");
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
-  await client.end();
 });
 
 /** The characters of all descriptions in a JSON value. */
@@ -253,7 +252,7 @@ Deno.test("MCP over stdio answers a client that asks at once when it knows the c
   const { tools, authority } = scene();
   const list = Promise.withResolvers<ClustersResponse>();
   authority.clusterList = () => list.promise;
-  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  await using client = await RawMcpClient.connect("2025-11-25", { tools });
   const listed = await client.start("tools/list");
   const called = await client.start("tools/call", { name: "k8s_list_clusters", arguments: {} });
   list.resolve({ a: CLUSTER });
@@ -261,16 +260,14 @@ Deno.test("MCP over stdio answers a client that asks at once when it knows the c
   const answerTo = (wanted: number) => messages.find(({ id }) => id === wanted);
   assert.deepEqual(k8sOf(answerTo(listed)), K8S_TOOLS);
   assert.deepEqual(answerTo(called).result.structuredContent, { clusters: [{ name: "a" }] });
-  await client.end();
 });
 
 Deno.test("MCP over stdio of the stateless generation has them too", async () => {
   const { tools, know } = scene();
-  const client = await RawMcpClient.connect("2026-07-28", { tools });
+  await using client = await RawMcpClient.connect("2026-07-28", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
   await know("a");
   assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
-  await client.end();
 });
 
 Deno.test("MCP over HTTP has them, and says when that changes on the stream of a session", async () => {
@@ -318,7 +315,7 @@ const IN_USE = /belongs to a request that has not been answered yet/;
 Deno.test.each(GENERATIONS)(
   "MCP %s over stdio refuses an id whose call still runs; the call keeps its answer",
   async (generation) => {
-    const client = await RawMcpClient.connect(generation);
+    await using client = await RawMcpClient.connect(generation);
     const finish = Promise.withResolvers<void>();
     client.broker.runner.answer = async () => {
       await finish.promise;
@@ -338,16 +335,14 @@ Deno.test.each(GENERATIONS)(
     assert.equal(client.broker.runner.runs.length, 1);
     await client.startAs(id, "tools/call", CALL);
     assert.equal((await client.message()).result.structuredContent.exit_code, 0, "free again");
-    await client.end();
   },
 );
 
 Deno.test("MCP over stdio refuses batches whole, and starts nothing of them", async () => {
-  const client = await RawMcpClient.connect("2025-11-25");
+  await using client = await RawMcpClient.connect("2025-11-25");
   await client.sendRaw([rpc(7, "tools/call", CALL), rpc(7, "tools/call", CALL)]);
   assert.equal((await client.message()).error.code, -32600);
   assert.equal(client.broker.runner.runs.length, 0);
-  await client.end();
 });
 
 Deno.test.each([
