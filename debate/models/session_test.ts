@@ -4,6 +4,7 @@ import { ModelError, type ModelRequest } from "../engine/ports.ts";
 import { type SessionOptions, sessionTokens, tokenPreview } from "./tokens.ts";
 import fc from "fast-check";
 import { parseScenario, replayModel } from "./replay.ts";
+import { requestOf as chatRequest } from "../testing/chat_provider.ts";
 
 const signal = new AbortController().signal;
 
@@ -204,23 +205,12 @@ function replayOf(scenario: Record<string, unknown>, pieceDelayMs = 0) {
 
 const tool = { name: "http_get", description: "", parameters: {} };
 
-function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
-  return {
+const requestOf = (request: Partial<ModelRequest> = {}): ModelRequest =>
+  chatRequest({
     messages: [{ role: "system", content: "You are" }, { role: "user", content: "Why?" }],
     tools: [tool],
-    temperature: 0.2,
-    signal: new AbortController().signal,
-    purpose: "diagnostic_agent",
-    round: 1,
     ...request,
-  };
-}
-
-async function failureOfReplay(promise: Promise<unknown>): Promise<ModelError> {
-  const [result] = await Promise.allSettled([promise]);
-  assert.ok(result?.status === "rejected" && result.reason instanceof ModelError);
-  return result.reason;
-}
+  });
 
 const one = (reply: unknown) => ({ rounds: [{ diagnostic_agent: [reply] }] });
 
@@ -295,7 +285,7 @@ Deno.test.each([
 ])("replayModel() says so when $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
   await model.complete(requestOf());
-  const error = await failureOfReplay(model.complete(requestOf(request)));
+  const error = await failureOf(model.complete(requestOf(request)));
   assert.equal(error.message, `Scenario "replay/mine", ${text}`);
   assert.equal(error.kind, "server", "a bad reply would only be asked for again");
 });
@@ -305,7 +295,7 @@ Deno.test("replayModel() checks that the prompt carries what the script expects"
     rounds: [{ diagnostic_agent: [{ text: "1", expect: ["You are"] }, { expect: ["tool result"] }] }],
   });
   assert.equal((await model.complete(requestOf())).text, "1");
-  const error = await failureOfReplay(model.complete(requestOf()));
+  const error = await failureOf(model.complete(requestOf()));
   assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
 });
 
@@ -314,14 +304,14 @@ Deno.test("replayModel() needs a value that has no default", async () => {
     variables: { service: { label: "Service" } },
     ...one({ text: "{{service}}" }),
   });
-  const error = await failureOfReplay(model.complete(requestOf()));
+  const error = await failureOf(model.complete(requestOf()));
   assert.match(error.message, /needs a line "Service: …" in the topic or the context$/);
 });
 
 Deno.test("replayModel() fails as scripted, after its text", async () => {
   const { model } = replayOf(one({ text: "half", error: { kind: "rate", message: "too many" } }));
   const deltas: string[] = [];
-  const error = await failureOfReplay(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
+  const error = await failureOf(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
   assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
@@ -329,7 +319,7 @@ Deno.test("replayModel() takes its time for each piece, and ends at once when ca
   const { model, clock } = replayOf(one({ text: "one two three four five six seven", delay_ms: 1000 }), 10);
   const controller = new AbortController();
   const deltas: string[] = [];
-  const failed = failureOfReplay(
+  const failed = failureOf(
     model.complete(requestOf({ signal: controller.signal, onDelta: (text) => deltas.push(text) })),
   );
   await clock.advance(1009);
