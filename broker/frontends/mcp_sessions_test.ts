@@ -338,13 +338,6 @@ Deno.test.each(GENERATIONS)(
   },
 );
 
-Deno.test("MCP over stdio refuses batches whole, and starts nothing of them", async () => {
-  await using client = await RawMcpClient.connect("2025-11-25");
-  await client.sendRaw([rpc(7, "tools/call", CALL), rpc(7, "tools/call", CALL)]);
-  assert.equal((await client.message()).error.code, -32600);
-  assert.equal(client.broker.runner.runs.length, 0);
-});
-
 Deno.test.each([
   { name: "alone", body: rpc(7, "tools/call", CALL) },
   { name: "of another method", body: rpc(7, "ping") },
@@ -371,34 +364,6 @@ Deno.test.each([
   frontend.broker.runner.answer = () => printed("second\n");
   const again = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
   assert.match(await again.text(), /second/);
-  await first.body?.cancel();
-});
-
-Deno.test("MCP over HTTP refuses a batch that has an id twice, and starts nothing of it", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice", "2025-03-26");
-  const headers = { "mcp-protocol-version": "2025-03-26" };
-  const body = [rpc(7, "tools/call", CALL), rpc(7, "tools/list")];
-  const { message } = await frontend.refusalOf({ token: "alice", session, headers, body });
-  assert.match(message, IN_USE);
-  assert.equal(frontend.broker.runner.runs.length, 0);
-  const broken = [rpc(7, "tools/call", CALL), { jsonrpc: "2.0", id: 8 }];
-  assert.equal((await frontend.send({ token: "alice", session, headers, body: broken })).status, 400);
-  const good = [rpc(7, "tools/call", CALL), rpc(8, "tools/list")];
-  const response = await frontend.send({ token: "alice", session, headers, body: good });
-  assert.equal(parseEvents(await response.text()).filter(({ data }) => data !== undefined).length, 2);
-});
-
-Deno.test("MCP over HTTP ends a call by DELETE after its id has been tried again", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice");
-  frontend.broker.runner.answer = hangUntilAborted;
-  const first = await frontend.send({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  await frontend.refusalOf({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
-  assert.equal((await frontend.send({ token: "alice", session, method: "DELETE" })).status, 204);
-  await until(() => frontend.broker.log.entries.length === 1);
-  assert.deepEqual(frontend.broker.runner.runs.map(({ signal }) => signal?.aborted), [true]);
   await first.body?.cancel();
 });
 

@@ -276,17 +276,6 @@ function cut(chunks: readonly (string | Uint8Array)[]) {
   };
 }
 
-Deno.test.each([
-  { name: "output with its newline", text: "a\n", output: "a\n", code: "0" },
-  { name: "output without a last newline", text: "a", output: "a", code: "3" },
-  { name: "no output", text: "", output: "", code: "255" },
-  { name: "output that holds the begin again", text: "__BRK_aa__:0\n", output: "__BRK_aa__:0\n", code: "0" },
-  { name: "output that starts like the end", text: "__BRK_b", output: "__BRK_b", code: "0" },
-])("FramedOutput gives $name", ({ text, output, code }) => {
-  const stream = `__BRK_aa__:0\n${text}__BRK_bb__:${code}\n`;
-  assert.deepEqual(cut([stream]), { output, ended: true, exitCode: Number(code) });
-});
-
 Deno.test("FramedOutput takes the line ends of a terminal", () => {
   const { output, exitCode } = cut(["$ __BRK_aa__:0\r\na\r\n__BRK_bb__:7\r\n"]);
   assert.deepEqual({ output, exitCode }, { output: "a\r\n", exitCode: 7 });
@@ -298,11 +287,6 @@ Deno.test("FramedOutput leaves out what came before the begin", () => {
     ended: true,
     exitCode: 1,
   });
-});
-
-Deno.test("FramedOutput does not look at what comes after the end", () => {
-  const { output, exitCode } = cut(["__BRK_aa__:0\na__BRK_bb__:0\nlate", "later"]);
-  assert.deepEqual({ output, exitCode }, { output: "a", exitCode: 0 });
 });
 
 Deno.test.each([

@@ -217,20 +217,6 @@ Deno.test("a frozen end user's sessions are killed and recorded, others stay", (
     ]);
   }));
 
-Deno.test("a busy session is killed: the connection is closed and the command fails", () =>
-  new Scene().watch(async (scene) => {
-    const { broker } = scene;
-    const id = await broker.open({ mode: "shell" });
-    broker.links[0]!.answer = () => new Promise(() => {});
-    const running = broker.exec(id);
-    running.catch(() => {});
-    await broker.clock.advance(0);
-    scene.freeze("session_id", id);
-    await scene.clock.advance(10_000);
-    await assert.rejects(running, { message: `session "${id}" has ended` });
-    assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_killed", "session_open"]);
-  }));
-
 Deno.test("a session that is opened while its subject is being frozen is killed on the next poll", () =>
   new Scene().watch(async (scene) => {
     scene.freeze("end_user", "alice");

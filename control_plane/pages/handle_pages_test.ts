@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { allow, gate } from "../testing/fake_signer.ts";
-import { startControlPlane } from "../testing/memory_control_plane.ts";
+import { allow } from "../testing/fake_signer.ts";
+import { startControlPlane, startGated } from "../testing/memory_control_plane.ts";
 import { pageHeaders } from "./page.ts";
 import { entered, parseDecisionForm } from "./decision_form.ts";
 
@@ -9,8 +9,7 @@ const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const OUR_PAGE = { ...BROWSER, host: "cp:7443", "sec-fetch-site": "same-origin", origin: "null" };
 
 async function startPages(config = {}) {
-  const plane = await startControlPlane(config);
-  plane.signer.reply = gate;
+  const plane = await startGated(config);
   const id = await plane.park({ command: "rm <b>x</b>" });
   const request = (method: string, path: string, init: RequestInit, cn: string) =>
     plane.send(new Request(`https://localhost${path}`, { ...init, method }), cn);

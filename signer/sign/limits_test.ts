@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import type { Steps } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
-import { type CountedRequest, DecisionTurns, SignLimit, type SignSource } from "./authority.ts";
+import {
+  type CountedRequest,
+  DecisionTurns,
+  FORWARDED_CALLER_SHARE,
+  SignLimit,
+  type SignSource,
+} from "./authority.ts";
 import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";
 import { stringifyJson } from "@gateway/shared/json";
@@ -26,6 +32,12 @@ const start = () => new SignLimit({ clock: new FakeClock() });
 /** How many of many requests are let through. */
 const through = (limit: SignLimit, source: SignSource, request: (index: number) => CountedRequest) =>
   Array.from({ length: 40 }, (_, index) => limit.take(source, request(index)).ok).filter(Boolean).length;
+
+Deno.test("take() behind a forwarder: invented end users are stopped at the share of their broker", () => {
+  const limit = start();
+  const invented = through(limit, FORWARDER, (index) => asked({ end_user: `user-${index}` }));
+  assert.equal(invented, LIMIT * FORWARDED_CALLER_SHARE);
+});
 
 Deno.test("take() of a broker that comes directly: names that it invents change nothing", () => {
   const limit = start();
