@@ -262,9 +262,9 @@ Deno.test.each<
   {
     name: string;
     body: string;
-    approve: boolean;
-    learn: boolean;
-    ttlSeconds: number;
+    approve?: boolean;
+    learn?: boolean;
+    ttlSeconds?: number;
     comment?: string;
     shown?: readonly string[];
   }
@@ -273,20 +273,16 @@ Deno.test.each<
     name: "takes a comment, without blanks around it",
     body: "decision=approve&comment=+looks+fine%0a",
     approve: true,
-    learn: false,
-    ttlSeconds: 0,
     comment: "looks fine",
   },
   {
     name: "reads which requests the page showed",
     body: "decision=approve&shown=a&shown=b",
     approve: true,
-    learn: false,
-    ttlSeconds: 0,
     shown: ["a", "b"],
   },
-  { name: "approves", body: `decision=approve${TTL}`, approve: true, learn: false, ttlSeconds: 0 },
-  { name: "denies", body: `decision=deny${TTL}`, approve: false, learn: false, ttlSeconds: 0 },
+  { name: "approves", body: `decision=approve${TTL}`, approve: true },
+  { name: "denies", body: `decision=deny${TTL}` },
   { name: "learns", body: `decision=learn${TTL}`, approve: true, learn: true, ttlSeconds: 3600 },
   {
     name: "learns for another time",
@@ -302,16 +298,11 @@ Deno.test.each<
     learn: true,
     ttlSeconds: 604_800,
   },
-  {
-    name: "ignores fields it does not know",
-    body: "decision=deny&x=1&approve=true",
-    approve: false,
-    learn: false,
-    ttlSeconds: 0,
-  },
-])("parseDecisionForm() $name", ({ body, approve, learn, ttlSeconds, comment = "", shown = [] }) => {
+  { name: "ignores fields it does not know", body: "decision=deny&x=1&approve=true" },
+])("parseDecisionForm() $name", (row) => {
+  const { approve = false, learn = false, ttlSeconds = 0, comment = "", shown = [] } = row;
   const expected = { approve, learn, ttl_seconds: ttlSeconds, comment, shown_ids: shown };
-  assert.deepEqual(parseDecisionForm(body), expected);
+  assert.deepEqual(parseDecisionForm(row.body), expected);
 });
 
 Deno.test.each([
