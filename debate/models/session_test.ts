@@ -121,21 +121,15 @@ Deno.test("sessionTokens() sends the access token as it is where there are no se
 Deno.test.each([
   { name: "401", answer: () => Response.json({}, { status: 401 }), kind: "auth", text: /HTTP 401\); log in/ },
   { name: "404", answer: () => Response.json({}, { status: 404 }), kind: "auth", text: /HTTP 404/ },
-  { name: "500", answer: () => Response.json({}, { status: 500 }), kind: "server", text: /HTTP 500/ },
-  { name: "a redirect", answer: () => new Response(null, { status: 302 }), kind: "server", text: /HTTP 302/ },
-  {
-    name: "no token",
-    answer: () => Response.json({ hello: 1 }),
-    kind: "server",
-    text: /did not issue a session/,
-  },
+  { name: "500", answer: () => Response.json({}, { status: 500 }), text: /HTTP 500/ },
+  { name: "a redirect", answer: () => new Response(null, { status: 302 }), text: /HTTP 302/ },
+  { name: "no token", answer: () => Response.json({ hello: 1 }), text: /did not issue a session/ },
   {
     name: "a token that breaks headers",
     answer: () => Response.json({ token: "a\r\nb" }),
-    kind: "server",
     text: /did not issue a session/,
   },
-  { name: "no JSON", answer: () => new Response("<html>"), kind: "server", text: /did not issue a session/ },
+  { name: "no JSON", answer: () => new Response("<html>"), text: /did not issue a session/ },
   {
     name: "an endless answer",
     answer: () => new Response("x".repeat(5_000_000)),
@@ -147,18 +141,20 @@ Deno.test.each([
     answer: () => {
       throw new TypeError("refused");
     },
-    kind: "server",
     text: /cannot be reached/,
   },
-])("sessionTokens() explains $name, and asks again the next time", async ({ answer, kind, text }) => {
-  const { sessions } = sessionsOf({
-    answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
-  });
-  const error = await failureOf(sessions.token(signal));
-  assert.equal(error.kind, kind);
-  assert.match(error.message, text);
-  assert.equal(await sessions.token(signal), "session-2");
-});
+])(
+  "sessionTokens() explains $name, and asks again the next time",
+  async ({ answer, kind = "server", text }) => {
+    const { sessions } = sessionsOf({
+      answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
+    });
+    const error = await failureOf(sessions.token(signal));
+    assert.equal(error.kind, kind);
+    assert.match(error.message, text);
+    assert.equal(await sessions.token(signal), "session-2");
+  },
+);
 
 Deno.test("sessionTokens() gives up on a provider that does not answer", async () => {
   const { sessions, clock } = sessionsOf({
