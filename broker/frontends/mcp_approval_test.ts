@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { SignAnswer } from "../authority/authority.ts";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { ISSUED_UPTIME } from "../testing/fake_authority.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { type Generation, GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
 import { canElicit, HUMAN_MS, MAX_PAUSED, readElicitation, readInput } from "./elicitation.ts";
@@ -16,20 +15,12 @@ const QUESTION = {
   },
 };
 const YES = { action: "accept", content: { approve: true } };
-const ISSUED: SignAnswer = {
-  kind: "issued",
-  certificate: "c",
-  serial: SERIAL,
-  decision: undefined,
-  elevationPrefix: "",
-  waited: false,
-};
 
 /** A client with a human at a broker whose signer wants every command approved. */
 async function connect(generation: Generation, capabilities: object = { elicitation: {} }, askInChat = true) {
   const client = await RawMcpClient.connect(generation, { capabilities, askInChat });
   client.broker.authority.answer = ({ approved }) =>
-    approved === true ? ISSUED : { kind: "needs_approval", rule: "require_approval:^reboot" };
+    approved === true ? ISSUED_UPTIME : { kind: "needs_approval", rule: "require_approval:^reboot" };
   return client;
 }
 
@@ -52,6 +43,12 @@ async function callAndAnswer(client: RawMcpClient, generation: Generation, answe
   return { question: first.inputRequests.approval.params, result };
 }
 
+/** Makes a stateless call that is asked about, and gives the call that brings the answer. */
+async function pause(client: RawMcpClient) {
+  const { result } = await client.request("tools/call", CALL);
+  return { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
+}
+
 function outcomes(client: RawMcpClient): readonly string[] {
   return client.broker.log.entries.map(({ outcome, err }) =>
     outcome === "approval_declined" ? `${outcome}: ${err}` : outcome
@@ -59,38 +56,24 @@ function outcomes(client: RawMcpClient): readonly string[] {
 }
 
 Deno.test.each(GENERATIONS)("MCP %s asks the human and runs what was approved (A21)", async (generation) => {
-  const client = await connect(generation);
+  await using client = await connect(generation);
   const { question, result } = await callAndAnswer(client, generation, YES);
   assert.deepEqual(question, QUESTION);
   assert.equal(result.structuredContent.exit_code, 0);
   assert.deepEqual(outcomes(client), ["error", "approval_granted", "executed"]);
   assert.equal(client.clock.sleeping, 0);
-  await client.end();
 });
 
 Deno.test.each(GENERATIONS.flatMap((generation) => [
   { generation, name: "decline", answer: { action: "decline" }, why: "declined: decline" },
-  { generation, name: "cancel", answer: { action: "cancel" }, why: "declined: cancel" },
   {
     generation,
     name: "an accepted no",
     answer: { action: "accept", content: { approve: false } },
     why: "declined: approve is not true",
   },
-  {
-    generation,
-    name: "a text for a yes",
-    answer: { action: "accept", content: { approve: "true" } },
-    why: "declined: approve is not true",
-  },
-  {
-    generation,
-    name: "an unknown action",
-    answer: { action: "yes", content: { approve: true } },
-    why: "declined: no answer that can be read",
-  },
 ]))("MCP $generation runs nothing on $name (A14)", async ({ generation, answer, why }) => {
-  const client = await connect(generation);
+  await using client = await connect(generation);
   const { result } = await callAndAnswer(client, generation, answer);
   assert.deepEqual(result.content, [
     { type: "text", text: 'approval declined: "reboot" was not run on "web01"' },
@@ -102,17 +85,10 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
   assert.equal(result.isError, true);
   assert.deepEqual(outcomes(client), ["error", `approval_declined: ${why}`]);
   assert.deepEqual(client.broker.runner.runs, []);
-  await client.end();
 });
 
 Deno.test.each(GENERATIONS.flatMap((generation) => [
   { generation, name: "a client without elicitation", capabilities: {}, askInChat: true },
-  {
-    generation,
-    name: "a client that shows URLs alone",
-    capabilities: { elicitation: { url: {} } },
-    askInChat: true,
-  },
   {
     generation,
     name: "a broker that must not ask",
@@ -120,22 +96,20 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
     askInChat: false,
   },
 ]))("MCP $generation says what is missing at $name", async ({ generation, capabilities, askInChat }) => {
-  const client = await connect(generation, capabilities, askInChat);
+  await using client = await connect(generation, capabilities, askInChat);
   const { result } = await client.request("tools/call", CALL);
   assert.equal(result.isError, true);
   assert.match(result.content[0].text, /^command on "web01" requires human approval \(require_approval:/);
   assert.deepEqual(outcomes(client), ["error"]);
-  await client.end();
 });
 
 Deno.test.each(GENERATIONS)("MCP %s takes no answer in time for a no (A14)", async (generation) => {
-  const client = await connect(generation);
+  await using client = await connect(generation);
   await client.start("tools/call", CALL);
   await client.message();
   await client.clock.advance(HUMAN_MS);
   await until(() => outcomes(client).length === 2);
   assert.deepEqual(outcomes(client)[1], "approval_declined: no answer in time");
-  await client.end();
 });
 
 Deno.test.each(GENERATIONS)("MCP %s takes a client that goes for a no (A14)", async (generation) => {
@@ -149,44 +123,38 @@ Deno.test.each(GENERATIONS)("MCP %s takes a client that goes for a no (A14)", as
 });
 
 Deno.test("MCP with sessions takes a call that is canceled while its human thinks for a no (A14)", async () => {
-  const client = await connect("2025-11-25");
+  await using client = await connect("2025-11-25");
   const id = await client.start("tools/call", CALL);
   await client.message();
   await client.notify("notifications/cancelled", { requestId: id });
   await until(() => outcomes(client).length === 2);
   assert.equal(outcomes(client)[1], "approval_declined: canceled");
-  await client.end();
 });
 
 Deno.test("MCP stateless ends a command by canceling the call that brought the answer", async () => {
-  const client = await connect("2026-07-28");
+  await using client = await connect("2026-07-28");
   client.broker.runner.answer = hangUntilAborted;
-  const { result } = await client.request("tools/call", CALL);
-  const again = { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
+  const again = await pause(client);
   const id = await client.start("tools/call", again);
   await until(() => client.broker.runner.runs.length === 1);
   await client.notify("notifications/cancelled", { requestId: id });
   await until(() => outcomes(client).length === 3);
   assert.equal(client.broker.log.entries[2]?.err, "canceled");
-  await client.end();
 });
 
 Deno.test("MCP stateless takes an answer once", async () => {
-  const client = await connect("2026-07-28");
-  const { result } = await client.request("tools/call", CALL);
-  const again = { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
+  await using client = await connect("2026-07-28");
+  const again = await pause(client);
   assert.equal((await client.request("tools/call", again)).result.isError, undefined);
   const { error } = await client.request("tools/call", again);
   assert.deepEqual([error.code, error.message], [-32602, "Invalid or expired requestState"]);
   assert.equal(client.broker.runner.runs.length, 1);
-  await client.end();
 });
 
 Deno.test("MCP stateless takes no second answer while the call runs with the first", async () => {
   const client = await connect("2026-07-28");
   client.broker.runner.answer = hangUntilAborted;
-  const { result } = await client.request("tools/call", CALL);
-  const again = { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
+  const again = await pause(client);
   await client.start("tools/call", again);
   await until(() => client.broker.runner.runs.length === 1);
   assert.equal((await client.request("tools/call", again)).error.code, -32602);
@@ -198,43 +166,36 @@ Deno.test.each([
   { name: "another host", arguments: { server: "db01", command: "reboot" } },
   { name: "sudo besides", arguments: { server: "web01", command: "reboot", sudo: true } },
 ])("MCP stateless takes an answer for $name for a no", async ({ arguments: args }) => {
-  const client = await connect("2026-07-28");
-  const { result } = await client.request("tools/call", CALL);
-  const again = { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
+  await using client = await connect("2026-07-28");
+  const again = await pause(client);
   const answered = await client.request("tools/call", { ...again, arguments: args });
   assert.equal(
     answered.result.content[0].text,
     'approval declined: "reboot" was not run on "web01"',
   );
   assert.deepEqual(outcomes(client), ["error", "approval_declined: the answer came with another call"]);
-  await client.end();
 });
 
 Deno.test("MCP stateless knows its call whichever way the arguments are ordered", async () => {
-  const client = await connect("2026-07-28");
-  const { result } = await client.request("tools/call", CALL);
-  const again = { requestState: result.requestState, inputResponses: { approval: YES } };
-  const args = { command: "reboot", server: "web01" };
-  const answered = await client.request("tools/call", { name: "ssh_execute", arguments: args, ...again });
+  await using client = await connect("2026-07-28");
+  const again = { ...await pause(client), arguments: { command: "reboot", server: "web01" } };
+  const answered = await client.request("tools/call", again);
   assert.equal(answered.result.isError, undefined);
-  await client.end();
 });
 
 Deno.test("MCP stateless asks although a call brings an answer that nobody asked for", async () => {
-  const client = await connect("2026-07-28");
+  await using client = await connect("2026-07-28");
   const forged = { ...CALL, inputResponses: { approval: YES } };
   const { result } = await client.request("tools/call", forged);
   assert.equal(result.resultType, "input_required");
   assert.deepEqual(client.broker.runner.runs, []);
-  await client.end();
 });
 
 Deno.test("MCP stateless refuses an answer to a question of its own making", async () => {
-  const client = await connect("2026-07-28");
+  await using client = await connect("2026-07-28");
   const forged = { ...CALL, requestState: "0".repeat(32), inputResponses: { approval: YES } };
   assert.equal((await client.request("tools/call", forged)).error.code, -32602);
   assert.deepEqual(client.broker.authority.requests, []);
-  await client.end();
 });
 
 Deno.test("MCP stateless keeps a bounded number of questions open", async () => {
@@ -255,11 +216,11 @@ Deno.test("MCP stateless keeps a bounded number of questions open", async () => 
 Deno.test.each(GENERATIONS)(
   "MCP %s tells a client that wants to know what a call waits for",
   async (generation) => {
-    const client = await connect(generation);
+    await using client = await connect(generation);
     client.broker.authority.answer = (_request, _signal, { onWaiting }) => {
       onWaiting?.("ab12");
       onWaiting?.("ab12");
-      return ISSUED;
+      return ISSUED_UPTIME;
     };
     await client.start("tools/call", { ...CALL, _meta: { progressToken: "p7" } });
     for (const progress of [1, 2]) {
@@ -272,7 +233,6 @@ Deno.test.each(GENERATIONS)(
     assert.equal((await client.message()).result.isError, undefined);
     const { result } = await client.request("tools/call", CALL);
     assert.equal(result.isError, undefined, "without a token nothing is told");
-    await client.end();
   },
 );
 

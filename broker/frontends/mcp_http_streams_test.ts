@@ -23,29 +23,6 @@ import { renderExecuted } from "../tools/executed.ts";
 import type { Tool } from "../tools/tool.ts";
 import { textLength, USER_BOUNDS } from "./user_budget.ts";
 
-Deno.test("createMcpHttp() runs on when the connection of a session is lost, and keeps the result", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const headers = { "mcp-protocol-version": "2025-11-25" };
-  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
-  const reader = lost.body?.getReader();
-  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
-  assert.ok(primer?.id !== undefined);
-  await until(() => frontend.broker.runner.runs.length === 1);
-  await reader?.cancel();
-  result.resolve(printed("late\n"));
-  await until(() => frontend.broker.counted.includes("executed"));
-
-  const resume = { ...headers, "last-event-id": primer.id };
-  const stranger = await frontend.refusalOf({ token: "bob", session, headers: resume });
-  assert.equal(stranger.code, "forbidden");
-  const resumed = await frontend.send({ token: "alice", session, headers: resume });
-  assert.equal(resumed.status, 200);
-  assert.match(await resumed.text(), /late/);
-});
-
 /** A frontend with an open SSH session of alice's, whose commands a test answers, and the call of one. */
 async function openSshSession() {
   const broker = new SessionFixture();

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@gateway/shared/errors";
-import { stringifyJson } from "@gateway/shared/json";
 import { escapeKey } from "@gateway/shared/testing";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import {
@@ -46,82 +45,63 @@ Deno.test.each<[status: number, name: string, request: TestRequest, detail: stri
   assert.equal((await response.json()).detail, detail);
 });
 
-Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: string | RegExp }>([
-  {
-    name: "another Host",
-    request: { token: "alice", headers: { host: "evil.example" }, body: LIST },
-    code: "forbidden",
-    message: "Forbidden: invalid Host header",
-  },
-  {
-    name: "another Origin",
-    request: { token: "alice", headers: { origin: "https://evil.example" }, body: LIST },
-    code: "forbidden",
-    message: "Forbidden: invalid Origin header",
-  },
+Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: string | RegExp }>([
   {
     name: "a body that is too large",
-    request: { token: "alice", body: "x".repeat(MAX_BODY_BYTES + 1) },
+    request: { body: "x".repeat(MAX_BODY_BYTES + 1) },
     code: "payload_too_large",
     message: /larger than 1048576 bytes$/,
   },
   {
     name: "another content type",
-    request: { token: "alice", headers: { "content-type": "text/plain" }, body: LIST },
+    request: { headers: { "content-type": "text/plain" }, body: LIST },
     code: "unsupported_media_type",
     message: /application\/json$/,
   },
   {
     name: "what is not JSON",
-    request: { token: "alice", body: "{" },
-    code: "invalid_request",
+    request: { body: "{" },
     message: "Request body is not valid JSON, or repeats a key",
   },
   {
     name: "an answer in one form only",
-    request: { token: "alice", headers: { accept: "application/json" }, body: LIST },
-    code: "invalid_request",
+    request: { headers: { accept: "application/json" }, body: LIST },
     message: "Accept must allow application/json and text/event-stream",
   },
   {
     name: "a batch of a version without batches",
-    request: { token: "alice", headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
-    code: "invalid_request",
+    request: { headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
     message: /know no batches$/,
   },
   {
     name: "a request outside a session",
-    request: { token: "alice", body: LIST },
-    code: "invalid_request",
+    request: { body: LIST },
     message: "Mcp-Session-Id header is required",
   },
   {
     name: "a stream outside a session",
     request: { token: "alice" },
-    code: "invalid_request",
     message: "Mcp-Session-Id header is required",
   },
   {
     name: "a stream in another form",
-    request: { token: "alice", session: "x", headers: { accept: "text/html" } },
-    code: "invalid_request",
+    request: { session: "x", headers: { accept: "text/html" } },
     message: "Accept must allow text/event-stream",
   },
   {
     name: "an invalid Last-Event-ID",
-    request: { token: "alice", session: "x", headers: { "last-event-id": "x" } },
-    code: "invalid_request",
+    request: { session: "x", headers: { "last-event-id": "x" } },
     message: "Last-Event-ID is not one of this server's",
   },
   {
     name: "an unknown session",
-    request: { token: "alice", session: "x", body: LIST },
+    request: { session: "x", body: LIST },
     code: "not_found",
     message: "session not found",
   },
-])("createMcpHttp() refuses $name", async ({ request, code, message }) => {
+])("createMcpHttp() refuses $name", async ({ request, code = "invalid_request", message }) => {
   await using frontend = new McpHttpFixture();
-  const refusal = await frontend.refusalOf(request);
+  const refusal = await frontend.refusalOf({ token: "alice", ...request });
   assert.equal(refusal.code, code);
   if (message instanceof RegExp) assert.match(refusal.message, message);
   else assert.equal(refusal.message, message);
@@ -238,27 +218,6 @@ Deno.test.each([{ era: "stateful" as const }, { era: "stateless" as const }])(
   },
 );
 
-Deno.test("createMcpHttp() puts no token into the audit log", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice:secret-mark");
-  await (await frontend.send({ token: "alice:secret-mark", session, body: CALL_RPC })).text();
-  assert.ok(frontend.broker.log.entries.length > 0);
-  assert.doesNotMatch(stringifyJson(frontend.broker.log.entries), /secret-mark/);
-});
-
-Deno.test("createMcpHttp() shows a user the servers of the groups of this request's token (I16)", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice");
-  const body = rpc(1, "tools/call", { name: "ssh_list_servers", arguments: {} });
-  const names = async (token: string) => {
-    const text = await (await frontend.send({ token, session, body })).text();
-    return [...text.matchAll(/"name":"(\w+)"/g)].map(([_all, name]) => name);
-  };
-  assert.deepEqual(await names("alice"), ["db01", "web01"]);
-  assert.deepEqual(await names("alice:web"), ["web01"]);
-  assert.deepEqual(await names("alice:"), []);
-});
-
 Deno.test("createMcpHttp() bounds the requests of one user that are not answered, and no other user's", async () => {
   await using frontend = new McpHttpFixture();
   frontend.broker.runner.answer = hangUntilAborted;
@@ -281,18 +240,6 @@ Deno.test("createMcpHttp() counts a request that is refused as ended", async () 
   for (let request = 0; request <= USER_BOUNDS.requests; request++) {
     assert.equal((await frontend.refusalOf({ token: "alice", session: "x" })).code, "not_found");
   }
-});
-
-Deno.test("createMcpHttp() cancels a call of a session when its client says so", async () => {
-  await using frontend = new McpHttpFixture();
-  frontend.broker.runner.answer = hangUntilAborted;
-  const session = await frontend.open("alice");
-  const answer = await frontend.send({ token: "alice", session, body: CALL_RPC });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  const body = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
-  assert.equal((await frontend.send({ token: "alice", session, body })).status, 202);
-  await until(() => frontend.broker.counted.includes("error"));
-  await answer.body?.cancel();
 });
 
 Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, its id unknown", async () => {

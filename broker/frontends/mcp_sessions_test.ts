@@ -208,7 +208,7 @@ const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =
 
 Deno.test("MCP over stdio has the six tools while there is a cluster, and says when that changes", async () => {
   const { tools, know } = scene();
-  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  await using client = await RawMcpClient.connect("2025-11-25", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
   const { error } = await client.request("tools/call", { name: "k8s_get", arguments: {} });
   assert.equal(error.message, 'unknown tool "k8s_get"');
@@ -222,7 +222,6 @@ Deno.test("MCP over stdio has the six tools while there is a cluster, and says w
   await know();
   assert.equal((await client.message()).method, "notifications/tools/list_changed");
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
-  await client.end();
 });
 
 /** The characters of all descriptions in a JSON value. */
@@ -253,7 +252,7 @@ Deno.test("MCP over stdio answers a client that asks at once when it knows the c
   const { tools, authority } = scene();
   const list = Promise.withResolvers<ClustersResponse>();
   authority.clusterList = () => list.promise;
-  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  await using client = await RawMcpClient.connect("2025-11-25", { tools });
   const listed = await client.start("tools/list");
   const called = await client.start("tools/call", { name: "k8s_list_clusters", arguments: {} });
   list.resolve({ a: CLUSTER });
@@ -261,16 +260,14 @@ Deno.test("MCP over stdio answers a client that asks at once when it knows the c
   const answerTo = (wanted: number) => messages.find(({ id }) => id === wanted);
   assert.deepEqual(k8sOf(answerTo(listed)), K8S_TOOLS);
   assert.deepEqual(answerTo(called).result.structuredContent, { clusters: [{ name: "a" }] });
-  await client.end();
 });
 
 Deno.test("MCP over stdio of the stateless generation has them too", async () => {
   const { tools, know } = scene();
-  const client = await RawMcpClient.connect("2026-07-28", { tools });
+  await using client = await RawMcpClient.connect("2026-07-28", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
   await know("a");
   assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
-  await client.end();
 });
 
 Deno.test("MCP over HTTP has them, and says when that changes on the stream of a session", async () => {
@@ -318,7 +315,7 @@ const IN_USE = /belongs to a request that has not been answered yet/;
 Deno.test.each(GENERATIONS)(
   "MCP %s over stdio refuses an id whose call still runs; the call keeps its answer",
   async (generation) => {
-    const client = await RawMcpClient.connect(generation);
+    await using client = await RawMcpClient.connect(generation);
     const finish = Promise.withResolvers<void>();
     client.broker.runner.answer = async () => {
       await finish.promise;
@@ -338,17 +335,8 @@ Deno.test.each(GENERATIONS)(
     assert.equal(client.broker.runner.runs.length, 1);
     await client.startAs(id, "tools/call", CALL);
     assert.equal((await client.message()).result.structuredContent.exit_code, 0, "free again");
-    await client.end();
   },
 );
-
-Deno.test("MCP over stdio refuses batches whole, and starts nothing of them", async () => {
-  const client = await RawMcpClient.connect("2025-11-25");
-  await client.sendRaw([rpc(7, "tools/call", CALL), rpc(7, "tools/call", CALL)]);
-  assert.equal((await client.message()).error.code, -32600);
-  assert.equal(client.broker.runner.runs.length, 0);
-  await client.end();
-});
 
 Deno.test.each([
   { name: "alone", body: rpc(7, "tools/call", CALL) },
@@ -376,34 +364,6 @@ Deno.test.each([
   frontend.broker.runner.answer = () => printed("second\n");
   const again = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
   assert.match(await again.text(), /second/);
-  await first.body?.cancel();
-});
-
-Deno.test("MCP over HTTP refuses a batch that has an id twice, and starts nothing of it", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice", "2025-03-26");
-  const headers = { "mcp-protocol-version": "2025-03-26" };
-  const body = [rpc(7, "tools/call", CALL), rpc(7, "tools/list")];
-  const { message } = await frontend.refusalOf({ token: "alice", session, headers, body });
-  assert.match(message, IN_USE);
-  assert.equal(frontend.broker.runner.runs.length, 0);
-  const broken = [rpc(7, "tools/call", CALL), { jsonrpc: "2.0", id: 8 }];
-  assert.equal((await frontend.send({ token: "alice", session, headers, body: broken })).status, 400);
-  const good = [rpc(7, "tools/call", CALL), rpc(8, "tools/list")];
-  const response = await frontend.send({ token: "alice", session, headers, body: good });
-  assert.equal(parseEvents(await response.text()).filter(({ data }) => data !== undefined).length, 2);
-});
-
-Deno.test("MCP over HTTP ends a call by DELETE after its id has been tried again", async () => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice");
-  frontend.broker.runner.answer = hangUntilAborted;
-  const first = await frontend.send({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  await frontend.refusalOf({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
-  assert.equal((await frontend.send({ token: "alice", session, method: "DELETE" })).status, 204);
-  await until(() => frontend.broker.log.entries.length === 1);
-  assert.deepEqual(frontend.broker.runner.runs.map(({ signal }) => signal?.aborted), [true]);
   await first.body?.cancel();
 });
 

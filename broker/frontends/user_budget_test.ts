@@ -25,26 +25,6 @@ async function fulfilled(promises: readonly Promise<unknown>[]): Promise<readonl
   );
 }
 
-Deno.test.each<{ what: "calls" | "requests" | "resumed streams"; max: number }>([
-  { what: "calls", max: 32 },
-  { what: "requests", max: 128 },
-  { what: "resumed streams", max: 16 },
-])("UserBudget gives a user $max $what at once, and no other user less", ({ what, max }) => {
-  const budget = new UserBudget();
-  // A name is only a name.
-  for (const user of ["alice", "__proto__", "constructor", ""]) {
-    const places = Array.from({ length: max }, () => budget.take(user, what));
-    const refusal = {
-      code: "rate_limited",
-      message: `too many ${what} at once (${max}); wait for one to end`,
-    };
-    assert.throws(() => budget.take(user, what), refusal);
-    places[0]?.[Symbol.dispose]();
-    budget.take(user, what);
-    assert.throws(() => budget.take(user, what), refusal);
-  }
-});
-
 Deno.test("UserBudget lets a long answer wait until the exchanges before it have ended, of this user alone", async () => {
   const budget = new UserBudget();
   const [first, second, third] = [new Exchange(), new Exchange(), new Exchange()];

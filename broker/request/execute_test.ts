@@ -256,12 +256,9 @@ Deno.test("execute() records what ran, and never what it printed", async () => {
 Deno.test("execute() returns and records the warning of an audit-mode policy", async () => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => ({
-    kind: "issued",
-    certificate: "c",
+    ...ISSUED_UPTIME,
     serial: 1n,
     decision: { allowed: true, enforcement: "audit", matched_rule: "deny:^rm", warning: "would be denied" },
-    elevationPrefix: "",
-    waited: false,
   });
   const result = await broker.run();
   assert.equal(result.kind, "executed");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { countEvents, createTimings, type Events, timeAuthority, trackRuns } from "./records.ts";
-import { BrokerFixture } from "../testing/broker_fixture.ts";
+import { BrokerFixture, UPTIME } from "../testing/broker_fixture.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
@@ -39,25 +39,13 @@ Deno.test("countEvents() counts also what could not be recorded, and still withh
   assert.deepEqual(happened, ["append executed", "count executed"]);
 });
 
-const request = {
-  caller: "agent-1",
-  callerGroups: null,
-  host: "web01",
-  command: "uptime",
-  ttlSeconds: 0,
-  sudo: false,
-  sudoUser: "",
-  pty: false,
-  dryRun: false,
-};
-
 Deno.test("trackRuns() cancels what runs and waits for its record", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = hangUntilAborted;
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
   const signal = new AbortController().signal;
-  const running = [execute(request, signal), execute(request, signal)];
+  const running = [execute(UPTIME, signal), execute(UPTIME, signal)];
   const rejected = running.map((run) => assert.rejects(run, { code: "canceled" }));
   while (broker.runner.runs.length < 2) await Promise.resolve();
   await runs.cancel();
@@ -70,7 +58,7 @@ Deno.test("trackRuns() lets nothing run any more once it has canceled", async ()
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
   await runs.cancel();
-  await assert.rejects(execute(request, new AbortController().signal), { code: "canceled" });
+  await assert.rejects(execute(UPTIME, new AbortController().signal), { code: "canceled" });
   assert.deepEqual(broker.runner.runs, []);
 });
 
@@ -79,9 +67,9 @@ Deno.test("trackRuns() passes results, errors and the caller's own signal on", a
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
   const { signal } = new AbortController();
-  assert.equal((await execute(request, signal)).kind, "executed");
-  await assert.rejects(execute({ ...request, host: "nope" }, signal), { code: "unknown_host" });
-  await assert.rejects(execute(request, AbortSignal.abort()), { code: "canceled" });
+  assert.equal((await execute(UPTIME, signal)).kind, "executed");
+  await assert.rejects(execute({ ...UPTIME, host: "nope" }, signal), { code: "unknown_host" });
+  await assert.rejects(execute(UPTIME, AbortSignal.abort()), { code: "canceled" });
 });
 
 const NEVER = new AbortController().signal;

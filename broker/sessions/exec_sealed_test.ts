@@ -3,7 +3,7 @@ import type { SignAnswer } from "../authority/authority.ts";
 import { HOSTS, ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { FakeLink } from "../testing/fake_link.ts";
 import { printed } from "../testing/fake_runner.ts";
-import { SessionFixture } from "../testing/session_fixture.ts";
+import { openedSession, SessionFixture } from "../testing/session_fixture.ts";
 import { explainShimRefusal } from "./exec.ts";
 
 /** A broker and a signer that seals web01 or does not, as `host` says at the moment. */
@@ -196,8 +196,7 @@ Deno.test("a refusal of the shim is a result that says so, to the agent and in t
 });
 
 Deno.test("on a host that is not sealed the same words are output and nothing else", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 126 });
   assert.deepEqual((await broker.exec(id)).warnings, []);
 });

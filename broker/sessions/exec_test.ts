@@ -3,17 +3,14 @@ import { AppError } from "@gateway/shared/errors";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import type { WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
-import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
+import { CHAINED_HOSTS, HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { printed, sent } from "../testing/fake_runner.ts";
-import { SessionFixture } from "../testing/session_fixture.ts";
-
-const BASTION = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
+import { openedSession, SessionFixture } from "../testing/session_fixture.ts";
 
 const decided = (decision: WireDecision): SignAnswer => ({ kind: "decided", decision });
 
 Deno.test("execInSession() asks again, runs, records and gives the output", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b\n", exitCode: 3 });
   const result = await broker.exec(id, { command: "id", bearerToken: "later", callerGroups: ["x"] });
   assert.deepEqual(result, {
@@ -56,8 +53,7 @@ Deno.test("execInSession() asks again, runs, records and gives the output", asyn
 });
 
 Deno.test("every preflight has a key of its own", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   await broker.exec(id);
   await broker.exec(id);
   const keys = broker.authority.requests.map(({ public_key }) => public_key);
@@ -106,8 +102,7 @@ Deno.test.each([
     }))
   ),
 ])("execInSession() refuses $name before anybody is asked", async ({ mode, command, message }) => {
-  const broker = new SessionFixture();
-  const id = await broker.open({ mode });
+  const { broker, id } = await openedSession({ mode });
   await assert.rejects(broker.exec(id, { command }), { message });
   assert.deepEqual([broker.outcomes, broker.authority.requests.length], [["session_open"], 1]);
 });
@@ -139,8 +134,7 @@ Deno.test.each<{ name: string; decision: SignAnswer; message: string }>([
     message: "session command policy preflight: signing rejected (403): frozen",
   },
 ])("execInSession() refuses $name, records it, and the session stays", async ({ decision, message }) => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.answerPreflight(decision);
   await assert.rejects(broker.exec(id), { message });
   assert.deepEqual(broker.links[0]?.runs, []);
@@ -170,7 +164,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
   "a command is refused when a bastion on the way is $name, and the target is not asked (K14)",
   async ({ answer, message }) => {
     const broker = new SessionFixture();
-    broker.authority.list = () => ({ ...HOSTS, bastion01: BASTION });
+    broker.authority.list = () => CHAINED_HOSTS;
     const id = await broker.open({ host: "db01" });
     broker.answerPreflight(answer, "bastion01");
     await assert.rejects(broker.exec(id), { message });
@@ -179,8 +173,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
 );
 
 Deno.test("a command is refused when the host has changed while a human was waited for (K13)", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.authority.answer = () => {
     broker.authority.list = () => ({ ...HOSTS, web01: { ...HOSTS["web01"]!, addr: "other:22" } });
     return { kind: "decided", decision: { allowed: true }, waited: true };
@@ -196,18 +189,17 @@ Deno.test.each(
   "a command is refused when the host's $field has changed, and nothing is asked of the signer",
   async ({ field }) => {
     const broker = new SessionFixture();
-    const hosts = { ...HOSTS, bastion01: BASTION };
-    broker.authority.list = () => hosts;
+    broker.authority.list = () => CHAINED_HOSTS;
     const id = await broker.open();
     const asked = broker.authority.requests.length;
     const value = field === "jump" ? "bastion01" : "other";
-    broker.authority.list = () => ({ ...hosts, web01: { ...HOSTS["web01"]!, [field]: value } });
+    broker.authority.list = () => ({ ...CHAINED_HOSTS, web01: { ...HOSTS["web01"]!, [field]: value } });
     const message = 'session host connectivity changed for "web01"; close this session and open a new one';
     await assert.rejects(broker.exec(id), { message });
     assert.deepEqual([broker.authority.requests.length, broker.registry.size], [asked, 1]);
     assert.equal(broker.outcomes.at(-1), "session_exec_denied");
     // Back to what it was, it works again.
-    broker.authority.list = () => hosts;
+    broker.authority.list = () => CHAINED_HOSTS;
     await broker.exec(id);
   },
 );
@@ -218,8 +210,7 @@ Deno.test.each<[name: string, list: () => never | typeof HOSTS, message: string]
   }, "session connectivity preflight: down"],
   ["the host is gone", () => ({}), 'session connectivity preflight: unknown host: "web01"'],
 ])("a command is refused when %s", async (_name, list, message) => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.authority.list = list;
   await assert.rejects(broker.exec(id), { message });
   assert.deepEqual(broker.links[0]?.runs, []);
@@ -273,8 +264,7 @@ Deno.test.each([
 );
 
 Deno.test("output is withheld when the command can't be recorded", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => {
     broker.log.failing = true;
     return printed("secret");
@@ -286,24 +276,21 @@ Deno.test("output is withheld when the command can't be recorded", async () => {
 });
 
 Deno.test("an audit-mode policy's warning comes with the result", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.answerPreflight(decided({ allowed: true, warning: "would deny" }));
   assert.deepEqual((await broker.exec(id)).warnings, ["would deny"]);
   assert.equal(broker.log.entries.at(-1)?.warning, "would deny");
 });
 
 Deno.test("a broken session says so at once, and asks nobody", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open({ mode: "shell" });
+  const { broker, id } = await openedSession({ mode: "shell" });
   broker.links[0]!.broken = "session shell has ended";
   await assert.rejects(broker.exec(id), { message: "session execution: session shell has ended" });
   assert.deepEqual([broker.authority.requests.length, broker.outcomes.at(-1)], [1, "error"]);
 });
 
 Deno.test("a link that fails gives its error under the session's name", async () => {
-  const broker = new SessionFixture();
-  const id = await broker.open();
+  const { broker, id } = await openedSession();
   broker.links[0]!.answer = () =>
     Promise.reject(new AppError("upstream_failure", "execution: connection lost"));
   await assert.rejects(broker.exec(id), { message: "session execution: connection lost" });

@@ -4,7 +4,7 @@ import { countEvents, type Events } from "../request/records.ts";
 import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
 import { Inventory } from "../request/route.ts";
 import { type GetFile, getFile, type PutFile, putFile } from "../request/transfer.ts";
-import type { Tool, ToolLimits } from "../tools/tool.ts";
+import type { Tool, ToolContext, ToolLimits } from "../tools/tool.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
@@ -36,6 +36,27 @@ export const ASKED = {
   pty: false,
   dry_run: false,
 } as const;
+
+/** Asks for `uptime` on `web01`. */
+export const UPTIME: ExecuteRequest = {
+  caller: "agent-1",
+  callerGroups: null,
+  host: "web01",
+  command: "uptime",
+  ttlSeconds: 0,
+  sudo: false,
+  sudoUser: "",
+  pty: false,
+  dryRun: false,
+};
+
+/** What tools are called with, by a caller with a group and a token. */
+export const TOOL_CONTEXT: ToolContext = {
+  caller: "mcp-stdio",
+  callerGroups: ["ops"],
+  bearerToken: "token",
+  signal: new AbortController().signal,
+};
 
 /** A broker without network, disk and hosts. */
 export class BrokerFixture {
@@ -80,18 +101,7 @@ export class BrokerFixture {
 
   /** Executes `uptime` on `web01`, or what differs from that. */
   run(request: Partial<ExecuteRequest> = {}, signal: AbortSignal = new AbortController().signal) {
-    return this.execute({
-      caller: "agent-1",
-      callerGroups: null,
-      host: "web01",
-      command: "uptime",
-      ttlSeconds: 0,
-      sudo: false,
-      sudoUser: "",
-      pty: false,
-      dryRun: false,
-      ...request,
-    }, signal);
+    return this.execute({ ...UPTIME, ...request }, signal);
   }
 }
 

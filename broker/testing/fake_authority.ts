@@ -29,6 +29,12 @@ export const HOSTS: HostsResponse = {
   },
 };
 
+/** The same hosts with the bastion. */
+export const CHAINED_HOSTS: HostsResponse = {
+  ...HOSTS,
+  bastion01: { addr: "10.0.0.9:22", user: "jump", host_key: "k" },
+};
+
 /** A certificate for `uptime` that nobody had to be asked for. */
 export const ISSUED_UPTIME = {
   kind: "issued",

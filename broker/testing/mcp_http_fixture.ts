@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { type EndUserResult, type EndUserVerifier, refuse } from "@gateway/shared/oidc";
+import { type EndUserResult, refuse } from "@gateway/shared/oidc";
 import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing";
 import { createMcpHttp } from "../frontends/mcp_http.ts";
@@ -11,7 +11,7 @@ import type { Tool } from "../tools/tool.ts";
 import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 
 /** The URL of the frontend in tests. */
-export const RESOURCE_URL = "https://gateway.example/mcp";
+const RESOURCE_URL = "https://gateway.example/mcp";
 
 /** Both kinds of answers, as a client of the protocol asks for them. */
 export const ACCEPT = "application/json, text/event-stream";
@@ -40,13 +40,7 @@ export class McpHttpFixture implements AsyncDisposable {
   readonly frontend: ReturnType<typeof createMcpHttp>;
   #random = 0;
 
-  constructor(
-    options: {
-      readonly tools?: readonly Tool[];
-      readonly toolset?: Toolset;
-      readonly verifier?: EndUserVerifier;
-    } = {},
-  ) {
+  constructor(options: { readonly tools?: readonly Tool[]; readonly toolset?: Toolset } = {}) {
     this.frontend = createMcpHttp({
       tools: options.toolset ?? fixedTools(
         options.tools ?? [
@@ -56,7 +50,7 @@ export class McpHttpFixture implements AsyncDisposable {
       ),
       instructions: describeTools(TEST_LIMITS),
       resource: { resourceUrl: RESOURCE_URL, issuer: "https://login.example", scopes: ["mcp"] },
-      verifier: options.verifier ?? { verify: (token) => Promise.resolve(readTestToken(token)) },
+      verifier: { verify: (token) => Promise.resolve(readTestToken(token)) },
       clock: this.clock,
       random: { bytes: (length) => new Uint8Array(length).fill(this.#random++) },
       onError: (error) => this.faults.push(error),

@@ -21,7 +21,7 @@ export interface RawMcpClientOptions {
 }
 
 /** A client of the stdio frontend that writes and reads raw lines. */
-export class RawMcpClient {
+export class RawMcpClient implements AsyncDisposable {
   readonly broker = new BrokerFixture();
   readonly clock = new FakeClock();
   readonly faults: unknown[] = [];
@@ -123,6 +123,10 @@ export class RawMcpClient {
   async end(): Promise<void> {
     await this.#pipe.end();
     await this.#server.ended;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.end();
   }
 
   get server() {

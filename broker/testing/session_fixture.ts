@@ -108,6 +108,12 @@ export class SessionFixture {
   }
 }
 
+/** A broker with one open session. */
+export async function openedSession(...request: Parameters<SessionFixture["open"]>) {
+  const broker = new SessionFixture();
+  return { broker, id: await broker.open(...request) };
+}
+
 /** Different numbers every time, and always the same. */
 class CountingRandom implements Random {
   #count = 0;

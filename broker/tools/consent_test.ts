@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { SignAnswer } from "../authority/authority.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { ISSUED_UPTIME } from "../testing/fake_authority.ts";
 import { createSshExecuteTool } from "./ssh_commands.ts";
 import type { HumanAnswer } from "../request/execute.ts";
 import { guardInput, MAX_FIELD_BYTES, type ToolContext } from "./tool.ts";
@@ -10,14 +10,6 @@ import type { WireDecision } from "@gateway/shared/wire";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 
 const NEEDED: SignAnswer = { kind: "needs_approval", rule: "require_approval:^reboot" };
-const ISSUED: SignAnswer = {
-  kind: "issued",
-  certificate: "c",
-  serial: SERIAL,
-  decision: undefined,
-  elevationPrefix: "",
-  waited: false,
-};
 const REQUIRED = 'command on "web01" requires human approval (require_approval:^reboot); ' +
   "approve it in-chat (if enabled), via the control plane, or with broker-ctl";
 
@@ -29,7 +21,7 @@ class Chat {
 
   constructor(answer: HumanAnswer | undefined) {
     this.#answer = answer;
-    this.broker.authority.answer = ({ approved }) => approved === true ? ISSUED : NEEDED;
+    this.broker.authority.answer = ({ approved }) => approved === true ? ISSUED_UPTIME : NEEDED;
   }
 
   call(args: Record<string, unknown> = {}) {

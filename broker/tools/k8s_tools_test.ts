@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { MARK } from "../testing/broker_fixture.ts";
+import { MARK, TOOL_CONTEXT } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { answered } from "../testing/fake_cluster.ts";
@@ -169,13 +169,6 @@ Deno.test("k8s_list_clusters with policy shows in words what may be done where",
   );
 });
 
-const context = {
-  caller: "mcp-stdio",
-  callerGroups: ["ops"],
-  bearerToken: "token",
-  signal: new AbortController().signal,
-};
-
 function fixture() {
   const broker = new SessionFixture();
   return {
@@ -188,7 +181,7 @@ function fixture() {
 
 Deno.test("ssh_session_open opens a session of mode exec by default", async () => {
   const { broker, open } = fixture();
-  const { text, structured } = await open.call({ server: "web01" }, context);
+  const { text, structured } = await open.call({ server: "web01" }, TOOL_CONTEXT);
   assert.match(String(structured["session_id"]), /^[0-9a-f]{24}$/);
   assert.equal(structured["serial"], SERIAL);
   assert.equal(text, `session_id=${structured["session_id"]} serial=${SERIAL}`);
@@ -208,9 +201,9 @@ Deno.test("ssh_session_open opens a session of mode exec by default", async () =
 
 Deno.test("ssh_session_exec gives the command's result as ssh_execute does", async () => {
   const { broker, open, exec } = fixture();
-  const { structured } = await open.call({ server: "web01", mode: "shell" }, context);
+  const { structured } = await open.call({ server: "web01", mode: "shell" }, TOOL_CONTEXT);
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b", exitCode: 3 });
-  assert.deepEqual(await exec.call({ session_id: structured["session_id"], command: "x" }, context), {
+  assert.deepEqual(await exec.call({ session_id: structured["session_id"], command: "x" }, TOOL_CONTEXT), {
     text: `[stdout ${MARK} 2 bytes]\na\n[end ${MARK}]\n[stderr ${MARK} 1 bytes]\nb\n[end ${MARK}]\n` +
       `[exit=3 serial=${SERIAL}]`,
     structured: { stdout: "a\n", stderr: "b", exit_code: 3, serial: SERIAL },
@@ -219,8 +212,8 @@ Deno.test("ssh_session_exec gives the command's result as ssh_execute does", asy
 
 Deno.test("ssh_session_close ends the session", async () => {
   const { broker, open, close } = fixture();
-  const { structured } = await open.call({ server: "web01" }, context);
-  assert.deepEqual(await close.call({ session_id: structured["session_id"] }, context), {
+  const { structured } = await open.call({ server: "web01" }, TOOL_CONTEXT);
+  assert.deepEqual(await close.call({ session_id: structured["session_id"] }, TOOL_CONTEXT), {
     text: "closed",
     structured: { ok: true },
   });
@@ -234,7 +227,7 @@ Deno.test.each(
     { name: "close without a session", tool: "close", args: {} },
   ] as const,
 )("the session tools refuse $name", async ({ tool, args }) => {
-  await assert.rejects(fixture()[tool].call(args, context), { message: /^validating "arguments": / });
+  await assert.rejects(fixture()[tool].call(args, TOOL_CONTEXT), { message: /^validating "arguments": / });
 });
 
 Deno.test.each(
@@ -247,7 +240,7 @@ Deno.test.each(
     { tool: "close", field: "session_id", args: { session_id: "\0" } },
   ] as const,
 )("ssh_session_$tool guards $field", async ({ tool, field, args }) => {
-  await assert.rejects(fixture()[tool].call(args, context), {
+  await assert.rejects(fixture()[tool].call(args, TOOL_CONTEXT), {
     message: `field "${field}" contains null bytes`,
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { stringifyJson } from "@gateway/shared/json";
 import { BrokerFixture, MARK, MAX_TTL_SECONDS, TEST_LIMITS } from "../testing/broker_fixture.ts";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { keepOf, printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_commands.ts";
 import fc from "fast-check";
@@ -56,14 +56,8 @@ Deno.test.each([
 
 Deno.test("ssh_execute shows the warning of an audit-mode policy", async () => {
   const { broker, tool } = fixture();
-  broker.authority.answer = () => ({
-    kind: "issued",
-    certificate: "c",
-    serial: 7n,
-    decision: { allowed: true, warning: "would be denied" },
-    elevationPrefix: "",
-    waited: false,
-  });
+  const decision = { allowed: true, warning: "would be denied" };
+  broker.authority.answer = () => ({ ...ISSUED_UPTIME, serial: 7n, decision });
   const shown = await tool.call({ server: "web01", command: "uptime" }, context);
   assert.equal(
     shown.text,

@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { gate, park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import {
+  gate,
+  openParked,
+  openRegistry,
+  park,
+  parkApart,
+  poll,
+  take,
+  TIMEOUT_MS,
+} from "../testing/registry_scene.ts";
 import { EVER } from "../testing/sample_approval.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
@@ -7,9 +16,7 @@ import type { ApprovalRegistry } from "./registry.ts";
 const ALICE = { approver: "alice", approve: true, learnTtlSeconds: 0 };
 
 Deno.test("decide() approves, in memory and in the store", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.clock.advance(1000);
   const state = { kind: "approved", by: "alice", at: scene.clock.now(), learnTtlSeconds: 7200 };
   const decided = await scene.decide(registry, approval, { learnTtlSeconds: 7200 });
@@ -18,33 +25,8 @@ Deno.test("decide() approves, in memory and in the store", async () => {
   assert.deepEqual(await scene.store.loadApprovals(EVER), [{ ...approval, state }]);
 });
 
-Deno.test("decide() denies, for good", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  await scene.decide(registry, approval, { approve: false });
-  assert.equal(poll(registry, approval), "denied");
-  assert.deepEqual(await scene.decide(registry, approval), { kind: "not_pending", status: "denied" });
-  assert.equal(poll(registry, approval), "denied");
-});
-
-Deno.test("decide() refuses the caller's own, audits no decision and leaves it pending (A1)", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  for (const approve of [true, false]) {
-    const own = await scene.decide(registry, approval, { approver: "broker-1", approve });
-    assert.deepEqual(own, { kind: "self", approval });
-  }
-  assert.deepEqual([scene.audited, poll(registry, approval)], [[], "pending"]);
-  await scene.decide(registry, approval, { approve: false });
-  assert.equal((await scene.decide(registry, approval, { approver: "broker-1" })).kind, "self");
-});
-
 Deno.test("decide() audits before any effect (A11, A14)", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   const audit = gate();
   const decided = registry.decide(approval.id, ALICE, async (audited) => {
     assert.deepEqual(audited, approval);
@@ -59,38 +41,8 @@ Deno.test("decide() audits before any effect (A11, A14)", async () => {
   assert.equal(poll(registry, approval), "claimed");
 });
 
-Deno.test("decide() changes nothing when the audit fails (A11)", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  for (const approve of [true, false]) {
-    const failing = registry.decide(
-      approval.id,
-      { ...ALICE, approve },
-      () => Promise.reject(new Error("full")),
-    );
-    await assert.rejects(failing, { message: "full" });
-  }
-  assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["pending", 1]);
-  assert.deepEqual(await scene.store.loadApprovals(EVER), [approval]);
-  assert.equal((await scene.decide(registry, approval)).kind, "decided");
-});
-
-Deno.test("decide() changes nothing when the store fails", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  scene.store.failing.add("updateApproval");
-  await assert.rejects(scene.decide(registry, approval), { code: "internal" });
-  assert.deepEqual([poll(registry, approval), registry.pendingCount(), scene.storeErrors], ["pending", 1, 1]);
-  scene.store.failing.clear();
-  assert.equal((await scene.decide(registry, approval, { approve: false })).kind, "decided");
-  assert.equal(poll(registry, approval), "denied");
-});
-
 Deno.test("of two approvers who decide at the same instant one decides, and only that is audited", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const disk = gate();
   scene.store.held.set("updateApproval", disk.opened);
   for (const [first, second] of [[true, false], [false, true], [true, true]] as const) {
@@ -111,9 +63,7 @@ Deno.test("of two approvers who decide at the same instant one decides, and only
 });
 
 Deno.test("after a failed audit it is the next approver's turn", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   const failing = registry.decide(approval.id, ALICE, () => Promise.reject(new Error("full")));
   const other = scene.decide(registry, approval, { approver: "bob" });
   await assert.rejects(failing);
@@ -122,24 +72,10 @@ Deno.test("after a failed audit it is the next approver's turn", async () => {
 });
 
 Deno.test.each([
-  { name: "at the timeout itself", waited: TIMEOUT_MS, kind: "decided" },
-  { name: "just after", waited: TIMEOUT_MS + 1, kind: "not_pending" },
-])("decide() $name comes to $kind", async ({ waited, kind }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  await scene.clock.advance(waited);
-  assert.equal((await scene.decide(registry, approval)).kind, kind);
-  assert.equal(scene.audited.length, kind === "decided" ? 1 : 0);
-});
-
-Deno.test.each([
   { name: "expires", waited: TIMEOUT_MS + 1 },
   { name: "is forgotten", waited: 2 * TIMEOUT_MS + 1 },
 ])("an approval that $name while its decision is audited stays expired", async ({ waited }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   const decided = registry.decide(approval.id, ALICE, async () => {
     await scene.clock.advance(waited);
     registry.list();
@@ -153,9 +89,7 @@ Deno.test.each([
 });
 
 Deno.test("decided in time and stored late: never seen expired, and then approved", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS);
   const disk = gate();
   scene.store.held.set("updateApproval", disk.opened);
@@ -169,9 +103,7 @@ Deno.test("decided in time and stored late: never seen expired, and then approve
 });
 
 Deno.test("decided in time and not stored: it expires after all, and is counted off", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS);
   const disk = gate();
   scene.store.held.set("updateApproval", disk.opened);
@@ -185,8 +117,7 @@ Deno.test("decided in time and not stored: it expires after all, and is counted 
 });
 
 Deno.test("decisions on other approvals don't wait for a slow one", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [slow, quick] = [await parkApart(registry), await parkApart(registry)];
   const audit = gate();
   const waiting = registry.decide(slow.id, ALICE, () => audit.opened);
@@ -196,9 +127,7 @@ Deno.test("decisions on other approvals don't wait for a slow one", async () => 
 });
 
 Deno.test("what is being collected, or was, is decided no more", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
   const late = { kind: "not_pending", status: "approved" };
@@ -221,8 +150,7 @@ Deno.test.each([
   { name: "an approval", approve: true, then: "claimed" },
   { name: "a denial", approve: false, then: "denied" },
 ])("$name wakes all who wait, without the clock moving on", async ({ approve, then }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [approval, other] = [await parkApart(registry), await parkApart(registry)];
   const all = Array.from({ length: 20 }, () => wait(registry, approval));
   const others = wait(registry, other);
@@ -237,20 +165,8 @@ Deno.test.each([
   assert.deepEqual([others.isOver, scene.clock.sleeping], [true, 0]);
 });
 
-Deno.test("a wait ends after its time, no earlier", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const waiting = wait(registry, await park(registry), { ms: 8000 });
-  await scene.clock.advance(7999);
-  assert.equal(waiting.isOver, false);
-  await scene.clock.advance(1);
-  assert.equal(waiting.isOver, true);
-});
-
 Deno.test("a wait ends when the approval expires, and not before", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS - 1000);
   const waiting = wait(registry, approval);
   await scene.clock.advance(1000);
@@ -260,9 +176,7 @@ Deno.test("a wait ends when the approval expires, and not before", async () => {
 });
 
 Deno.test("an aborted wait ends at once, and never rejects", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   const abort = new AbortController();
   const waiting = wait(registry, approval, { signal: abort.signal });
   abort.abort(new Error("the client has gone"));
@@ -273,8 +187,7 @@ Deno.test("an aborted wait ends at once, and never rejects", async () => {
 });
 
 Deno.test("there is nothing to wait for when it is decided, expired or forgotten", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [approved, denied, pending] = [await park(registry), await park(registry), await park(registry)];
   await scene.decide(registry, approved);
   await scene.decide(registry, denied, { approve: false });
@@ -291,9 +204,7 @@ Deno.test.each([
   { name: "released", end: "release", then: "claimed" },
   { name: "consumed", end: "consume", then: "consumed" },
 ])("who waits for what another poll collects is woken when that is $name", async ({ end, then }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
   const waiting = wait(registry, approval);
@@ -306,9 +217,7 @@ Deno.test.each([
 });
 
 Deno.test("who waits while a decision is audited is woken by its effect, and not by its failure", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   const waiting = wait(registry, approval);
   await assert.rejects(
     registry.decide(approval.id, { approver: "alice", approve: true, learnTtlSeconds: 0 }, () => {
@@ -332,8 +241,7 @@ Deno.test("who waits while a decision is audited is woken by its effect, and not
 });
 
 Deno.test("close() ends the waits", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const waiting = wait(registry, await park(registry), { ms: 1e9 });
   await registry.close();
   await scene.clock.advance(0);

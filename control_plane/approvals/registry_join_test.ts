@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { gate, park, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import {
+  gate,
+  openRegistry,
+  park,
+  poll,
+  RegistryScene,
+  take,
+  TIMEOUT_MS,
+} from "../testing/registry_scene.ts";
 import { draftOf } from "../testing/sample_approval.ts";
 import type { ApprovalDraft } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
@@ -35,8 +43,7 @@ Deno.test("identical requests wait as one approval, and are decided by the id of
 });
 
 Deno.test("each of two identical requests is collected once, for its own key and with its own token", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [first, second] = await parkTwo(registry);
   await scene.decide(registry, first);
   const claims = [take(registry, first), take(registry, second)];
@@ -59,8 +66,7 @@ Deno.test("each of two identical requests is collected once, for its own key and
 });
 
 Deno.test("a denial, and the end of the time, end both", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const denied = await parkTwo(registry);
   await scene.clock.advance(TIMEOUT_MS / 2);
   await scene.decide(registry, denied[1], { approve: false });
@@ -98,7 +104,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
     fields: { target: { user: "root", addr: "10.0.0.2:22", lifeSeconds: 60 } },
   },
 ])("a request $name is an approval of its own", async ({ fields }) => {
-  const registry = await new RegistryScene().open();
+  const { registry } = await openRegistry();
   await park(registry);
   const other = await registry.create(draftOf(fields));
   assert.ok(other.kind === "parked");
@@ -106,8 +112,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
 });
 
 Deno.test("a request that comes while an identical one is being stored waits with it", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
   const both = [registry.create(draftOf()), registry.create(again())];
@@ -118,8 +123,7 @@ Deno.test("a request that comes while an identical one is being stored waits wit
 });
 
 Deno.test("a request whose identical one can't be stored stands alone", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   let isFirst = true;
   scene.store.before = () => {
     const failing = isFirst;
@@ -135,8 +139,7 @@ Deno.test("a request whose identical one can't be stored stands alone", async ()
 });
 
 Deno.test("a request that is stored before an identical one, which then can't be, stands alone", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const disk = gate();
   let isFirst = true;
   scene.store.before = async () => {
@@ -154,8 +157,7 @@ Deno.test("a request that is stored before an identical one, which then can't be
 });
 
 Deno.test("a request that comes while an identical one is being decided is not decided with it", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { registry } = await openRegistry();
   const first = await park(registry);
   const audit = gate();
   const deciding = registry.decide(
@@ -174,8 +176,7 @@ Deno.test("a request that comes while an identical one is being decided is not d
 });
 
 Deno.test("a request that is stored only after an identical one was decided is not decided with it", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ notifyMs: 1000 });
+  const { scene, registry } = await openRegistry({ notifyMs: 1000 });
   const first = await park(registry);
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
@@ -193,8 +194,7 @@ Deno.test("a request that is stored only after an identical one was decided is n
 });
 
 Deno.test.each(["store", "audit of one"])("when the %s fails, neither is decided", async (trouble) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const two = await parkTwo(registry);
   if (trouble === "store") scene.store.failing.add("updateApproval");
   const decided = registry.decide(
@@ -230,8 +230,7 @@ Deno.test("identical requests are one approval after a restart too, before and a
 });
 
 Deno.test("of identical requests the first is announced, and the second once it is decided alone", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ notifyMs: 1 });
+  const { scene, registry } = await openRegistry({ notifyMs: 1 });
   const two = await parkTwo(registry);
   const [first, second] = two;
   const announced = (by: ApprovalRegistry) => two.map(({ id }) => by.findFirst(id)?.id);
@@ -242,8 +241,7 @@ Deno.test("of identical requests the first is announced, and the second once it 
 });
 
 Deno.test("requests that joined after the approver looked stay pending, as a group of their own", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [first, second] = await parkTwo(registry);
   const late = [];
   for (let n = 0; n < 3; n++) late.push(await park(registry));
@@ -267,8 +265,7 @@ Deno.test("requests that joined after the approver looked stay pending, as a gro
 });
 
 Deno.test("a decision that names a request which is not identical decides nothing", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [asked, other] = [await park(registry), await park(registry, { host: "web02" })];
   for (const id of [other.id, "00".repeat(16)]) {
     assert.deepEqual(await scene.decide(registry, asked, { shown: [id] }), { kind: "not_identical", id });
@@ -278,16 +275,14 @@ Deno.test("a decision that names a request which is not identical decides nothin
 });
 
 Deno.test("a group has no more requests than one decision can name", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ maxPendingPerCaller: 300 });
+  const { registry } = await openRegistry({ maxPendingPerCaller: 300 });
   for (let n = 0; n < 201; n++) await park(registry);
   const sizes = registry.list().map((each) => 1 + (registry.describe(each).joined?.length ?? 0));
   assert.deepEqual(sizes.sort(), [1, 100, 100]);
 });
 
 Deno.test("each of identical requests counts towards the limit", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ maxPendingPerCaller: 2 });
+  const { scene, registry } = await openRegistry({ maxPendingPerCaller: 2 });
   const two = await parkTwo(registry);
   assert.equal((await registry.create(again())).kind, "too_many");
   await scene.decide(registry, two[0], { approve: false });

@@ -1,43 +1,16 @@
 import assert from "node:assert/strict";
-import { park, parkApart, poll, RegistryScene, take, TIMEOUT_MS } from "../testing/registry_scene.ts";
+import {
+  openParked,
+  openRegistry,
+  park,
+  parkApart,
+  poll,
+  take,
+  TIMEOUT_MS,
+} from "../testing/registry_scene.ts";
 import { EVER } from "../testing/sample_approval.ts";
 
 const HOUR_MS = 3_600_000;
-
-Deno.test.each([
-  { name: "at the timeout itself", waited: TIMEOUT_MS, kind: "pending" },
-  { name: "just after", waited: TIMEOUT_MS + 1, kind: "expired" },
-])("a pending approval $name is $kind", async ({ waited, kind }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  await scene.clock.advance(waited);
-  assert.deepEqual([poll(registry, approval), registry.describe(approval).status], [kind, kind]);
-});
-
-Deno.test.each([
-  { name: "at the timeout of its decision itself", waited: TIMEOUT_MS, kind: "claimed" },
-  { name: "just after (A5)", waited: TIMEOUT_MS + 1, kind: "expired" },
-])("an approved one, decided at the last moment, $name is $kind", async ({ waited, kind }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  await scene.clock.advance(TIMEOUT_MS);
-  await scene.decide(registry, approval);
-  await scene.clock.advance(waited);
-  registry.list();
-  assert.equal(poll(registry, approval), kind === "expired" ? "unknown" : kind);
-});
-
-Deno.test("an approved one that was decided early expires before it is forgotten (A5)", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
-  await scene.decide(registry, approval);
-  await scene.clock.advance(TIMEOUT_MS + 1);
-  assert.equal(poll(registry, approval), "expired");
-  assert.deepEqual(await scene.decide(registry, approval), { kind: "not_pending", status: "expired" });
-});
 
 Deno.test.each([
   { name: "pending" },
@@ -45,9 +18,7 @@ Deno.test.each([
   { name: "approved", verdict: {} },
   { name: "consumed", verdict: {} },
 ])("a $name one is known until twice the timeout, and forgotten then (A7)", async ({ name, verdict }) => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   if (verdict !== undefined) await scene.decide(registry, approval, verdict);
   if (name === "consumed") await take(registry, approval).consume(scene.granted);
   const kind = poll(registry, approval);
@@ -62,8 +33,7 @@ Deno.test.each([
 });
 
 Deno.test("what is decided and never collected, because its broker is gone, takes no place and is forgotten (A7)", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ maxPendingPerCaller: 2 });
+  const { scene, registry } = await openRegistry({ maxPendingPerCaller: 2 });
   for (let round = 0; round < 50; round++) {
     for (const approve of [true, false]) {
       await scene.decide(registry, await park(registry), { approve });
@@ -78,8 +48,7 @@ Deno.test("what is decided and never collected, because its broker is gone, take
 });
 
 Deno.test("the store is purged too, now and then", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   for (let n = 0; n < 100; n++) {
     await parkApart(registry);
     await scene.clock.advance(TIMEOUT_MS / 10);
@@ -93,8 +62,7 @@ Deno.test("the store is purged too, now and then", async () => {
 });
 
 Deno.test("a purge of many is done in parts, and requests come in between", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open({ maxPendingPerCaller: 500 });
+  const { scene, registry } = await openRegistry({ maxPendingPerCaller: 500 });
   for (let n = 0; n < 450; n++) await park(registry);
   await scene.clock.advance(3 * TIMEOUT_MS);
   const purges = () => scene.store.calls.filter((call) => call === "deleteApprovals").length;
@@ -109,8 +77,7 @@ Deno.test("a purge of many is done in parts, and requests come in between", asyn
 });
 
 Deno.test("a purge that fails is logged and counted, and the registry keeps working", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   scene.store.failing.add("deleteApprovals");
   await park(registry);
   await scene.clock.advance(3 * TIMEOUT_MS);
@@ -120,9 +87,7 @@ Deno.test("a purge that fails is logged and counted, and the registry keeps work
 });
 
 Deno.test("what is being collected is not purged from the store either", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
-  const approval = await park(registry);
+  const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
   await scene.clock.advance(5 * TIMEOUT_MS);
@@ -133,8 +98,7 @@ Deno.test("what is being collected is not purged from the store either", async (
 });
 
 Deno.test("a clock set back brings nothing back that has expired", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const [pending, approved] = [await park(registry), await park(registry)];
   await scene.decide(registry, approved);
   await scene.clock.advance(TIMEOUT_MS + 1);
@@ -147,8 +111,7 @@ Deno.test("a clock set back brings nothing back that has expired", async () => {
 });
 
 Deno.test("a clock set back lets nothing live longer", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const pending = await parkApart(registry);
   const approved = await parkApart(registry);
   await scene.clock.advance(1000);
@@ -166,8 +129,7 @@ Deno.test("a clock set back lets nothing live longer", async () => {
 });
 
 Deno.test("a clock set back does not shorten the life of what is created then, and shows its own time", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   await parkApart(registry);
   await scene.clock.advance(-HOUR_MS);
   const approval = await parkApart(registry);
@@ -184,8 +146,7 @@ Deno.test("a clock set back does not shorten the life of what is created then, a
 });
 
 Deno.test("a clock set back many times still lets approvals be forgotten, in the store too", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   for (let n = 0; n < 50; n++) {
     await park(registry);
     await scene.clock.advance(TIMEOUT_MS);
@@ -200,8 +161,7 @@ Deno.test("a clock set back many times still lets approvals be forgotten, in the
 });
 
 Deno.test("a clock set forward by mistake and back again: what expired stays so, what is new lives", async () => {
-  const scene = new RegistryScene();
-  const registry = await scene.open();
+  const { scene, registry } = await openRegistry();
   const old = await park(registry);
   await scene.clock.advance(24 * HOUR_MS);
   assert.equal(registry.pendingCount(), 0);

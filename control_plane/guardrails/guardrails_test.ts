@@ -39,42 +39,11 @@ async function start(
   return { guardrails, store, clock, check, anomaliesOf, errors: () => errors };
 }
 
-Deno.test("check() is normal for the first request, and finds what differs once that was issued", async () => {
-  const { check, anomaliesOf } = await start();
-  const first = check();
-  assert.equal(first.kind, "normal");
-  first.learn();
-  assert.deepEqual(anomaliesOf(), []);
-  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
-});
-
 Deno.test("a subject whose first request was denied stays unknown: denied requests are never learned", async () => {
   const { check, anomaliesOf } = await start();
   assert.equal(check(UNUSUAL).kind, "normal");
   check(USUAL).learn();
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
-});
-
-Deno.test("in enforce an anomaly is learned when its approval was collected, not by its verdict (A8)", async () => {
-  const { guardrails, check, anomaliesOf } = await start();
-  check().learn();
-  const verdict = check(UNUSUAL);
-  assert.equal(verdict.kind, "anomalous");
-  verdict.learn();
-  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
-  guardrails.learn(UNUSUAL);
-  assert.deepEqual(anomaliesOf(UNUSUAL), []);
-  assert.deepEqual(anomaliesOf(), [], "and what was known still is");
-});
-
-Deno.test("in observe an anomaly is learned when the request was issued", async () => {
-  const { check, anomaliesOf } = await start({ mode: "observe" });
-  check().learn();
-  const verdict = check(UNUSUAL);
-  assert.equal(verdict.kind, "anomalous");
-  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
-  verdict.learn();
-  assert.deepEqual(anomaliesOf(UNUSUAL), []);
 });
 
 Deno.test("with mode off everything is normal, nothing is kept and the store is not touched", async () => {
@@ -129,15 +98,6 @@ Deno.test("who waits for retryAfterSeconds may pass", async () => {
   }
 });
 
-Deno.test("an anomaly within the rate has no time to wait", async () => {
-  const { check } = await start();
-  check().learn();
-  const verdict = check(UNUSUAL);
-  assert(verdict.kind === "anomalous");
-  assert.equal(verdict.rateExceeded, false);
-  assert.equal(verdict.retryAfterSeconds, 0);
-});
-
 Deno.test("in enforce a request beyond the rate teaches nothing, even of a subject that is unknown", async () => {
   const { check } = await start({ rate_limit_per_min: 1 });
   check(USUAL);
@@ -163,36 +123,6 @@ Deno.test("requests that were first together pass together, but only one becomes
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
 });
 
-Deno.test("made-up end users of a broker that is not trusted do not escape its rate and history (I12)", async () => {
-  const { check } = await start({ rate_limit_per_min: 5 });
-  const kinds = Array.from({ length: 6 }, (_, i) => {
-    return check({
-      ...USUAL,
-      subject: subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: false }),
-    }).kind;
-  });
-  assert.deepEqual(kinds, ["normal", "normal", "normal", "normal", "normal", "anomalous"]);
-});
-
-Deno.test("a trusted broker that makes up end users pushes out no other broker's (A10)", async () => {
-  const { guardrails, anomaliesOf } = await start({ max_subjects: 256, rate_limit_per_min: 60 });
-  const quiet = Array.from({ length: 40 }, (_, i) => {
-    return subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: true });
-  });
-  for (const subject of quiet) {
-    for (let i = 0; i < 3; i++) guardrails.check({ ...USUAL, subject }).learn();
-  }
-  for (let i = 0; i < 20_000; i++) {
-    const subject = subjectOf({ caller: "broker-2", endUser: `made-up-${i}`, trusted: true });
-    for (let j = 0; j < 1 + i % 4; j++) guardrails.check({ ...USUAL, subject }).learn();
-    assert.ok(guardrails.subjects <= 256);
-  }
-  for (const subject of quiet) {
-    assert.deepEqual(anomaliesOf({ ...UNUSUAL, subject }), ["new-host:db01", "new-command:psql"]);
-  }
-  await guardrails.close();
-});
-
 Deno.test("a restart brings baselines back, and no rates", async () => {
   const store = new FakeBaselineStore();
   const clock = new FakeClock();
@@ -203,13 +133,6 @@ Deno.test("a restart brings baselines back, and no rates", async () => {
   await before.guardrails.close();
   const after = await start({ rate_limit_per_min: 1 }, store, clock);
   assert.deepEqual(after.anomaliesOf({ ...UNUSUAL, host: "web02" }), ["new-command:psql"]);
-});
-
-Deno.test("what is kept holds no secret of a command", async () => {
-  const { guardrails, store } = await start();
-  guardrails.learn({ ...USUAL, command: "PGPASSWORD=hunter2 psql" });
-  await guardrails.close();
-  assert.ok(!JSON.stringify([...store.rows]).includes("hunter2"));
 });
 
 Deno.test("a kill loses at most what the last second changed", async () => {

@@ -181,29 +181,6 @@ function renderHtml(source: string): string {
   return source.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&").replaceAll("\u00a0", " ");
 }
 
-Deno.test.each([
-  { name: "C0 and ANSI sequences", text: "\x1b[2J", expected: String.raw`\x1b[2J` },
-  { name: "C1", text: "\x9b31m", expected: String.raw`\x9b31m` },
-  { name: "newlines and tabs", text: "a\r\n\tb", expected: String.raw`a\x0d\x0a\x09b` },
-  { name: "line separators", text: "a\u2028b", expected: String.raw`a\u{2028}b` },
-  { name: "bidirectional marks", text: "\u202egnp", expected: String.raw`\u{202e}gnp` },
-  { name: "zero width", text: "a\u200bb", expected: String.raw`a\u{200b}b` },
-  {
-    name: "letters that show nothing",
-    text: "a\u3164\u034f\u2800",
-    expected: String.raw`a\u{3164}\u{34f}\u{2800}`,
-  },
-  { name: "odd blanks", text: "a\u00a0b\u3000c", expected: String.raw`a\xa0b\u{3000}c` },
-  { name: "lone surrogates", text: "\ud800", expected: String.raw`\u{d800}` },
-])("plainLine() writes out $name", ({ text, expected }) => {
-  assert.equal(plainLine(text, 100), expected);
-});
-
-Deno.test("plainLine() leaves what shows as it is", () => {
-  const text = "grep 'größe' \\d+ | awk '{print $1}' # 日本語 🙂";
-  assert.equal(plainLine(text, 100), text);
-});
-
 Deno.test("plainLine() gives one line in which every character shows", () => {
   fc.assert(fc.property(anyText, (text) => {
     assert.doesNotMatch(

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";
 import { openMemoryStore } from "../testing/failing_control_store.ts";
 import { gate, SERIAL } from "../testing/fake_signer.ts";
-import { ONE_SHOT, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
+import { ONE_SHOT, PUBLIC_KEY, startControlPlane, startGated } from "../testing/memory_control_plane.ts";
 import type { SignRequest } from "@gateway/shared/wire";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { inRequest } from "@gateway/shared/service";
@@ -11,8 +11,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import { LateRecords } from "../app.ts";
 
 Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
-  const plane = await startControlPlane();
-  plane.signer.reply = gate;
+  const plane = await startGated();
   const { status, body } = await plane.sign({
     command: "rm -r x",
     sudo: true,
@@ -68,8 +67,7 @@ Deno.test("POST /v1/sign parks nothing where the database can't be seen, and doe
   const requireFresh = () => {
     throw stale;
   };
-  const plane = await startControlPlane({}, { store, instances: { ...ALONE, isShared: true, requireFresh } });
-  plane.signer.reply = gate;
+  const plane = await startGated({}, { store, instances: { ...ALONE, isShared: true, requireFresh } });
   const { status, headers } = await plane.sign({ command: "rm -r x" });
   assert.deepEqual([status, headers.get("retry-after")], [503, "1"]);
   const err = "could not create approval request";
@@ -78,15 +76,13 @@ Deno.test("POST /v1/sign parks nothing where the database can't be seen, and doe
 });
 
 Deno.test("POST /v1/sign shows the end user that a trusted broker names", async () => {
-  const plane = await startControlPlane();
-  plane.signer.reply = gate;
+  const plane = await startGated();
   await plane.park({ end_user: "alice" }, "broker-2");
   assert.equal(plane.notified[0]?.end_user, "alice");
 });
 
 Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
-  const plane = await startControlPlane();
-  plane.signer.reply = gate;
+  const plane = await startGated();
   const answers = await Promise.all(Array.from({ length: 5 }, (_, n) => plane.sign({ command: `rm ${n}` })));
   assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 202, 202, 429, 429]);
   const refused = answers.find(({ status }) => status === 429);
@@ -96,8 +92,7 @@ Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
 });
 
 Deno.test("POST /v1/sign bounds what waits for one end user: the others of the broker still get a place", async () => {
-  const plane = await startControlPlane({ approval: { callers: ["approver-1"], max_pending_per_caller: 8 } });
-  plane.signer.reply = gate;
+  const plane = await startGated({ approval: { callers: ["approver-1"], max_pending_per_caller: 8 } });
   const ask = (end_user: string) => plane.sign({ command: "rm x", end_user }, "broker-2");
   const answers = await Promise.all(Array.from({ length: 10 }, () => ask("mallory")));
   assert.equal(answers.filter(({ status }) => status === 202).length, 2);

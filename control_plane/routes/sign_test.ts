@@ -28,60 +28,41 @@ Deno.test("POST /v1/sign gives what the signer issued, with its serial to the la
   }]);
 });
 
-Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
-  { name: "malformed JSON", body: "{", status: 400, code: "invalid_request" },
-  { name: "a wrong type", body: { ...ONE_SHOT, sudo: "yes" }, status: 400, code: "invalid_request" },
-  { name: "no host", body: { ...ONE_SHOT, host: undefined }, status: 400, code: "invalid_request" },
-  {
-    name: "no public key",
-    body: { ...ONE_SHOT, public_key: undefined },
-    status: 400,
-    code: "invalid_request",
-  },
-  { name: "a bad public key", body: { ...ONE_SHOT, public_key: "x" }, status: 400, code: "invalid_request" },
-  {
-    name: "two public keys",
-    body: { ...ONE_SHOT, public_key: `${PUBLIC_KEY}\n${PUBLIC_KEY}` },
-    status: 400,
-    code: "invalid_request",
-  },
+Deno.test.each<{ name: string; body: unknown; status?: number; code?: string }>([
+  { name: "malformed JSON", body: "{" },
+  { name: "a wrong type", body: { ...ONE_SHOT, sudo: "yes" } },
+  { name: "no host", body: { ...ONE_SHOT, host: undefined } },
+  { name: "no public key", body: { ...ONE_SHOT, public_key: undefined } },
+  { name: "a bad public key", body: { ...ONE_SHOT, public_key: "x" } },
+  { name: "two public keys", body: { ...ONE_SHOT, public_key: `${PUBLIC_KEY}\n${PUBLIC_KEY}` } },
   {
     name: "a body over 64 KiB",
     body: { ...ONE_SHOT, x: "x".repeat(65536) },
     status: 413,
     code: "payload_too_large",
   },
-  {
-    name: "an unknown target",
-    body: { ...ONE_SHOT, target_type: "sql" },
-    status: 400,
-    code: "not_supported",
-  },
+  { name: "an unknown target", body: { ...ONE_SHOT, target_type: "sql" }, code: "not_supported" },
   {
     name: "a body over 256 KiB for a cluster",
     body: { ...ONE_SHOT, target_type: "k8s", x: "x".repeat(262_144) },
     status: 413,
     code: "payload_too_large",
   },
-  { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" }, status: 400, code: "invalid_request" },
-  {
-    name: "a host that would forge a record (L18)",
-    body: { ...ONE_SHOT, host: "web01 outcome=forwarded" },
-    status: 400,
-    code: "invalid_request",
-  },
+  { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" } },
+  { name: "a host that would forge a record (L18)", body: { ...ONE_SHOT, host: "web01 outcome=forwarded" } },
   {
     name: "an account that steers a terminal (L13)",
     body: { ...ONE_SHOT, sudo: true, sudo_user: "db\u001b[2J" },
-    status: 400,
-    code: "invalid_request",
   },
-])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
-  const plane = await startControlPlane();
-  const answer = await plane.send(post("/v1/sign", body), "broker-1");
-  assert.deepEqual([answer.status, answer.body.code], [status, code], `${answer.body.detail}`);
-  assert.deepEqual(plane.signer.requests, []);
-});
+])(
+  "POST /v1/sign refuses $name and asks nobody",
+  async ({ body, status = 400, code = "invalid_request" }) => {
+    const plane = await startControlPlane();
+    const answer = await plane.send(post("/v1/sign", body), "broker-1");
+    assert.deepEqual([answer.status, answer.body.code], [status, code], `${answer.body.detail}`);
+    assert.deepEqual(plane.signer.requests, []);
+  },
+);
 
 Deno.test("POST /v1/sign accepts any content type, and null for what is absent", async () => {
   const plane = await startControlPlane();
@@ -93,9 +74,9 @@ Deno.test.each<{
   name: string;
   reply: FakeReply;
   status: number;
-  code: string;
+  code?: string;
   detail: string;
-  outcome: string;
+  outcome?: string;
   retryAfter?: string;
 }>([
   {
@@ -151,17 +132,13 @@ Deno.test.each<{
     name: "401",
     reply: refusal(401, "unauthenticated", "who?"),
     status: 502,
-    code: "upstream_failure",
     detail: "the signer could not answer (status 401)",
-    outcome: "error",
   },
   {
     name: "500",
     reply: refusal(500, "internal", "disk /dev/sda1 is full"),
     status: 502,
-    code: "upstream_failure",
     detail: "the signer could not answer (status 500)",
-    outcome: "error",
   },
   {
     name: "500 for its audit log",
@@ -169,39 +146,30 @@ Deno.test.each<{
     status: 500,
     code: "audit_unavailable",
     detail: "audit unavailable",
-    outcome: "error",
   },
   {
     name: "302",
     reply: { status: 302, headers: { location: "https://elsewhere" } },
     status: 502,
-    code: "upstream_failure",
     detail: "the signer could not answer (status 302)",
-    outcome: "error",
   },
   {
     name: "200 that is something else",
     reply: { body: [1] },
     status: 502,
-    code: "upstream_failure",
     detail: "the signer's answer could not be understood",
-    outcome: "error",
   },
   {
     name: "200 without anything",
     reply: { body: {} },
     status: 502,
-    code: "upstream_failure",
     detail: "signer response missing credential",
-    outcome: "error",
   },
   {
     name: "200 with a decision alone",
     reply: { body: { decision: { allowed: true } } },
     status: 502,
-    code: "upstream_failure",
     detail: "signer response missing credential",
-    outcome: "error",
   },
   ...[
     { name: "200 with an empty certificate", body: { certificate: "", serial: 7 } },
@@ -217,18 +185,17 @@ Deno.test.each<{
     name,
     reply: { body },
     status: 502,
-    code: "upstream_failure",
     detail: "signer response missing credential",
-    outcome: "error",
   })),
 ])("POST /v1/sign makes of the signer's $name: $status", async (row) => {
+  const { code = "upstream_failure", outcome = "error" } = row;
   const plane = await startControlPlane();
   plane.signer.reply = () => row.reply;
   const { status, body, headers } = await plane.sign();
-  assert.deepEqual([status, body.code, body.detail], [row.status, row.code, row.detail]);
+  assert.deepEqual([status, body.code, body.detail], [row.status, code, row.detail]);
   assert.equal(headers.get("retry-after"), row.retryAfter ?? null);
   const [entry] = plane.log.entries;
-  assert.deepEqual([entry?.outcome, entry?.err], [row.outcome, row.detail]);
+  assert.deepEqual([entry?.outcome, entry?.err], [outcome, row.detail]);
 });
 
 Deno.test("POST /v1/sign is 502 when the signer cannot be reached, and names no address", async () => {

@@ -13,7 +13,7 @@ import { type ControlPlaneConfig, controlPlaneConfig } from "../config/config.ts
 import { SignerClient } from "../routes/signer_client.ts";
 import { openMemoryStore } from "./failing_control_store.ts";
 import type { ControlStore } from "../state/store.ts";
-import { FakeSigner } from "./fake_signer.ts";
+import { FakeSigner, gate as wantApproval } from "./fake_signer.ts";
 
 export const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
 export const NOW_MS = 1_700_000_000_000;
@@ -139,6 +139,13 @@ export async function startControlPlane(
       send(post(`/v1/approvals/${id}`, decision, headers), cn),
     poll: (id: string, cn = "broker-1", query = "") => send(get(`/v1/sign/result/${id}${query}`), cn),
   };
+}
+
+/** A control plane behind a signer that wants commands approved. */
+export async function startGated(...parts: Parameters<typeof startControlPlane>) {
+  const plane = await startControlPlane(...parts);
+  plane.signer.reply = wantApproval;
+  return plane;
 }
 
 export interface Answer {

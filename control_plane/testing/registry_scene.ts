@@ -54,6 +54,18 @@ export class RegistryScene {
   };
 }
 
+/** A scene with its first registry. */
+export async function openRegistry(options: Partial<RegistryOptions> = {}) {
+  const scene = new RegistryScene();
+  return { scene, registry: await scene.open(options) };
+}
+
+/** A scene with one request that waits. */
+export async function openParked() {
+  const { scene, registry } = await openRegistry();
+  return { scene, registry, approval: await park(registry) };
+}
+
 /** Parks a request, which has to be possible. */
 export async function park(
   registry: ApprovalRegistry,

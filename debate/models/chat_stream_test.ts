@@ -263,12 +263,6 @@ Deno.test.each([
     text: /broke off/,
   },
   {
-    name: "broken JSON in mid-stream",
-    answer: stream(delta("A"), 'data: {"choices":[{"del\n\n'),
-    kind: "bad_reply",
-    text: /not a chat completion/,
-  },
-  {
     name: "a reply that is withheld",
     answer: stream(finish("content_filter")),
     kind: "bad_reply",

@@ -4,6 +4,7 @@ import { ModelError, type ModelRequest } from "../engine/ports.ts";
 import { type SessionOptions, sessionTokens, tokenPreview } from "./tokens.ts";
 import fc from "fast-check";
 import { parseScenario, replayModel } from "./replay.ts";
+import { requestOf as chatRequest } from "../testing/chat_provider.ts";
 
 const signal = new AbortController().signal;
 
@@ -120,21 +121,15 @@ Deno.test("sessionTokens() sends the access token as it is where there are no se
 Deno.test.each([
   { name: "401", answer: () => Response.json({}, { status: 401 }), kind: "auth", text: /HTTP 401\); log in/ },
   { name: "404", answer: () => Response.json({}, { status: 404 }), kind: "auth", text: /HTTP 404/ },
-  { name: "500", answer: () => Response.json({}, { status: 500 }), kind: "server", text: /HTTP 500/ },
-  { name: "a redirect", answer: () => new Response(null, { status: 302 }), kind: "server", text: /HTTP 302/ },
-  {
-    name: "no token",
-    answer: () => Response.json({ hello: 1 }),
-    kind: "server",
-    text: /did not issue a session/,
-  },
+  { name: "500", answer: () => Response.json({}, { status: 500 }), text: /HTTP 500/ },
+  { name: "a redirect", answer: () => new Response(null, { status: 302 }), text: /HTTP 302/ },
+  { name: "no token", answer: () => Response.json({ hello: 1 }), text: /did not issue a session/ },
   {
     name: "a token that breaks headers",
     answer: () => Response.json({ token: "a\r\nb" }),
-    kind: "server",
     text: /did not issue a session/,
   },
-  { name: "no JSON", answer: () => new Response("<html>"), kind: "server", text: /did not issue a session/ },
+  { name: "no JSON", answer: () => new Response("<html>"), text: /did not issue a session/ },
   {
     name: "an endless answer",
     answer: () => new Response("x".repeat(5_000_000)),
@@ -146,18 +141,20 @@ Deno.test.each([
     answer: () => {
       throw new TypeError("refused");
     },
-    kind: "server",
     text: /cannot be reached/,
   },
-])("sessionTokens() explains $name, and asks again the next time", async ({ answer, kind, text }) => {
-  const { sessions } = sessionsOf({
-    answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
-  });
-  const error = await failureOf(sessions.token(signal));
-  assert.equal(error.kind, kind);
-  assert.match(error.message, text);
-  assert.equal(await sessions.token(signal), "session-2");
-});
+])(
+  "sessionTokens() explains $name, and asks again the next time",
+  async ({ answer, kind = "server", text }) => {
+    const { sessions } = sessionsOf({
+      answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
+    });
+    const error = await failureOf(sessions.token(signal));
+    assert.equal(error.kind, kind);
+    assert.match(error.message, text);
+    assert.equal(await sessions.token(signal), "session-2");
+  },
+);
 
 Deno.test("sessionTokens() gives up on a provider that does not answer", async () => {
   const { sessions, clock } = sessionsOf({
@@ -204,23 +201,12 @@ function replayOf(scenario: Record<string, unknown>, pieceDelayMs = 0) {
 
 const tool = { name: "http_get", description: "", parameters: {} };
 
-function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
-  return {
+const requestOf = (request: Partial<ModelRequest> = {}): ModelRequest =>
+  chatRequest({
     messages: [{ role: "system", content: "You are" }, { role: "user", content: "Why?" }],
     tools: [tool],
-    temperature: 0.2,
-    signal: new AbortController().signal,
-    purpose: "diagnostic_agent",
-    round: 1,
     ...request,
-  };
-}
-
-async function failureOfReplay(promise: Promise<unknown>): Promise<ModelError> {
-  const [result] = await Promise.allSettled([promise]);
-  assert.ok(result?.status === "rejected" && result.reason instanceof ModelError);
-  return result.reason;
-}
+  });
 
 const one = (reply: unknown) => ({ rounds: [{ diagnostic_agent: [reply] }] });
 
@@ -295,7 +281,7 @@ Deno.test.each([
 ])("replayModel() says so when $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
   await model.complete(requestOf());
-  const error = await failureOfReplay(model.complete(requestOf(request)));
+  const error = await failureOf(model.complete(requestOf(request)));
   assert.equal(error.message, `Scenario "replay/mine", ${text}`);
   assert.equal(error.kind, "server", "a bad reply would only be asked for again");
 });
@@ -305,7 +291,7 @@ Deno.test("replayModel() checks that the prompt carries what the script expects"
     rounds: [{ diagnostic_agent: [{ text: "1", expect: ["You are"] }, { expect: ["tool result"] }] }],
   });
   assert.equal((await model.complete(requestOf())).text, "1");
-  const error = await failureOfReplay(model.complete(requestOf()));
+  const error = await failureOf(model.complete(requestOf()));
   assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
 });
 
@@ -314,14 +300,14 @@ Deno.test("replayModel() needs a value that has no default", async () => {
     variables: { service: { label: "Service" } },
     ...one({ text: "{{service}}" }),
   });
-  const error = await failureOfReplay(model.complete(requestOf()));
+  const error = await failureOf(model.complete(requestOf()));
   assert.match(error.message, /needs a line "Service: …" in the topic or the context$/);
 });
 
 Deno.test("replayModel() fails as scripted, after its text", async () => {
   const { model } = replayOf(one({ text: "half", error: { kind: "rate", message: "too many" } }));
   const deltas: string[] = [];
-  const error = await failureOfReplay(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
+  const error = await failureOf(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
   assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
@@ -329,7 +315,7 @@ Deno.test("replayModel() takes its time for each piece, and ends at once when ca
   const { model, clock } = replayOf(one({ text: "one two three four five six seven", delay_ms: 1000 }), 10);
   const controller = new AbortController();
   const deltas: string[] = [];
-  const failed = failureOfReplay(
+  const failed = failureOf(
     model.complete(requestOf({ signal: controller.signal, onDelta: (text) => deltas.push(text) })),
   );
   await clock.advance(1009);

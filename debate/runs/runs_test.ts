@@ -239,8 +239,7 @@ Deno.test("a run is stored as it was in the past", async () => {
   const web = await WebFixture.open({ model: hanging(), clock: new FakeClock(Date.UTC(2026, 10, 22, 12)) });
   const runId = await web.start();
   await web.clock.advance(4000);
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  await web.stop(runId);
   assert.equal(web.folder.text(`${runId}.json`), cancelled);
 });
 

@@ -115,6 +115,12 @@ export class DebateFixture {
     return holdDebate(this.setup, this.ports);
   }
 
+  /** The fixture after its run, for tests that do not look at the outcome. */
+  async ran(): Promise<this> {
+    await this.run();
+    return this;
+  }
+
   /** Runs until an event arrives, does something then, and continues to the end. */
   async runUntil(type: RunEventType, act: () => void | Promise<void>): Promise<DebateOutcome> {
     const reached = Promise.withResolvers<void>();

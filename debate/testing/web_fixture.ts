@@ -10,9 +10,14 @@ import { collectTemplates } from "../prompts/templates.ts";
 import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
 import type { WebPorts } from "../web/ports.ts";
-import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
+import { CLOSING, CONTINUE, FixedTool, SHORT_SCRIPT } from "./debate_fixture.ts";
 import { MemoryFolder } from "./memory_folder.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
+
+/** An event of a record. */
+export interface Typed {
+  readonly type: string;
+}
 
 /** What differs between tests. */
 export interface WebFixtureOptions {
@@ -172,15 +177,42 @@ export class WebFixture {
     for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
   }
 
+  /** Cancels a run and waits for its end. */
+  async stop(runId: string): Promise<void> {
+    await this.send("DELETE", `/api/runs/${runId}`);
+    await this.end(runId);
+  }
+
   async record(runId: string) {
     return await (await this.get(`/api/runs/${runId}`)).json();
   }
+
+  /** The events of a type that a run has had. */
+  async eventsOf(runId: string, wanted: string) {
+    return (await this.record(runId)).events.filter(({ type }: Typed) => type === wanted);
+  }
+}
+
+/** A server with a run that has come as far as it can without anybody. */
+export async function openRun(options: WebFixtureOptions = {}, fields: Fields = {}) {
+  const web = await WebFixture.open(options);
+  const runId = await web.start(fields);
+  await web.settle();
+  return { web, runId };
+}
+
+/** A server with a run whose call of {@linkcode GUARDED_TOOL} waits for an approval. */
+export async function openGuarded() {
+  const tool = new FixedTool(GUARDED_TOOL);
+  const { web, runId } = await openRun({ model: withTool(), tools: [tool] });
+  const [asked] = await web.eventsOf(runId, "tool_approval_request");
+  return { web, runId, tool, asked };
 }
 
 /** The events of a stream that has ended, with their ids. */
 export function readFrames(
   text: string,
-): readonly { readonly id: string; readonly data: { readonly type: string } }[] {
+): readonly { readonly id: string; readonly data: Typed }[] {
   return text.split("\n\n").flatMap((frame) => {
     const match = /^id: (\S+)\nevent: message\ndata: (.*)$/.exec(frame);
     return match === null ? [] : [{ id: match[1] ?? "", data: JSON.parse(match[2] ?? "") }];

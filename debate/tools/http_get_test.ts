@@ -59,13 +59,6 @@ Deno.test.each([
   assert.deepEqual(ports.requests, []);
 });
 
-Deno.test("http_get reaches what the operator listed", async () => {
-  const { ports, tool } = setUp(["inner.test", "127.0.0.0/8"]);
-  assert.equal((await call(tool, { url: "http://inner.test/" })).ok, true);
-  assert.equal((await call(tool, { url: "http://127.0.0.1:9090/" })).ok, true);
-  assert.deepEqual(ports.requests.map(({ address }) => address), ["10.0.0.5", "127.0.0.1"]);
-});
-
 Deno.test("http_get asks for a name once: a second, different answer changes nothing", async () => {
   const { ports, tool } = setUp();
   assert.equal((await call(tool, { url: "http://rebind.test/" })).ok, true);
@@ -218,21 +211,10 @@ Deno.test.each([
     name: "a listed name behind which is the metadata service",
     host: "health.test",
     addresses: ["169.254.169.254"],
-    allowed: false,
   },
-  {
-    name: "a listed name behind which is a link-local address",
-    host: "health.test",
-    addresses: ["fe80::1"],
-    allowed: false,
-  },
-  { name: "a name below a listed one", host: "x.health.test", addresses: ["10.1.2.3"], allowed: false },
-  {
-    name: "a name that ends like a listed one",
-    host: "xhealth.test",
-    addresses: ["10.1.2.3"],
-    allowed: false,
-  },
+  { name: "a listed name behind which is a link-local address", host: "health.test", addresses: ["fe80::1"] },
+  { name: "a name below a listed one", host: "x.health.test", addresses: ["10.1.2.3"] },
+  { name: "a name that ends like a listed one", host: "xhealth.test", addresses: ["10.1.2.3"] },
   { name: "an address in a listed network", host: "any.test", addresses: ["10.9.1.1"], allowed: true },
   {
     name: "the same address written as IPv6",
@@ -244,22 +226,16 @@ Deno.test.each([
     name: "one address in a listed network and one outside",
     host: "any.test",
     addresses: ["10.9.1.1", "10.8.1.1"],
-    allowed: false,
   },
-  {
-    name: "the metadata service in a listed network",
-    host: "any.test",
-    addresses: ["100.100.100.200"],
-    allowed: false,
-  },
+  { name: "the metadata service in a listed network", host: "any.test", addresses: ["100.100.100.200"] },
   {
     name: "another metadata service listed by its address",
     host: "any.test",
     addresses: ["168.63.129.16"],
     allowed: true,
   },
-  { name: "no address", host: "health.test", addresses: [], allowed: false },
-])("vet() $name", ({ host, addresses, allowed }) => {
+  { name: "no address", host: "health.test", addresses: [] },
+])("vet() $name", ({ host, addresses, allowed = false }) => {
   const list = compileAllowList([
     "health.test",
     "10.9.0.0/16",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { DEBATE_ROUTES, OPERATIONS } from "./routes.ts";
 import { ModelError } from "../engine/ports.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
-import { hanging, problemOf, readFrames, WebFixture } from "../testing/web_fixture.ts";
+import { hanging, openRun, problemOf, readFrames, type Typed, WebFixture } from "../testing/web_fixture.ts";
 import { forDebaters } from "../settings/config.ts";
 import runForm from "./run_form.ts" with { type: "text" };
 import runHandlers from "./run_handlers.ts" with { type: "text" };
@@ -11,10 +11,6 @@ import { gzipSync } from "node:zlib";
 import { PAGE_FILES } from "./page_files.ts";
 
 const UNKNOWN = "f".repeat(32);
-
-interface Typed {
-  readonly type: string;
-}
 
 Deno.test("POST /api/runs holds a debate and stores its record", async () => {
   const web = await WebFixture.open();
@@ -166,13 +162,6 @@ Deno.test("every route answers 405 to a method that it does not have, and names 
   }
 });
 
-Deno.test("a method that a route does not have answers 405 and names those it has", async () => {
-  const web = await WebFixture.open();
-  const response = await web.send("PUT", `/api/runs/${UNKNOWN}`);
-  assert.equal(response.headers.get("allow"), "GET, DELETE");
-  assert.equal((await problemOf(response)).status, 405);
-});
-
 Deno.test("DELETE removes a run that has ended, and succeeds if there is none", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd();
@@ -185,9 +174,7 @@ Deno.test("DELETE removes a run that has ended, and succeeds if there is none", 
 });
 
 Deno.test("the report is Markdown to be saved, also of a live run", async () => {
-  const web = await WebFixture.open({ model: hanging() });
-  const runId = await web.start();
-  await web.settle();
+  const { web, runId } = await openRun({ model: hanging() });
   const response = await web.get(`/api/runs/${runId}/report`);
   assert.equal(response.headers.get("content-type"), "text/markdown; charset=utf-8");
   assert.equal(
@@ -198,8 +185,7 @@ Deno.test("the report is Markdown to be saved, also of a live run", async () => 
     await response.text(),
     /^# Diagnosis report: checkout answers slowly\n[^]*\*\*Status:\*\* Running/,
   );
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  await web.stop(runId);
 });
 
 Deno.test("damaged and half-written records never break the list", async () => {

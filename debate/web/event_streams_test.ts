@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import {
-  GUARDED_TOOL,
+  openGuarded,
+  openRun,
   OWN_SECRET,
   readFrames,
   twoRounds,
   WebFixture,
-  withTool,
 } from "../testing/web_fixture.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { EventLog } from "../runs/event_log.ts";
@@ -40,10 +40,7 @@ Deno.test("events of no run are one error event, and then nothing", async () => 
 });
 
 Deno.test("a late subscriber gets all of a live run, the ephemeral too, and the end", async () => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
+  const { web, runId } = await openGuarded();
   const response = await web.get(`/api/runs/${runId}/events`);
   const text = response.text();
   await web.post(`/api/runs/${runId}/options`, { require_approval: false });
@@ -72,9 +69,7 @@ Deno.test("a record that is there when the last event comes", async () => {
 });
 
 Deno.test("a record that cannot be stored is said, and stays to be read", async () => {
-  const web = await WebFixture.open({ model: twoRounds() });
-  const runId = await web.start({ pause_between_rounds: "true" });
-  await web.settle();
+  const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "true" });
   web.folder.failing = "write";
   await web.post(`/api/runs/${runId}/comment`, {});
   const text = (await web.get(`/api/runs/${runId}/events`)).text();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hanging, problemOf, WebFixture } from "../testing/web_fixture.ts";
+import { hanging, problemOf, type Typed, WebFixture } from "../testing/web_fixture.ts";
 import { loadSettings } from "../settings/config.ts";
 import { missingSettings } from "./settings_handlers.ts";
 import { SHORT_SCRIPT } from "../testing/debate_fixture.ts";
@@ -150,10 +150,6 @@ Deno.test.each([
 
 const UNKNOWN = "f".repeat(32);
 
-interface Typed {
-  readonly type: string;
-}
-
 Deno.test("a run is resumed with new evidence, from its history and hypotheses", async () => {
   const model = new ScriptedModel(SHORT_SCRIPT);
   const web = await WebFixture.open({ model });
@@ -190,8 +186,7 @@ Deno.test("a resume is refused: 400 without evidence, 404 for no run, 409 for a 
     (await problemOf(await live.form(`/api/runs/${runId}/resume`, { new_evidence: "x" }))).status,
     409,
   );
-  await live.send("DELETE", `/api/runs/${runId}`);
-  await live.end(runId);
+  await live.stop(runId);
 });
 
 Deno.test("two runs with the same evidence at once are two runs", async () => {

@@ -5,18 +5,14 @@ import { BARE_SETTINGS, FakePorts } from "../tools/testing/tool_bench.ts";
 import { call, ScriptedModel } from "../testing/scripted_model.ts";
 import {
   GUARDED_TOOL,
+  openGuarded,
+  openRun,
   OWN_SECRET,
   problemOf,
   twoRounds,
   WebFixture,
   withTool,
 } from "../testing/web_fixture.ts";
-
-interface Typed {
-  readonly type: string;
-}
-const of = async (web: WebFixture, runId: string, wanted: string) =>
-  (await web.record(runId)).events.filter(({ type }: Typed) => type === wanted);
 
 Deno.test("an operator approves other arguments than those asked for, and only for that call", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
@@ -26,41 +22,37 @@ Deno.test("an operator approves other arguments than those asked for, and only f
     diagnostic_agent: [asks, DIAGNOSIS, asks, DIAGNOSIS],
     moderator_agent: [CONTINUE, CLOSING],
   };
-  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  const [asked] = await of(web, runId, "tool_approval_request");
+  const { web, runId } = await openRun({ model: new ScriptedModel(script), tools: [tool] });
+  const [asked] = await web.eventsOf(runId, "tool_approval_request");
   const args = { args: ["get", "nodes"] };
   const path = `/api/runs/${runId}/approval`;
   assert.equal((await web.post(path, { call_id: asked.call_id, approved: true, args })).status, 200);
   await web.settle();
   assert.deepEqual(tool.runs, [args]);
-  const [resolved] = await of(web, runId, "tool_approval_resolved");
+  const [resolved] = await web.eventsOf(runId, "tool_approval_resolved");
   assert.deepEqual(resolved.args, args);
-  const [called] = await of(web, runId, "tool_call");
+  const [called] = await web.eventsOf(runId, "tool_call");
   assert.deepEqual([called.args, called.proposed_args], [args, { args: ["get", "pods"] }]);
-  const [, again] = await of(web, runId, "tool_approval_request");
+  const [, again] = await web.eventsOf(runId, "tool_approval_request");
   assert.deepEqual(again.args, { args: ["get", "pods"] }, "the same call is asked again");
   await web.post(path, { call_id: again.call_id, approved: true, args: { args: ["get", "pods"] } });
   await web.end(runId);
-  const [, unchanged] = await of(web, runId, "tool_call");
+  const [, unchanged] = await web.eventsOf(runId, "tool_call");
   assert.ok(!("proposed_args" in unchanged), "the same arguments are no change");
 });
 
 Deno.test("what an operator writes into arguments is masked for everybody but the tool", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const model = withTool();
-  const web = await WebFixture.open({ model, tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  const { web, runId } = await openRun({ model, tools: [tool] });
+  const [{ call_id }] = await web.eventsOf(runId, "tool_approval_request");
   const args = { args: ["get", OWN_SECRET], header: { password: "hunter2pass" } };
   await web.post(`/api/runs/${runId}/approval`, { call_id, approved: true, args });
   await web.end(runId);
   assert.deepEqual(tool.runs, [args]);
   const shown = { args: ["get", "[REDACTED]"], header: { password: "[REDACTED]" } };
   for (const type of ["tool_approval_resolved", "tool_call_started", "tool_call"]) {
-    assert.deepEqual((await of(web, runId, type))[0].args, shown, type);
+    assert.deepEqual((await web.eventsOf(runId, type))[0].args, shown, type);
   }
   assert.deepEqual(web.audited.map((line) => line.args), [shown]);
   const stored = web.folder.text(`${runId}.json`);
@@ -78,13 +70,11 @@ Deno.test.each([
   const tools = createTools({ ...BARE_SETTINGS }, ports);
   const asks = { toolCalls: [call("run_local_command", { command: "uptime" })] };
   const model = new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [asks, DIAGNOSIS] });
-  const web = await WebFixture.open({ model, tools });
-  const runId = await web.start();
-  await web.settle();
-  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  const { web, runId } = await openRun({ model, tools });
+  const [{ call_id }] = await web.eventsOf(runId, "tool_approval_request");
   await web.post(`/api/runs/${runId}/approval`, { call_id, approved: true, args: edited });
   await web.end(runId);
-  const [called] = await of(web, runId, "tool_call");
+  const [called] = await web.eventsOf(runId, "tool_call");
   assert.deepEqual([called.error, called.args, ports.runs], [true, edited, []]);
 });
 
@@ -104,12 +94,12 @@ Deno.test("an approval for the whole run is of exactly one call, is told, and ca
   const runId = await web.start();
   await web.settle();
   const answer = (body: object) => web.post(`/api/runs/${runId}/approval`, body);
-  const asked = async () => await of(web, runId, "tool_approval_request");
+  const asked = async () => await web.eventsOf(runId, "tool_approval_request");
   const [{ call_id }] = await asked();
   assert.equal((await answer({ call_id, approved: true, for_run: true })).status, 200);
   await web.settle();
   assert.equal(tool.runs.length, 2, "the same call is not asked again");
-  const [first, second] = await of(web, runId, "tool_approval_resolved");
+  const [first, second] = await web.eventsOf(runId, "tool_approval_resolved");
   assert.deepEqual([first.for_run, first.remembered, second.for_run, second.remembered], [
     true,
     undefined,
@@ -121,7 +111,7 @@ Deno.test("an approval for the whole run is of exactly one call, is told, and ca
   assert.equal((await answer({ call_id: "unknown", approved: false, for_run: true })).status, 404);
   assert.equal((await answer({ call_id, approved: false, for_run: true })).status, 200);
   assert.equal((await answer({ call_id, approved: false, for_run: true })).status, 404, "only once");
-  const [revoked] = await of(web, runId, "tool_approval_revoked");
+  const [revoked] = await web.eventsOf(runId, "tool_approval_revoked");
   assert.deepEqual([revoked.call_id, revoked.tool_name, revoked.args], [call_id, GUARDED_TOOL, pods]);
   assert.equal((await answer({ call_id: wider.call_id, approved: false })).status, 200);
   await web.settle();
@@ -139,23 +129,17 @@ Deno.test.each([
   { name: "that nest deeply", body: { approved: true, args: deep() } },
   { name: "that are a list", body: { approved: true, args: [] } },
 ])("other arguments are refused $name, and the call still waits", async ({ body }) => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  const [{ call_id }] = await of(web, runId, "tool_approval_request");
+  const { web, runId, tool, asked: { call_id } } = await openGuarded();
   const path = `/api/runs/${runId}/approval`;
   assert.equal((await problemOf(await web.post(path, { call_id, ...body }))).status, 422);
-  assert.deepEqual([tool.runs, await of(web, runId, "tool_approval_resolved")], [[], []]);
+  assert.deepEqual([tool.runs, await web.eventsOf(runId, "tool_approval_resolved")], [[], []]);
   assert.equal((await web.post(path, { call_id, approved: false })).status, 200);
   await web.end(runId);
 });
 
 Deno.test("an operator drops, pins and adds hypotheses between rounds, and the agents are told", async () => {
   const model = twoRounds();
-  const web = await WebFixture.open({ model });
-  const runId = await web.start({ pause_between_rounds: "true" });
-  await web.settle();
+  const { web, runId } = await openRun({ model }, { pause_between_rounds: "true" });
   const waitsFor = async () => (await (await web.get("/api/runs")).json()).runs[0].waits_for;
   assert.equal(await waitsFor(), "comment");
   const path = `/api/runs/${runId}/comment`;
@@ -169,12 +153,12 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   assert.equal((await web.post(path, { comment: "look again", changes })).status, 200);
   await web.end(runId);
   assert.equal(await waitsFor(), null);
-  const [comment] = await of(web, runId, "user_comment");
+  const [comment] = await web.eventsOf(runId, "user_comment");
   assert.match(
     comment.content,
     /^look again\ndropped by the operator: 1\nadded by the operator: H-2: the disk of \[/,
   );
-  const updates = await of(web, runId, "hypothesis_update");
+  const updates = await web.eventsOf(runId, "hypothesis_update");
   const own = updates.find(({ node }: { readonly node: string }) => node === "user_input_gate");
   const states = own.hypotheses.map(({ id, state }: { id: string; state: string }) => [id, state]);
   assert.deepEqual(states, [["1", "rejected"], ["H-2", "active"]]);
@@ -186,11 +170,8 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
 });
 
 Deno.test("a run that is stopped has a report of what there is: hypotheses, decision, and that it was stopped", async () => {
-  const web = await WebFixture.open({ model: twoRounds() });
-  const runId = await web.start({ pause_between_rounds: "true" });
-  await web.settle();
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "true" });
+  await web.stop(runId);
   const report = await (await web.get(`/api/runs/${runId}/report`)).text();
   for (
     const said of [

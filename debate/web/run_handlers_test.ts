@@ -5,16 +5,15 @@ import { MemoryFolder } from "../testing/memory_folder.ts";
 import {
   GUARDED_TOOL,
   hanging,
+  openGuarded,
+  openRun,
   OWN_SECRET,
   problemOf,
   twoRounds,
+  type Typed,
   WebFixture,
   withTool,
 } from "../testing/web_fixture.ts";
-
-interface Typed {
-  readonly type: string;
-}
 
 Deno.test("DELETE of a run in progress cancels it and keeps its record", async () => {
   const web = await WebFixture.open({ model: hanging() });
@@ -61,11 +60,7 @@ Deno.test("a run can be looked at while the disk hangs", async () => {
 });
 
 Deno.test("a tool of the list waits for the operator, whose word counts once", async () => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  const { web, runId, tool, asked } = await openGuarded();
   assert.equal(tool.runs.length, 0);
   const body = { call_id: asked.call_id, approved: true };
   assert.deepEqual(await (await web.post(`/api/runs/${runId}/approval`, body)).json(), { status: "ok" });
@@ -86,11 +81,7 @@ Deno.test.each([
   },
   { name: "timeout", act: (web: WebFixture) => web.clock.advance(300_000) },
 ])("a tool call that is not approved in time or at all never runs: $name", async ({ name, act }) => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  const { web, runId, tool, asked } = await openGuarded();
   await act(web, runId, asked.call_id);
   await web.end(runId);
   assert.equal(tool.runs.length, 0);
@@ -118,8 +109,7 @@ Deno.test("a call that was allowed for the whole run is not asked again; another
   const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
   const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
   const runId = await web.start();
-  const requests = async () =>
-    (await web.record(runId)).events.filter(({ type }: Typed) => type === "tool_approval_request");
+  const requests = async () => await web.eventsOf(runId, "tool_approval_request");
   await web.settle();
   const [first] = await requests();
   await web.post(`/api/runs/${runId}/approval`, { call_id: first.call_id, approved: true, for_run: true });
@@ -147,10 +137,10 @@ Deno.test("whoever asks for approvals anew is asked about what was allowed for t
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [calls({ a: 1 }), DIAGNOSIS, calls({ a: 1 }), DIAGNOSIS];
   const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
-  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
-  const runId = await web.start({ pause_between_rounds: "true" });
-  await web.settle();
-  const asked = (await web.record(runId)).events.find(({ type }: Typed) => type === "tool_approval_request");
+  const { web, runId } = await openRun({ model: new ScriptedModel(script), tools: [tool] }, {
+    pause_between_rounds: "true",
+  });
+  const asked = (await web.eventsOf(runId, "tool_approval_request"))[0];
   await web.post(`/api/runs/${runId}/approval`, { call_id: asked.call_id, approved: true, for_run: true });
   await web.settle();
   await web.post(`/api/runs/${runId}/options`, { require_approval: true });
@@ -159,17 +149,12 @@ Deno.test("whoever asks for approvals anew is asked about what was allowed for t
   const { events } = await web.record(runId);
   assert.equal(events.filter(({ type }: Typed) => type === "tool_approval_request").length, 2);
   assert.equal(tool.runs.length, 1);
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  await web.stop(runId);
 });
 
 Deno.test("a run that is cancelled while a tool waits does not run it", async () => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const web = await WebFixture.open({ model: withTool(), tools: [tool] });
-  const runId = await web.start();
-  await web.settle();
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  const { web, runId, tool } = await openGuarded();
+  await web.stop(runId);
   assert.equal(tool.runs.length, 0);
   const { status, events } = await web.record(runId);
   assert.equal(status, "cancelled");
@@ -201,9 +186,7 @@ Deno.test("without require_approval nobody is asked; turning it off lets go what
 
 Deno.test("a paused run waits for a comment, which comes into the debate", async () => {
   const model = twoRounds();
-  const web = await WebFixture.open({ model });
-  const runId = await web.start({ pause_between_rounds: "yes" });
-  await web.settle();
+  const { web, runId } = await openRun({ model }, { pause_between_rounds: "yes" });
   assert.deepEqual(
     await (await web.post(`/api/runs/${runId}/comment`, { comment: " look at the pool " })).json(),
     { status: "ok" },
@@ -220,9 +203,7 @@ Deno.test("a paused run waits for a comment, which comes into the debate", async
 
 Deno.test("secrets in a comment are masked for the models, the record, the stream and the report", async () => {
   const model = twoRounds();
-  const web = await WebFixture.open({ model });
-  const runId = await web.start({ pause_between_rounds: "yes" });
-  await web.settle();
+  const { web, runId } = await openRun({ model }, { pause_between_rounds: "yes" });
   const comment = `log in with password=hunter2hunter2 or ${OWN_SECRET}, then look at the pool`;
   assert.equal((await web.post(`/api/runs/${runId}/comment`, { comment })).status, 200);
   await web.end(runId);
@@ -271,9 +252,7 @@ Deno.test("a pause ends without a comment when its time is over, or when it is t
         web.post(`/api/runs/${runId}/options`, { pause_between_rounds: false }),
     ]
   ) {
-    const web = await WebFixture.open({ model: twoRounds() });
-    const runId = await web.start({ pause_between_rounds: "1" });
-    await web.settle();
+    const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "1" });
     assert.ok(web.manager.find(runId) !== undefined);
     await act(web, runId);
     await web.end(runId);
@@ -298,8 +277,7 @@ Deno.test.each([
   const web = await WebFixture.open({ model: hanging() });
   const runId = await web.start();
   assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${path}`, body))).status, status);
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  await web.stop(runId);
   for (const each of ["approval", "comment", "options"]) {
     const valid = each === "approval" ? { call_id: "a", approved: true } : {};
     const { status } = await problemOf(await web.post(`/api/runs/${runId}/${each}`, valid));
@@ -311,9 +289,7 @@ Deno.test("an answer to a call of a run whose server was killed says that the ru
   const killed = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await killed.start();
   await killed.settle();
-  const asked = (await killed.record(runId)).events.find(({ type }: Typed) =>
-    type === "tool_approval_request"
-  );
+  const asked = (await killed.eventsOf(runId, "tool_approval_request"))[0];
   const web = await WebFixture.open({ folder: killed.folder });
   const answer = (id: string) =>
     web.post(`/api/runs/${id}/approval`, { call_id: asked.call_id, approved: true });
@@ -322,17 +298,5 @@ Deno.test("an answer to a call of a run whose server was killed says that the ru
   assert.match(detail, /^The run has ended: /);
   assert.equal((await problemOf(await answer("f".repeat(32)))).status, 404);
   assert.equal((await web.record(runId)).status, "interrupted");
-  await killed.send("DELETE", `/api/runs/${runId}`);
-  await killed.end(runId);
-});
-
-Deno.test("a live run has its events in the journal, for the case that the server is killed", async () => {
-  const web = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
-  const runId = await web.start();
-  await web.settle();
-  const lines = web.folder.text(`${runId}.events.jsonl`).trim().split("\n").map((line) => JSON.parse(line));
-  assert.deepEqual(lines, (await web.record(runId)).events);
-  assert.equal(lines.at(-1).type, "tool_approval_request");
-  await web.send("DELETE", `/api/runs/${runId}`);
-  await web.end(runId);
+  await killed.stop(runId);
 });

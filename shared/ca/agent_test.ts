@@ -213,14 +213,6 @@ Deno.test("an agent's key gives up with the request", async () => {
   assert.equal(connections[1]?.closed, true);
 });
 
-Deno.test("loadAgentCaKey() refuses an agent without the pinned key", async () => {
-  const { load } = setUp([() => identities(other.publicKey)]);
-  await assert.rejects(
-    load(),
-    failsWith("invalid_config", /does not have the key of public_key_path among its 1/),
-  );
-});
-
 Deno.test.each([
   ["RSA of 2047 bits", rsaLine(2047), /RSA of 2047 bits, not of 2048 to 4096/],
   ["RSA of 4097 bits", rsaLine(4097), /RSA of 4097 bits, not of 2048 to 4096/],

@@ -52,32 +52,22 @@ Deno.test.each([
 Deno.test.each<{
   readonly name: string;
   readonly make: (issuer: TokenIssuer) => string | Promise<string>;
-  readonly reason: string;
+  readonly reason?: string;
 }>([
-  { name: "no text at all", make: () => "", reason: "token malformed" },
-  { name: "text that is not a token", make: () => "alice", reason: "token malformed" },
-  { name: "five parts, an encrypted token", make: () => "a.b.c.d.e", reason: "token malformed" },
-  { name: "parts that are not JSON", make: () => "YQ.YQ.YQ", reason: "token malformed" },
-  {
-    name: "a scheme before it",
-    make: async (issuer) => `Bearer ${await issuer.sign(CLAIMS, RSA_KEY)}`,
-    reason: "token malformed",
-  },
-  {
-    name: "a line end behind it",
-    make: async (issuer) => `${await issuer.sign(CLAIMS, RSA_KEY)}\n`,
-    reason: "token malformed",
-  },
+  { name: "no text at all", make: () => "" },
+  { name: "text that is not a token", make: () => "alice" },
+  { name: "five parts, an encrypted token", make: () => "a.b.c.d.e" },
+  { name: "parts that are not JSON", make: () => "YQ.YQ.YQ" },
+  { name: "a scheme before it", make: async (issuer) => `Bearer ${await issuer.sign(CLAIMS, RSA_KEY)}` },
+  { name: "a line end behind it", make: async (issuer) => `${await issuer.sign(CLAIMS, RSA_KEY)}\n` },
   {
     name: "a header that the library could misread",
     make: async (issuer) =>
       splice(await issuer.sign(CLAIMS, RSA_KEY), 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
-    reason: "token malformed",
   },
   {
     name: "a list for claims",
     make: async (issuer) => splice(await issuer.sign(CLAIMS, RSA_KEY), 1, encode([1])),
-    reason: "token malformed",
   },
   {
     name: "an ID token",
@@ -87,7 +77,6 @@ Deno.test.each<{
   {
     name: "more than 16 KiB",
     make: (issuer) => issuer.sign({ ...CLAIMS, pad: "x".repeat(13_000) }, RSA_KEY),
-    reason: "token malformed",
   },
   {
     name: "changed claims",
@@ -109,21 +98,13 @@ Deno.test.each<{
     make: (issuer) => issuer.sign(CLAIMS, OTHER_KEY),
     reason: "no key of the issuer fits the token",
   },
-  {
-    name: "no signature",
-    make: () => `${encode({ alg: "none" })}.${encode(CLAIMS)}.`,
-    reason: "token malformed",
-  },
+  { name: "no signature", make: () => `${encode({ alg: "none" })}.${encode(CLAIMS)}.` },
   {
     name: "alg none and a signature",
     make: () => `${encode({ alg: "none" })}.${encode(CLAIMS)}.AAAA`,
     reason: "signature algorithm not allowed",
   },
-  {
-    name: "no alg",
-    make: () => `${encode({ kid: "k1" })}.${encode(CLAIMS)}.AAAA`,
-    reason: "token malformed",
-  },
+  { name: "no alg", make: () => `${encode({ kid: "k1" })}.${encode(CLAIMS)}.AAAA` },
   {
     name: "a symmetric signature made with the public key",
     make: () => signSymmetric(RSA_KEY.jwk.n ?? "", { alg: "HS256", kid: "k1" }),
@@ -149,7 +130,7 @@ Deno.test.each<{
     make: (issuer) => issuer.sign(CLAIMS, { ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk }),
     reason: "no key of the issuer fits the token",
   },
-])("verify() refuses $name", async ({ make, reason }) => {
+])("verify() refuses $name", async ({ make, reason = "token malformed" }) => {
   const { issuer, verifier } = await openVerifierScene();
   assert.deepEqual(await verifier.verify(await make(issuer)), refused(reason));
 });

@@ -110,13 +110,6 @@ Deno.test.each<{ name: string; gated: Partial<GatedCommand>; learns: boolean }>(
   assert.equal(unlearnable({ ...GATED, ...gated }) === undefined, learns);
 });
 
-Deno.test("isWaived(): a grant that allows the command waives nothing", () => {
-  assert.equal(
-    isWaived(sampleGrants({ allow: [COMMAND], caller: "broker-1", endUser: "alice" }), GATED),
-    false,
-  );
-});
-
 Deno.test.each<{ name: string; scope: Partial<WaiverScope>; same: boolean }>([
   { name: "the same scope", scope: {}, same: true },
   { name: "another host", scope: { host: "web02" }, same: false },

@@ -23,6 +23,8 @@ export class MemoryAuditLog implements AuditLog {
   /** While true, appends fail the way a full disk makes them fail. */
   failing = false;
   closed = false;
+  /** Runs after each append, which then waits for it. */
+  onAppended: ((entry: AuditEntry) => Promise<unknown> | undefined) | undefined;
 
   /** Keeps the entry, one turn of the event loop later at the earliest, as a disk would. */
   async append(entry: AuditEntry): Promise<void> {
@@ -31,6 +33,8 @@ export class MemoryAuditLog implements AuditLog {
       throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause: new Error("no space left") });
     }
     this.entries.push(entry);
+    const after = this.onAppended?.(entry);
+    if (after !== undefined) await after;
   }
 
   check(): void {

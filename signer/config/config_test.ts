@@ -37,37 +37,13 @@ Deno.test("parseConfig() gives the values with their defaults", () => {
   assert.equal(config.hosts["web01"]?.command_policy?.mode, "allowlist");
 });
 
-Deno.test("parseConfig() accepts comments and trailing commas", () => {
-  const config = parseSigner(`
-    // a line
-    "listen": ":1", /* a block // */
-    "reload_callers": ["admin",], // "listen": ":2",
-    "hosts": { "a": { ${HOST}, }, },
-  `);
-  assert.equal(config.listen, ":1");
-  assert.deepEqual(config.reload_callers, ["admin"]);
-});
-
 Deno.test.each([
   ["nothing", "", "the file is empty"],
   ["blanks", " \n\t", "the file is empty"],
-  ["only a comment", "// x", "line 1, column 5: value expected"],
   ["a byte order mark", "\uFEFF{}", /byte order mark/],
-  ["a list", "[]", "expected an object { … }"],
   ["null", "null", "expected an object { … }"],
-  ["a second value", "{}\n{}", "line 2, column 1: end of file expected"],
-  ["text after the value", "{} x", /^line 1, column 4: /],
   ["an open object", '{\n  "a": 1', /^line 2, column \d+: close brace expected$/],
-  ["a missing colon", '{\n  "a" 1 }', "line 2, column 7: colon expected"],
-  ["a missing comma", '{ "a": 1\n  "b": 2 }', "line 2, column 3: comma expected"],
-  ["two commas", '{ "a": 1,, }', "line 1, column 10: property name expected"],
-  ["an open comment", "{} /* x", "line 1, column 4: unexpected end of comment"],
-  ["single quotes", "{'a':1}", /^line 1, column 2: /],
-  ["a key without quotes", "{a:1}", /^line 1, column 2: /],
-  ["half of a surrogate pair", '{"a":"\\ud800"}', "line 1, column 6: half of a surrogate pair"],
-  ["a raw line break in a text", '{"a":"x\ny"}', /^line 1, column 6: /],
   ["deep nesting", '{"a":'.repeat(100_000), "nested too deeply"],
-  ["a hundred thousand brackets", "[".repeat(100_000), "nested too deeply"],
 ])("parseConfig() refuses %s", (_name, text, problem) => {
   const [found, ...more] = problemsOf(() => parseConfig({ ...SIGNER, text }));
   assert.deepEqual(more, []);
@@ -128,26 +104,6 @@ Deno.test.each([
     name: "at the top",
     members: `"listen": ":1",\n"listen": ":2"`,
     problem: 'duplicate key "listen" in line 2',
-  },
-  {
-    name: "of a host",
-    members: `"hosts": {"a": {${HOST}}, "a": {${HOST}}}`,
-    problem: 'duplicate key "hosts.a" in line 1',
-  },
-  {
-    name: "deep inside",
-    members: `"hosts": {"a": {${HOST}, "command_policy": {"deny": ["x"], "deny": []}}}`,
-    problem: 'duplicate key "hosts.a.command_policy.deny" in line 1',
-  },
-  {
-    name: "in a list",
-    members: `"redact": {"patterns": [{"name": "a", "regex": "b", "regex": "c"}]}`,
-    problem: 'duplicate key "redact.patterns[0].regex" in line 1',
-  },
-  {
-    name: "spelled with an escape",
-    members: String.raw`"listen": ":1", "liste\u006e": ":2"`,
-    problem: 'duplicate key "listen" in line 1',
   },
   {
     name: "of a comment",
@@ -245,13 +201,6 @@ Deno.test("parseConfig() gives maps that find only what was written", () => {
   assert.equal(config.callers["constructor"], undefined);
 });
 
-Deno.test("parseConfig() refuses __proto__ anywhere", () => {
-  const found = problemsOf(() =>
-    parseSigner(`"hosts": { "__proto__": {${HOST}}, "a": {${HOST}, "__proto__": 1} }`)
-  );
-  assert.deepEqual(found, ['key "hosts.__proto__" is not allowed', 'key "hosts.a.__proto__" is not allowed']);
-});
-
 Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23)", () => {
   const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
   const text =
@@ -271,23 +220,16 @@ Deno.test("parseConfig() does not repeat a value that may be a secret", () => {
 
 Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => {
   const token = fc.constantFrom(
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    '"',
+    ...'{}[],:"\\',
+    "\n",
     "//",
     "/*",
     "*/",
-    "\n",
     '"hosts"',
     '"__proto__"',
     "null",
     "1",
     "_a",
-    "\\",
   );
   fc.assert(fc.property(fc.array(token).map((tokens) => tokens.join("")), (text) => {
     problemsOf(() => parseConfig({ ...SIGNER, text }));

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { AuditEntry } from "@gateway/shared/audit";
 import { stringifyJson } from "@gateway/shared/json";
 import { sampleCluster } from "@gateway/shared/testing";
 import { actionFields } from "../testing/cluster_scene.ts";
@@ -168,11 +167,7 @@ Deno.test.each([...GATES])(
   "judge() applies $gate of $target again before the answer leaves",
   async (gate) => {
     const signer = await start();
-    const append = signer.log.append.bind(signer.log);
-    signer.log.append = async (entry: AuditEntry) => {
-      await append(entry);
-      if (entry.outcome === "issued") await close(signer, gate);
-    };
+    signer.log.onAppended = ({ outcome }) => outcome === "issued" ? close(signer, gate) : undefined;
     const answer = await signer.sign(gate.fields ?? {}, gate.cn);
     assert.match(answer.body.detail ?? "", gate.detail);
     assert.equal(hasLeft(answer), false);
@@ -237,11 +232,8 @@ Deno.test("nothing comes any more of a request that is given up before it is sig
   await giveUp(signer, ["r-1"], "broker-1");
   const early = await sign(signer, "r-1");
   assert.deepEqual([early.status, early.body.certificate], [403, undefined]);
-  const append = signer.log.append.bind(signer.log);
-  signer.log.append = async (entry) => {
-    await append(entry);
-    if (entry.outcome === "issued") await giveUp(signer, ["r-2"], "broker-1");
-  };
+  signer.log.onAppended = ({ outcome }) =>
+    outcome === "issued" ? giveUp(signer, ["r-2"], "broker-1") : undefined;
   const late = await sign(signer, "r-2");
   assert.deepEqual([late.status, late.body.certificate], [403, undefined]);
   const issued = signer.log.entries.filter(({ outcome }) => outcome === "issued");

@@ -166,14 +166,9 @@ Deno.test("an envelope is withheld when its record can't be written, and when th
   assert.equal(status, 500);
   assert.equal("envelope" in body, false);
   signer.log.failing = false;
-  const append = signer.log.append.bind(signer.log);
-  signer.log.append = async (entry) => {
-    await append(entry);
-    if (entry.outcome === "dry_run_allowed") {
-      const subject = { kind: "caller", value: "broker-1" } as const;
-      await signer.live.freeze({ ...subject, reason: "", frozenBy: "operator" }, recorded);
-    }
-  };
+  const freeze = { kind: "caller", value: "broker-1", reason: "", frozenBy: "operator" } as const;
+  signer.log.onAppended = ({ outcome }) =>
+    outcome === "dry_run_allowed" ? signer.live.freeze(freeze, recorded) : undefined;
   const frozen = await signer.sign(PREFLIGHT);
   assert.equal(frozen.body.code, "frozen");
   assert.equal("envelope" in frozen.body, false);
@@ -232,11 +227,8 @@ Deno.test("POST /v1/sign withholds an envelope if a reload requires approval mea
   const hosts = { ...HOSTS, sealed01: { ...sealed01, command_policy } };
   const config = { ...CONFIG, hosts, envelope_key: "envelope.seed" };
   signer.setNext(() => Promise.resolve(snapshotOf(config, { envelopeKey })));
-  const append = signer.log.append.bind(signer.log);
-  signer.log.append = async (entry) => {
-    await append(entry);
-    if (entry.outcome === "dry_run_allowed") await signer.state.reload("operator");
-  };
+  signer.log.onAppended = ({ outcome }) =>
+    outcome === "dry_run_allowed" ? signer.state.reload("operator") : undefined;
   const fields = { ...PREFLIGHT, on_behalf_of: "broker-1", approved: true };
   const { body } = await signer.sign(fields, "control-plane");
   assert.deepEqual([body.detail, body["envelope"]], ["it needs an approval now", undefined]);

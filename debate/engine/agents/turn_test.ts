@@ -70,8 +70,10 @@ Deno.test("takeTurn() runs a tool and tells it in order, with one id", async () 
 });
 
 Deno.test("takeTurn() gives the model its calls and their results, fenced", async () => {
-  const fixture = diagnose([calling(call("http_get", {}, "x"), call("http_get", { a: 1 }, "x")), DIAGNOSIS]);
-  await fixture.run();
+  const fixture = await diagnose([
+    calling(call("http_get", {}, "x"), call("http_get", { a: 1 }, "x")),
+    DIAGNOSIS,
+  ]).ran();
   const [assistant, first, second] = lastMessages(fixture).slice(-3);
   assert.deepEqual(assistant?.toolCalls?.map(({ id }) => id), ["x", "call-1"]);
   assert.deepEqual([first?.toolCallId, second?.toolCallId], ["x", "call-1"]);
@@ -80,13 +82,12 @@ Deno.test("takeTurn() gives the model its calls and their results, fenced", asyn
 
 Deno.test("takeTurn() asks for the approval with the id of the call", async () => {
   const asked: unknown[] = [];
-  const fixture = diagnose([calling(call("http_get", { a: 1 })), DIAGNOSIS], {
+  await diagnose([calling(call("http_get", { a: 1 })), DIAGNOSIS], {
     approve: ({ call_id, tool_name, args, agent_node, agent_role }) => {
       asked.push([call_id, tool_name, args, agent_node, agent_role]);
       return Promise.resolve("auto");
     },
-  });
-  await fixture.run();
+  }).ran();
   assert.deepEqual(asked, [["000000000001", "http_get", { a: 1 }, "diagnostic_agent", "Primary Diagnosis"]]);
 });
 
@@ -97,11 +98,10 @@ Deno.test("takeTurn() runs what the operator approved in place of the call, and 
     args: { url: "http://b" },
     shown: { url: "http://b?masked" },
   } as const;
-  const fixture = diagnose([calling(call("http_get", { url: "http://a" })), DIAGNOSIS], {
+  const fixture = await diagnose([calling(call("http_get", { url: "http://a" })), DIAGNOSIS], {
     tools: [tool],
     approve: () => Promise.resolve(answer),
-  });
-  await fixture.run();
+  }).ran();
   assert.deepEqual(tool.runs, [{ url: "http://b" }]);
   const [event] = fixture.of("tool_call");
   for (const told of [event, fixture.audit[0]]) {
@@ -137,11 +137,10 @@ Deno.test.each([{ approval: "rejected" as const }, { approval: "timeout" as cons
 Deno.test("takeTurn() runs nothing if the answer is not an approval", async () => {
   const tool = new FixedTool();
   const answers: Record<string, "auto"> = JSON.parse('{"odd": "yes"}');
-  const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], {
+  const fixture = await diagnose([calling(call("http_get")), DIAGNOSIS], {
     tools: [tool],
     approve: () => Promise.resolve(answers["odd"] ?? "auto"),
-  });
-  await fixture.run();
+  }).ran();
   assert.deepEqual([tool.runs, fixture.audit[0]?.approval], [[], "rejected"]);
 });
 
@@ -167,8 +166,7 @@ Deno.test("takeTurn() withdraws the tools after the budget, so that no model can
 
 Deno.test("takeTurn() has an answer that was cut continued, without tools", async () => {
   const half = { text: DIAGNOSIS.slice(0, 30), isCut: true } as const;
-  const fixture = diagnose([half, DIAGNOSIS.slice(30)]);
-  await fixture.run();
+  const fixture = await diagnose([half, DIAGNOSIS.slice(30)]).ran();
   assert.equal(fixture.of("agent_completed")[0]?.content, DIAGNOSIS);
   const started = fixture.of("agent_turn_started").filter(({ agent_node }) =>
     agent_node === "diagnostic_agent"
@@ -184,8 +182,7 @@ Deno.test.each([
   { name: "cut as well", rest: { text: " the", isCut: true } as const, said: "It is the" },
   { name: "empty", rest: "", said: "It is" },
 ])("takeTurn() marks an answer as cut when its continuation is $name", async ({ rest, said }) => {
-  const fixture = diagnose([{ text: "It is", isCut: true }, rest]);
-  await fixture.run();
+  const fixture = await diagnose([{ text: "It is", isCut: true }, rest]).ran();
   assert.equal(turnsOf(fixture).length, 2, "continued once");
   assert.equal(
     fixture.of("agent_completed")[0]?.content,
@@ -206,8 +203,7 @@ Deno.test("takeTurn() keeps what was said when the continuation fails", async ()
 });
 
 Deno.test("takeTurn() stops a model that only ever calls tools with a placeholder", async () => {
-  const fixture = diagnose([calling(call("http_get"))], {}, { toolBudget: 2 });
-  await fixture.run();
+  const fixture = await diagnose([calling(call("http_get"))], {}, { toolBudget: 2 }).ran();
   assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer after 2 tool calls.)");
   assert.equal(turnsOf(fixture).length, 4);
 });
@@ -215,8 +211,7 @@ Deno.test("takeTurn() stops a model that only ever calls tools with a placeholde
 Deno.test("takeTurn() answers calls beyond the budget without running, telling or auditing them", async () => {
   const tool = new FixedTool();
   const calls = [1, 2, 3, 4].map((n) => call("http_get", { n }, `c${n}`));
-  const fixture = diagnose([calling(...calls), DIAGNOSIS], { tools: [tool] }, { toolBudget: 2 });
-  await fixture.run();
+  const fixture = await diagnose([calling(...calls), DIAGNOSIS], { tools: [tool] }, { toolBudget: 2 }).ran();
   assert.deepEqual([tool.runs.length, fixture.of("tool_call").length, fixture.audit.length], [2, 2, 2]);
   const answers = lastMessages(fixture).filter(({ role }) => role === "tool");
   assert.equal(answers.length, 4, "every call has its answer");
@@ -225,8 +220,7 @@ Deno.test("takeTurn() answers calls beyond the budget without running, telling o
 
 Deno.test("takeTurn() looks at no more than 64 calls of one reply", async () => {
   const flood = Array.from({ length: 5000 }, (_, index) => call("http_get", {}, `c${index}`));
-  const fixture = diagnose([calling(...flood), DIAGNOSIS]);
-  await fixture.run();
+  const fixture = await diagnose([calling(...flood), DIAGNOSIS]).ran();
   assert.equal(lastMessages(fixture).filter(({ role }) => role === "tool").length, 64);
 });
 
@@ -262,8 +256,8 @@ Deno.test("takeTurn() reads missing arguments as an empty object", async () => {
 });
 
 Deno.test("takeTurn() tells an unknown tool as an error, and asks nobody to approve it", async () => {
-  const fixture = diagnose([calling(call("rm -rf\n/".repeat(100))), DIAGNOSIS], { approve: never });
-  await fixture.run();
+  const fixture = await diagnose([calling(call("rm -rf\n/".repeat(100))), DIAGNOSIS], { approve: never })
+    .ran();
   const [event] = fixture.of("tool_call");
   assert.deepEqual([event?.error, event?.tool_name.length], [true, 64]);
   assert.match(event?.result ?? "", /^Tool error: there is no tool/);
@@ -274,10 +268,9 @@ Deno.test("takeTurn() tells an unknown tool as an error, and asks nobody to appr
 
 Deno.test("takeTurn() tells a tool's failure as an error and does not keep it for others", async () => {
   const tool = new FixedTool("http_get", { ok: false, text: "connection refused" });
-  const fixture = diagnose([calling(call("http_get")), calling(call("http_get")), DIAGNOSIS], {
+  const fixture = await diagnose([calling(call("http_get")), calling(call("http_get")), DIAGNOSIS], {
     tools: [tool],
-  });
-  await fixture.run();
+  }).ran();
   assert.equal(tool.runs.length, 2);
   assert.deepEqual(fixture.of("tool_call").map(({ error, cached }) => [error, cached]), [[true, false], [
     true,
@@ -288,8 +281,7 @@ Deno.test("takeTurn() tells a tool's failure as an error and does not keep it fo
 
 Deno.test("takeTurn() shows nothing of what a tool throws", async () => {
   const tool = new FixedTool("http_get", () => Promise.reject(new Error("password=s3cret")));
-  const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], { tools: [tool] });
-  await fixture.run();
+  const fixture = await diagnose([calling(call("http_get")), DIAGNOSIS], { tools: [tool] }).ran();
   assert.equal(fixture.of("tool_call")[0]?.result, "Tool error: http_get failed unexpectedly");
   assert.doesNotMatch(JSON.stringify([fixture.events, fixture.audit, fixture.warnings]), /s3cret/);
 });
@@ -318,8 +310,7 @@ Deno.test("takeTurn() does not wait for a tool that hangs", async () => {
 Deno.test("takeTurn() withdraws the tools after too many failures in a row, and still gets an answer", async () => {
   const tool = new FixedTool("http_get", { ok: false, text: "no" });
   const failing: Answer = { text: "Let me look.", toolCalls: [call("http_get")] };
-  const fixture = diagnose([failing, failing, failing, DIAGNOSIS], { tools: [tool] });
-  await fixture.run();
+  const fixture = await diagnose([failing, failing, failing, DIAGNOSIS], { tools: [tool] }).ran();
   assert.equal(tool.runs.length, 3);
   assert.match(lastMessages(fixture).at(-1)?.content ?? "", /failed too often/);
   assert.equal(fixture.of("agent_completed")[0]?.content, DIAGNOSIS, "not the sentence before the tool call");
@@ -328,8 +319,7 @@ Deno.test("takeTurn() withdraws the tools after too many failures in a row, and 
 Deno.test("takeTurn() starts counting failures anew after a batch without", async () => {
   const bad = calling(call("nope"));
   const good = calling(call("http_get"));
-  const fixture = diagnose([bad, bad, good, bad, bad, good, DIAGNOSIS]);
-  await fixture.run();
+  const fixture = await diagnose([bad, bad, good, bad, bad, good, DIAGNOSIS]).ran();
   assert.equal(turnsOf(fixture).length, 7);
 });
 
@@ -345,15 +335,13 @@ Deno.test("takeTurn() ends the run when a result cannot be audited, and releases
 
 Deno.test("takeTurn() audits at most 2000 characters of a result", async () => {
   const tool = new FixedTool("http_get", { ok: true, text: "x".repeat(4000) });
-  const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], { tools: [tool] });
-  await fixture.run();
+  const fixture = await diagnose([calling(call("http_get")), DIAGNOSIS], { tools: [tool] }).ran();
   assert.equal(fixture.audit[0]?.result.length, 2000);
   assert.equal(fixture.of("tool_call")[0]?.result.length, 4000);
 });
 
 Deno.test("takeTurn() offers no tools where there are none, and ignores calls", async () => {
-  const fixture = diagnose([{ text: "words", toolCalls: [call("http_get")] }], { tools: [] });
-  await fixture.run();
+  const fixture = await diagnose([{ text: "words", toolCalls: [call("http_get")] }], { tools: [] }).ran();
   assert.equal(turnsOf(fixture)[0]?.tools, undefined);
   assert.equal(fixture.of("tool_call").length, 0);
   assert.equal(fixture.of("agent_completed")[0]?.content, "words");
@@ -362,7 +350,7 @@ Deno.test("takeTurn() offers no tools where there are none, and ignores calls", 
 Deno.test("takeTurn() gives another agent of the round the result again, without running it or asking", async () => {
   const tool = new FixedTool();
   let asked = 0;
-  const fixture = new DebateFixture(
+  const fixture = await new DebateFixture(
     {
       diagnostic_agent: [calling(call("http_get", { a: 1, b: { c: 2, d: 3 } })), DIAGNOSIS],
       skeptic_agent: [calling(call("http_get", { b: { d: 3, c: 2 }, a: 1 })), "ok"],
@@ -375,8 +363,7 @@ Deno.test("takeTurn() gives another agent of the round the result again, without
         return Promise.resolve("approved");
       },
     },
-  );
-  await fixture.run();
+  ).ran();
   assert.deepEqual([tool.runs.length, asked], [1, 1]);
   const [, cached] = fixture.of("tool_call");
   assert.deepEqual(
@@ -389,7 +376,7 @@ Deno.test("takeTurn() gives another agent of the round the result again, without
 
 Deno.test("takeTurn() runs a tool again in the next round", async () => {
   const tool = new FixedTool();
-  const fixture = new DebateFixture(
+  await new DebateFixture(
     {
       diagnostic_agent: [calling(call("http_get")), DIAGNOSIS, calling(call("http_get")), DIAGNOSIS],
       moderator_agent: [
@@ -399,7 +386,6 @@ Deno.test("takeTurn() runs a tool again in the next round", async () => {
     },
     {},
     { tools: [tool] },
-  );
-  await fixture.run();
+  ).ran();
   assert.equal(tool.runs.length, 2);
 });

@@ -84,77 +84,35 @@ Deno.test.each([
     line: '[tool:http_get#1] "price_cache.ts',
     status: "unquoted",
   },
-  {
-    name: "quotes what is not there",
-    line: '[tool:http_get#1] "the cache is never emptied"',
-    status: "not_in_result",
-  },
+  { name: "quotes what is not there", line: '[tool:http_get#1] "the cache is never emptied"' },
   {
     name: "adds a quote that is not there",
     line: '[tool:http_get#1] "price_cache.ts priceCache" "never emptied"',
-    status: "not_in_result",
   },
-  {
-    name: "quotes another call",
-    line: '[tool:http_get#1] "killed reason=oom limit_mb=2048"',
-    status: "not_in_result",
-  },
+  { name: "quotes another call", line: '[tool:http_get#1] "killed reason=oom limit_mb=2048"' },
   {
     name: "cites a second call that holds nothing",
     line: '[tool:http_get#1][tool:run_local_command#3] "price_cache.ts priceCache"',
-    status: "not_in_result",
   },
-  {
-    name: "quotes a part of a number",
-    line: '[tool:http_get#1] "498 }", "entries: 15212, mb: 149"',
-    status: "not_in_result",
-  },
-  {
-    name: "quotes a number without its fraction",
-    line: '[tool:http_get#1] "café - 98"',
-    status: "not_in_result",
-  },
-  {
-    name: "quotes a part of a word",
-    line: '[tool:http_get#1] "the pool is not exhaust"',
-    status: "not_in_result",
-  },
-  {
-    name: "quotes look-alikes",
-    line: '[tool:http_get#1] "sr\u0441/pricing/price_cache.ts pri\u0441eCache"',
-    status: "not_in_result",
-  },
-  { name: "quotes a blank", line: '[tool:http_get#1] " "', status: "not_in_result" },
-  {
-    name: "quotes invisible characters",
-    line: '[tool:http_get#1] "\u200b\u2060\u200b"',
-    status: "not_in_result",
-  },
+  { name: "quotes a part of a number", line: '[tool:http_get#1] "498 }", "entries: 15212, mb: 149"' },
+  { name: "quotes a number without its fraction", line: '[tool:http_get#1] "café - 98"' },
+  { name: "quotes a part of a word", line: '[tool:http_get#1] "the pool is not exhaust"' },
+  { name: "quotes look-alikes", line: '[tool:http_get#1] "sr\u0441/pricing/price_cache.ts pri\u0441eCache"' },
+  { name: "quotes a blank", line: '[tool:http_get#1] " "' },
+  { name: "quotes invisible characters", line: '[tool:http_get#1] "\u200b\u2060\u200b"' },
   { name: "quotes a common word", line: '[tool:http_get#1] "the"', status: "too_little" },
   { name: "quotes one long word", line: '[tool:http_get#1] "exhausted"', status: "too_little" },
   { name: "quotes punctuation", line: '[tool:http_get#1] "}"', status: "too_little" },
   { name: "quotes little words", line: '[tool:http_get#1] "is not"', status: "too_little" },
-  {
-    name: "quotes the request",
-    line: '[tool:http_get#1] "GET http://pool/1: 200 OK"',
-    status: "not_in_result",
-  },
+  { name: "quotes the request", line: '[tool:http_get#1] "GET http://pool/1: 200 OK"' },
   {
     name: "quotes what the tool was asked to print",
     line: '[tool:run_local_command#4] "price cache leaks:memory forever"',
     status: "too_little",
   },
-  {
-    name: "quotes the line about the cut",
-    line: '[tool:http_get#1] "120 of 9000 characters omitted"',
-    status: "not_in_result",
-  },
-  {
-    name: "quotes that there was nothing",
-    line: '[tool:run_local_command#5] "(no output)"',
-    status: "not_in_result",
-  },
-])("evidence does not count that $name", ({ line, status }) => {
+  { name: "quotes the line about the cut", line: '[tool:http_get#1] "120 of 9000 characters omitted"' },
+  { name: "quotes that there was nothing", line: '[tool:run_local_command#5] "(no output)"' },
+])("evidence does not count that $name", ({ line, status = "not_in_result" }) => {
   assert.equal(statusOf(line), status);
 });
 
