@@ -7,7 +7,6 @@ export const SEED: Uint8Array = new Uint8Array(32).fill(9);
 export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
 const { publicKey } = createAuditKey(SEED);
 
-/** A log in a temporary folder, gone with it. */
 export class LogFolder implements AsyncDisposable {
   readonly folder: string;
   readonly path: string;
@@ -33,14 +32,12 @@ export class LogFolder implements AsyncDisposable {
     };
   }
 
-  /** Opens, appends one after the other, closes. */
   async write(...outcomes: readonly string[]): Promise<void> {
     const log = await this.open();
     for (const outcome of outcomes) await log.append({ outcome });
     await log.close();
   }
 
-  /** The defects that a check of all files finds. */
   async problems(): Promise<readonly string[]> {
     const problems: string[] = [];
     await verifyAll({
@@ -57,7 +54,6 @@ export class LogFolder implements AsyncDisposable {
       .filter((name) => name !== "audit.log.lock").sort();
   }
 
-  /** The records of a file as JSON. */
   records(name = "audit.log"): readonly Record<string, unknown>[] {
     const lines = Deno.readTextFileSync(`${this.folder}/${name}`).split("\n");
     return lines.filter((line) => line !== "").map((line) => JSON.parse(line));
@@ -72,7 +68,6 @@ export class LogFolder implements AsyncDisposable {
   }
 }
 
-/** Asserts that opening is refused with a message of this shape. */
 export async function assertRefused(folder: LogFolder, message: RegExp): Promise<void> {
   await assert.rejects(folder.open(), (error: unknown) => {
     assert.ok(error instanceof Error && "code" in error);

@@ -90,7 +90,6 @@ Deno.test({
   assert.deepEqual(await folder.problems(), []);
 });
 
-/** A real file that counts what it is asked for. */
 class CountedFile implements RecordStore {
   writes = 0;
   syncs = 0;

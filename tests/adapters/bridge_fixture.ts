@@ -23,7 +23,6 @@ export const PENDING: ApprovalRecord = {
   decided_at: "0001-01-01T00:00:00Z",
 };
 
-/** A control plane of which only what the bridge sees is there. */
 export class FakePlane {
   records = new Map<string, ApprovalRecord>([[ID, PENDING]]);
   readonly decisions: (ApprovalDecision & { readonly id: string })[] = [];
@@ -60,18 +59,15 @@ export class FakePlane {
   }
 }
 
-/** A bridge that runs, and what it said in its log. */
 export interface BridgeScene {
   readonly plane: FakePlane;
   readonly log: string[];
   /** Its state, for whoever opens it while no bridge runs. */
   readonly statePath: string;
-  /** Ends it and starts another one on the same state. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** What {@linkcode withBridge} is given. */
 export interface BridgeOptions {
   readonly plane?: FakePlane;
   readonly identities?: IdentityMap;
@@ -110,7 +106,6 @@ export function memoryLogger(log: string[]) {
   return { info: write, warn: write, error: write };
 }
 
-/** Runs a test beside a bridge on a state of its own. */
 export async function withBridge(
   { plane = new FakePlane(), clock = systemClock, chat, ...options }: BridgeOptions,
   test: (scene: BridgeScene) => Promise<void>,

@@ -14,7 +14,6 @@ import {
 } from "./bridge_fixture.ts";
 import { CHANNEL, clickOn, elementsOf, type FakeMessage, FakeSlack, textOf } from "./fake_slack.ts";
 
-/** A bridge at a fake Slack, once both are there and the first message stands. */
 async function withSlack(
   test: (scene: BridgeScene & { readonly slack: FakeSlack; readonly first: FakeMessage }) => Promise<void>,
   options: Partial<BridgeOptions> & { readonly prepare?: (slack: FakeSlack) => void } = {},

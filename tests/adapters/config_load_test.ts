@@ -186,22 +186,21 @@ Deno.test("a config that is gone for a moment does not end the signer, and is lo
 const inRepository = (name: string) => Deno.readTextFile(new URL(`../../${name}`, import.meta.url));
 
 Deno.test("a link that lies ready under the name of the next config is not written through (C4)", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const [config, victim] = [join(folder, "signer.json"), join(folder, "victim")];
-    await Deno.writeTextFile(config, "old", { mode: 0o640 });
-    await Deno.writeTextFile(victim, "precious", { mode: 0o644 });
-    await Deno.symlink(victim, editPath(config));
-    const file = openConfigFile(config, {} as never);
-    assert.equal(await file.replace("old", "new"), true);
-    assert.equal(await Deno.readTextFile(victim), "precious");
-    assert.equal(await Deno.readTextFile(config), "new");
-    const { isSymlink, mode } = await Deno.lstat(config);
-    assert.deepEqual([isSymlink, (mode ?? 0) & 0o777], [false, 0o640]);
-    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), ["signer.json", "victim"]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  const [config, victim] = [join(folder.path, "signer.json"), join(folder.path, "victim")];
+  await Deno.writeTextFile(config, "old", { mode: 0o640 });
+  await Deno.writeTextFile(victim, "precious", { mode: 0o644 });
+  await Deno.symlink(victim, editPath(config));
+  const file = openConfigFile(config, {} as never);
+  assert.equal(await file.replace("old", "new"), true);
+  assert.equal(await Deno.readTextFile(victim), "precious");
+  assert.equal(await Deno.readTextFile(config), "new");
+  const { isSymlink, mode } = await Deno.lstat(config);
+  assert.deepEqual([isSymlink, (mode ?? 0) & 0o777], [false, 0o640]);
+  assert.deepEqual([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), [
+    "signer.json",
+    "victim",
+  ]);
 });
 
 Deno.test("git ignores every config and key of a set-up that is made in the repository (C21)", async () => {
@@ -238,24 +237,20 @@ Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | u
     problem: /envelope_key ".*": no such file/,
   },
 ])("the signer's envelope_key $name", async ({ seed, problem }) => {
-  const dir = await Deno.makeTempDir({ prefix: "envelope-key-" });
-  try {
-    await Deno.writeTextFile(`${dir}/ca`, encodeOpensshPrivateKey(seedOf(32), "ca"), { mode: 0o600 });
-    if (seed !== undefined) await Deno.writeFile(`${dir}/seed`, seed);
-    const text = JSON.stringify({
-      server_cert: "c",
-      server_key: "k",
-      client_ca: "a",
-      ca_key: `${dir}/ca`,
-      envelope_key: `${dir}/seed`,
-      audit_log: "log/audit.log",
-      audit_key: "seed",
-    });
-    const file = openConfigFile("signer.json", { clock: new FakeClock(), fetch, readEnv: () => undefined });
-    if (problem !== undefined) return await assert.rejects(file.compile(text), problem);
-    const { envelopeKey } = await file.compile(text);
-    assert.deepEqual(envelopeKey?.publicKey, createEnvelopeKey(seedOf(32)).publicKey);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  await Deno.writeTextFile(`${dir.path}/ca`, encodeOpensshPrivateKey(seedOf(32), "ca"), { mode: 0o600 });
+  if (seed !== undefined) await Deno.writeFile(`${dir.path}/seed`, seed);
+  const text = JSON.stringify({
+    server_cert: "c",
+    server_key: "k",
+    client_ca: "a",
+    ca_key: `${dir.path}/ca`,
+    envelope_key: `${dir.path}/seed`,
+    audit_log: "log/audit.log",
+    audit_key: "seed",
+  });
+  const file = openConfigFile("signer.json", { clock: new FakeClock(), fetch, readEnv: () => undefined });
+  if (problem !== undefined) return await assert.rejects(file.compile(text), problem);
+  const { envelopeKey } = await file.compile(text);
+  assert.deepEqual(envelopeKey?.publicKey, createEnvelopeKey(seedOf(32)).publicKey);
 });

@@ -5,7 +5,6 @@ import { openPostgresControlStore } from "../../control_plane/state/postgres.ts"
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import type { ControlStore } from "../../control_plane/state/store.ts";
 
-/** The store in a database server. */
 export function openShared(state_db: string, warnings: string[] = []) {
   return openPostgresControlStore({
     settings: { state_db, state_db_password_file: "", state_db_ca: "" },
@@ -15,7 +14,6 @@ export function openShared(state_db: string, warnings: string[] = []) {
   });
 }
 
-/** A control plane's database in a temporary folder, gone with it. */
 export class ControlFolder implements Disposable {
   readonly folder: string = Deno.makeTempDirSync({ prefix: "control-state-" });
   readonly path: string = `${this.folder}/control-plane.db`;
@@ -37,7 +35,6 @@ export class ControlFolder implements Disposable {
     }
   }
 
-  /** The rows that a query of another program finds. */
   query(sql: string): readonly Record<string, unknown>[] {
     const database = new DatabaseSync(this.path);
     try {

@@ -4,7 +4,7 @@ import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
 import { MIGRATIONS, openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
-import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import { diskTest, fill, makeRoom, TinyDisk } from "./tiny_disk.ts";
 import type { ApprovalState } from "../../control_plane/approvals/approval.ts";
 import { runUntilKilled } from "./killed_writer.ts";
 import { FakeClock } from "@gateway/shared/testing";
@@ -203,11 +203,9 @@ Deno.test("a token that another program put into a request is not loaded", async
   await store.close();
 });
 
-Deno.test({
-  name:
-    "a full disk refuses an approval and a decision, keeps what was, and takes the next once there is room (needs root)",
-  ignore: mayNotMount,
-  async fn() {
+diskTest(
+  "a full disk refuses an approval and a decision, keeps what was, and takes the next once there is room",
+  async () => {
     await using disk = await TinyDisk.mount("size=256k");
     const store = openSqliteControlStore({ path: `${disk.folder}/control-plane.db`, warn: () => {} });
     await store.insertApproval(approvalOf());
@@ -221,7 +219,7 @@ Deno.test({
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf({ state })]);
     await store.close();
   },
-});
+);
 
 const MODULE = new URL("control_store_writer.ts", import.meta.url).href;
 

@@ -271,10 +271,10 @@ const withSchema: Around<PostgresServer> = (test) =>
     await test(server);
   });
 
-Deno.test({
-  name: "PostgresControlStore: does what the others do",
-  ignore: isPostgresMissing,
-  fn: (test) =>
+Deno.test(
+  "PostgresControlStore: does what the others do",
+  { ignore: isPostgresMissing },
+  (test) =>
     withSchema(async (server) => {
       for (const [name, check] of Object.entries(CONTRACT)) {
         await test.step(name, async () => {
@@ -287,69 +287,65 @@ Deno.test({
         });
       }
     }),
-});
+);
 
-Deno.test({
-  name: "PostgresControlStore: a control plane that waits for less long removes nothing of others",
+Deno.test("PostgresControlStore: a control plane that waits for less long removes nothing of others", {
   ignore: isPostgresMissing,
-  fn: () =>
-    withSchema(async (server) => {
-      const [patient, hasty] = [await openShared(server.url()), await openShared(server.url())];
-      const clock = new FakeClock(Date.now());
-      const registry = (store: ControlStore, timeoutSeconds: number) =>
-        new RegistryScene().open({ store, clock, timeoutSeconds });
-      const [slow, quick] = [await registry(patient, 3_600), await registry(hasty, 1)];
-      const parked = await park(slow);
-      await quick.takeOver((timing) => hasty.loadApprovals(timing));
-      assert.equal(quick.pendingCount(), 1);
-      // It lives as long as the one that parked it says, here too.
-      await clock.advance(60_000);
-      assert.equal(quick.pendingCount(), 1);
-      await quick.close();
-      await registry(hasty, 1);
-      assert.deepEqual(ids(await patient.loadApprovals(EVER)), [parked.id]);
-      assert.equal(slow.pendingCount(), 1);
-      await server.sql("UPDATE control_plane.approvals SET kept_until = 1, timeout_ms = 1000");
-      await registry(hasty, 1);
-      assert.deepEqual(await patient.loadApprovals(EVER), []);
-      for (const store of [patient, hasty]) await store.close();
-    }),
-});
+}, () =>
+  withSchema(async (server) => {
+    const [patient, hasty] = [await openShared(server.url()), await openShared(server.url())];
+    const clock = new FakeClock(Date.now());
+    const registry = (store: ControlStore, timeoutSeconds: number) =>
+      new RegistryScene().open({ store, clock, timeoutSeconds });
+    const [slow, quick] = [await registry(patient, 3_600), await registry(hasty, 1)];
+    const parked = await park(slow);
+    await quick.takeOver((timing) => hasty.loadApprovals(timing));
+    assert.equal(quick.pendingCount(), 1);
+    // It lives as long as the one that parked it says, here too.
+    await clock.advance(60_000);
+    assert.equal(quick.pendingCount(), 1);
+    await quick.close();
+    await registry(hasty, 1);
+    assert.deepEqual(ids(await patient.loadApprovals(EVER)), [parked.id]);
+    assert.equal(slow.pendingCount(), 1);
+    await server.sql("UPDATE control_plane.approvals SET kept_until = 1, timeout_ms = 1000");
+    await registry(hasty, 1);
+    assert.deepEqual(await patient.loadApprovals(EVER), []);
+    for (const store of [patient, hasty]) await store.close();
+  }));
 
-Deno.test({
-  name: "PostgresControlStore: no instance forgets what another has learned of a subject",
+Deno.test("PostgresControlStore: no instance forgets what another has learned of a subject", {
   ignore: isPostgresMissing,
-  fn: () =>
-    withSchema(async (server) => {
-      const [a, b] = [await openShared(server.url()), await openShared(server.url())];
-      const put = (store: ControlStore, lastSeen: number, ...hosts: readonly string[]) =>
-        store.putBaseline(baselineOf({ lastSeen, hosts }));
-      const stored = async () => (await a.loadBaselines()).map(({ lastSeen, hosts }) => [lastSeen, ...hosts]);
-      await put(b, 10, "web01", "web02");
-      await put(b, 20, "web02");
-      assert.deepEqual(await stored(), [[20, "web02"]], "its own it replaces");
-      const c = await openShared(server.url());
-      await put(c, 15, "db01");
-      await put(b, 30, "web02");
-      await put(c, 31, "db01", "db02");
-      // It was not asked for that long; others were.
-      await a.deleteBaselines(["a"]);
-      assert.deepEqual(await stored(), [[31, "web02", "db01", "db02"]]);
-      assert.deepEqual((await b.findBaseline?.("a"))?.hosts, ["web02", "db01", "db02"]);
-      assert.equal(await b.findBaseline?.("b"), undefined);
-      await a.deleteBaselines(["a"]);
-      assert.deepEqual(await stored(), [], "what nobody has used since");
-      await Promise.all([put(a, 40, "one"), put(b, 41, "two"), put(c, 42, "three")]);
-      const [[lastSeen, ...hosts] = []] = await stored();
-      assert.deepEqual([lastSeen, ...hosts.sort()], [42, "one", "three", "two"]);
-      for (const store of [a, b, c]) await store.close();
-    }),
-});
+}, () =>
+  withSchema(async (server) => {
+    const [a, b] = [await openShared(server.url()), await openShared(server.url())];
+    const put = (store: ControlStore, lastSeen: number, ...hosts: readonly string[]) =>
+      store.putBaseline(baselineOf({ lastSeen, hosts }));
+    const stored = async () => (await a.loadBaselines()).map(({ lastSeen, hosts }) => [lastSeen, ...hosts]);
+    await put(b, 10, "web01", "web02");
+    await put(b, 20, "web02");
+    assert.deepEqual(await stored(), [[20, "web02"]], "its own it replaces");
+    const c = await openShared(server.url());
+    await put(c, 15, "db01");
+    await put(b, 30, "web02");
+    await put(c, 31, "db01", "db02");
+    // It was not asked for that long; others were.
+    await a.deleteBaselines(["a"]);
+    assert.deepEqual(await stored(), [[31, "web02", "db01", "db02"]]);
+    assert.deepEqual((await b.findBaseline?.("a"))?.hosts, ["web02", "db01", "db02"]);
+    assert.equal(await b.findBaseline?.("b"), undefined);
+    await a.deleteBaselines(["a"]);
+    assert.deepEqual(await stored(), [], "what nobody has used since");
+    await Promise.all([put(a, 40, "one"), put(b, 41, "two"), put(c, 42, "three")]);
+    const [[lastSeen, ...hosts] = []] = await stored();
+    assert.deepEqual([lastSeen, ...hosts.sort()], [42, "one", "three", "two"]);
+    for (const store of [a, b, c]) await store.close();
+  }));
 
-Deno.test({
-  name: "PostgresControlStore: of two that decide or collect, one does",
-  ignore: isPostgresMissing,
-  fn: () =>
+Deno.test(
+  "PostgresControlStore: of two that decide or collect, one does",
+  { ignore: isPostgresMissing },
+  () =>
     withSchema(async (server) => {
       const stores = [await openShared(server.url()), await openShared(server.url())] as const;
       const race = async (states: readonly ApprovalState[]) => {
@@ -378,13 +374,12 @@ Deno.test({
       }
       for (const store of stores) await store.close();
     }),
-});
+);
 
-Deno.test({
-  name:
-    "PostgresControlStore: of those that collect at the same time one may sign, until it gives up or 30 s pass",
-  ignore: isPostgresMissing,
-  fn: () =>
+Deno.test(
+  "PostgresControlStore: of those that collect at the same time one may sign, until it gives up or 30 s pass",
+  { ignore: isPostgresMissing },
+  () =>
     withSchema(async (server) => {
       const stores = await Promise.all([1, 2, 3].map(() => openShared(server.url())));
       const [first] = stores;
@@ -408,27 +403,25 @@ Deno.test({
       assert.equal(await claims(), 0, "it was collected");
       for (const store of stores) await store.close();
     }),
-});
+);
 
-Deno.test({
-  name: "PostgresControlStore: each notification is claimed by one of those that ask at the same time",
+Deno.test("PostgresControlStore: each notification is claimed by one of those that ask at the same time", {
   ignore: isPostgresMissing,
-  fn: () =>
-    withSchema(async (server) => {
-      const stores = await Promise.all([1, 2, 3, 4].map(() => openShared(server.url())));
-      const wanted = Array.from({ length: 60 }, (_, n) => `a${n}`).sort();
-      for (const id of wanted) {
-        await stores[0]?.insertApproval(approvalOf({ id }), { notifyUntil: CREATED_AT });
-      }
-      const claim = { now: CREATED_AT + 1, until: CREATED_AT + 9, limit: 7 };
-      const claimed: string[] = [];
-      for (let round = 0; round < 20 && claimed.length < wanted.length; round++) {
-        claimed.push(...(await Promise.all(stores.map((store) => store.claimNotifications(claim)))).flat());
-      }
-      assert.deepEqual(claimed.sort(), wanted);
-      for (const store of stores) await store.close();
-    }),
-});
+}, () =>
+  withSchema(async (server) => {
+    const stores = await Promise.all([1, 2, 3, 4].map(() => openShared(server.url())));
+    const wanted = Array.from({ length: 60 }, (_, n) => `a${n}`).sort();
+    for (const id of wanted) {
+      await stores[0]?.insertApproval(approvalOf({ id }), { notifyUntil: CREATED_AT });
+    }
+    const claim = { now: CREATED_AT + 1, until: CREATED_AT + 9, limit: 7 };
+    const claimed: string[] = [];
+    for (let round = 0; round < 20 && claimed.length < wanted.length; round++) {
+      claimed.push(...(await Promise.all(stores.map((store) => store.claimNotifications(claim)))).flat());
+    }
+    assert.deepEqual(claimed.sort(), wanted);
+    for (const store of stores) await store.close();
+  }));
 
 Deno.test("only a store in a file outlives the process", async () => {
   using folder = new ControlFolder();

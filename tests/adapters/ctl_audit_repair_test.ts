@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { tryLockLog } from "../../shared/audit/files.ts";
 import { repairLog } from "@gateway/shared/audit";
 import { LogFolder, NOW, SEED } from "./audit_fixture.ts";
-import { run } from "./ctl_fixture.ts";
+import { run, words } from "./ctl_fixture.ts";
 
 const TORN = '{"time":"2026-01-02T03:04:08Z","caller":"bro\x1b[2J';
 
@@ -119,7 +119,7 @@ Deno.test.each<{ name: string; edit: (text: string) => string }>([
 interface RefusalRow {
   readonly name: string;
   readonly edit: (text: string) => string;
-  readonly flags?: string[];
+  readonly flags?: string;
   readonly reason: RegExp;
 }
 
@@ -140,19 +140,19 @@ Deno.test.each<RefusalRow>([
   {
     name: "records of another key",
     edit: (text) => text + TORN,
-    flags: ["--key", "other"],
+    flags: "--key other",
     reason: /do not verify with this key: line 1: signature invalid/,
   },
   {
     name: "a record changed before the tail",
     edit: (text) => text.replace('"two"', '"six"') + TORN,
-    flags: ["--key", "seed"],
+    flags: "--key seed",
     reason: /do not verify with this key: line 2: signature invalid/,
   },
   {
     name: "a record taken out before the tail",
     edit: (text) => text.replace(/.*"two".*\n/, "") + TORN,
-    flags: ["--key", "seed"],
+    flags: "--key seed",
     reason: /line 2: gap or reorder/,
   },
   {
@@ -162,17 +162,17 @@ Deno.test.each<RefusalRow>([
   },
 ])(
   "audit repair refuses $name with exit code 1, and changes nothing",
-  async ({ edit, flags = [], reason }) => {
+  async ({ edit, flags = "", reason }) => {
     await using log = await createLog("");
     await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
     const before = await Deno.readFile(log.path);
     for (const apply of [[], ["--apply"]]) {
-      const { out, err, exit } = await repair(log, ...flags, ...apply);
+      const { out, err, exit } = await repair(log, ...words(flags), ...apply);
       assert.match(out, /^FAIL: .*; nothing was changed\n$/);
       assert.match(out, reason);
       assert.deepEqual([err, exit], ["", 1]);
     }
-    const json = await repair(log, ...flags, "--apply", "--json");
+    const json = await repair(log, ...words(flags), "--apply", "--json");
     assert.deepEqual([JSON.parse(json.out).status, json.exit], ["refused", 1]);
     assert.deepEqual(await Deno.readFile(log.path), before);
     assert.deepEqual(corruptNames(log), []);
@@ -242,24 +242,14 @@ Deno.test("repairLog() takes another name where that of the tail is taken", asyn
   assert.deepEqual(movedTo.map((path) => Deno.readTextFileSync(path)), ["first\n", "second\n", "third\n"]);
 });
 
-Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
-  { name: "a log that is not there", flags: ["--log", "nowhere"], error: /no such file/, exit: 1 },
-  {
-    name: "a key that is not there",
-    flags: ["--log", "audit.log", "--key", "x"],
-    error: /no such file/,
-    exit: 1,
-  },
-  { name: "no log", flags: ["--apply"], error: /--log/, exit: 2 },
-  {
-    name: "a flag of another command",
-    flags: ["--log", "audit.log", "--all"],
-    error: /Unknown option/,
-    exit: 2,
-  },
+Deno.test.each<{ name: string; flags: string; error: RegExp; exit: number }>([
+  { name: "a log that is not there", flags: "--log nowhere", error: /no such file/, exit: 1 },
+  { name: "a key that is not there", flags: "--log audit.log --key x", error: /no such file/, exit: 1 },
+  { name: "no log", flags: "--apply", error: /--log/, exit: 2 },
+  { name: "a flag of another command", flags: "--log audit.log --all", error: /Unknown option/, exit: 2 },
 ])("audit repair refuses $name", async ({ flags, error, exit }) => {
   await using log = await createLog(TORN);
-  const result = await run(log.folder, "audit", "repair", ...flags);
+  const result = await run(log.folder, `audit repair ${flags}`);
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
   assert.deepEqual(log.names().includes("nowhere"), false);

@@ -39,7 +39,6 @@ class Remembered extends LogFolder {
     Deno.writeTextFileSync(this.path, edit(Deno.readTextFileSync(this.path)));
   }
 
-  /** The log continues in a new file. */
   rotate(): void {
     Deno.renameSync(this.path, `${this.path}.20260102T030405Z`);
   }

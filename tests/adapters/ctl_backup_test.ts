@@ -129,30 +129,28 @@ Deno.test.each<
   }
 });
 
-Deno.test({
-  name: "restore gives files, keys and folders their modes and owners (as root)",
+Deno.test("restore gives files, keys and folders their modes and owners (as root)", {
   ignore: Deno.uid() !== 0,
-  async fn() {
-    await using it = await setUp();
-    const identity = await generateIdentity();
-    await Deno.writeTextFile(it.at("id.txt"), identity);
-    const files = ["gateway/signer.json", "gateway/pki", "gateway/pki/ssh_ca", "gateway/pki/denied_callers"];
-    const state = () =>
-      Promise.all(files.map(async (path) => {
-        const { mode, uid, gid } = await Deno.stat(it.at(path));
-        return [path, (mode ?? 0) & 0o777, uid, gid];
-      }));
-    await Deno.chown(it.at("gateway/pki/ssh_ca"), 0, 1235);
-    await Deno.chmod(it.at("gateway/pki/ssh_ca"), 0o640);
-    await Deno.chown(it.at("gateway/signer.json"), 1234, 1235);
-    await Deno.chown(it.at("gateway/pki"), 0, 1236);
-    await Deno.chmod(it.at("gateway/pki"), 0o751);
-    const before = await state();
-    await it.backup("--recipient", await identityToRecipient(identity));
-    await Deno.remove(it.at("gateway"), { recursive: true });
-    assert.equal((await it.restore("--identity", "id.txt")).exit, 0);
-    assert.deepEqual(await state(), before);
-  },
+}, async () => {
+  await using it = await setUp();
+  const identity = await generateIdentity();
+  await Deno.writeTextFile(it.at("id.txt"), identity);
+  const files = ["gateway/signer.json", "gateway/pki", "gateway/pki/ssh_ca", "gateway/pki/denied_callers"];
+  const state = () =>
+    Promise.all(files.map(async (path) => {
+      const { mode, uid, gid } = await Deno.stat(it.at(path));
+      return [path, (mode ?? 0) & 0o777, uid, gid];
+    }));
+  await Deno.chown(it.at("gateway/pki/ssh_ca"), 0, 1235);
+  await Deno.chmod(it.at("gateway/pki/ssh_ca"), 0o640);
+  await Deno.chown(it.at("gateway/signer.json"), 1234, 1235);
+  await Deno.chown(it.at("gateway/pki"), 0, 1236);
+  await Deno.chmod(it.at("gateway/pki"), 0o751);
+  const before = await state();
+  await it.backup("--recipient", await identityToRecipient(identity));
+  await Deno.remove(it.at("gateway"), { recursive: true });
+  assert.equal((await it.restore("--identity", "id.txt")).exit, 0);
+  assert.deepEqual(await state(), before);
 });
 
 Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
@@ -184,10 +182,10 @@ Deno.test("a backup of very many files can be restored", async () => {
   assert.equal(exit, 0, err);
 });
 
-Deno.test({
-  name: "a backup of root follows no link of a service to another's file",
-  ignore: Deno.uid() !== 0,
-  async fn() {
+Deno.test(
+  "a backup of root follows no link of a service to another's file",
+  { ignore: Deno.uid() !== 0 },
+  async () => {
     await using it = await setUp();
     await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
     const log = it.at("gateway/log/signer/audit.log");
@@ -200,24 +198,22 @@ Deno.test({
       assert.doesNotMatch(await Deno.readTextFile(it.at(`backup/files/${name}`)), /root:secret/);
     }
   },
-});
+);
 
-Deno.test({
-  name: "a backup of root takes no key from a link of a service's to another's file",
+Deno.test("a backup of root takes no key from a link of a service's to another's file", {
   ignore: Deno.uid() !== 0,
-  async fn() {
-    await using it = await setUp();
-    const key = it.at("gateway/pki/signer.key");
-    await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
-    await Deno.remove(key);
-    await Deno.symlink(it.at("shadow"), key);
-    await lchown(key, 1234, 1234);
-    const recipient = await identityToRecipient(await generateIdentity());
-    const { exit, err } = await it.tryBackup("--recipient", recipient);
-    assert.equal(exit, 1);
-    assert.match(err, /Cannot copy ".*signer\.key": it is a symbolic link of another user's/);
-    await assert.rejects(Deno.lstat(it.at("backup")), Deno.errors.NotFound);
-  },
+}, async () => {
+  await using it = await setUp();
+  const key = it.at("gateway/pki/signer.key");
+  await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
+  await Deno.remove(key);
+  await Deno.symlink(it.at("shadow"), key);
+  await lchown(key, 1234, 1234);
+  const recipient = await identityToRecipient(await generateIdentity());
+  const { exit, err } = await it.tryBackup("--recipient", recipient);
+  assert.equal(exit, 1);
+  assert.match(err, /Cannot copy ".*signer\.key": it is a symbolic link of another user's/);
+  await assert.rejects(Deno.lstat(it.at("backup")), Deno.errors.NotFound);
 });
 
 Deno.test("a backup has the other broker's records, and what the chat bridge and units are told", async () => {
@@ -257,7 +253,6 @@ async function attacked(it: SetUp, attack: (it: SetUp, recipient: string) => Pro
   return publicKey;
 }
 
-/** Adds a file to the backup, and to its manifest. */
 async function addEntry({ at, editManifest }: SetUp, entry: Record<string, unknown>, text: string) {
   await Deno.writeTextFile(at("backup/files/9999"), text);
   const bytes = new TextEncoder().encode(text);
@@ -271,7 +266,6 @@ async function addEntry({ at, editManifest }: SetUp, entry: Record<string, unkno
   });
 }
 
-/** Replaces the keys by one file. */
 async function replaceKeys({ at, editManifest }: SetUp, recipient: string, path: string) {
   const encrypter = new Encrypter();
   encrypter.addRecipient(recipient);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { createFolder, run, withConfig } from "./ctl_fixture.ts";
 import { runUntilKilled } from "./killed_writer.ts";
 
 const CALLERS = `{
@@ -24,18 +24,7 @@ function configWith(callers = CALLERS, keys = KEYS): string {
 `;
 }
 
-async function withConfig(text = configWith()) {
-  const folder = await createFolder();
-  const path = join(folder.path, "signer.json");
-  await Deno.writeTextFile(path, text);
-  return {
-    ctl: (...args: string[]) => run(folder.path, ...args),
-    read: () => Deno.readTextFile(path),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
-
-const VERBS = ["--vault-url", "https://w.example", "--key-name", "k"];
+const VERBS = "--vault-url https://w.example --key-name k";
 
 Deno.test.each<
   { args: string; says: string; callers?: (text: string) => string; keys?: (text: string) => string }
@@ -95,14 +84,14 @@ Deno.test.each<
     keys: (text) => text.replace(/,\n {4}"dev".*/, ""),
   },
 ])("broker-ctl $args changes what it says and nothing else", async ({ args, says, callers, keys }) => {
-  await using config = await withConfig();
-  const { exit, out, err } = await config.ctl(...args.split(" "));
+  await using config = await withConfig(configWith());
+  const { exit, out, err } = await config.ctl(args);
   assert.deepEqual([exit, err, out.split("\n")[0]], [0, "", says]);
   assert.equal(await config.read(), configWith(callers?.(CALLERS), keys?.(KEYS)));
 });
 
 Deno.test("ca-keys add says whose folder a relative path counts from", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   const add = async (name: string, path: string) =>
     (await config.ctl("ca-keys", "add", "--name", name, "--type", "pem", "--path", path)).out;
   assert.match(
@@ -112,80 +101,71 @@ Deno.test("ca-keys add says whose folder a relative path counts from", async () 
   assert.doesNotMatch(await add("far", "/etc/ca"), /looked for/);
 });
 
-Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
+Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
   {
     name: "a caller that is there",
-    args: ["callers", "add", "--name", "agent-7", "--groups", "x"],
+    args: "callers add --name agent-7 --groups x",
     exit: 1,
     err: /it exists\nhint: pass --force/,
   },
-  {
-    name: "a caller without a word about groups",
-    args: ["callers", "add", "--name", "agent-9"],
-    exit: 2,
-    err: /--groups/,
-  },
+  { name: "a caller without a word about groups", args: "callers add --name agent-9", err: /--groups/ },
   {
     name: "to remove a caller that is not there",
-    args: ["callers", "rm", "x"],
+    args: "callers rm x",
     exit: 1,
     err: /Cannot find caller "x"/,
   },
   {
     name: "a key that is there",
-    args: ["ca-keys", "add", "--name", "prod", "--type", "akv", ...VERBS],
+    args: `ca-keys add --name prod --type akv ${VERBS}`,
     exit: 1,
     err: /it exists\nhint: pass --force/,
   },
-  {
-    name: "a new key without a type",
-    args: ["ca-keys", "add", "--name", "a", "--path", "k"],
-    exit: 2,
-    err: /needs --type/,
-  },
+  { name: "a new key without a type", args: "ca-keys add --name a --path k", err: /needs --type/ },
   {
     name: "a pem key without a path",
-    args: ["ca-keys", "add", "--name", "a", "--type", "pem"],
+    args: "ca-keys add --name a --type pem",
     exit: 1,
     err: /path.*is missing/,
   },
   {
     name: "an akv key without a name",
-    args: ["ca-keys", "add", "--name", "a", "--type", "akv", "--vault-url", "https://v"],
+    args: "ca-keys add --name a --type akv --vault-url https://v",
     exit: 1,
     err: /key_name.*is missing/,
   },
   {
     name: "a new key in an agent that nobody can find",
-    args: ["ca-keys", "add", "--name", "a", "--type", "agent", "--public-key-path", "a.pub"],
-    exit: 2,
+    args: "ca-keys add --name a --type agent --public-key-path a.pub",
     err: /needs --socket.*--socket "\$SSH_AUTH_SOCK"/,
   },
   {
     name: "a key of a file to become one of such an agent",
-    args: ["ca-keys", "add", "--name", "dev", "--force", "--type", "agent", "--public-key-path", "a.pub"],
-    exit: 2,
+    args: "ca-keys add --name dev --force --type agent --public-key-path a.pub",
     err: /needs --socket/,
   },
   {
     name: "a field of another type",
-    args: ["ca-keys", "add", "--name", "dev", "--force", "--socket", "/s"],
+    args: "ca-keys add --name dev --force --socket /s",
     exit: 1,
     err: /belongs to ca_keys of type agent/,
   },
   {
     name: "to remove a key that is not there",
-    args: ["ca-keys", "remove", "x"],
+    args: "ca-keys remove x",
     exit: 1,
     err: /Cannot find CA key "x"/,
   },
-])("callers and ca-keys refuse $name, and write nothing", async ({ args, exit: expected, err: pattern }) => {
-  await using config = await withConfig();
-  const { exit, out, err } = await config.ctl(...args);
-  assert.deepEqual([exit, out], [expected, ""], err);
-  assert.match(err, pattern);
-  assert.equal(await config.read(), configWith());
-});
+])(
+  "callers and ca-keys refuse $name, and write nothing",
+  async ({ args, exit: expected = 2, err: pattern }) => {
+    await using config = await withConfig(configWith());
+    const { exit, out, err } = await config.ctl(args);
+    assert.deepEqual([exit, out], [expected, ""], err);
+    assert.match(err, pattern);
+    assert.equal(await config.read(), configWith());
+  },
+);
 
 Deno.test("callers remove leaves the last one, for without any every caller sees every host", async () => {
   const text = configWith('{ "a": {} }');
@@ -203,7 +183,7 @@ Deno.test("callers add says that the first one shuts all others out", async () =
 });
 
 Deno.test("callers list and ca-keys list show a table", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   assert.equal(
     (await config.ctl("callers", "list")).out,
     "NAME          ALLOWED_GROUPS\nagent-7       web,db\nbroker-local  local\n",
@@ -219,32 +199,32 @@ Deno.test("callers list and ca-keys list show a table", async () => {
 
 // Whoever may write to a folder of configs must not be able to hang root's commands.
 Deno.test.each([
-  { args: ["host", "list", "--config", "taken"], is: "a pipe" },
-  { args: ["host", "remove", "web", "--config", "taken"], is: "a pipe" },
-  { args: ["callers", "list", "--config", "taken"], is: "a pipe" },
-  { args: ["status", "--config", "taken"], is: "a pipe" },
-  { args: ["doctor", "--config", "taken"], is: "a pipe" },
-  { args: ["host", "list", "--config", "link"], is: "a device" },
+  { args: "host list --config taken", is: "a pipe" },
+  { args: "host remove web --config taken", is: "a pipe" },
+  { args: "callers list --config taken", is: "a pipe" },
+  { args: "status --config taken", is: "a pipe" },
+  { args: "doctor --config taken", is: "a pipe" },
+  { args: "host list --config link", is: "a device" },
 ])("$args: what is no file at a config's path is named, not waited for", async ({ args, is }) => {
   await using folder = await createFolder();
   const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/taken`] }).output();
   assert.equal(made.code, 0);
   await Deno.symlink("/dev/zero", `${folder.path}/link`);
-  const { out, err, exit } = await run(folder.path, ...args);
+  const { out, err, exit } = await run(folder.path, args);
   assert.match(out + err, new RegExp(`it is ${is}, not a file`));
   assert.notEqual(exit, 0);
 });
 
 Deno.test.each([
-  { args: ["doctor", "--json"], says: /client_cert .*broker\.crt.* can't be read: it is a pipe/ },
-  { args: ["identity", "list"], says: /broker/ },
+  { args: "doctor --json", says: /client_cert .*broker\.crt.* can't be read: it is a pipe/ },
+  { args: "identity list", says: /broker/ },
 ])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
   await using folder = await createFolder();
   await run(folder.path, "init");
   await Deno.remove(`${folder.path}/pki/broker.crt`);
   const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/pki/broker.crt`] }).output();
   assert.equal(made.code, 0);
-  const { out, err } = await run(folder.path, ...args);
+  const { out, err } = await run(folder.path, args);
   assert.match(out + err, says);
 });
 

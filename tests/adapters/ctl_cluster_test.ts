@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { createFolder, run, runInTerminal } from "./ctl_fixture.ts";
+import { names, runInTerminal, withConfig, words } from "./ctl_fixture.ts";
 import { FakeService } from "./ctl_signer_fixture.ts";
 
 const HEAD = `{
@@ -36,37 +35,20 @@ const WITH_PROD = `${HEAD},
 `;
 
 async function createConfig(text: string) {
-  const folder = await createFolder();
-  const path = join(folder.path, "signer.json");
-  await Deno.writeTextFile(path, text);
-  return {
-    path,
-    ctl: (...args: string[]) => run(folder.path, "cluster", ...args),
-    read: () => Deno.readTextFile(path),
-    write: (name: string) => Deno.writeTextFile(join(folder.path, name), "x"),
-    folder: folder.path,
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
+  const config = await withConfig(text);
+  return { ...config, ctl: (...args: string[]) => config.ctl("cluster", ...words(args)) };
 }
 
-const ADD = [
-  ...[
-    "add",
-    "dev",
-    "--api-server",
-    "https://10.0.0.6:6443",
-    "--ca-cert",
-    "dev.crt",
-    "--token-file",
-    "dev.token",
-  ],
+const add = (name = "dev") => [
+  ...["add", name],
+  ...words("--api-server https://10.0.0.6:6443 --ca-cert dev.crt --token-file dev.token"),
   ...["--service-account", "gateway/agent", "--rule", "allow get pods web"],
 ];
 
 Deno.test("cluster add adds a cluster and leaves the rest of the file alone", async () => {
   await using config = await createConfig(WITH_PROD);
-  await config.write("dev.crt");
-  const { out, err, exit } = await config.ctl(...ADD);
+  await Deno.writeTextFile(`${config.folder}/dev.crt`, "x");
+  const { out, err, exit } = await config.ctl(...add());
   assert.deepEqual([err, exit], ["", 0]);
   assert.equal(
     out,
@@ -84,13 +66,11 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
 Deno.test("cluster add makes the part of the file that is not there yet, with the mode of the file", async () => {
   await using config = await createConfig(NOTHING_YET);
   await Deno.chmod(config.path, 0o640);
-  assert.equal((await config.ctl(...ADD)).exit, 0);
+  assert.equal((await config.ctl(...add())).exit, 0);
   const text = await config.read();
   assert.ok(text.startsWith(HEAD), text);
   assert.equal((await Deno.stat(config.path)).mode! & 0o777, 0o640);
-  assert.deepEqual((await Array.fromAsync(Deno.readDir(config.folder), ({ name }) => name)).sort(), [
-    "signer.json",
-  ]);
+  assert.deepEqual(await names(config.folder), ["signer.json"]);
 });
 
 Deno.test("cluster add --force changes what is given alone, and '' clears a list", async () => {
@@ -104,20 +84,12 @@ Deno.test("cluster add --force changes what is given alone, and '' clears a list
 });
 
 Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
-  {
-    name: "a name that is there",
-    args: [...ADD.with(1, "prod")],
-    error: /it exists\nhint: pass --force to change it/,
-  },
-  {
-    name: "a name that agents could not use",
-    args: [...ADD.with(1, "a b")],
-    error: /a cluster name must be/,
-  },
-  { name: "a name of a host", args: [...ADD.with(1, "web01")], error: /there is a host of this name/ },
+  { name: "a name that is there", args: add("prod"), error: /it exists\nhint: pass --force to change it/ },
+  { name: "a name that agents could not use", args: add("a b"), error: /a cluster name must be/ },
+  { name: "a name of a host", args: add("web01"), error: /there is a host of this name/ },
   {
     name: "a rule about what there is not",
-    args: [...ADD, "--rule", "allow get gizmos"],
+    args: [...add(), "--rule", "allow get gizmos"],
     error: /"gizmos" is not a resource/,
   },
   {
@@ -127,7 +99,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
   },
   {
     name: "a rule that can't be read",
-    args: [...ADD, "--rule", "allow"],
+    args: [...add(), "--rule", "allow"],
     error: /Cannot read rule/,
     exit: 2,
   },

@@ -14,11 +14,10 @@ interface Finding {
   readonly fix: string;
 }
 
+type Change = (at: (name: string) => string) => Promise<unknown>;
+
 /** A set-up of init, changed, and what doctor finds in it. */
-async function diagnose(
-  change: (at: (name: string) => string) => Promise<unknown> = () => Promise.resolve(),
-  ...args: string[]
-) {
+async function diagnose(change: Change = () => Promise.resolve(), ...args: string[]) {
   await using parent = await createFolder();
   const folder = join(parent.path, "gateway");
   await makeSetUp(folder, []);
@@ -51,75 +50,69 @@ const LOOPBACK = { subject: "CN=signer", subjectAltNames: ["127.0.0.1"] };
 const serverOf = ({ cert, key }: Identity) => ({ cert, key });
 const HOST = { addr: "10.0.0.1:22", user: "a", host_key: SAMPLE_HOST_KEY };
 
-Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: string; check: RegExp }>([
-  {
-    name: "callers that name nobody",
-    change: (at) => edit(at("signer.json"), ["callers"], {}),
-    level: "warn",
-    check: /there are no callers/,
-  },
+interface Row {
+  readonly name: string;
+  /** A config, a path of keys and the value that is set there. */
+  readonly set?: readonly [string, readonly string[], unknown];
+  readonly change?: Change;
+  readonly level?: string;
+  readonly check: RegExp;
+}
+
+Deno.test.each<Row>([
+  { name: "callers that name nobody", set: ["signer.json", ["callers"], {}], check: /there are no callers/ },
   {
     name: "a _default that grants",
-    change: (at) => edit(at("signer.json"), ["callers", "_default"], { allowed_groups: ["local"] }),
-    level: "warn",
+    set: ["signer.json", ["callers", "_default"], { allowed_groups: ["local"] }],
     check: /_default grants/,
   },
   {
     name: "a CA key in a file that a host on another machine trusts",
-    change: (at) => edit(at("signer.json"), ["hosts", "a"], { ...HOST, principal: "p" }),
+    set: ["signer.json", ["hosts", "a"], { ...HOST, principal: "p" }],
     level: "fail",
     check: /^ca_key is a key in a file/,
   },
   {
     name: "a CA key in a file and a signer that other machines reach",
-    change: (at) => edit(at("signer.json"), ["listen"], ":9443"),
+    set: ["signer.json", ["listen"], ":9443"],
     level: "fail",
     check: /^ca_key is a key in a file/,
   },
   {
     name: "a CA key of a group in a file",
-    change: (at) => edit(at("signer.json"), ["ca_keys"], { web: { type: "pem", path: "x" } }),
+    set: ["signer.json", ["ca_keys"], { web: { type: "pem", path: "x" } }],
     level: "fail",
     check: /^ca_keys\.web is a key in a file/,
   },
   {
     name: "no bound of signing",
-    change: (at) => edit(at("signer.json"), ["sign_rate_limit_per_min"], 0),
-    level: "warn",
+    set: ["signer.json", ["sign_rate_limit_per_min"], 0],
     check: /no caller is bounded/,
   },
-  {
-    name: "a state that is lost",
-    change: (at) => edit(at("control-plane.json"), ["state_db"], ""),
-    level: "warn",
-    check: /state_db is empty/,
-  },
+  { name: "a state that is lost", set: ["control-plane.json", ["state_db"], ""], check: /state_db is empty/ },
   {
     name: "a redactor without rules",
-    change: (at) => edit(at("config.json"), ["redact"], { disable_defaults: true }),
-    level: "warn",
+    set: ["config.json", ["redact"], { disable_defaults: true }],
     check: /redact has no rule/,
   },
-  ...[":9160", "gw.example.org:9160"].map((listen) => ({
+  ...[":9160", "gw.example.org:9160"].map((listen): Row => ({
     name: `a monitor at ${listen}`,
-    change: (at: (name: string) => string) => edit(at("signer.json"), ["monitor_listen"], listen),
+    set: ["signer.json", ["monitor_listen"], listen],
     level: "fail",
     check: /shows metrics to anybody/,
   })),
   {
     name: "approvers without sign_callers",
-    change: (at) => edit(at("control-plane.json"), ["sign_callers"], []),
+    set: ["control-plane.json", ["sign_callers"], []],
     level: "fail",
     check: /sign_callers is empty/,
   },
   {
     name: "principals that hosts share",
-    change: (at) =>
-      edit(at("signer.json"), ["hosts"], {
-        a: { ...HOST, principal: "p" },
-        b: { ...HOST, principal: "p" },
-      }),
-    level: "warn",
+    set: ["signer.json", ["hosts"], {
+      a: { ...HOST, principal: "p" },
+      b: { ...HOST, principal: "p" },
+    }],
     check: /hosts share principals.*"p" \(a, b\)/,
   },
   {
@@ -148,7 +141,6 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
   {
     name: "a key that others may read",
     change: (at) => Deno.chmod(at("pki/signer.key"), 0o644),
-    level: "warn",
     check: /server_key/,
   },
   {
@@ -169,21 +161,19 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
   },
   {
     name: "what an edit that was killed has left",
-    change: async (at: (name: string) => string) => {
+    change: async (at) => {
       const left = at("pki/..broker.key.0123456789abcdef01234567.0123456789abcdef01234567");
       await Deno.writeTextFile(left, "", { mode: 0o600 });
       await Deno.utime(left, 1_000_000_000, 1_000_000_000);
     },
-    level: "warn",
     check: /^left of an edit that was killed/,
   },
   {
     name: "what an init that was killed has left",
-    change: async (at: (name: string) => string) => {
+    change: async (at) => {
       await Deno.mkdir(at(".init.0123456789abcdef"), { mode: 0o700 });
       await Deno.utime(at(".init.0123456789abcdef"), 1_000_000_000, 1_000_000_000);
     },
-    level: "warn",
     check: /^left of an init that was killed/,
   },
   {
@@ -200,15 +190,13 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
   },
   {
     name: "a rule that is no pattern, with which the signer would not load it",
-    change: (at) =>
-      edit(at("signer.json"), ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] }),
+    set: ["signer.json", ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] }],
     level: "fail",
     check: /^the service does not take it: command_policies\.web\.allow\[0\]: Cannot compile pattern/,
   },
-  ...["signer.json", "control-plane.json", "config.json"].map((file) => ({
+  ...["signer.json", "control-plane.json", "config.json"].map((file): Row => ({
     name: `a rule of masking that is no pattern, with which the service of ${file} would not start`,
-    change: (at: (name: string) => string) =>
-      edit(at(file), ["redact"], { patterns: [{ name: "ticket", regex: "T-(" }] }),
+    set: [file, ["redact"], { patterns: [{ name: "ticket", regex: "T-(" }] }],
     level: "fail",
     check: /^the service does not take it: redact\.patterns\[0\]\.regex: /,
   })),
@@ -233,25 +221,22 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     level: "fail",
     check: /^the service does not take it: hosts\.web01\.sealed_exec: needs envelope_key/,
   },
-  ...[undefined, true].map((unsealed_sessions) => ({
+  ...[undefined, true].map((unsealed_sessions): Row => ({
     name: `a host with command rules and unsealed_sessions ${unsealed_sessions}`,
-    change: (at: (name: string) => string) =>
-      edit(at("signer.json"), ["hosts"], {
-        web01: { ...HOST, ...(unsealed_sessions === undefined ? {} : { unsealed_sessions }) },
-        web02: { ...HOST, principal: "host:web02", unsealed_sessions: false },
-        web03: { ...HOST, principal: "host:web03", sealed_exec: true },
-      }),
-    level: "warn",
+    set: ["signer.json", ["hosts"], {
+      web01: { ...HOST, ...(unsealed_sessions === undefined ? {} : { unsealed_sessions }) },
+      web02: { ...HOST, principal: "host:web02", unsealed_sessions: false },
+      web03: { ...HOST, principal: "host:web03", sealed_exec: true },
+    }],
     check: /^an attacker who compromises a broker runs any command on hosts .*, in sessions: web01$/,
   })),
   {
     name: "no list of denied callers",
-    change: (at) => edit(at("signer.json"), ["denied_callers"], ""),
-    level: "warn",
+    set: ["signer.json", ["denied_callers"], ""],
     check: /no denied_callers/,
   },
-])("doctor finds $name, and says how it is mended", async ({ change, level, check }) => {
-  const { wrong } = await diagnose(change);
+])("doctor finds $name, and says how it is mended", async ({ set, change, level = "warn", check }) => {
+  const { wrong } = await diagnose(set === undefined ? change : (at) => edit(at(set[0]), set[1], set[2]));
   const found = wrong.find((each) => check.test(each.check));
   assert.ok(found !== undefined, JSON.stringify(wrong));
   assert.equal(found.level, level);
@@ -336,17 +321,7 @@ Deno.test("doctor works under the permissions that broker-ctl has", async () => 
   await run(folder.path, "init");
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--quiet",
-      "--no-prompt",
-      "--cached-only",
-      "-P=broker-ctl",
-      main,
-      "doctor",
-      "--json",
-      "--live",
-    ],
+    args: `run --quiet --no-prompt --cached-only -P=broker-ctl ${main} doctor --json --live`.split(" "),
     cwd: folder.path,
     env: { NO_COLOR: "1" },
   }).output();

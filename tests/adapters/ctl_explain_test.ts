@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { createFolder, run, SIGNER_KEYS, words } from "./ctl_fixture.ts";
 
 const HOST = {
   addr: "10.0.0.1:22",
@@ -12,12 +12,7 @@ const HOST = {
 };
 
 const CONFIG = {
-  server_cert: "x",
-  server_key: "x",
-  client_ca: "x",
-  ca_key: "x",
-  audit_log: "x",
-  audit_key: "x",
+  ...SIGNER_KEYS,
   callers: { "broker-1": { allowed_groups: ["web"] } },
   command_policies: {
     base: { mode: "denylist", deny: ["^rm "] },
@@ -110,7 +105,7 @@ Deno.test("policy explain shows each simple command's verdict and rule", async (
 interface Row {
   readonly name: string;
   readonly host?: string;
-  readonly flags: string[];
+  readonly flags: string | string[];
   readonly shows: RegExp;
 }
 
@@ -154,7 +149,7 @@ Deno.test.each<Row>([
   },
   {
     name: "the opening of a shell on a host with rules",
-    flags: ["--session-mode", "shell"],
+    flags: "--session-mode shell",
     shows: /sessions require mode="exec"/,
   },
   {
@@ -166,51 +161,39 @@ Deno.test.each<Row>([
   },
 ])("policy explain decides $name", async ({ host = "web01", flags, shows }) => {
   await using folder = await createConfig();
-  const result = await run(folder.path, "policy", "explain", "--host", host, ...flags);
+  const result = await run(folder.path, "policy explain", "--host", host, ...words(flags));
   assert.match(result.out, shows);
   assert.match(result.out, /^(?:\P{C}|\n)*$/u);
   assert.deepEqual([result.err, result.exit], ["", 0], "whatever the decision");
 });
 
-Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
+Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: number }>([
   {
     name: "an unknown host",
-    flags: ["--host", "nowhere"],
+    flags: "--host nowhere",
     error: /"nowhere": unknown host\nhint: .*host list/,
     exit: 1,
   },
-  { name: "an inherited name", flags: ["--host", "constructor"], error: /unknown host/, exit: 1 },
-  { name: "an empty command", flags: ["--host", "web01", "--command", ""], error: /empty command/, exit: 2 },
-  {
-    name: "a caller for nothing",
-    flags: ["--host", "web01", "--caller", "x"],
-    error: /'--caller' means nothing/,
-    exit: 2,
-  },
-  { name: "no host", flags: [], error: /--host/, exit: 2 },
-])("policy explain refuses $name", async ({ flags, error, exit }) => {
+  { name: "an inherited name", flags: "--host constructor", error: /unknown host/, exit: 1 },
+  { name: "an empty command", flags: ["--host web01 --command", ""], error: /empty command/ },
+  { name: "a caller for nothing", flags: "--host web01 --caller x", error: /'--caller' means nothing/ },
+  { name: "no host", flags: "", error: /--host/ },
+])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {
   await using folder = await createConfig();
-  const result = await run(folder.path, "policy", "explain", ...flags);
+  const result = await run(folder.path, "policy explain", ...words(flags));
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
 });
 
-Deno.test.each<{ name: string; keys: object; error: RegExp }>([
-  { name: "an unknown key", keys: { host: {} }, error: /unknown key "host"/ },
-])("policy explain refuses a config with $name", async ({ keys, error }) => {
-  await using folder = await createConfig(keys);
-  const result = await run(folder.path, "policy", "explain", "--host", "web01");
-  assert.match(result.err, error);
+Deno.test("policy explain refuses a config with an unknown key", async () => {
+  await using folder = await createConfig({ host: {} });
+  const result = await run(folder.path, "policy explain --host web01");
+  assert.match(result.err, /unknown key "host"/);
   assert.deepEqual([result.out, result.exit], ["", 1]);
 });
 
 const CONFIG_CLUSTER = {
-  server_cert: "x",
-  server_key: "x",
-  client_ca: "x",
-  ca_key: "x",
-  audit_log: "x",
-  audit_key: "x",
+  ...SIGNER_KEYS,
   callers: { "broker-1": { allowed_groups: ["ops"] }, "broker-2": { allowed_groups: [] } },
   kubernetes: {
     clusters: {
@@ -319,28 +302,22 @@ Deno.test("policy explain --json says of a cluster what the signer would answer,
   assert.match(decision.matched_rule, /^deny:/);
 });
 
-Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
+Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: number }>([
   {
     name: "an unknown cluster",
-    flags: ["--cluster", "dev"],
+    flags: "--cluster dev",
     error: /unknown cluster\nhint: broker-ctl cluster list/,
     exit: 1,
   },
-  { name: "an inherited name", flags: ["--cluster", "constructor"], error: /unknown cluster/, exit: 1 },
+  { name: "an inherited name", flags: "--cluster constructor", error: /unknown cluster/, exit: 1 },
   {
     name: "a command on a cluster",
-    flags: ["--cluster", "prod", "--command", "id"],
+    flags: "--cluster prod --command id",
     error: /'--command' means nothing to a cluster/,
-    exit: 2,
   },
-  {
-    name: "an action that can't be read",
-    flags: ["--cluster", "prod", "--action", "get"],
-    error: /Cannot read action/,
-    exit: 2,
-  },
-])("policy explain refuses $name", async ({ flags, error, exit }) => {
-  const result = await explain(...flags);
+  { name: "an action that can't be read", flags: "--cluster prod --action get", error: /Cannot read action/ },
+])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {
+  const result = await explain(...words(flags));
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
 });

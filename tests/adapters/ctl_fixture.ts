@@ -1,15 +1,37 @@
 /** What the tests of `broker-ctl` share. */
 import { runProgram } from "../../ctl/program.ts";
+import { createFolder } from "../stage/folder.ts";
 
-/** A temporary folder, removed at the end. */
-export async function createFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
-  const path = await Deno.makeTempDir({ prefix: "ctl-init-" });
-  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
+export { createFolder, names } from "../stage/folder.ts";
+
+/** The keys that a config of the signer needs, with paths that nothing reads. */
+export const SIGNER_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
+  ["server_cert", "server_key", "client_ca", "ca_key", "audit_log", "audit_key"].map((key) => [key, "x"]),
+);
+
+/** The words of a command line. Of several texts, only the first is split at spaces. */
+export function words(line: string | readonly string[]): string[] {
+  const [text = "", ...more] = [line].flat();
+  return text === "" ? more : [...text.split(" "), ...more];
 }
 
 /** Runs `broker-ctl` in this process, with no environment and no terminal. */
 export function run(workingFolder: string, ...args: string[]) {
   return runInTerminal({ workingFolder }, ...args);
+}
+
+/** A folder with a signer's config, and `broker-ctl` in it. */
+export async function withConfig(text: string) {
+  const folder = await createFolder();
+  const path = `${folder.path}/signer.json`;
+  await Deno.writeTextFile(path, text, { mode: 0o640 });
+  return {
+    folder: folder.path,
+    path,
+    ctl: (...args: string[]) => run(folder.path, ...args),
+    read: () => Deno.readTextFile(path),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
 }
 
 /** Runs `broker-ctl` as {@linkcode run} does, in a terminal of so many columns, or with variables. */
@@ -22,7 +44,7 @@ export async function runInTerminal(
   ...args: string[]
 ) {
   const result = { out: "", err: "" };
-  const exit = await runProgram(args, {
+  const exit = await runProgram(words(args), {
     terminal: {
       out: (text) => void (result.out += text),
       err: (text) => void (result.err += text),
@@ -38,7 +60,7 @@ export async function runInTerminal(
 export function start(workingFolder: string, ...args: string[]) {
   const controller = new AbortController();
   const result = { out: "", err: "" };
-  const exit = runProgram(args, {
+  const exit = runProgram(words(args), {
     terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
     workingFolder,
     variables: {},
@@ -51,9 +73,4 @@ export function start(workingFolder: string, ...args: string[]) {
       return exit;
     },
   };
-}
-
-/** The names in a folder, sorted. */
-export async function names(folder: string): Promise<string[]> {
-  return (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { tryLockFile } from "@gateway/shared/files";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { withConfig, words } from "./ctl_fixture.ts";
 
 const WEB01 = `"web01": {
       // ann's
@@ -26,35 +26,16 @@ function configWith(web01 = WEB01, more = ""): string {
 `;
 }
 
-async function withConfig(text = configWith()) {
-  const folder = await createFolder();
-  const path = join(folder.path, "signer.json");
-  await Deno.writeTextFile(path, text, { mode: 0o640 });
-  return {
-    folder: folder.path,
-    path,
-    ctl: (...args: string[]) => run(folder.path, ...args),
-    read: () => Deno.readTextFile(path),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
-
-const NEW = [
-  "host",
-  "add",
-  "--name",
-  "db01",
-  "--addr",
-  "10.0.0.9:22",
-  "--user",
-  "dba",
+const KEYLESS = "host add --addr 10.0.0.9:22 --user dba";
+const newHost = (flags = "", name = "db01") => [
+  `${KEYLESS} --name ${name} ${flags}`.trim(),
   "--host-key",
   SAMPLE_HOST_KEY,
 ];
 
 Deno.test("host add adds a host with its defaults, and leaves all else as it is", async () => {
-  await using config = await withConfig();
-  const { exit, out, err } = await config.ctl(...NEW, "--groups", "local,db", "--sudo", "--ttl", "60");
+  await using config = await withConfig(configWith());
+  const { exit, out, err } = await config.ctl(...newHost("--groups local,db --sudo --ttl 60"));
   assert.deepEqual([exit, err], [0, ""]);
   assert.equal(
     out,
@@ -76,11 +57,11 @@ Deno.test("host add adds a host with its defaults, and leaves all else as it is"
   assert.deepEqual(JSON.parse(added.replace(/\n {2}\}\n\}\n$/, "")), host);
 });
 
-Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
-  { name: "one text", flags: ["--user", "app"], from: '"user": "deploy"', to: '"user": "app"' },
+Deno.test.each<{ name: string; flags: string | string[]; from: string; to: string }>([
+  { name: "one text", flags: "--user app", from: '"user": "deploy"', to: '"user": "app"' },
   {
     name: "a switch that is turned off",
-    flags: ["--sudo=false"],
+    flags: "--sudo=false",
     from: '"allow_sudo": true',
     to: '"allow_sudo": false',
   },
@@ -88,7 +69,7 @@ Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
   { name: "a list that is cleared", flags: ["--groups", ""], from: ', "groups": ["local"]', to: "" },
   {
     name: "one field of the policy",
-    flags: ["--policy-mode", "off"],
+    flags: "--policy-mode off",
     from: '"mode": "allowlist"',
     to: '"mode": "off"',
   },
@@ -100,7 +81,7 @@ Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
   },
   {
     name: "patterns with a comma between",
-    flags: ["--allow", "^ls,^cat"],
+    flags: "--allow ^ls,^cat",
     from: '["^id$"]',
     to: '["^ls", "^cat"]',
   },
@@ -108,95 +89,73 @@ Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
 ])(
   "host add --force changes $name, and no other field, also of those that it has no flag for",
   async ({ flags, from, to }) => {
-    await using config = await withConfig();
-    const { exit, out, err } = await config.ctl("host", "add", "--name", "web01", "--force", ...flags);
+    await using config = await withConfig(configWith());
+    const { exit, out, err } = await config.ctl("host add --name web01 --force", ...words(flags));
     assert.deepEqual([exit, err], [0, ""]);
     assert.match(out, /^host "web01" updated /);
     assert.equal(await config.read(), configWith(WEB01.replace(from, () => to)));
   },
 );
 
-Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
+Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegExp }>([
   {
     name: "a name that is there",
-    args: [...NEW, "--name=web01"].filter((arg) => arg !== "--name" && arg !== "db01"),
+    args: newHost("", "web01"),
     exit: 1,
     err: /it exists\nhint: pass --force to change it/,
   },
   {
     name: "a new host without a key",
-    args: NEW.slice(0, -2),
-    exit: 2,
+    args: `${KEYLESS} --name db01`,
     err: /A new host needs one of --host-key and --scan/,
   },
   {
     name: "a new host without an address",
-    args: ["host", "add", "--name", "a", "--user", "u", "--host-key", "k"],
-    exit: 2,
+    args: "host add --name a --user u --host-key k",
     err: /needs --addr/,
   },
   {
     name: "a name that leads out of a folder",
-    args: NEW.map((arg) => arg === "db01" ? "../x" : arg),
-    exit: 2,
+    args: newHost("", "../x"),
     err: /the name of a new host may hold letters/,
   },
-  { name: "two ways to the key", args: [...NEW, "--scan"], exit: 2, err: /exclude each other/ },
-  { name: "a bastion that is not there", args: [...NEW, "--jump", "hop"], exit: 1, err: /hosts\.db01\.jump/ },
-  { name: "a lifetime beyond the cap", args: [...NEW, "--ttl", "901"], exit: 2, err: /from 0 to 900/ },
-  {
-    name: "a switch that is neither",
-    args: [...NEW, "--sudo=maybe"],
-    exit: 2,
-    err: /--sudo=true or --sudo=false/,
-  },
+  { name: "two ways to the key", args: newHost("--scan"), err: /exclude each other/ },
+  { name: "a bastion that is not there", args: newHost("--jump hop"), exit: 1, err: /hosts\.db01\.jump/ },
+  { name: "a lifetime beyond the cap", args: newHost("--ttl 901"), err: /from 0 to 900/ },
+  { name: "a switch that is neither", args: newHost("--sudo=maybe"), err: /--sudo=true or --sudo=false/ },
   {
     name: "a comma that would make a pattern wider",
-    args: [...NEW, "--policy-mode", "allowlist", "--allow", "^echo a,b$"],
-    exit: 2,
+    args: [...newHost("--policy-mode allowlist"), "--allow", "^echo a,b$"],
     err: /hint: repeat --allow/,
   },
   {
     name: "whom to ask without asking",
-    args: [...NEW, "--url", "a:1"],
-    exit: 2,
+    args: newHost("--url a:1"),
     err: /'--url' has no effect without --reload/,
   },
-  {
-    name: "a preview that takes effect",
-    args: [...NEW, "--dry-run", "--reload"],
-    exit: 2,
-    err: /exclude each other/,
+  { name: "a preview that takes effect", args: newHost("--dry-run --reload"), err: /exclude each other/ },
+  { name: "to remove what is not there", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
+  { name: "to remove a bastion that is needed", args: "host rm web02", exit: 1, err: /hosts\.web01\.jump/ },
+])(
+  "host add and remove refuse $name, and write nothing",
+  async ({ args, exit: expected = 2, err: pattern }) => {
+    await using config = await withConfig(configWith());
+    const { exit, out, err } = await config.ctl(...words(args));
+    assert.deepEqual([exit, out], [expected, ""], err);
+    assert.match(err, pattern);
+    assert.equal(await config.read(), configWith());
   },
-  {
-    name: "to remove what is not there",
-    args: ["host", "remove", "db01"],
-    exit: 1,
-    err: /Cannot find host "db01"/,
-  },
-  {
-    name: "to remove a bastion that is needed",
-    args: ["host", "rm", "web02"],
-    exit: 1,
-    err: /hosts\.web01\.jump/,
-  },
-])("host add and remove refuse $name, and write nothing", async ({ args, exit: expected, err: pattern }) => {
-  await using config = await withConfig();
-  const { exit, out, err } = await config.ctl(...args);
-  assert.deepEqual([exit, out], [expected, ""], err);
-  assert.match(err, pattern);
-  assert.equal(await config.read(), configWith());
-});
+);
 
 Deno.test("host remove takes a host out, and leaves all else as it is", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   assert.equal((await config.ctl("host", "remove", "web01")).out.split("\n")[0], 'host "web01" removed');
   assert.equal((await config.read()).includes("web01"), false);
   assert.match(await config.read(), /\/\/ what the operator wrote[\s\S]*\/\/ in the cellar\n {4}"web02"/);
 });
 
 Deno.test("host add --dry-run shows the change as a diff, and writes nothing", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   const { out } = await config.ctl("host", "add", "--name", "web01", "--force", "--user", "app", "--dry-run");
   assert.match(out, /^--- .*signer\.json\n\+\+\+ .*signer\.json\n@@ -\d+,7 \+\d+,7 @@\n/);
   assert.match(out, /^-.*"user": "deploy".*\n\+.*"user": "app"/m);
@@ -207,7 +166,7 @@ Deno.test("host add --dry-run shows the change as a diff, and writes nothing", a
 });
 
 Deno.test("host add says which broker beside the config can't connect to the host", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   const broker = (networks: string[]) =>
     JSON.stringify({
       signer: { url: "https://127.0.0.1:1", client_cert: "c", client_key: "k", ca: "a" },
@@ -217,7 +176,7 @@ Deno.test("host add says which broker beside the config can't connect to the hos
     });
   await Deno.writeTextFile(join(config.folder, "config.json"), broker(["10.0.0.0/8:22"]));
   await Deno.writeTextFile(join(config.folder, "mcp.json"), broker(["192.168.0.0/16:22"]));
-  const { out } = await config.ctl(...NEW);
+  const { out } = await config.ctl(...newHost());
   assert.match(
     out,
     /the broker of "mcp\.json" may not connect to 10\.0\.0\.9:22: add "10\.0\.0\.9:22" to "networks"/,
@@ -226,23 +185,21 @@ Deno.test("host add says which broker beside the config can't connect to the hos
 });
 
 Deno.test("of two who edit at once one is told so, and nothing is written", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   {
     using _other = await tryLockFile(config.path);
-    const { exit, err } = await config.ctl(...NEW);
+    const { exit, err } = await config.ctl(...newHost());
     assert.equal(exit, 1);
     assert.match(err, /another process is editing it; nothing was written, try again/);
     assert.equal(await config.read(), configWith());
   }
-  assert.equal((await config.ctl(...NEW)).exit, 0);
+  assert.equal((await config.ctl(...newHost())).exit, 0);
 });
 
 Deno.test("twenty who edit at once all find their hosts there, or are told that they are not", async () => {
-  await using config = await withConfig();
+  await using config = await withConfig(configWith());
   const names = Array.from({ length: 20 }, (_, index) => `many${index}`);
-  const results = await Promise.all(
-    names.map((name) => config.ctl(...NEW.map((arg) => arg === "db01" ? name : arg))),
-  );
+  const results = await Promise.all(names.map((name) => config.ctl(...newHost("", name))));
   const text = await config.read();
   results.forEach(({ exit, err }, index) => {
     assert.equal(text.includes(`"${names[index]}"`), exit === 0, err);

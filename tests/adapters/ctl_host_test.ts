@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { createFolder, names, run, runInTerminal } from "./ctl_fixture.ts";
+import { createFolder, names, run, runInTerminal, SIGNER_KEYS } from "./ctl_fixture.ts";
 import { FakeService } from "./ctl_signer_fixture.ts";
 import { X509Certificate } from "node:crypto";
 import { createCertificateAuthority } from "../../ctl/identities/x509.ts";
@@ -45,18 +45,9 @@ const TABLE = [
   "",
 ].join("\n");
 
-const CONFIG = {
-  server_cert: "x",
-  server_key: "x",
-  client_ca: "x",
-  ca_key: "x",
-  audit_log: "x",
-  audit_key: "x",
-};
-
 async function createConfig(hosts: unknown) {
   const folder = await createFolder();
-  const text = `// what the operator wrote\n${JSON.stringify({ ...CONFIG, hosts })}`;
+  const text = `// what the operator wrote\n${JSON.stringify({ ...SIGNER_KEYS, hosts })}`;
   await Deno.writeTextFile(join(folder.path, "signer.json"), text);
   return folder;
 }

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { join } from "node:path";
-import { createFolder, names, run } from "./ctl_fixture.ts";
+import { createFolder, names, run, words } from "./ctl_fixture.ts";
 import { tryLockFile } from "@gateway/shared/files";
 
-/** A set-up of init, and `identity` in it. */
 async function setUp(...initFlags: string[]) {
   const folder = await createFolder();
   const { exit, err } = await run(folder.path, "init", ...initFlags);
@@ -104,39 +103,23 @@ Deno.test("identity add names no broker where every one may ask", async () => {
 Deno.test.each([
   {
     name: "the rights of an operator for an agent",
-    args: ["agent", "operator-local"],
+    args: "agent operator-local",
     text: /rights of a operator/,
   },
-  {
-    name: "the rights of an approver for an operator",
-    args: ["operator", "approver-local"],
-    text: /approver/,
-  },
-  { name: "a name that has a certificate", args: ["agent", "agent-local"], text: /There is .*agent\.crt/ },
-  { name: "a name that is a path", args: ["agent", "../x"], text: /Cannot use the name/ },
-  { name: "a name of a host's", args: ["agent", "web01.krl"], text: /hosts have/ },
-  { name: "another word for a kind", args: ["root", "x"], text: /expected one of agent/ },
-  {
-    name: "names for whom nobody connects to",
-    args: ["agent", "x", "--san", "localhost"],
-    text: /means nothing/,
-  },
-  { name: "a bundle without the key", args: ["agent", "x", "--p12", "--csr", "f"], text: /exclude/ },
-  { name: "a request that is none", args: ["agent", "x", "--csr", "signer.json"], text: /no PKCS #10/ },
-  {
-    name: "a CA key of somebody else",
-    args: ["agent", "x", "--ca-key", "pki/agent.key"],
-    text: /does not belong/,
-  },
-  {
-    name: "a CA key that is not there",
-    args: ["agent", "x", "--ca-key", "no.key"],
-    text: /Cannot read the CA's key/,
-  },
+  { name: "the rights of an approver for an operator", args: "operator approver-local", text: /approver/ },
+  { name: "a name that has a certificate", args: "agent agent-local", text: /There is .*agent\.crt/ },
+  { name: "a name that is a path", args: "agent ../x", text: /Cannot use the name/ },
+  { name: "a name of a host's", args: "agent web01.krl", text: /hosts have/ },
+  { name: "another word for a kind", args: "root x", text: /expected one of agent/ },
+  { name: "names for whom nobody connects to", args: "agent x --san localhost", text: /means nothing/ },
+  { name: "a bundle without the key", args: "agent x --p12 --csr f", text: /exclude/ },
+  { name: "a request that is none", args: "agent x --csr signer.json", text: /no PKCS #10/ },
+  { name: "a CA key of somebody else", args: "agent x --ca-key pki/agent.key", text: /does not belong/ },
+  { name: "a CA key that is not there", args: "agent x --ca-key no.key", text: /Cannot read the CA's key/ },
 ])("identity add refuses $name, and makes nothing", async ({ args, text }) => {
   await using it = await setUp();
   const before = [await names(it.pki(".")), await it.read("signer.json")];
-  const { err, exit } = await it.identity("add", ...args);
+  const { err, exit } = await it.identity("add", ...words(args));
   assert.notEqual(exit, 0);
   assert.match(err, text);
   assert.deepEqual([await names(it.pki(".")), await it.read("signer.json")], before);
@@ -284,7 +267,6 @@ Deno.test("every command that reads a config warns of a certificate that ends wi
   );
 });
 
-/** A set-up of init, and `identity` in it. */
 async function setUpMends() {
   const folder = await createFolder();
   const { exit, err } = await run(folder.path, "init");
@@ -368,37 +350,35 @@ const COMMANDS = [
   ["revoke", "agent", "--no-freeze"],
 ] as const;
 
-Deno.test({
-  name: "identity refuses to work as root where somebody else may write (as root)",
+Deno.test("identity refuses to work as root where somebody else may write (as root)", {
   ignore: Deno.uid() !== 0,
-  async fn() {
-    await using it = await setUpMends();
-    const state = async () => [
-      await Array.fromAsync(Deno.readDir(it.at("pki")), ({ name }) => name),
-      await it.read("pki/broker.crt"),
-      await it.read("pki/denied_callers"),
-    ];
-    const before = await state();
-    const spoil: readonly (readonly [() => Promise<void>, () => Promise<void>])[] = [
-      [() => Deno.chown(it.at("pki"), 1234, 1234), () => Deno.chown(it.at("pki"), 0, 0)],
-      [() => Deno.chmod(it.at("pki"), 0o777), () => Deno.chmod(it.at("pki"), 0o700)],
-      [() => Deno.chown(it.path, 1234, 1234), () => Deno.chown(it.path, 0, 0)],
-    ];
-    for (const [worse, better] of spoil) {
-      await worse();
-      for (const args of COMMANDS) {
-        const { exit, err } = await it.identity(...args);
-        assert.equal(exit, 1, args.join(" "));
-        assert.match(err, /Cannot work as root with .* is not root's alone/);
-      }
-      await better();
+}, async () => {
+  await using it = await setUpMends();
+  const state = async () => [
+    await Array.fromAsync(Deno.readDir(it.at("pki")), ({ name }) => name),
+    await it.read("pki/broker.crt"),
+    await it.read("pki/denied_callers"),
+  ];
+  const before = await state();
+  const spoil: readonly (readonly [() => Promise<void>, () => Promise<void>])[] = [
+    [() => Deno.chown(it.at("pki"), 1234, 1234), () => Deno.chown(it.at("pki"), 0, 0)],
+    [() => Deno.chmod(it.at("pki"), 0o777), () => Deno.chmod(it.at("pki"), 0o700)],
+    [() => Deno.chown(it.path, 1234, 1234), () => Deno.chown(it.path, 0, 0)],
+  ];
+  for (const [worse, better] of spoil) {
+    await worse();
+    for (const args of COMMANDS) {
+      const { exit, err } = await it.identity(...args);
+      assert.equal(exit, 1, args.join(" "));
+      assert.match(err, /Cannot work as root with .* is not root's alone/);
     }
-    await Deno.chown(it.at("pki/mtls_ca.key"), 1234, 1234);
-    assert.match((await it.identity("add", "agent", "agent-7")).err, /mtls_ca\.key" is not root's alone/);
-    await Deno.chown(it.at("pki/mtls_ca.key"), 0, 0);
-    assert.deepEqual(await state(), before);
-    assert.equal((await it.identity("add", "agent", "agent-7")).exit, 0);
-  },
+    await better();
+  }
+  await Deno.chown(it.at("pki/mtls_ca.key"), 1234, 1234);
+  assert.match((await it.identity("add", "agent", "agent-7")).err, /mtls_ca\.key" is not root's alone/);
+  await Deno.chown(it.at("pki/mtls_ca.key"), 0, 0);
+  assert.deepEqual(await state(), before);
+  assert.equal((await it.identity("add", "agent", "agent-7")).exit, 0);
 });
 
 Deno.test("identity --pki takes no other folder from the config", async () => {

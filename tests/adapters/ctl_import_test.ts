@@ -154,7 +154,8 @@ Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignor
 });
 
 Deno.test(
-  { name: "identity add makes a bundle with a password of one's own, as openssl reads it", ignore },
+  "identity add makes a bundle with a password of one's own, as openssl reads it",
+  { ignore },
   async () => {
     await using folder = await createFolder();
     await run(folder.path, "init");

@@ -46,10 +46,8 @@ Deno.test("permissions refuses a config that would not load", async () => {
 });
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
-/** A port that nothing listens on. */
 const CLOSED = "127.0.0.1:1";
 
-/** Runs `broker-ctl` under its own permissions. */
 async function brokerCtl(cwd: string, args: readonly string[], path = Deno.env.get("PATH") ?? "") {
   const program = ["--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", `${ROOT}ctl/main.ts`];
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {

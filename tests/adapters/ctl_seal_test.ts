@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { run, withConfig, words } from "./ctl_fixture.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
@@ -22,24 +22,12 @@ function configWith(web01: string, keys = `"envelope_key": "pki/envelope.seed",`
 `;
 }
 
-async function withConfig(text: string) {
-  const folder = await createFolder();
-  const path = join(folder.path, "signer.json");
-  await Deno.writeTextFile(path, text);
-  return {
-    folder: folder.path,
-    ctl: (...args: string[]) => run(folder.path, ...args),
-    read: () => Deno.readTextFile(path),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
-
 Deno.test.each([
-  { name: "in v3", flags: [], from: "", to: `, "sealed_exec": true, "envelope": "v3"` },
-  { name: "that is sealed in v2", flags: [], from: `, "sealed_exec": true`, to: `, "sealed_exec": true` },
+  { name: "in v3", flags: "", from: "", to: `, "sealed_exec": true, "envelope": "v3"` },
+  { name: "that is sealed in v2", flags: "", from: `, "sealed_exec": true`, to: `, "sealed_exec": true` },
   {
     name: "in v3 after v2",
-    flags: ["--envelope", "v3"],
+    flags: "--envelope v3",
     from: `, "sealed_exec": true`,
     to: `, "sealed_exec": true, "envelope": "v3"`,
   },
@@ -50,22 +38,22 @@ Deno.test.each([
     to:
       `, "sealed_exec": true, "envelope": "v1", "envelope_domain": "other v1", "shim_command": "/opt/other/shim"`,
   },
-  { name: "again", flags: [], from: `, "sealed_exec": false`, to: `, "sealed_exec": true` },
+  { name: "again", flags: "", from: `, "sealed_exec": false`, to: `, "sealed_exec": true` },
   {
     name: "in the format that it has",
-    flags: [],
+    flags: "",
     from: `, "envelope": "v1", "envelope_domain": "d"`,
     to: `, "envelope": "v1", "envelope_domain": "d", "sealed_exec": true`,
   },
   {
     name: "in v2 after v1",
-    flags: ["--envelope", "v2"],
+    flags: "--envelope v2",
     from: `, "sealed_exec": true, "envelope": "v1", "envelope_domain": "d"`,
     to: `, "sealed_exec": true, "envelope": "v2"`,
   },
 ])("host seal seals a host $name, and leaves all else as it is", async ({ flags, from, to }) => {
   await using config = await withConfig(configWith(from));
-  const { exit, out, err } = await config.ctl("host", "seal", "web01", ...flags);
+  const { exit, out, err } = await config.ctl("host seal web01", ...words(flags));
   assert.deepEqual([exit, err], [0, ""], err);
   assert.match(out, /^host "web01" sealed \(envelope v[123]\)\n/);
   assert.equal(/To apply it: broker-ctl reload\n/.test(out), from !== to);
@@ -73,41 +61,33 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  {
-    name: "an unknown host",
-    args: ["web03"],
-    keys: undefined,
-    err: /Cannot find host "web03" in the config/,
-  },
+  { name: "an unknown host", args: "web03", err: /Cannot find host "web03" in the config/ },
   {
     name: "a member of every object",
-    args: ["constructor"],
-    keys: undefined,
+    args: "constructor",
     err: /Cannot find host "constructor"/,
   },
   {
     name: "without a key, and says how to make one",
-    args: ["web01"],
+    args: "web01",
     keys: "",
     err: /hosts\.web01\.sealed_exec: needs envelope_key[^]*head -c 32 \/dev\/urandom > pki\/envelope\.seed/,
   },
   {
     name: "a domain without v1",
-    args: ["web01", "--domain", "d"],
-    keys: undefined,
+    args: "web01 --domain d",
     err: /envelope_domain: belongs to envelope v1 alone/,
   },
   {
     name: "a shim with a blank",
     args: ["web01", "--shim", "a b"],
-    keys: undefined,
     err: /shim_command: is one word/,
   },
-  { name: "another format", args: ["web01", "--envelope", "v4"], keys: undefined, err: /v4/ },
+  { name: "another format", args: "web01 --envelope v4", err: /v4/ },
 ])("host seal refuses $name, and writes nothing", async ({ args, keys, err: expected }) => {
   const text = configWith("", keys);
   await using config = await withConfig(text);
-  const { exit, err } = await config.ctl("host", "seal", ...args);
+  const { exit, err } = await config.ctl("host seal", ...words(args));
   assert.notEqual(exit, 0);
   assert.match(err, expected);
   assert.equal(await config.read(), text);
@@ -148,15 +128,15 @@ Deno.test("envelope pubkey prints what hosts have to know", async () => {
 });
 
 Deno.test.each([
-  { name: "without --seed", args: [], exit: 2, err: /--seed/ },
-  { name: "with a seed that is too short", args: ["--seed", "short"], exit: 1, err: /exactly 32/ },
-  { name: "with a seed that is too long", args: ["--seed", "long"], exit: 1, err: /exactly 32/ },
-  { name: "with no file", args: ["--seed", "none"], exit: 1, err: /Cannot read the seed .*no such file/ },
+  { name: "without --seed", args: "", exit: 2, err: /--seed/ },
+  { name: "with a seed that is too short", args: "--seed short", exit: 1, err: /exactly 32/ },
+  { name: "with a seed that is too long", args: "--seed long", exit: 1, err: /exactly 32/ },
+  { name: "with no file", args: "--seed none", exit: 1, err: /Cannot read the seed .*no such file/ },
 ])("envelope pubkey fails $name, and shows nothing of it", async ({ args, exit, err: expected }) => {
   await using config = await withConfig("");
   await Deno.writeFile(join(config.folder, "short"), new Uint8Array(31).fill(65));
   await Deno.writeFile(join(config.folder, "long"), new Uint8Array(33).fill(65));
-  const result = await config.ctl("envelope", "pubkey", ...args);
+  const result = await config.ctl("envelope pubkey", ...words(args));
   assert.deepEqual([result.exit, result.out], [exit, ""]);
   assert.match(result.err, expected);
   assert.doesNotMatch(result.err, /AAAAAAAA/);
@@ -196,18 +176,10 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
   const { server, decisions } = await startControlPlane();
   await using _server = server;
   await using operator = await createOperator(server);
-  const ctl = [
-    Deno.execPath(),
-    "run",
-    "--quiet",
-    "--no-check",
-    "--no-prompt",
-    "--cached-only",
-    "-P=broker-ctl",
-  ];
-  const words = [...ctl, join(ROOT, "ctl/main.ts"), "approval", "watch", "--client-config", "client.json"];
+  const flags = "--quiet --no-check --no-prompt --cached-only -P=broker-ctl";
+  const ctl = `${Deno.execPath()} run ${flags} ${ROOT}ctl/main.ts`;
   // Asks the terminal for its settings before and after: they have to be the same.
-  const inner = `stty -g; ${words.join(" ")}; echo "ended $?"; stty -g`;
+  const inner = `stty -g; ${ctl} approval watch --client-config client.json; echo "ended $?"; stty -g`;
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--command", inner, "/dev/null"],
     cwd: operator.path,

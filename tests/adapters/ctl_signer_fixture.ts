@@ -39,7 +39,6 @@ export interface SeenRequest {
   readonly caller: string;
 }
 
-/** A service that gives one answer to everything, and remembers what it was asked. */
 export class FakeService implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   readonly #server: TestServer;
@@ -68,7 +67,6 @@ export class FakeService implements AsyncDisposable {
     return new FakeService(server, await createOperator(server), requests);
   }
 
-  /** A service that refuses everything as the services do. */
   static refusing(status: number, detail: string, code = "internal"): Promise<FakeService> {
     return FakeService.start({ type: "about:blank", title: "", status, detail, code }, status);
   }

@@ -31,7 +31,6 @@ interface Call {
 /** Answers a call, the `count`th one from 1 on. */
 export type Listener = (call: Call, response: ServerResponse, count: number) => void;
 
-/** A provider that does what a test needs, good or bad. */
 export async function startProvider(listener: Listener) {
   const calls: Call[] = [];
   const closed: string[] = [];
@@ -73,7 +72,6 @@ export function providersOf(env: Record<string, string>, home = "/nonexistent") 
   return { providers, warnings, [Symbol.dispose]: () => client.close() };
 }
 
-/** A question of a debate, or what differs from that. */
 export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
   return {
     messages: [{ role: "user", content: "Why?" }],
@@ -95,7 +93,6 @@ export async function failureOf(promise: Promise<unknown>): Promise<ModelError> 
 }
 
 const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
-/** An event of a stream with the next piece of a text. */
 export const delta = (content: string) => event({ choices: [{ index: 0, delta: { content } }] });
 const FINISH = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
 const USAGE = event({
@@ -104,7 +101,6 @@ const USAGE = event({
 });
 const DONE = "data: [DONE]\n\n";
 
-/** Begins a stream of events, and leaves it open. */
 export function openStream(response: ServerResponse, ...texts: string[]): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
   for (const text of texts) response.write(text);

@@ -12,8 +12,8 @@ import {
   startProvider,
 } from "./debate_models_fixture.ts";
 import { poll } from "../stage/poll.ts";
+import { createFolder } from "../stage/folder.ts";
 
-/** One call of a model of provider A, with what it streamed. */
 async function callHub(
   listener: Listener,
   request: Partial<ModelRequest> = {},
@@ -205,45 +205,37 @@ Deno.test("a provider without a URL is not called at all", async () => {
 });
 
 Deno.test("a scenario's name leads out of no folder", async () => {
-  const home = await Deno.makeTempDir();
-  try {
-    await Deno.mkdir(join(home, "scenarios"));
-    await Deno.writeTextFile(join(home, "outside.json"), '{"rounds":[{}]}');
-    using fixture = providersOf({ REPLAY_DIR: join(home, "scenarios") });
-    await assert.rejects(fixture.providers.model("replay/../outside"), /There is no scenario/);
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
+  await using home = await createFolder();
+  await Deno.mkdir(join(home.path, "scenarios"));
+  await Deno.writeTextFile(join(home.path, "outside.json"), '{"rounds":[{}]}');
+  using fixture = providersOf({ REPLAY_DIR: join(home.path, "scenarios") });
+  await assert.rejects(fixture.providers.model("replay/../outside"), /There is no scenario/);
 });
 
 Deno.test("scenarios of the own folder come beside those that ship, and before them", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const mine = '{"rounds":[{"diagnostic_agent":[{"text":"mine"}]}]}';
-    await Deno.writeTextFile(join(folder, "mine.json"), mine);
-    await Deno.writeTextFile(join(folder, "slow_query.json"), mine);
-    await Deno.writeTextFile(join(folder, "broken.json"), '{\n"round": []}');
-    await Deno.writeTextFile(join(folder, "notes.txt"), "");
-    using fixture = providersOf({ REPLAY_DIR: folder });
-    const { providers } = fixture;
-    for (const id of ["replay/mine", "replay/slow_query"]) {
-      assert.equal((await (await providers.model(id)).complete(requestOf())).text, "mine");
-    }
-    await assert.rejects(
-      providers.model("replay/broken"),
-      /broken\.json": 2 problems\n {2}missing key "rounds"\n {2}unknown key "round"/,
-    );
-    const { models } = await providers.catalogue.list();
-    assert.deepEqual(models.map(({ name }) => name), [
-      "broken",
-      "certificate expired",
-      "memory leak",
-      "mine",
-      "slow query",
-    ]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  await using folder = await createFolder();
+  const mine = '{"rounds":[{"diagnostic_agent":[{"text":"mine"}]}]}';
+  await Deno.writeTextFile(join(folder.path, "mine.json"), mine);
+  await Deno.writeTextFile(join(folder.path, "slow_query.json"), mine);
+  await Deno.writeTextFile(join(folder.path, "broken.json"), '{\n"round": []}');
+  await Deno.writeTextFile(join(folder.path, "notes.txt"), "");
+  using fixture = providersOf({ REPLAY_DIR: folder.path });
+  const { providers } = fixture;
+  for (const id of ["replay/mine", "replay/slow_query"]) {
+    assert.equal((await (await providers.model(id)).complete(requestOf())).text, "mine");
   }
+  await assert.rejects(
+    providers.model("replay/broken"),
+    /broken\.json": 2 problems\n {2}missing key "rounds"\n {2}unknown key "round"/,
+  );
+  const { models } = await providers.catalogue.list();
+  assert.deepEqual(models.map(({ name }) => name), [
+    "broken",
+    "certificate expired",
+    "memory leak",
+    "mine",
+    "slow query",
+  ]);
 });
 
 /** Provider B: sessions, device flow, models and completions. */
@@ -285,41 +277,37 @@ const assistEnv = (url: string) => ({
 
 Deno.test("provider B: log in, have the token stored for the owner alone, list and call its models", async () => {
   await using provider = await startProvider(assist);
-  const home = await Deno.makeTempDir();
-  try {
-    using fixture = providersOf(assistEnv(provider.url), home);
-    const { providers } = fixture;
-    const model = await providers.model("assist/gpt-4o");
-    const missing = await failureOf(model.complete(requestOf()));
-    assert.match(missing.message, /there is no access token; set ASSIST_TOKEN or run `debate login`$/);
-    assert.deepEqual(
-      (await providers.catalogue.list()).models.filter(({ provider }) => provider === "assist"),
-      [],
-    );
+  await using home = await createFolder();
+  using fixture = providersOf(assistEnv(provider.url), home.path);
+  const { providers } = fixture;
+  const model = await providers.model("assist/gpt-4o");
+  const missing = await failureOf(model.complete(requestOf()));
+  assert.match(missing.message, /there is no access token; set ASSIST_TOKEN or run `debate login`$/);
+  assert.deepEqual(
+    (await providers.catalogue.list()).models.filter(({ provider }) => provider === "assist"),
+    [],
+  );
 
-    const flow = await providers.deviceFlows.start();
-    const done = await providers.deviceFlows.wait(flow.device_code, new AbortController().signal);
-    assert.equal(done?.status, "authorized");
-    const file = join(home, ".config/debate/assist_token");
-    assert.equal(await Deno.readTextFile(file), "assist-token\n");
-    assert.equal((await Deno.stat(file)).mode! & 0o777, 0o600);
-    assert.equal((await Deno.stat(join(home, ".config/debate"))).mode! & 0o777, 0o700);
+  const flow = await providers.deviceFlows.start();
+  const done = await providers.deviceFlows.wait(flow.device_code, new AbortController().signal);
+  assert.equal(done?.status, "authorized");
+  const file = join(home.path, ".config/debate/assist_token");
+  assert.equal(await Deno.readTextFile(file), "assist-token\n");
+  assert.equal((await Deno.stat(file)).mode! & 0o777, 0o600);
+  assert.equal((await Deno.stat(join(home.path, ".config/debate"))).mode! & 0o777, 0o700);
 
-    assert.equal((await model.complete(requestOf({ onDelta: () => {} }))).text, "Yes.");
-    const completion = provider.calls.findLast(({ path }) => path === "/api/chat/completions");
-    assert.equal(completion?.headers["x-team"], "ops");
-    const { models, problems } = await providers.catalogue.refresh();
-    assert.deepEqual(problems, []);
-    assert.deepEqual(models.map(({ id }) => id), [
-      "assist/gpt-4o",
-      "replay/certificate_expired",
-      "replay/memory_leak",
-      "replay/slow_query",
-    ]);
-    assert.equal((await providers.sessions.status()).isValid, true);
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
+  assert.equal((await model.complete(requestOf({ onDelta: () => {} }))).text, "Yes.");
+  const completion = provider.calls.findLast(({ path }) => path === "/api/chat/completions");
+  assert.equal(completion?.headers["x-team"], "ops");
+  const { models, problems } = await providers.catalogue.refresh();
+  assert.deepEqual(problems, []);
+  assert.deepEqual(models.map(({ id }) => id), [
+    "assist/gpt-4o",
+    "replay/certificate_expired",
+    "replay/memory_leak",
+    "replay/slow_query",
+  ]);
+  assert.equal((await providers.sessions.status()).isValid, true);
 });
 
 Deno.test("a session that is refused early is replaced within the call", async () => {
@@ -340,14 +328,10 @@ Deno.test("a session that is refused early is replaced within the call", async (
 });
 
 Deno.test("a token file that holds something else is explained, and not shown", async () => {
-  const home = await Deno.makeTempDir();
-  try {
-    const file = join(home, "token");
-    await Deno.writeTextFile(file, "not a\ntoken");
-    using fixture = providersOf({ ASSIST_TOKEN_FILE: file, ASSIST_BASE_URL: "http://127.0.0.1:1" }, home);
-    const error = await failureOf((await fixture.providers.model("assist/m")).complete(requestOf()));
-    assert.match(error.message, /the stored access token cannot be read; run `debate login`$/);
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
+  await using home = await createFolder();
+  const file = join(home.path, "token");
+  await Deno.writeTextFile(file, "not a\ntoken");
+  using fixture = providersOf({ ASSIST_TOKEN_FILE: file, ASSIST_BASE_URL: "http://127.0.0.1:1" }, home.path);
+  const error = await failureOf((await fixture.providers.model("assist/m")).complete(requestOf()));
+  assert.match(error.message, /the stored access token cannot be read; run `debate login`$/);
 });

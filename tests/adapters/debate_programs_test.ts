@@ -61,61 +61,57 @@ function serveKubernetes() {
   };
 }
 
-Deno.test({
-  name: "run_kubectl reads from a cluster and sends nothing but GET",
-  ignore,
-  fn: async () => {
-    await using folder = await temporaryFolder();
-    await using server = serveKubernetes();
-    await Deno.writeTextFile(
-      `${folder.path}/config`,
-      JSON.stringify({
-        apiVersion: "v1",
-        kind: "Config",
-        clusters: [{ name: "c", cluster: { server: server.url } }],
-        users: [{ name: "u", user: {} }],
-        contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
-        "current-context": "c",
-      }),
-    );
-    const call = await realTools({ env: { HOME: folder.path, KUBECONFIG: `${folder.path}/config` } });
-    const kubectl = (args: string) => call("run_kubectl", { kubectl_args: args });
+Deno.test("run_kubectl reads from a cluster and sends nothing but GET", { ignore }, async () => {
+  await using folder = await temporaryFolder();
+  await using server = serveKubernetes();
+  await Deno.writeTextFile(
+    `${folder.path}/config`,
+    JSON.stringify({
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [{ name: "c", cluster: { server: server.url } }],
+      users: [{ name: "u", user: {} }],
+      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+      "current-context": "c",
+    }),
+  );
+  const call = await realTools({ env: { HOME: folder.path, KUBECONFIG: `${folder.path}/config` } });
+  const kubectl = (args: string) => call("run_kubectl", { kubectl_args: args });
 
-    const pods = await kubectl("-n prod get pods -o name");
-    assert.equal(pods.ok, true, pods.text);
-    assert.match(pods.text, /\npod\/web-1$/);
-    assert.match(
-      (await kubectl("get pod web-1 -n prod -o json")).text,
-      /"name": "DB_PASSWORD",\s+"value": "\[REDACTED\]"/,
-    );
-    assert.match((await kubectl("get po -n prod -o=jsonpath='{.items[0].status.phase}'")).text, /\nRunning$/);
-    assert.match((await kubectl("logs web-1 -n prod --tail=2")).text, /line 1\nline 2 \[REDACTED\]$/);
-    assert.ok(
-      server.seen.some((line) =>
-        line.includes("/log?") && line.includes("tailLines=2") && line.includes("limitBytes=")
-      ),
-    );
-    const missing = await kubectl("get pod nope -n prod");
-    assert.equal(missing.ok, false);
-    assert.match(missing.text, /exit code 1/);
+  const pods = await kubectl("-n prod get pods -o name");
+  assert.equal(pods.ok, true, pods.text);
+  assert.match(pods.text, /\npod\/web-1$/);
+  assert.match(
+    (await kubectl("get pod web-1 -n prod -o json")).text,
+    /"name": "DB_PASSWORD",\s+"value": "\[REDACTED\]"/,
+  );
+  assert.match((await kubectl("get po -n prod -o=jsonpath='{.items[0].status.phase}'")).text, /\nRunning$/);
+  assert.match((await kubectl("logs web-1 -n prod --tail=2")).text, /line 1\nline 2 \[REDACTED\]$/);
+  assert.ok(
+    server.seen.some((line) =>
+      line.includes("/log?") && line.includes("tailLines=2") && line.includes("limitBytes=")
+    ),
+  );
+  const missing = await kubectl("get pod nope -n prod");
+  assert.equal(missing.ok, false);
+  assert.match(missing.text, /exit code 1/);
 
-    const before = server.seen.length;
-    for (
-      const args of [
-        "get secrets -n prod",
-        "get pods,secrets -n prod",
-        "get --raw /api/v1/namespaces/prod/secrets",
-        "delete pod web-1 -n prod",
-        "get pods --server=http://127.0.0.1:1",
-        "exec web-1 -- id",
-        `get pods --kubeconfig=${folder.path}/config`,
-        "logs -f web-1 -n prod",
-        "get pods -n prod -w",
-      ]
-    ) assert.equal((await kubectl(args)).ok, false, args);
-    assert.equal(server.seen.length, before);
-    assert.ok(server.seen.every((line) => line.startsWith("GET ")));
-  },
+  const before = server.seen.length;
+  for (
+    const args of [
+      "get secrets -n prod",
+      "get pods,secrets -n prod",
+      "get --raw /api/v1/namespaces/prod/secrets",
+      "delete pod web-1 -n prod",
+      "get pods --server=http://127.0.0.1:1",
+      "exec web-1 -- id",
+      `get pods --kubeconfig=${folder.path}/config`,
+      "logs -f web-1 -n prod",
+      "get pods -n prod -w",
+    ]
+  ) assert.equal((await kubectl(args)).ok, false, args);
+  assert.equal(server.seen.length, before);
+  assert.ok(server.seen.every((line) => line.startsWith("GET ")));
 });
 
 async function withProject(
@@ -309,59 +305,55 @@ async function withHost(test: (scene: Scene) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test({
-  name: "run_ssh_command runs a program on a known host, with words that no shell there takes apart",
+Deno.test("run_ssh_command runs a program on a known host, with words that no shell there takes apart", {
   ignore: ignoreSsh,
-  fn: () =>
-    withHost(async ({ call, port, folder, hostKeyLine, setKnownHosts }) => {
-      await setKnownHosts(`[127.0.0.1]:${port} ${hostKeyLine}\n`);
-      const ask = (command: string) => call("run_ssh_command", { host: "127.0.0.1", port, command });
-      const { ok, text } = await ask("uname -s");
-      assert.equal(ok, true, text);
-      assert.match(text, /Linux$/);
-      await Deno.writeTextFile(`${folder}/log`, "a | touch x\n$HOME hunter2\n");
-      assert.match((await ask(`grep 'a | touch' ${folder}/log`)).text, /\na \| touch x$/);
-      assert.match((await ask(`grep '\$HOME' ${folder}/log`)).text, /\n\$HOME \[REDACTED\]$/);
-      assert.match((await ask(`grep '; touch ${folder}/owned;' ${folder}/log`)).text, /exit code 1/);
-      assert.match((await ask("cat /no/such/file")).text, /exit code 1.*\nstderr:\n.*No such file/s);
-      await assert.rejects(Deno.stat(`${folder}/owned`), Deno.errors.NotFound);
-      await Deno.mkdir(`${folder}/app/.ssh`, { recursive: true });
-      for (const name of ["app.log", ".env", "server.KEY", ".ssh/config"]) {
-        await Deno.writeTextFile(`${folder}/app/${name}`, `found in ${name}\n`);
-      }
-      for (
-        const options of ["-rh", "-rh --include=.env", "-h --recursive --include='*.KEY' --include='*.log'"]
-      ) {
-        const { text } = await ask(`grep ${options} found ${folder}/app`);
-        assert.doesNotMatch(text, /found in (?!app)/, options);
-      }
-      assert.match((await ask(`grep -rh found ${folder}/app`)).text, /\nfound in app\.log$/);
-    }),
-});
+}, () =>
+  withHost(async ({ call, port, folder, hostKeyLine, setKnownHosts }) => {
+    await setKnownHosts(`[127.0.0.1]:${port} ${hostKeyLine}\n`);
+    const ask = (command: string) => call("run_ssh_command", { host: "127.0.0.1", port, command });
+    const { ok, text } = await ask("uname -s");
+    assert.equal(ok, true, text);
+    assert.match(text, /Linux$/);
+    await Deno.writeTextFile(`${folder}/log`, "a | touch x\n$HOME hunter2\n");
+    assert.match((await ask(`grep 'a | touch' ${folder}/log`)).text, /\na \| touch x$/);
+    assert.match((await ask(`grep '\$HOME' ${folder}/log`)).text, /\n\$HOME \[REDACTED\]$/);
+    assert.match((await ask(`grep '; touch ${folder}/owned;' ${folder}/log`)).text, /exit code 1/);
+    assert.match((await ask("cat /no/such/file")).text, /exit code 1.*\nstderr:\n.*No such file/s);
+    await assert.rejects(Deno.stat(`${folder}/owned`), Deno.errors.NotFound);
+    await Deno.mkdir(`${folder}/app/.ssh`, { recursive: true });
+    for (const name of ["app.log", ".env", "server.KEY", ".ssh/config"]) {
+      await Deno.writeTextFile(`${folder}/app/${name}`, `found in ${name}\n`);
+    }
+    for (
+      const options of ["-rh", "-rh --include=.env", "-h --recursive --include='*.KEY' --include='*.log'"]
+    ) {
+      const { text } = await ask(`grep ${options} found ${folder}/app`);
+      assert.doesNotMatch(text, /found in (?!app)/, options);
+    }
+    assert.match((await ask(`grep -rh found ${folder}/app`)).text, /\nfound in app\.log$/);
+  }));
 
-Deno.test({
-  name: "run_ssh_command refuses a host that is unknown, or has another key, and learns none",
+Deno.test("run_ssh_command refuses a host that is unknown, or has another key, and learns none", {
   ignore: ignoreSsh,
-  fn: () =>
-    withHost(async ({ call, port, folder, setKnownHosts }) => {
-      const ask = () => call("run_ssh_command", { host: "127.0.0.1", port, command: "uptime" });
-      const unknown = await ask();
-      assert.equal(unknown.ok, false);
-      assert.match(unknown.text, /known_hosts/);
-      await assert.rejects(Deno.stat(`${folder}/known hosts`), Deno.errors.NotFound);
-      const other = (await Deno.readTextFile(`${folder}/ca.pub`)).trim();
-      await setKnownHosts(`[127.0.0.1]:${port} ${other}\n`);
-      const changed = await ask();
-      assert.equal(changed.ok, false);
-      assert.match(changed.text, /known_hosts/);
-      assert.equal(await Deno.readTextFile(`${folder}/known hosts`), `[127.0.0.1]:${port} ${other}\n`);
-    }),
-});
+}, () =>
+  withHost(async ({ call, port, folder, setKnownHosts }) => {
+    const ask = () => call("run_ssh_command", { host: "127.0.0.1", port, command: "uptime" });
+    const unknown = await ask();
+    assert.equal(unknown.ok, false);
+    assert.match(unknown.text, /known_hosts/);
+    await assert.rejects(Deno.stat(`${folder}/known hosts`), Deno.errors.NotFound);
+    const other = (await Deno.readTextFile(`${folder}/ca.pub`)).trim();
+    await setKnownHosts(`[127.0.0.1]:${port} ${other}\n`);
+    const changed = await ask();
+    assert.equal(changed.ok, false);
+    assert.match(changed.text, /known_hosts/);
+    assert.equal(await Deno.readTextFile(`${folder}/known hosts`), `[127.0.0.1]:${port} ${other}\n`);
+  }));
 
-Deno.test({
-  name: "run_ssh_command tells a refused key from a host that is not there",
-  ignore: ignoreSsh,
-  fn: () =>
+Deno.test(
+  "run_ssh_command tells a refused key from a host that is not there",
+  { ignore: ignoreSsh },
+  () =>
     withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {
       await setKnownHosts(`[127.0.0.1]:${port} ${hostKeyLine}\n`);
       const denied = await call("run_ssh_command", {
@@ -374,12 +366,12 @@ Deno.test({
       const away = await call("run_ssh_command", { host: "127.0.0.1", port: 1, command: "uptime" });
       assert.match(away.text, /is not reachable.*refused/s);
     }),
-});
+);
 
-Deno.test({
-  name: "run_ssh_command stops at its bound in time",
-  ignore: ignoreSsh,
-  fn: () =>
+Deno.test(
+  "run_ssh_command stops at its bound in time",
+  { ignore: ignoreSsh },
+  () =>
     withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {
       await setKnownHosts(`[127.0.0.1]:${port} ${hostKeyLine}\n`);
       const { ok, text } = await call("run_ssh_command", {
@@ -391,4 +383,4 @@ Deno.test({
       assert.equal(ok, false);
       assert.match(text, /stopped after 1 s/);
     }),
-});
+);

@@ -8,6 +8,7 @@ import type { RunEvent } from "../../debate/engine/events.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { SHIPPED_SCENARIOS, type ShippedScenario, startScenario } from "../debate/scenario_fixture.ts";
+import { createFolder } from "../stage/folder.ts";
 
 interface Played {
   readonly outcome: DebateOutcome;
@@ -17,65 +18,64 @@ interface Played {
 
 /** Plays a scenario in its world, with the tools that a real run has. */
 async function play(scenario: ShippedScenario, isBroken = false): Promise<Played> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await using world = await startScenario(scenario, folder);
-    const settings = loadSettings({ env: { HOME: folder, ...world.settings }, workingFolder: folder });
-    let ids = 0;
-    const newId = () => `id-${++ids}`;
-    const clock = systemClock;
-    const redact = (text: string) => text;
-    const providers = openProviders(settings, { fetch, clock, random: () => 0, newId, warn: () => {} });
-    const model = () => providers.model(`replay/${scenario}`);
-    const events: RunEvent[] = [];
-    const audit: AuditLine[] = [];
-    const outcome = await holdDebate({
-      runId: "run-1",
-      topic: "Find the cause",
-      context: world.incident,
-      models: {
-        diagnostic: await model(),
-        skeptic: await model(),
-        moderator: await model(),
-        summary: await model(),
-      },
-      efforts: { diagnostic: "none", skeptic: "none", moderator: "none" },
-      maxRounds: settings.MAX_ROUNDS,
-      confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-      earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-      compressHistory: settings.COMPRESS_HISTORY,
-      template: {
-        name: "plain",
-        language: "en",
-        version: 1,
-        description: "",
-        source: "custom",
-        diagnosticSystem: "Diagnose.",
-        skepticSystem: "Doubt.",
-        moderatorSystem: "Decide.",
-      },
+  await using folder = await createFolder();
+  await using world = await startScenario(scenario, folder.path);
+  const settings = loadSettings({
+    env: { HOME: folder.path, ...world.settings },
+    workingFolder: folder.path,
+  });
+  let ids = 0;
+  const newId = () => `id-${++ids}`;
+  const clock = systemClock;
+  const redact = (text: string) => text;
+  const providers = openProviders(settings, { fetch, clock, random: () => 0, newId, warn: () => {} });
+  const model = () => providers.model(`replay/${scenario}`);
+  const events: RunEvent[] = [];
+  const audit: AuditLine[] = [];
+  const outcome = await holdDebate({
+    runId: "run-1",
+    topic: "Find the cause",
+    context: world.incident,
+    models: {
+      diagnostic: await model(),
+      skeptic: await model(),
+      moderator: await model(),
+      summary: await model(),
+    },
+    efforts: { diagnostic: "none", skeptic: "none", moderator: "none" },
+    maxRounds: settings.MAX_ROUNDS,
+    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    compressHistory: settings.COMPRESS_HISTORY,
+    template: {
+      name: "plain",
       language: "en",
-      toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
-      maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
-    }, {
-      emit: (event) => void events.push(event),
-      tools: createTools(settings, await createToolPorts({ settings, clock, redact, env: {} })).map((tool) =>
-        isBroken
-          ? { ...tool, run: () => Promise.resolve({ ok: false, text: `${tool.name} failed: no route` }) }
-          : tool
-      ),
-      approve: () => Promise.resolve("auto"),
-      isPaused: () => false,
-      waitForComment: () => Promise.resolve(NO_WORD),
-      audit: (line) => void audit.push(line),
-      clock,
-      newId,
-      signal: new AbortController().signal,
-    });
-    return { outcome, events, audit };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+      version: 1,
+      description: "",
+      source: "custom",
+      diagnosticSystem: "Diagnose.",
+      skepticSystem: "Doubt.",
+      moderatorSystem: "Decide.",
+    },
+    language: "en",
+    toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
+    maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
+  }, {
+    emit: (event) => void events.push(event),
+    tools: createTools(settings, await createToolPorts({ settings, clock, redact, env: {} })).map((tool) =>
+      isBroken
+        ? { ...tool, run: () => Promise.resolve({ ok: false, text: `${tool.name} failed: no route` }) }
+        : tool
+    ),
+    approve: () => Promise.resolve("auto"),
+    isPaused: () => false,
+    waitForComment: () => Promise.resolve(NO_WORD),
+    audit: (line) => void audit.push(line),
+    clock,
+    newId,
+    signal: new AbortController().signal,
+  });
+  return { outcome, events, audit };
 }
 
 Deno.test.each(

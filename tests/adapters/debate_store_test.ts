@@ -10,14 +10,11 @@ import { FakeClock } from "@gateway/shared/testing";
 import { WebFixture } from "../../debate/testing/web_fixture.ts";
 import { startServer } from "../../debate/web/serve.ts";
 import { freePort } from "../stage/free_port.ts";
+import { createFolder } from "../stage/folder.ts";
 
 async function withFolder(test: (path: string) => Promise<void>): Promise<void> {
-  const path = await Deno.makeTempDir();
-  try {
-    await test(path);
-  } finally {
-    await Deno.remove(path, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await test(folder.path);
 }
 
 const encode = (text: string) => new TextEncoder().encode(text);

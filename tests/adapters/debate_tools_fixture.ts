@@ -4,7 +4,6 @@ import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS } from "../../debate/tools/testing/tool_bench.ts";
 import type { ToolResult } from "../../debate/engine/ports.ts";
 
-/** What the tools of a test are made with. */
 export interface RealToolsOptions {
   readonly settings?: Partial<Settings>;
   readonly roots?: readonly string[];
@@ -13,10 +12,8 @@ export interface RealToolsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Calls a tool that reaches this machine. */
 export type CallTool = (name: string, args: unknown) => Promise<ToolResult>;
 
-/** The tools over the real ports. */
 export async function realTools(
   { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal }: RealToolsOptions,
 ): Promise<CallTool> {

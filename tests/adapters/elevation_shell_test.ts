@@ -115,7 +115,6 @@ interface Outcome {
   readonly exitCode: number | undefined;
 }
 
-/** A shell of this machine, spoken to as a session does. */
 class LocalShell implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;

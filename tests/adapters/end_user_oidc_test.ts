@@ -18,7 +18,6 @@ interface Served extends AsyncDisposable {
   readonly token: () => Promise<string>;
 }
 
-/** A provider over HTTP on loopback. */
 function serve(): Served {
   let answer: (request: Request) => Response | Promise<Response> = () => new Response();
   const server = Deno.serve(

@@ -12,10 +12,10 @@ import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { DEFAULT_LIMITS } from "../../broker/ssh/failures.ts";
 import { spawn } from "node:child_process";
+import { createFolder } from "../stage/folder.ts";
 
 const ignore = !availableKinds().includes("openssh");
 
-/** The link of a session in the mode `exec`, under a certificate that forces nothing. */
 async function openLink({ target, certify }: Scene) {
   const key = createEphemeralKey();
   const { port, hostKeyLine, user } = target;
@@ -53,23 +53,20 @@ Deno.test.each([
     }),
 );
 
-Deno.test({
-  name: "commands of an exec session where stop_on_disconnect holds overlap, and give status and output",
+Deno.test("commands of an exec session where stop_on_disconnect holds overlap, and give status and output", {
   ignore,
-  fn: () =>
-    withTarget("openssh", async (scene) => {
-      const link = await openLink(scene);
-      const { signal } = new AbortController();
-      const run = (command: string) =>
-        link.run(stopOnDisconnect("", command), { signal, stopsAtStdinEnd: true });
-      const results = await Promise.all([1, 2, 3].map((code) => run(`echo ${code}; cat; exit ${code}`)));
-      const shown = results.map(({ stdout, exitCode }) => [new TextDecoder().decode(stdout.head), exitCode]);
-      assert.deepEqual(shown, [["1\n", 1], ["2\n", 2], ["3\n", 3]]);
-      await link.close();
-    }),
-});
+}, () =>
+  withTarget("openssh", async (scene) => {
+    const link = await openLink(scene);
+    const { signal } = new AbortController();
+    const run = (command: string) =>
+      link.run(stopOnDisconnect("", command), { signal, stopsAtStdinEnd: true });
+    const results = await Promise.all([1, 2, 3].map((code) => run(`echo ${code}; cat; exit ${code}`)));
+    const shown = results.map(({ stdout, exitCode }) => [new TextDecoder().decode(stdout.head), exitCode]);
+    assert.deepEqual(shown, [["1\n", 1], ["2\n", 2], ["3\n", 3]]);
+    await link.close();
+  }));
 
-/** A command as a signer has it forced on a host with `stop_on_disconnect`. */
 function stopping(command: string, request: SceneRequest = {}): SceneRequest {
   return {
     stopsAtStdinEnd: true,
@@ -101,10 +98,10 @@ const ENDLESS = [
   { name: "a stubborn child of one that obeys", command: "(trap '' TERM; sleep 1000) | cat" },
 ];
 
-Deno.test({
-  name: "runCommand() when canceled ends a forced command on sshd with all its processes (K16)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "runCommand() when canceled ends a forced command on sshd with all its processes (K16)",
+  { ignore },
+  () =>
     withTarget("openssh", async (scene) => {
       await Promise.all(ENDLESS.map(async ({ name, command }) => {
         const controller = new AbortController();
@@ -119,24 +116,24 @@ Deno.test({
         await nothingRuns(session);
       }));
     }),
-});
+);
 
-Deno.test({
-  name: "runCommand() at its time limit ends a silent forced command on sshd (K16)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "runCommand() at its time limit ends a silent forced command on sshd (K16)",
+  { ignore },
+  () =>
     withTarget("openssh", async (scene) => {
       const limits = { commandMs: 5_000 };
       const { running, session } = await startEndless(scene, "exec sleep 1000", { limits });
       await assert.rejects(running, { message: "execution: SSH execution timeout (limit: 5s)" });
       await nothingRuns(session);
     }),
-});
+);
 
-Deno.test({
-  name: "runCommand() says in its cause what would have ended a command that may run on (K16)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "runCommand() says in its cause what would have ended a command that may run on (K16)",
+  { ignore },
+  () =>
     withTarget("openssh", async ({ run, dir }) => {
       const controller = new AbortController();
       const command = `echo $$ > ${dir}/pid; exec sleep 1000`;
@@ -157,12 +154,12 @@ Deno.test({
       });
       await new Deno.Command("kill", { args: ["-KILL", String(pid)] }).output();
     }),
-});
+);
 
-Deno.test({
-  name: "runCommand() leaves what a command started alone when it ends by itself on sshd",
-  ignore,
-  fn: () =>
+Deno.test(
+  "runCommand() leaves what a command started alone when it ends by itself on sshd",
+  { ignore },
+  () =>
     withTarget("openssh", async ({ run, dir }) => {
       const command = `sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > ${dir}/pid`;
       assert.equal((await run(command, stopping(command))).exitCode, 0);
@@ -172,12 +169,12 @@ Deno.test({
       await new Deno.Command("kill", { args: ["-KILL", String(pid)] }).output();
       await nothingRuns(session);
     }),
-});
+);
 
-Deno.test({
-  name: "runCommand() keeps no more than its limit on a connection whose stdin stays open",
-  ignore,
-  fn: () =>
+Deno.test(
+  "runCommand() keeps no more than its limit on a connection whose stdin stays open",
+  { ignore },
+  () =>
     withTarget("openssh", async ({ run }) => {
       const command = "head -c 64000000 /dev/zero";
       const { stdout, exitCode } = await run(command, stopping(command));
@@ -185,7 +182,7 @@ Deno.test({
       assert.ok(stdout.length > DEFAULT_LIMITS.outputBytes);
       assert.ok(stdout.length < DEFAULT_LIMITS.outputBytes + 200);
     }),
-});
+);
 
 Deno.test("runCommand() sends signals where the end of its stdin does not end a command (K16)", () =>
   withTarget("embedded", async ({ run, dir }) => {
@@ -266,15 +263,11 @@ SIGNALS[15] = "SIGTERM";
 
 /** Gives a test a shell that is called as it has to be, and a folder. */
 async function withShell(shell: Shell, test: (shell: Shell, dir: string) => Promise<void>): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "stop-" });
-  try {
-    if (shell.path !== "ash") return await test(shell, dir);
-    const path = `${dir}/ash`;
-    await Deno.symlink("/bin/busybox", path);
-    await test({ ...shell, path }, dir);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  if (shell.path !== "ash") return await test(shell, dir.path);
+  const path = `${dir.path}/ash`;
+  await Deno.symlink("/bin/busybox", path);
+  await test({ ...shell, path }, dir.path);
 }
 
 function start(shell: Shell, command: string): Session {

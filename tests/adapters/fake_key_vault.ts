@@ -6,10 +6,8 @@ import { type EscapedKey, escapeKey } from "@gateway/shared/testing";
 import { ca, issue } from "./mtls_fixture.ts";
 import { signDigest } from "./sign_digest.ts";
 
-/** What a key is made of. */
 export type FakeKeyKind = "P-256" | "P-384" | "P-521" | 2048 | 3072 | 1024;
 
-/** One answer, in place of the honest one. */
 export type Misbehaviour = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** A key vault with one key name, `ssh-ca`, under https://localhost. */
@@ -18,15 +16,11 @@ export interface FakeKeyVault extends AsyncDisposable {
   readonly port: number;
   /** Trusts the fake's certificate, and leads every host name to it. */
   readonly agent: Agent;
-  /** Signs in with a token that the fake accepts. */
   readonly credential: { getToken(): Promise<{ token: string; expiresOnTimestamp: number }> };
   /** `METHOD /path` of every authorized request, in order. */
   readonly requests: readonly string[];
-  /** How many tokens were asked for. */
   readonly tokens: () => number;
-  /** Makes a new version of the key, which is the latest from now on; returns its name. */
   rotate(kind: FakeKeyKind): string;
-  /** Changes what get-key says of all versions. */
   describe(change: { key?: object; attributes?: object }): void;
   /** Answers the next authorized requests so, one after the other; `undefined` is honestly. */
   misbehave(...next: readonly (Misbehaviour | undefined)[]): void;
@@ -44,7 +38,6 @@ export const SIGNABLE: readonly Uint8Array<ArrayBuffer>[] = Array.from(
   (_, index) => Uint8Array.of(index),
 );
 
-/** The client secret that the fake's sign-in service takes from client-1 of tenant-1. */
 export const CLIENT_SECRET = "fake-client-secret";
 
 const TOKEN = "fake-access-token";
@@ -56,7 +49,6 @@ export const SIGN_IN_ANSWER: EscapedKey = escapeKey(
 const LOGIN_HOST = "login.microsoftonline.com";
 const DIGEST_BYTES: Readonly<Record<string, number>> = { RS256: 32, ES256: 32, ES384: 48, ES512: 64 };
 
-/** Starts a vault whose key is of this kind. */
 export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
   const versions: Version[] = [];
   const requests: string[] = [];

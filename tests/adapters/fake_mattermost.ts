@@ -1,6 +1,5 @@
 import { poll } from "../stage/poll.ts";
 
-/** A post as the fake keeps it. */
 export interface FakePost {
   readonly id: string;
   readonly user_id: string;
@@ -15,7 +14,6 @@ export const HOME = "homehomehomehomehomehomeho";
 export const BOT = "botbotbotbotbotbotbotbotbo";
 const TOKEN = "mattermost-secret";
 
-/** A server of Mattermost as the bridge sees it. */
 export class FakeMattermost implements AsyncDisposable {
   readonly posts = new Map<string, FakePost>();
   readonly users = new Map<string, Readonly<Record<string, unknown>>>();
@@ -44,7 +42,6 @@ export class FakeMattermost implements AsyncDisposable {
     return [...this.posts.values()].filter(({ root_id }) => root_id === "");
   }
 
-  /** What the bridge said below messages. */
   get said(): readonly string[] {
     return [...this.posts.values()].filter(({ root_id, user_id }) => root_id !== "" && user_id === BOT)
       .map(({ message }) => message);
@@ -61,7 +58,6 @@ export class FakeMattermost implements AsyncDisposable {
     this.#sockets = [];
   }
 
-  /** Has somebody answer below a message. */
   answer(root: FakePost, message: string, changes: Partial<FakePost> = {}): void {
     const post = this.#store({
       user_id: "bobbobbobbobbobbobbobbobbo",

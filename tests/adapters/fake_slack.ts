@@ -1,6 +1,5 @@
 import { poll } from "../stage/poll.ts";
 
-/** A message as the fake keeps it. */
 export interface FakeMessage {
   readonly ts: string;
   readonly thread: string;
@@ -30,7 +29,6 @@ export const CHANNEL = "C0CHANNEL";
 export class FakeSlack implements AsyncDisposable {
   readonly messages = new Map<string, FakeMessage>();
   readonly acknowledged: string[] = [];
-  /** The methods that were called, in order. */
   readonly calls: string[] = [];
   /** What a method answers next, first in first out. */
   readonly faults = new Map<string, Fault[]>();
@@ -65,14 +63,12 @@ export class FakeSlack implements AsyncDisposable {
     this.faults.set(method, [...this.faults.get(method) ?? [], ...faults]);
   }
 
-  /** Waits until the bridge is connected. */
   async connected(): Promise<void> {
     await poll(() => this.#sockets.some((each) => each.readyState === WebSocket.OPEN), {
       what: "the socket",
     });
   }
 
-  /** Delivers an envelope, and gives its id. */
   send(payload: unknown, envelope: string = crypto.randomUUID(), type = "interactive"): string {
     this.sendText(JSON.stringify({ envelope_id: envelope, type, accepts_response_payload: false, payload }));
     return envelope;
@@ -167,7 +163,6 @@ export function elementsOf({ blocks }: FakeMessage): readonly FakeElement[] {
   return blocks.find(({ type }) => type === "actions")?.elements ?? [];
 }
 
-/** The payload of a click, as Slack sends it. */
 export function clickOn(
   message: FakeMessage,
   action: "approve" | "deny" | "learn",

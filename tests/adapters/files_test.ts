@@ -223,10 +223,10 @@ Deno.test("writeFileAtomic() survives concurrent writers: one content wins whole
   assert.deepEqual(folder.names(), ["config.json"]);
 });
 
-Deno.test({
-  name: "writeFileAtomic() keeps the owner of the file it replaces (as root)",
-  ignore: Deno.uid() !== 0,
-  fn: async () => {
+Deno.test(
+  "writeFileAtomic() keeps the owner of the file it replaces (as root)",
+  { ignore: Deno.uid() !== 0 },
+  async () => {
     await using folder = new Folder();
     Deno.writeTextFileSync(folder.file, "old");
     Deno.chmodSync(folder.file, 0o640);
@@ -241,22 +241,20 @@ Deno.test({
     ]);
     assert.deepEqual(folder.names(), ["config.json"]);
   },
-});
+);
 
-Deno.test({
-  name: "writeFileAtomic() follows no symbolic link that somebody else put there (as root)",
+Deno.test("writeFileAtomic() follows no symbolic link that somebody else put there (as root)", {
   ignore: Deno.uid() !== 0,
-  fn: async () => {
-    await using folder = new Folder();
-    Deno.writeTextFileSync(`${folder.path}/real.json`, "root's");
-    Deno.symlinkSync("real.json", folder.file);
-    await new Deno.Command("chown", { args: ["-h", "1234:1234", folder.file] }).output();
-    await assert.rejects(writeFileAtomic(folder.file, bytes("new")), /symbolic link of another user's/);
-    assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "root's");
-    Deno.chownSync(folder.file, 1234, 1234);
-    await writeFileAtomic(folder.file, bytes("new"));
-    assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "new", "his own file by his own link");
-  },
+}, async () => {
+  await using folder = new Folder();
+  Deno.writeTextFileSync(`${folder.path}/real.json`, "root's");
+  Deno.symlinkSync("real.json", folder.file);
+  await new Deno.Command("chown", { args: ["-h", "1234:1234", folder.file] }).output();
+  await assert.rejects(writeFileAtomic(folder.file, bytes("new")), /symbolic link of another user's/);
+  assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "root's");
+  Deno.chownSync(folder.file, 1234, 1234);
+  await writeFileAtomic(folder.file, bytes("new"));
+  assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "new", "his own file by his own link");
 });
 
 const MAX_BYTES = 64 * 1024 * 1024;

@@ -52,7 +52,6 @@ function clientOf(send: Send): Client & { readonly asked: string[] } {
   };
 }
 
-/** A signer, and a control plane that asks it. */
 async function startBoth(options: MemoryControlPlaneOptions = {}) {
   const signer = await startSigner({ reload_callers: ["operator-local"] });
   const plane = await startControlPlane({

@@ -10,7 +10,6 @@ import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 export const HANGS_MS = 60_000;
 export const SHORT_MS = 500;
 
-/** A server, and how many connections it has had. */
 export interface Upstream extends AsyncDisposable {
   readonly url: string;
   readonly connections: () => number;

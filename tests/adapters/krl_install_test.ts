@@ -103,7 +103,8 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 Deno.test(
-  { name: "install-gateway-krl has sshd look at the list, and --keep keeps it so (needs root)", ignore },
+  "install-gateway-krl has sshd look at the list, and --keep keeps it so (needs root)",
+  { ignore },
   async () => {
     await using host = await Host.create(true);
     host.puller.answers.list = listOf(7);

@@ -25,7 +25,6 @@ export function listOf(version: number): PublishedList {
   );
 }
 
-/** What a stand-in answers; each part can be made wrong. */
 export interface Answers {
   list: PublishedList;
   /** In the place of the list's bytes. */
@@ -81,7 +80,6 @@ export class PullerHost implements AsyncDisposable {
     return new PullerHost(dir, answers, asked, server);
   }
 
-  /** The folder that the puller may write to. */
   get state(): string {
     return `${this.#dir}/state`;
   }
@@ -103,7 +101,6 @@ export class PullerHost implements AsyncDisposable {
     }
   }
 
-  /** The folder with this host's settings and its identity. */
   get conf(): string {
     return `${this.#dir}/conf`;
   }

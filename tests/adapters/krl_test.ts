@@ -7,6 +7,7 @@ import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope"
 import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
 import { isMissing } from "../stage/is_missing.ts";
 import { type Answers, KEY, listOf, type Pulled, PullerHost } from "./krl_puller_fixture.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const ignore = !mustOrMayUseSshKeygen();
 const LARGEST = 2n ** 64n - 1n;
@@ -19,47 +20,45 @@ const EMPTY: Krl = {
 };
 
 Deno.test({ name: "ssh-keygen -Q finds exactly what encodeKrl() revokes", ignore }, async () => {
-  const dir = await Deno.makeTempDir({ prefix: "krl-" });
-  try {
-    const ca = createTestCa();
-    const certify = async (name: string, serial: bigint, keyId: string) => {
-      await Deno.writeTextFile(`${dir}/${name}`, await ca.certify(createHostKey().line, { serial, keyId }));
-    };
-    await certify("one", 1n, "agent=a host=web01 role=target t=1");
-    await certify("largest", LARGEST, "agent=a host=web01 role=target t=2");
-    await certify("named", 7n, "agent=ä host=web01 role=target t=3 elev=sudo -n");
-    await certify("free", LARGEST - 1n, "agent=a host=web01 role=target t=4");
-    const revokedBy = async (krl: Krl) => {
-      await Deno.writeFile(`${dir}/krl`, encodeKrl(krl));
-      const names = ["one", "largest", "named", "free"];
-      const results = await Promise.all(names.map((name) => query(`${dir}/krl`, `${dir}/${name}`)));
-      return names.filter((_, index) => results[index]);
-    };
-    assert.deepEqual(await revokedBy(EMPTY), []);
-    assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([LARGEST, 1n]) }), ["one", "largest"]);
-    assert.deepEqual(
-      await revokedBy({
-        ...EMPTY,
-        serials: SerialSet.of([1n]),
-        keyIds: ["agent=ä host=web01 role=target t=3 elev=sudo -n"],
-      }),
-      [
-        "one",
-        "named",
-      ],
+  await using dir = await createFolder();
+  const ca = createTestCa();
+  const certify = async (name: string, serial: bigint, keyId: string) => {
+    await Deno.writeTextFile(
+      `${dir.path}/${name}`,
+      await ca.certify(createHostKey().line, { serial, keyId }),
     );
-    const many = Array.from({ length: 100_000 }, (_, index) => BigInt(index) * 2n + 8n);
-    assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([...many, LARGEST]) }), ["largest"]);
-    const shown = await keygen(["-Q", "-l", "-f", `${dir}/krl`]);
-    assert.match(shown.text, /^# KRL version 9$/m);
-    assert.match(shown.text, /^# Generated at 20231114T\d{6}$/m);
-    assert.match(shown.text, /^# Comment: gateway$/m);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  };
+  await certify("one", 1n, "agent=a host=web01 role=target t=1");
+  await certify("largest", LARGEST, "agent=a host=web01 role=target t=2");
+  await certify("named", 7n, "agent=ä host=web01 role=target t=3 elev=sudo -n");
+  await certify("free", LARGEST - 1n, "agent=a host=web01 role=target t=4");
+  const revokedBy = async (krl: Krl) => {
+    await Deno.writeFile(`${dir.path}/krl`, encodeKrl(krl));
+    const names = ["one", "largest", "named", "free"];
+    const results = await Promise.all(names.map((name) => query(`${dir.path}/krl`, `${dir.path}/${name}`)));
+    return names.filter((_, index) => results[index]);
+  };
+  assert.deepEqual(await revokedBy(EMPTY), []);
+  assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([LARGEST, 1n]) }), ["one", "largest"]);
+  assert.deepEqual(
+    await revokedBy({
+      ...EMPTY,
+      serials: SerialSet.of([1n]),
+      keyIds: ["agent=ä host=web01 role=target t=3 elev=sudo -n"],
+    }),
+    [
+      "one",
+      "named",
+    ],
+  );
+  const many = Array.from({ length: 100_000 }, (_, index) => BigInt(index) * 2n + 8n);
+  assert.deepEqual(await revokedBy({ ...EMPTY, serials: SerialSet.of([...many, LARGEST]) }), ["largest"]);
+  const shown = await keygen(["-Q", "-l", "-f", `${dir.path}/krl`]);
+  assert.match(shown.text, /^# KRL version 9$/m);
+  assert.match(shown.text, /^# Generated at 20231114T\d{6}$/m);
+  assert.match(shown.text, /^# Comment: gateway$/m);
 });
 
-/** Whether ssh-keygen says that a list revokes a certificate. */
 async function query(list: string, certificate: string): Promise<boolean> {
   const { code, text } = await keygen(["-Q", "-f", list, certificate]);
   assert.match(text, /: (ok|REVOKED)$/m);
@@ -112,7 +111,8 @@ for (const [name, { shell, ignore }] of Object.entries(SHELLS)) {
 }
 
 Deno.test(
-  { name: "while the signer's key is changed, lists of both keys are taken", ignore: ignorePuller },
+  "while the signer's key is changed, lists of both keys are taken",
+  { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
     await host.pull();
@@ -224,7 +224,8 @@ Deno.test({
 });
 
 Deno.test(
-  { name: "a disk that is full while the list is written leaves the old list", ignore: ignorePuller },
+  "a disk that is full while the list is written leaves the old list",
+  { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
     await host.pull();
@@ -239,7 +240,8 @@ Deno.test(
 );
 
 Deno.test(
-  { name: "100 times kill -9 at random: the list is the old or the new one, whole", ignore: ignorePuller },
+  "100 times kill -9 at random: the list is the old or the new one, whole",
+  { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
     host.answers.list = listOf(1);
@@ -269,7 +271,8 @@ Deno.test(
 );
 
 Deno.test(
-  { name: "a list from the future is replaced by the commands of KRL.md", ignore: ignorePuller },
+  "a list from the future is replaced by the commands of KRL.md",
+  { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
     host.answers.list = listOf(9_000_000_000_000);

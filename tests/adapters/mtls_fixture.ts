@@ -7,7 +7,6 @@ import {
   startMtlsServer,
 } from "@gateway/shared/http";
 
-/** A certificate and its key, PEM. */
 export interface Identity {
   readonly cert: string;
   readonly key: string;
@@ -22,7 +21,6 @@ export const ca: string = authority.certPem;
 /** A CA of the same name with another key. */
 export const foreignCa: string = foreignAuthority.certPem;
 
-/** Issues a certificate from the trusted CA, or from the foreign one of the same name. */
 export async function issue(options: LeafOptions, by: "trusted" | "foreign" = "trusted"): Promise<Identity> {
   const pair = await issueLeaf(by === "trusted" ? authority : foreignAuthority, options);
   return { cert: pair.certPem, key: pair.keyPem };
@@ -34,7 +32,6 @@ export const serverIdentity: Identity = await issue({
   subjectAltNames: ["localhost", "127.0.0.1"],
 });
 
-/** The certificate of the caller `broker-1`. */
 export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "client" });
 
 export const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
@@ -47,7 +44,6 @@ export interface TestServer extends AsyncDisposable {
   readonly server: MtlsServer;
 }
 
-/** Starts a listener with the test certificates. */
 export async function startServer(
   handler: PeerHandler,
   options: Partial<MtlsServerOptions> = {},
@@ -80,7 +76,6 @@ export async function withFetch<T>(
   return await use((url, init) => fetch(url, { ...init, client }));
 }
 
-/** A TLS connection on which a test writes what it likes. */
 export class RawConnection implements Disposable {
   readonly #connection: Deno.TlsConn;
 

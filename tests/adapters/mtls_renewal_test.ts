@@ -43,7 +43,6 @@ function tlsOf({ cert, key }: Identity, clientCa = ca) {
   return { cert, key, clientCa };
 }
 
-/** The bytes of the certificate that a listener shows. */
 async function shownBy(port: number): Promise<string> {
   const socket = connect({ host: "127.0.0.1", port, ca, servername: "localhost" });
   await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
@@ -143,29 +142,27 @@ Deno.test("a certificate that has expired is refused with the time of its end", 
 });
 
 Deno.test("a certificate of X.509 version 1 is refused with what is wrong with it (needs openssl)", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const openssl = async (command: string, input = "") => {
-      const options = { cwd: folder, stdin: "piped", stdout: "piped", stderr: "null" } as const;
-      await using child = new Deno.Command("openssl", { args: command.split(" "), ...options }).spawn();
-      const writer = child.stdin.getWriter();
-      await writer.write(new TextEncoder().encode(input));
-      await writer.close();
-      const output = await child.output();
-      return new TextDecoder().decode(output.stdout);
-    };
-    const key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-    await openssl(`req -x509 ${key} -keyout ca.key -out ca.crt -subj /CN=callers`);
-    await openssl(`req -new ${key} -keyout client.key -out client.csr -subj /CN=broker-1`);
-    // Without extensions this makes a certificate of version 1.
-    await openssl("x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt");
-    await using server = await startServer(hello, { clientCa: await Deno.readTextFile(`${folder}/ca.crt`) });
-    const client = `s_client -quiet -connect 127.0.0.1:${server.port} -cert client.crt -key client.key`;
-    const answer = await openssl(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert.match(answer, /"status":401.*X\.509 version 1: issue it as version 3/);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  const openssl = async (command: string, input = "") => {
+    const options = { cwd: folder.path, stdin: "piped", stdout: "piped", stderr: "null" } as const;
+    await using child = new Deno.Command("openssl", { args: command.split(" "), ...options }).spawn();
+    const writer = child.stdin.getWriter();
+    await writer.write(new TextEncoder().encode(input));
+    await writer.close();
+    const output = await child.output();
+    return new TextDecoder().decode(output.stdout);
+  };
+  const key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+  await openssl(`req -x509 ${key} -keyout ca.key -out ca.crt -subj /CN=callers`);
+  await openssl(`req -new ${key} -keyout client.key -out client.csr -subj /CN=broker-1`);
+  // Without extensions this makes a certificate of version 1.
+  await openssl("x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt");
+  await using server = await startServer(hello, {
+    clientCa: await Deno.readTextFile(`${folder.path}/ca.crt`),
+  });
+  const client = `s_client -quiet -connect 127.0.0.1:${server.port} -cert client.crt -key client.key`;
+  const answer = await openssl(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  assert.match(answer, /"status":401.*X\.509 version 1: issue it as version 3/);
 });
 
 async function start(handler: TlsServerOptions<UnknownPeer>["handler"]) {

@@ -32,7 +32,6 @@ const ENVIRONMENT = {
 };
 const at = (port: number) => `127.0.0.1:${port}`;
 
-/** Something that runs until it is closed. */
 interface Service {
   close(): Promise<unknown>;
 }
@@ -69,7 +68,6 @@ class HeldListeners implements Disposable {
     };
   }
 
-  /** Resolves when a service is about to take connections. */
   get reached(): Promise<void> {
     return this.#reached.promise;
   }

@@ -15,6 +15,7 @@ import { formatPublicKey } from "@gateway/shared/ssh";
 import { armorSshsig, signSshsig } from "../../shared/ssh/keys.ts";
 import { FixedRandom } from "@gateway/shared/testing";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const SESSION = "0123456789abcdef01234567";
 
@@ -38,12 +39,8 @@ async function startRecorder(folder: string, strict = false) {
 }
 
 async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "recording-" });
-  try {
-    await run(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await run(folder.path);
 }
 
 /** What asciinema prints of a recording; undefined where it is not installed and need not be. */
@@ -152,25 +149,21 @@ async function verify(
   signature: string,
   { signers, namespace }: { signers: string; namespace: string },
 ): Promise<string> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await Deno.writeTextFile(`${folder}/signers`, `${signers}\n`);
-    await Deno.writeTextFile(`${folder}/signature`, signature);
-    const child = new Deno.Command("ssh-keygen", {
-      args: [
-        ...["-Y", "verify", "-f", `${folder}/signers`, "-I", "signer"],
-        ...["-n", namespace, "-s", `${folder}/signature`],
-      ],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-    await new Response(message as Uint8Array<ArrayBuffer>).body!.pipeTo(child.stdin);
-    const { success, stdout, stderr } = await child.output();
-    const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-    if (!success) throw new Error(said);
-    return said;
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await Deno.writeTextFile(`${folder.path}/signers`, `${signers}\n`);
+  await Deno.writeTextFile(`${folder.path}/signature`, signature);
+  const child = new Deno.Command("ssh-keygen", {
+    args: [
+      ...["-Y", "verify", "-f", `${folder.path}/signers`, "-I", "signer"],
+      ...["-n", namespace, "-s", `${folder.path}/signature`],
+    ],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  await new Response(message as Uint8Array<ArrayBuffer>).body!.pipeTo(child.stdin);
+  const { success, stdout, stderr } = await child.output();
+  const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  if (!success) throw new Error(said);
+  return said;
 }

@@ -185,40 +185,32 @@ Deno.test.each([...CA_FILES])(
   },
 );
 
-Deno.test({
-  name: "ssh-keygen -L refuses what verifyCertificateSignature() refuses",
-  ignore,
-  fn: async () => {
-    await using folder = await temporaryFolder();
-    const ca = parsePemCaKey(await readVector("ca_ed25519"));
-    const blob = await issueCertificate(fields(), ca);
-    const forged = blob.with(blob.length - 1, (blob.at(-1) ?? 0) ^ 1);
-    assert.equal(verifyCertificateSignature(parseCertificate(formatCertificate(forged))), false);
-    await Deno.writeTextFile(`${folder.path}/x-cert.pub`, formatCertificate(forged));
-    await assert.rejects(sshKeygen("-L", "-f", `${folder.path}/x-cert.pub`));
-  },
+Deno.test("ssh-keygen -L refuses what verifyCertificateSignature() refuses", { ignore }, async () => {
+  await using folder = await temporaryFolder();
+  const ca = parsePemCaKey(await readVector("ca_ed25519"));
+  const blob = await issueCertificate(fields(), ca);
+  const forged = blob.with(blob.length - 1, (blob.at(-1) ?? 0) ^ 1);
+  assert.equal(verifyCertificateSignature(parseCertificate(formatCertificate(forged))), false);
+  await Deno.writeTextFile(`${folder.path}/x-cert.pub`, formatCertificate(forged));
+  await assert.rejects(sshKeygen("-L", "-f", `${folder.path}/x-cert.pub`));
 });
 
-Deno.test({
-  name: "OpenSSH reads and uses a key of encodeOpensshPrivateKey()",
-  ignore,
-  fn: async () => {
-    await using folder = await temporaryFolder();
-    const pem = encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "a comment");
-    const ca = parsePemCaKey(pem);
-    await Deno.writeTextFile(`${folder.path}/ca`, pem, { mode: 0o600 });
-    const shown = parsePublicKey(await sshKeygen("-y", "-f", `${folder.path}/ca`));
-    assert.deepEqual(shown.blob, ca.publicKey);
-    assert.equal(shown.comment, "a comment");
-    const list = await sshKeygen("-l", "-f", `${folder.path}/ca`);
-    assert.ok(list.includes(fingerprint(ca.publicKey)), list);
+Deno.test("OpenSSH reads and uses a key of encodeOpensshPrivateKey()", { ignore }, async () => {
+  await using folder = await temporaryFolder();
+  const pem = encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "a comment");
+  const ca = parsePemCaKey(pem);
+  await Deno.writeTextFile(`${folder.path}/ca`, pem, { mode: 0o600 });
+  const shown = parsePublicKey(await sshKeygen("-y", "-f", `${folder.path}/ca`));
+  assert.deepEqual(shown.blob, ca.publicKey);
+  assert.equal(shown.comment, "a comment");
+  const list = await sshKeygen("-l", "-f", `${folder.path}/ca`);
+  assert.ok(list.includes(fingerprint(ca.publicKey)), list);
 
-    await Deno.writeTextFile(`${folder.path}/user.pub`, await readVector("user.pub"));
-    await sshKeygen("-q", "-s", `${folder.path}/ca`, "-I", "x", "-n", "a", `${folder.path}/user.pub`);
-    const certificate = parseCertificate(await Deno.readTextFile(`${folder.path}/user-cert.pub`));
-    assert.ok(verifyCertificateSignature(certificate));
-    assert.deepEqual(certificate.caPublicKey, ca.publicKey);
-  },
+  await Deno.writeTextFile(`${folder.path}/user.pub`, await readVector("user.pub"));
+  await sshKeygen("-q", "-s", `${folder.path}/ca`, "-I", "x", "-n", "a", `${folder.path}/user.pub`);
+  const certificate = parseCertificate(await Deno.readTextFile(`${folder.path}/user-cert.pub`));
+  assert.ok(verifyCertificateSignature(certificate));
+  assert.deepEqual(certificate.caPublicKey, ca.publicKey);
 });
 
 function fields(): CertificateFields {

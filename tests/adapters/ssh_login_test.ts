@@ -258,27 +258,24 @@ Deno.test.each(kindsCancel.map((kind) => ({ kind })))(
     }),
 );
 
-Deno.test({
-  name: "runCommand() reports that sshd was killed in mid-command",
+Deno.test("runCommand() reports that sshd was killed in mid-command", {
   ignore: !kindsCancel.includes("openssh"),
-  fn: () =>
-    withTarget("openssh", async ({ run, dir }) => {
-      await Promise.all([
-        readPid(`${dir}/pid`).then(async () => {
-          endProcessTree(Number(await Deno.readTextFile(`${dir}/sshd.pid`)));
-        }),
-        assert.rejects(run(`echo $$ > ${dir}/pid; ${TALKS}`), {
-          code: "upstream_failure",
-          message: "execution: connection lost: remote command exited without exit status or exit signal",
-        }),
-      ]);
-    }),
-});
+}, () =>
+  withTarget("openssh", async ({ run, dir }) => {
+    await Promise.all([
+      readPid(`${dir}/pid`).then(async () => {
+        endProcessTree(Number(await Deno.readTextFile(`${dir}/sshd.pid`)));
+      }),
+      assert.rejects(run(`echo $$ > ${dir}/pid; ${TALKS}`), {
+        code: "upstream_failure",
+        message: "execution: connection lost: remote command exited without exit status or exit signal",
+      }),
+    ]);
+  }));
 
 const SCRIPT = fileURLToPath(new URL("../ssh_target/run_alone.ts", import.meta.url));
 const [kind = "embedded"] = availableKinds();
 
-/** Runs the script with the permission to connect to one address. */
 function start(allowedAddress: string): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", `--allow-net=${allowedAddress}`, SCRIPT],

@@ -14,13 +14,13 @@ import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import { createOpensshTarget, findSshd } from "../ssh_target/openssh.ts";
 import { mayNotMount } from "./tiny_disk.ts";
 import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const kinds = availableKinds().map((kind) => ({ kind }));
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const LIMIT = 10_485_760;
 const MARK = `\n[output truncated: limit of ${LIMIT} bytes exceeded]\n`;
 
-/** One test for each kind of target. */
 function testOverTargets(
   name: string,
   test: (scene: Scene) => Promise<void>,
@@ -133,24 +133,22 @@ testOverTargets(
   },
 );
 
-Deno.test({
-  name: "runCommand() takes a gigabyte of output without keeping it",
+Deno.test("runCommand() takes a gigabyte of output without keeping it", {
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
-  fn: () =>
-    withTarget("openssh", async ({ run }) => {
-      // Of this thread: what the process has belongs to other tests too.
-      const used = () => Deno.memoryUsage().heapUsed + Deno.memoryUsage().external;
-      const before = used();
-      let peak = before;
-      const sampler = setInterval(() => {
-        peak = Math.max(peak, used());
-      }, 10);
-      const result = await run("head -c 1000000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
-      assert.equal(result.exitCode, 5);
-      assert.equal(result.stdout.length, LIMIT + MARK.length);
-      assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);
-    }),
-});
+}, () =>
+  withTarget("openssh", async ({ run }) => {
+    // Of this thread: what the process has belongs to other tests too.
+    const used = () => Deno.memoryUsage().heapUsed + Deno.memoryUsage().external;
+    const before = used();
+    let peak = before;
+    const sampler = setInterval(() => {
+      peak = Math.max(peak, used());
+    }, 10);
+    const result = await run("head -c 1000000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
+    assert.equal(result.exitCode, 5);
+    assert.equal(result.stdout.length, LIMIT + MARK.length);
+    assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);
+  }));
 
 testOverTargets("runCommand() gives the command every byte of its input, and its end", async ({ run }) => {
   for (const length of [0, 1, 256, 5_000_000]) {
@@ -313,10 +311,6 @@ Deno.test.each<{ name: string; launcher: (folder: string) => readonly string[]; 
 ])("where $name the embedded server is taken, and why is said (needs root)", {
   ignore: ignore || Deno.uid() !== 0,
 }, async ({ launcher, says }) => {
-  const folder = await Deno.makeTempDir({ prefix: "sshd-problem-" });
-  try {
-    assert.match(await problemUnder(...launcher(folder)), says);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  assert.match(await problemUnder(...launcher(folder.path)), says);
 });

@@ -38,15 +38,20 @@ function dump(path: string): unknown {
   ];
 }
 
+const mark = (version: number, id: number) =>
+  `PRAGMA user_version = ${version}; PRAGMA application_id = ${id}`;
+
 interface Row {
   readonly name: string;
   readonly opener: keyof typeof OPEN;
   readonly sql: string;
   readonly cause: RegExp;
-  readonly remedy: RegExp;
+  /** By default another file. */
+  readonly remedy?: RegExp;
 }
 
 const OWN_FILE = /name a file of its own, or a new one, in state_db; this one is left as it is$/;
+const LATER = /start the program that wrote it, or a later one; the file is left as it is$/;
 const BACKUP = /keep this file, and put a backup in its place; without one move it away, and its /;
 
 Deno.test.each<Row>([
@@ -55,42 +60,35 @@ Deno.test.each<Row>([
     opener: "signer",
     sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA application_id = ${CONTROL_PLANE_ID}`,
     cause: /it is the state database of a control plane, not of a signer/,
-    remedy: OWN_FILE,
   },
   {
     name: "that is the signer's",
     opener: "control plane",
     sql: `${MIGRATIONS.join("\n")} PRAGMA user_version = 2; PRAGMA application_id = ${SIGNER_ID}`,
     cause: /it is the state database of a signer, not of a control plane/,
-    remedy: OWN_FILE,
   },
   {
     name: "that is marked as another program's",
     opener: "signer",
     sql: "PRAGMA application_id = 252006675",
     cause: /it is another program's \(application_id 252006675\), not of a signer/,
-    remedy: OWN_FILE,
   },
   {
     name: "with a table of another program",
     opener: "signer",
     sql: "CREATE TABLE freezes (x)",
     cause: /it is another program's: it has a table "freezes", which a signer's of version 0 has not/,
-    remedy: OWN_FILE,
   },
   {
     name: "of another program's version 2",
     opener: "signer",
     sql: "CREATE TABLE cookies (x); PRAGMA user_version = 2",
     cause: /it is another program's: it has no table "freezes", which a signer's of version 2 has/,
-    remedy: OWN_FILE,
   },
   {
     name: "with a trigger that ends freezes",
     opener: "signer",
-    sql: `${
-      MIGRATIONS.join("\n")
-    } PRAGMA user_version = ${MIGRATIONS.length}; PRAGMA application_id = ${SIGNER_ID};
+    sql: `${MIGRATIONS.join("\n")} ${mark(MIGRATIONS.length, SIGNER_ID)};
       CREATE TRIGGER melt AFTER INSERT ON freezes BEGIN DELETE FROM freezes; END`,
     cause: /it is damaged: it has a trigger "melt"/,
     remedy: BACKUP,
@@ -100,42 +98,37 @@ Deno.test.each<Row>([
     opener: "control plane",
     sql: `${OTHER_APPROVALS} ${IN_SECONDS}`,
     cause: /it is of another implementation: it keeps times in seconds, this program in milliseconds/,
-    remedy: OWN_FILE,
   },
   {
     name: "of another implementation, without approvals",
     opener: "control plane",
     sql: OTHER_APPROVALS,
     cause: /it is another program's: it has no column "anomalies" in table "approvals"/,
-    remedy: OWN_FILE,
   },
   {
     name: "with our tables and times in seconds",
     opener: "control plane",
     sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
     cause: /it keeps times in seconds/,
-    remedy: OWN_FILE,
   },
   {
     name: "of a later version of the signer",
     opener: "signer",
-    sql: `PRAGMA user_version = ${MIGRATIONS.length + 1}; PRAGMA application_id = ${SIGNER_ID}`,
+    sql: mark(MIGRATIONS.length + 1, SIGNER_ID),
     cause: /its version is 7 and this program knows 6/,
-    remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
+    remedy: LATER,
   },
   {
     name: "of a later version of the control plane",
     opener: "control plane",
-    sql: `PRAGMA user_version = ${
-      CONTROL_MIGRATIONS.length + 1
-    }; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
+    sql: mark(CONTROL_MIGRATIONS.length + 1, CONTROL_PLANE_ID),
     cause: /its version is 6 and this program knows 5/,
-    remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
+    remedy: LATER,
   },
   {
     name: "that has lost a table",
     opener: "signer",
-    sql: `${MIGRATIONS[0]} PRAGMA user_version = 2; PRAGMA application_id = ${SIGNER_ID}`,
+    sql: `${MIGRATIONS[0]} ${mark(2, SIGNER_ID)}`,
     cause: /it is damaged: it has no table "freezes"/,
     remedy: BACKUP,
   },
@@ -147,7 +140,7 @@ Deno.test.each<Row>([
     const text = errorText(error);
     assert.ok(text.startsWith(`Cannot open state_db ${JSON.stringify(folder.path)}: `), text);
     assert.match(text, row.cause);
-    assert.match(text, row.remedy);
+    assert.match(text, row.remedy ?? OWN_FILE);
     return true;
   });
   assert.deepEqual(dump(folder.path), before);

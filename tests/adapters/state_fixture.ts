@@ -74,7 +74,6 @@ export function batchOf(fields: Partial<IssuedBatch> = {}): IssuedBatch {
   };
 }
 
-/** The store in a database server. */
 export function openShared(
   settings: Partial<StateSettings> & Pick<StateSettings, "state_db">,
   warnings: string[] = [],
@@ -87,7 +86,6 @@ export function openShared(
   }, instance);
 }
 
-/** A database in a temporary folder, gone with it. */
 export class StateFolder implements Disposable {
   readonly folder: string = Deno.makeTempDirSync({ prefix: "state-" });
   readonly path: string = `${this.folder}/state.db`;
@@ -109,7 +107,6 @@ export class StateFolder implements Disposable {
     }
   }
 
-  /** The rows that a query of another program finds. */
   query(sql: string): readonly Record<string, unknown>[] {
     const database = new DatabaseSync(this.path);
     try {

@@ -14,7 +14,6 @@ import { freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";
 const KNOWN = POSTGRES_SCHEMA.migrations.length;
 const ignore = isPostgresMissing;
 
-/** The words with which a store is not opened. */
 async function refusal(settings: Parameters<typeof openShared>[0]): Promise<string> {
   try {
     await (await openShared(settings)).close();
@@ -207,11 +206,10 @@ Deno.test({
   },
 });
 
-Deno.test({
-  name:
-    "a PostgreSQL database that swallows everything: whoever waits for it hears within 2.5 s of the clock",
-  ignore,
-  async fn() {
+Deno.test(
+  "a PostgreSQL database that swallows everything: whoever waits for it hears within 2.5 s of the clock",
+  { ignore },
+  async () => {
     await using server = await PostgresServer.start();
     await using wire = await Wire.open(server.port);
     const settings = {
@@ -237,7 +235,7 @@ Deno.test({
     await access.change((query) => query("SELECT 1 AS one"));
     await access.close();
   },
-});
+);
 
 Deno.test({
   name: "a PostgreSQL database by TLS is believed for its name alone",
@@ -287,10 +285,10 @@ Deno.test({
   },
 });
 
-Deno.test({
-  name: "a PostgreSQL standby never counts as writable, and a promoted one does at once",
-  ignore,
-  async fn() {
+Deno.test(
+  "a PostgreSQL standby never counts as writable, and a promoted one does at once",
+  { ignore },
+  async () => {
     await using primary = await PostgresServer.start();
     await using standby = await primary.startStandby();
     const both = `postgres://gateway@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/gateway`;
@@ -304,4 +302,4 @@ Deno.test({
     assert.deepEqual((await store.loadFreezes()).map(({ value }) => value).sort(), ["after", "before"]);
     await store.close();
   },
-});
+);

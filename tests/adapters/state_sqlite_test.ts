@@ -3,7 +3,7 @@ import { SqliteAccess } from "@gateway/shared/state";
 import { MIGRATIONS } from "../../signer/live/state/schema.ts";
 import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 import { batchOf, freezeOf, grantOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
-import { mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import { diskTest, TinyDisk } from "./tiny_disk.ts";
 import { runUntilKilled } from "./killed_writer.ts";
 import type { News } from "@gateway/shared/instances";
 import { poll } from "../stage/poll.ts";
@@ -179,17 +179,13 @@ Deno.test.each([
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
 });
 
-Deno.test({
-  name: "a database in a read-only folder is refused (needs root)",
-  ignore: mayNotMount,
-  async fn() {
-    await using disk = await TinyDisk.mount("size=1m,ro");
-    const path = `${disk.folder}/state.db`;
-    assert.throws(() => openSqliteStore({ path, warn: () => {} }), {
-      code: "invalid_config",
-      message: /Read-only file system/,
-    });
-  },
+diskTest("a database in a read-only folder is refused", async () => {
+  await using disk = await TinyDisk.mount("size=1m,ro");
+  const path = `${disk.folder}/state.db`;
+  assert.throws(() => openSqliteStore({ path, warn: () => {} }), {
+    code: "invalid_config",
+    message: /Read-only file system/,
+  });
 });
 
 Deno.test("a checkpoint leaves nothing of a freeze to the write-ahead log alone (K2)", async () => {
@@ -265,7 +261,6 @@ function openerCommand(path: string, flags: readonly string[], stay = ""): Deno.
   });
 }
 
-/** Opens the database in a process of its own; gives what it says. */
 async function runOpener(path: string, flags: readonly string[]): Promise<string> {
   const { stdout, stderr } = await openerCommand(path, flags).output();
   const decoder = new TextDecoder();
@@ -297,54 +292,52 @@ Deno.test("kill -9 at any point undoes no change that was acknowledged (K1, K4, 
   assert.deepEqual(folder.warnings, []);
 });
 
-Deno.test({
-  name: "a look at a PostgreSQL state reads what was changed, also what was removed",
+Deno.test("a look at a PostgreSQL state reads what was changed, also what was removed", {
   ignore: isPostgresMissing,
-  async fn() {
-    await using server = await PostgresServer.start();
-    const here = await openShared({ state_db: server.url() }, [], "signer-1");
-    const other = await openShared({ state_db: server.url() }, [], "signer-2");
-    let wakes = 0;
-    const link = await here.shared.connect(() => wakes++);
-    let seen = { state: 0n, certificates: 0n };
-    const look = async () => {
-      const content = await here.shared.load(link, { seen, now: NOW, knownPolicies: [] });
-      seen = content.epochs;
-      return content;
-    };
-    const grantsOf = ({ state }: Awaited<ReturnType<typeof look>>) => state?.grants.map(({ id }) => id);
-    await other.insertGrant(grantOf({ id: "a" }));
-    assert.deepEqual(grantsOf(await look()), ["a"]);
-    assert.equal((await look()).state, undefined, "nothing has changed");
-    const woken = wakes;
-    await other.addCertificates([batchOf()]);
-    await here.addCertificates([batchOf({ serials: [7n] })]);
-    const issued = await look();
-    assert.deepEqual([issued.state, issued.certificates.map(({ serials }) => serials)], [
-      undefined,
-      [batchOf().serials],
-    ]);
-    assert.equal(wakes, woken, "certificates wake nobody");
-    assert.deepEqual((await look()).certificates, []);
-    await other.deleteGrant("a");
-    assert.deepEqual(grantsOf(await look()), [], "what is removed is a change");
-    await other.putFreeze(freezeOf());
-    assert.equal((await look()).state?.freezes.length, 1);
-    await other.deleteFreeze(freezeOf());
-    assert.deepEqual((await look()).state?.freezes, []);
-    await other.putRevocations([{ kind: "caller", value: "broker-1", revokedAt: NOW }], NOW);
-    assert.deepEqual((await look()).state?.krlVersion, NOW);
-    await other.shared.policy.propose("{}");
-    assert.equal((await look()).state?.proposal?.document, "{}");
-    link.close();
-    await Promise.all([here.close(), other.close()]);
-  },
+}, async () => {
+  await using server = await PostgresServer.start();
+  const here = await openShared({ state_db: server.url() }, [], "signer-1");
+  const other = await openShared({ state_db: server.url() }, [], "signer-2");
+  let wakes = 0;
+  const link = await here.shared.connect(() => wakes++);
+  let seen = { state: 0n, certificates: 0n };
+  const look = async () => {
+    const content = await here.shared.load(link, { seen, now: NOW, knownPolicies: [] });
+    seen = content.epochs;
+    return content;
+  };
+  const grantsOf = ({ state }: Awaited<ReturnType<typeof look>>) => state?.grants.map(({ id }) => id);
+  await other.insertGrant(grantOf({ id: "a" }));
+  assert.deepEqual(grantsOf(await look()), ["a"]);
+  assert.equal((await look()).state, undefined, "nothing has changed");
+  const woken = wakes;
+  await other.addCertificates([batchOf()]);
+  await here.addCertificates([batchOf({ serials: [7n] })]);
+  const issued = await look();
+  assert.deepEqual([issued.state, issued.certificates.map(({ serials }) => serials)], [
+    undefined,
+    [batchOf().serials],
+  ]);
+  assert.equal(wakes, woken, "certificates wake nobody");
+  assert.deepEqual((await look()).certificates, []);
+  await other.deleteGrant("a");
+  assert.deepEqual(grantsOf(await look()), [], "what is removed is a change");
+  await other.putFreeze(freezeOf());
+  assert.equal((await look()).state?.freezes.length, 1);
+  await other.deleteFreeze(freezeOf());
+  assert.deepEqual((await look()).state?.freezes, []);
+  await other.putRevocations([{ kind: "caller", value: "broker-1", revokedAt: NOW }], NOW);
+  assert.deepEqual((await look()).state?.krlVersion, NOW);
+  await other.shared.policy.propose("{}");
+  assert.equal((await look()).state?.proposal?.document, "{}");
+  link.close();
+  await Promise.all([here.close(), other.close()]);
 });
 
-Deno.test({
-  name: "a look at a PostgreSQL state tells the others once what it has seen, and nobody where it is alone",
-  ignore: isPostgresMissing,
-  async fn() {
+Deno.test(
+  "a look at a PostgreSQL state tells the others once what it has seen, and nobody where it is alone",
+  { ignore: isPostgresMissing },
+  async () => {
     await using server = await PostgresServer.start();
     const here = await openShared({ state_db: server.url() }, [], "signer-1");
     const other = await openShared({ state_db: server.url() }, [], "signer-2");
@@ -364,4 +357,4 @@ Deno.test({
     for (const each of [link, otherLink]) each.close();
     for (const store of [here, other]) await store.close();
   },
-});
+);

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 
-/** Runs a program to its end; says why it failed. */
 async function run(program: string, ...args: readonly string[]): Promise<void> {
   const { success, stderr } = await new Deno.Command(program, { args: [...args] }).output();
   if (!success) throw new Error(`${program}: ${new TextDecoder().decode(stderr).trim()}`);
 }
 
-/** A tiny disk of its own, which can be filled for real. */
 export class TinyDisk implements AsyncDisposable {
   readonly folder: string;
 
@@ -43,6 +41,10 @@ async function mayMount(): Promise<boolean> {
 
 // Only root may mount. A run that has to be complete fails instead of passing over these tests.
 export const mayNotMount: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await mayMount());
+
+export function diskTest(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name: `${name} (needs root)`, ignore: mayNotMount, fn });
+}
 
 /** Fills the disk until nothing more goes in, then gives the number of bytes that went in. */
 export function fill(path: string): number {

@@ -20,8 +20,7 @@ const COMMAND = "true";
 /** Measures commands in open sessions over MCP, including the signer's decision and the durable audit record. */
 export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
   const login = await quickLogin(stage);
-  await using mcp = new McpProcess(await stage.mcpCommand());
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await stage.mcpCommand());
   const client = new SessionClient(mcp);
   const ids: string[] = [];
   for (let count = 0; count < ACTIVE; count++) ids.push(await client.open());

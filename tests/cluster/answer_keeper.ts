@@ -7,7 +7,6 @@ import { REQUEST_ID_HEADER } from "@gateway/shared/service";
 import { freePort } from "../stage/free_port.ts";
 import type { Stage } from "../stage/stage.ts";
 
-/** One of several, behind it a service. */
 export class AnswerKeeper implements AsyncDisposable {
   readonly port: number = freePort();
   readonly #identity: { readonly cert: string; readonly key: string };

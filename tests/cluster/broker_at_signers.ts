@@ -4,11 +4,10 @@ import { SessionClient } from "../e2e/session_client.ts";
 import { McpProcess } from "../e2e/mcp_process.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
-import { editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST, post, type Stage } from "../stage/stage.ts";
 import { clientOf, type Member, startMember } from "./signers.ts";
 import { AnswerKeeper } from "./answer_keeper.ts";
 
-/** The serials that a signer's log has. */
 export async function issuedBy({ auditLog }: Member): Promise<readonly string[]> {
   const text = await Deno.readTextFile(auditLog);
   return text.split("\n").flatMap((line) =>
@@ -16,7 +15,6 @@ export async function issuedBy({ auditLog }: Member): Promise<readonly string[]>
   );
 }
 
-/** A broker, and the signers that it knows. */
 export class BrokerAtSigners {
   readonly #stage: Stage;
   readonly #processes: Map<Member, ServiceProcess>;
@@ -34,7 +32,6 @@ export class BrokerAtSigners {
     this.#client = new SessionClient(mcp);
   }
 
-  /** Starts it; it ends with the stage. */
   static async start(stage: Stage, processes: Map<Member, ServiceProcess>): Promise<BrokerAtSigners> {
     const keepers = new Map<Member, AnswerKeeper>();
     for (const member of processes.keys()) {
@@ -81,7 +78,7 @@ export class BrokerAtSigners {
     assert.ok(other !== undefined);
     const operator = await clientOf(this.#stage, other, "operator");
     const body = { kind: "session_id", value: String(opened.structured["session_id"]) };
-    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    const { status, text } = await post(operator, "/v1/freeze", body);
     assert.equal(status, 200, text);
     const isTold = async () =>
       (await Deno.readTextFile(other.auditLog)).includes(`revoked serial=${serial} `);

@@ -32,7 +32,6 @@ export function hasClocks(): boolean {
   }
 }
 
-/** One signer or control plane, and its wires. */
 export interface Instance {
   readonly member: Member;
   readonly clients: Wire;
@@ -90,7 +89,6 @@ export class Cluster implements AsyncDisposable {
     ]);
   }
 
-  /** Clients of all, by the wires. */
   async clients(): Promise<Clients> {
     const of = (instances: readonly Instance[], who: StageIdentity) =>
       Promise.all(
@@ -106,7 +104,6 @@ export class Cluster implements AsyncDisposable {
     };
   }
 
-  /** Starts one that does not run. */
   async startProcess(instance: Instance): Promise<void> {
     const clock = hasClocks()
       ? {

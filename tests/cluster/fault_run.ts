@@ -12,7 +12,6 @@ import { formatReport } from "./fault_report.ts";
 import { clientOf, type Member } from "./signers.ts";
 import { pause, Workload } from "./workload.ts";
 
-/** What a run is to do. */
 export interface FaultRunOptions {
   readonly rounds: number;
   readonly clocks: boolean;

@@ -18,7 +18,6 @@ export interface ApprovalAttempt extends Attempt {
   readonly isPending: boolean;
 }
 
-/** What was asked in one run. */
 export interface History {
   readonly freezes: readonly Attempt[];
   readonly unfreezes: readonly Attempt[];

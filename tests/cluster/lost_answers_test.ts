@@ -50,7 +50,6 @@ function digits(serial: string): string {
   return BigInt(serial).toString(16).padStart(16, "0");
 }
 
-/** What ssh-keygen finds in a list about a certificate. */
 async function query(list: string, certificate: string): Promise<string | undefined> {
   const { stdout } = await new Deno.Command("ssh-keygen", { args: ["-Q", "-f", list, certificate] }).output();
   return /: (ok|REVOKED)$/m.exec(new TextDecoder().decode(stdout))?.[1];
@@ -215,11 +214,10 @@ async function clientOf({ init }: Stage): Promise<Deno.HttpClient> {
   });
 }
 
-Deno.test({
-  name:
-    "a rolling restart of signers, and an upgrade of their tables, refuses no request but those under way",
-  ignore: isPostgresMissing,
-  async fn() {
+Deno.test(
+  "a rolling restart of signers, and an upgrade of their tables, refuses no request but those under way",
+  { ignore: isPostgresMissing },
+  async () => {
     await using server = await PostgresServer.start();
     await withStage({}, async (stage) => {
       const members: Member[] = [];
@@ -263,4 +261,4 @@ Deno.test({
       );
     });
   },
-});
+);

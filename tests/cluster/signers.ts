@@ -47,7 +47,6 @@ export async function addMember(
   return { service, name, configPath, auditLog, auditKey: `${folder}/audit.seed`, listen, monitor };
 }
 
-/** Starts one; it ends with the stage. */
 export async function startMember(
   stage: Stage,
   { service, configPath }: Member,
@@ -71,7 +70,6 @@ export async function tlsOf({ init }: Stage, identity: StageIdentity) {
   return { cert: pem!, key: keyPem!, ca: ca! };
 }
 
-/** A client of one of them. */
 export async function clientOf(
   stage: Stage,
   { listen }: Pick<Member, "listen">,

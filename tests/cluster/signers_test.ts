@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
-import { runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -12,7 +12,7 @@ const CALLER = "broker-local";
 
 async function freeze(client: Awaited<ReturnType<typeof clientOf>>, to: "freeze" | "unfreeze") {
   const body = { kind: "caller", value: CALLER, ...(to === "freeze" && { reason: "" }) };
-  return await client.request({ method: "POST", path: `/v1/${to}`, body });
+  return await post(client, `/v1/${to}`, body);
 }
 
 async function withTwo(
@@ -28,10 +28,10 @@ async function withTwo(
   });
 }
 
-Deno.test({
-  name: "signers on one database: freezes, grants and silence",
-  ignore: isPostgresMissing,
-  fn: (test) =>
+Deno.test(
+  "signers on one database: freezes, grants and silence",
+  { ignore: isPostgresMissing },
+  (test) =>
     withTwo(async (stage, server, [a, b]) => {
       const first = await startMember(stage, a);
       let second = await startMember(stage, b);
@@ -76,10 +76,9 @@ Deno.test({
       await test.step("a grant of one is in force at the other, and gone once its end is acknowledged", async () => {
         const status = { ...SIGN, body: { ...SIGN.body, command: "systemctl status nginx" } };
         assert.equal(await decided(status), 403);
-        const made = await operator.request({
-          method: "POST",
-          path: "/v1/policy/hosts/web01/grants",
-          body: { allow: ["^systemctl status nginx$"], ttl_seconds: 60 },
+        const made = await post(operator, "/v1/policy/hosts/web01/grants", {
+          allow: ["^systemctl status nginx$"],
+          ttl_seconds: 60,
         });
         assert.equal(made.status, 201, JSON.stringify(made.body));
         await poll(async () => (await broker.request(status)).status === 200, {
@@ -203,4 +202,4 @@ Deno.test({
         assert.doesNotMatch(first.log + second.log, /Unexpected|Uncaught/);
       });
     }),
-});
+);

@@ -31,7 +31,6 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Asks until it is told to end. */
 export class Workload implements History {
   readonly freezes: Attempt[] = [];
   readonly unfreezes: Attempt[] = [];

@@ -13,10 +13,8 @@ import { join } from "node:path";
 /** The names of the scenarios that ship. */
 export const SHIPPED_SCENARIOS = ["certificate_expired", "memory_leak", "slow_query"] as const;
 
-/** One of {@linkcode SHIPPED_SCENARIOS}. */
 export type ShippedScenario = (typeof SHIPPED_SCENARIOS)[number];
 
-/** What a scenario's tools need, started. */
 export interface ScenarioWorld extends AsyncDisposable {
   /** The incident as an operator would describe it, Markdown; its paths and URLs are real. */
   readonly incident: string;

@@ -1,6 +1,6 @@
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
-import { HOST, type StageOptions } from "../stage/stage.ts";
+import { HOST, post, type StageOptions } from "../stage/stage.ts";
 import type { ToolAnswer } from "./agent.ts";
 import { showFreeze } from "./freeze_step.ts";
 import type { Step, StepResult } from "./reporter.ts";
@@ -123,11 +123,7 @@ async function showApproval(
 ): Promise<StepResult> {
   const before = await exists(commands.proof);
   const decidedAt = performance.now();
-  const { status } = await approver.request({
-    method: "POST",
-    path: `/v1/approvals/${asked.id}`,
-    body: { approve: true },
-  });
+  const { status } = await post(approver, `/v1/approvals/${asked.id}`, { approve: true });
   const { isError, text } = await answer;
   const ms = Math.round(performance.now() - decidedAt);
   const { decided_by } = await findApproval(approver, asked.id);

@@ -4,7 +4,7 @@ import { CLUSTER, enrolCluster, type EnrolledCluster, signRequest } from "../kub
 import { findAssets, stopReal } from "../kubernetes/real.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { poll } from "../stage/poll.ts";
-import { runBrokerCtl, Stage } from "../stage/stage.ts";
+import { post, runBrokerCtl, Stage } from "../stage/stage.ts";
 import { Agent, type ToolAnswer } from "./agent.ts";
 import { showAudit } from "./audit_step.ts";
 import type { Step, StepResult } from "./reporter.ts";
@@ -209,11 +209,11 @@ async function ask(scene: ClusterScene, signal: AbortSignal) {
 async function showFrozenToken({ stage, enrolled }: ClusterScene, signal: AbortSignal): Promise<StepResult> {
   const { cluster, namespace } = enrolled;
   const controlPlane = await stage.controlPlaneClient("broker");
-  const { body } = await controlPlane.request({
-    method: "POST",
-    path: "/v1/sign",
-    body: signRequest({ verb: "list", resource: "pods", namespace }),
-  });
+  const { body } = await post(
+    controlPlane,
+    "/v1/sign",
+    signRequest({ verb: "list", resource: "pods", namespace }),
+  );
   const { k8s_token: token = "" } = signResponse.parse(body);
   const thief = cluster.connect({ token });
   const use = async () => (await thief.ask({ path: `/api/v1/namespaces/${namespace}/pods` })).status;

@@ -1,4 +1,4 @@
-import { HOST } from "../stage/stage.ts";
+import { HOST, post } from "../stage/stage.ts";
 import type { StepResult } from "./reporter.ts";
 import { brokerCtl, oneLine, type Scene } from "./scene.ts";
 
@@ -10,11 +10,7 @@ export async function showFreeze(
   const controlPlane = await stage.controlPlaneClient("broker");
   const signer = await stage.signerClient("broker");
   const overMcp = await agent.execute(HOST, "uptime");
-  const overHttp = await http.request({
-    method: "POST",
-    path: "/v1/ssh_run",
-    body: { host: HOST, command: "uptime" },
-  });
+  const overHttp = await post(http, "/v1/ssh_run", { host: HOST, command: "uptime" });
   const [asked, askedDirectly] = await Promise.all(
     [controlPlane, signer].map((client) => client.request({ method: "GET", path: "/v1/hosts" })),
   );

@@ -4,7 +4,7 @@ import { formatPublicKey, parseCertificate } from "@gateway/shared/ssh";
 import { describeCertificate } from "../stage/describe_certificate.ts";
 import { signResponse } from "@gateway/shared/wire";
 import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
-import { HOST, Stage } from "../stage/stage.ts";
+import { HOST, post, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";
 import { showAudit } from "./audit_step.ts";
 import { approvalPolicy, createApprovalCommands, createApprovalSteps } from "./approval_steps.ts";
@@ -175,7 +175,7 @@ function showPermissions({ init }: Stage, sets: Readonly<Record<string, Permissi
 }
 
 async function runOverHttp(client: JsonClient, command: string) {
-  return await client.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
+  return await post(client, "/v1/ssh_run", { host: HOST, command });
 }
 
 /** Checks that the command is denied, both when it is run and in a dry run. */
@@ -199,18 +199,14 @@ async function showCertificate(stage: Stage): Promise<StepResult> {
   ]) as CryptoKeyPair;
   const raw = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
   const controlPlane = await stage.controlPlaneClient("broker");
-  const response = await controlPlane.request({
-    method: "POST",
-    path: "/v1/sign",
-    body: {
-      host: HOST,
-      role: "target",
-      purpose: "oneshot",
-      command: "uptime",
-      public_key: formatPublicKey("ssh-ed25519", publicKeyBlob(raw)),
-      end_user: "demo",
-      end_user_groups: null,
-    },
+  const response = await post(controlPlane, "/v1/sign", {
+    host: HOST,
+    role: "target",
+    purpose: "oneshot",
+    command: "uptime",
+    public_key: formatPublicKey("ssh-ed25519", publicKeyBlob(raw)),
+    end_user: "demo",
+    end_user_groups: null,
   });
   const { certificate: line = "" } = signResponse.parse(response.body);
   const certificate = parseCertificate(line);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HOSTILE } from "../../control_plane/testing/sample_record.ts";
-import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
-import { identityOf, startPages } from "./pages_scene.ts";
+import { browserTest, violationsOf } from "./chromium.ts";
+import { identityOf, onPage } from "./pages_scene.ts";
 import { approvalOf, draftOf } from "../../control_plane/testing/sample_approval.ts";
 import type { Page } from "playwright-core";
 import { signRequest } from "@gateway/shared/wire";
@@ -12,49 +12,49 @@ const STORABLE = HOSTILE.filter(({ text }) => text.isWellFormed() && !text.inclu
 
 browserTest(
   "hostile text stays text in every field: nothing runs, nothing is added, nothing is hidden",
-  async () => {
-    await using pages = await startPages();
-    await using browser = await TestBrowser.start();
-    await using session = await browser.session(pages.origin, await identityOf("approver-1"));
-    const page = await session.newPage();
-    const events: string[] = [];
-    page.on("dialog", (dialog) => (events.push(`dialog ${dialog.message()}`), dialog.dismiss()));
-    page.on("console", (message) => events.push(message.text()));
-    page.on("pageerror", (error) => events.push(error.message));
-    page.on("request", (request) => {
-      if (!request.url().startsWith(`${pages.origin}/ui/`)) events.push(request.url());
-    });
-    for (const { name, text } of STORABLE) {
-      const id = await pages.park({
-        host: text,
-        command: text,
-        endUser: text,
-        sudo: true,
-        sudoUser: text,
-        rule: text,
-        anomalies: [text, `new-host:${text}`],
+  () =>
+    onPage({}, async ({ page, ...pages }) => {
+      const events: string[] = [];
+      page.on("dialog", (dialog) => (events.push(`dialog ${dialog.message()}`), dialog.dismiss()));
+      page.on("console", (message) => events.push(message.text()));
+      page.on("pageerror", (error) => events.push(error.message));
+      page.on("request", (request) => {
+        if (!request.url().startsWith(`${pages.origin}/ui/`)) events.push(request.url());
       });
-      await page.goto(`/ui/approvals/${id}`);
-      assert.equal(await page.locator("script, img, iframe, form, [onfocus], [autofocus]").count(), 2, name);
-      const shown = await page.locator(".command").textContent() ?? "";
-      assert.doesNotMatch(shown.replaceAll("\n", ""), /[\p{C}\p{Zl}\p{Zp}\p{DI}]/u, name);
-      assert.ok(!(await page.title()).match(/[\p{C}\p{Zl}\p{Zp}]/u), name);
-    }
-    await page.goto("/ui/approvals");
-    assert.equal(await page.getByRole("row").count(), STORABLE.length + 1);
-    assert.equal(await page.locator("script, img, iframe, form").count(), 1);
-    assert.deepEqual(events, []);
-  },
+      for (const { name, text } of STORABLE) {
+        const id = await pages.park({
+          host: text,
+          command: text,
+          endUser: text,
+          sudo: true,
+          sudoUser: text,
+          rule: text,
+          anomalies: [text, `new-host:${text}`],
+        });
+        await page.goto(`/ui/approvals/${id}`);
+        assert.equal(
+          await page.locator("script, img, iframe, form, [onfocus], [autofocus]").count(),
+          2,
+          name,
+        );
+        const shown = await page.locator(".command").textContent() ?? "";
+        assert.doesNotMatch(shown.replaceAll("\n", ""), /[\p{C}\p{Zl}\p{Zp}\p{DI}]/u, name);
+        assert.ok(!(await page.title()).match(/[\p{C}\p{Zl}\p{Zp}]/u), name);
+      }
+      await page.goto("/ui/approvals");
+      assert.equal(await page.getByRole("row").count(), STORABLE.length + 1);
+      assert.equal(await page.locator("script, img, iframe, form").count(), 1);
+      assert.deepEqual(events, []);
+    }),
 );
 
-browserTest("right to left text stands in the order of its characters", async () => {
-  await using pages = await startPages();
-  await using browser = await TestBrowser.start();
-  await using session = await browser.session(pages.origin, await identityOf("approver-1"));
-  const page = await session.newPage();
-  const id = await pages.park({ command: "rm \u05d0\u05d1\u05d2/x" });
-  await page.goto(`/ui/approvals/${id}`);
-  const lefts = await page.evaluate(`
+browserTest(
+  "right to left text stands in the order of its characters",
+  () =>
+    onPage({}, async ({ park, page }) => {
+      const id = await park({ command: "rm \u05d0\u05d1\u05d2/x" });
+      await page.goto(`/ui/approvals/${id}`);
+      const lefts = await page.evaluate(`
     [...document.querySelector(".command .foreign").firstChild.data].map((_, index) => {
       const range = document.createRange();
       const node = document.querySelector(".command .foreign").firstChild;
@@ -62,17 +62,17 @@ browserTest("right to left text stands in the order of its characters", async ()
       range.setEnd(node, index + 1);
       return range.getBoundingClientRect().left;
     })`) as number[];
-  assert.equal(lefts.length, 3);
-  assert.deepEqual(lefts, lefts.toSorted((a, b) => a - b));
-});
+      assert.equal(lefts.length, 3);
+      assert.deepEqual(lefts, lefts.toSorted((a, b) => a - b));
+    }),
+);
 
-browserTest("the pages run no script but their own, and load nothing from elsewhere", async () => {
-  await using pages = await startPages();
-  await using browser = await TestBrowser.start();
-  await using session = await browser.session(pages.origin, await identityOf("approver-1"));
-  const page = await session.newPage();
-  await page.goto("/ui/approvals");
-  const violations = await page.evaluate(`new Promise((resolve) => {
+browserTest(
+  "the pages run no script but their own, and load nothing from elsewhere",
+  () =>
+    onPage({}, async ({ page }) => {
+      await page.goto("/ui/approvals");
+      const violations = await page.evaluate(`new Promise((resolve) => {
     const found = [];
     addEventListener("securitypolicyviolation", ({ effectiveDirective }) => {
       found.push(effectiveDirective);
@@ -85,101 +85,102 @@ browserTest("the pages run no script but their own, and load nothing from elsewh
     add("base", { href: "https://evil.example/" });
     fetch("https://evil.example/").catch(() => {});
   })`);
-  assert.deepEqual(violations, ["base-uri", "connect-src", "img-src", "script-src-elem", "style-src-elem"]);
-  assert.equal(await page.evaluate("window.isHacked"), undefined);
-});
+      assert.deepEqual(violations, [
+        "base-uri",
+        "connect-src",
+        "img-src",
+        "script-src-elem",
+        "style-src-elem",
+      ]);
+      assert.equal(await page.evaluate("window.isHacked"), undefined);
+    }),
+);
 
 browserTest(
   "pages of other sites can neither decide by a form nor frame a request (CSRF, clickjacking)",
-  async () => {
-    await using pages = await startPages();
-    const id = await pages.park();
-    const target = `${pages.origin}/ui/approvals/${id}`;
-    await using evil = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      ({ url }) =>
-        new Response(
-          new URL(url).pathname === "/frame"
-            ? `<iframe src="${target}"></iframe>`
-            : `<form method="post" action="${target}"><input name="decision" value="approve"></form>`,
-          { headers: { "content-type": "text/html" } },
-        ),
-    );
-    await using browser = await TestBrowser.start();
-    await using session = await browser.session(pages.origin, await identityOf("approver-1"));
-    const page = await session.newPage();
-    // Another site, and another port of the same one.
-    for (const host of ["localhost", "127.0.0.1"]) {
-      await page.goto(`http://${host}:${evil.addr.port}/`);
-      await Promise.all([page.waitForURL(target), page.evaluate("document.forms[0].submit()")]);
-      await page.getByText("decisions have to be sent from the page of the request").waitFor();
-      await page.goto(`http://${host}:${evil.addr.port}/frame`);
-      const [, frame] = page.frames();
-      assert.equal(await frame?.locator("form, button").count(), 0);
-    }
-    assert.equal(pages.controlPlane.registry.pendingCount(), 1);
-    const refused = pages.controlPlane.log.entries.filter(({ outcome }) =>
-      outcome.startsWith("approval-decision")
-    );
-    assert.deepEqual(refused, []);
-  },
+  () =>
+    onPage({}, async ({ page, ...pages }) => {
+      const id = await pages.park();
+      const target = `${pages.origin}/ui/approvals/${id}`;
+      await using evil = Deno.serve(
+        { hostname: "127.0.0.1", port: 0, onListen() {} },
+        ({ url }) =>
+          new Response(
+            new URL(url).pathname === "/frame"
+              ? `<iframe src="${target}"></iframe>`
+              : `<form method="post" action="${target}"><input name="decision" value="approve"></form>`,
+            { headers: { "content-type": "text/html" } },
+          ),
+      );
+      // Another site, and another port of the same one.
+      for (const host of ["localhost", "127.0.0.1"]) {
+        await page.goto(`http://${host}:${evil.addr.port}/`);
+        await Promise.all([page.waitForURL(target), page.evaluate("document.forms[0].submit()")]);
+        await page.getByText("decisions have to be sent from the page of the request").waitFor();
+        await page.goto(`http://${host}:${evil.addr.port}/frame`);
+        const [, frame] = page.frames();
+        assert.equal(await frame?.locator("form, button").count(), 0);
+      }
+      assert.equal(pages.controlPlane.registry.pendingCount(), 1);
+      const refused = pages.controlPlane.log.entries.filter(({ outcome }) =>
+        outcome.startsWith("approval-decision")
+      );
+      assert.deepEqual(refused, []);
+    }),
 );
 
 const { request } = approvalOf();
 const TARGET = { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 300 };
 
 for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
-  browserTest(`axe finds nothing on any page, ${width} pixels wide, ${colorScheme}`, async () => {
-    await using pages = await startPages();
-    await using browser = await TestBrowser.start();
-    await using session = await browser.session(pages.origin, await identityOf("approver-1"), {
-      colorScheme,
-      viewport: { width, height: 844 },
-    });
-    await using strangers = await browser.session(pages.origin, await identityOf("broker-1"));
-    const page = await session.newPage();
-    const check = async (path: string, on = page) => {
-      await on.goto(path);
-      assert.deepEqual(await violationsOf(on), [], path);
-    };
-    await check("/ui/approvals");
-    const shell = await pages.park({
-      command: "",
-      request: {
-        ...request,
-        command: "",
-        purpose: "session",
-        session_mode: "shell",
-        session_max_seconds: 1800,
-      },
-      sudo: true,
-      rule: "behavior",
-      anomalies: ["new-host:web01"],
-      target: TARGET,
-    });
-    const write = await pages.park({
-      command: "cat > '/etc/app.conf'",
-      request: {
-        ...request,
-        command: "cat > '/etc/app.conf'",
-        file_transfer: true,
-        content_sha256: "ab".repeat(32),
-        content_bytes: 3,
-        content_head: "a\u202eb",
-        reason: "deploy 4711",
-      },
-      endUser: "alice@example.com",
-      rule: "require_approval:^cat ",
-      target: TARGET,
-    });
-    const own = await pages.park({ caller: "approver-1", command: "c\u0430t \x1b[2J" });
-    const decided = await pages.park({ command: "uptime" });
-    await pages.controlPlane.decide(decided, { approve: true, comment: "fine" });
-    await check("/ui/approvals");
-    for (const id of [shell, write, own, decided]) await check(`/ui/approvals/${id}`);
-    await check("/ui/approvals/0123");
-    await check("/ui/approvals", await strangers.newPage());
-  });
+  browserTest(
+    `axe finds nothing on any page, ${width} pixels wide, ${colorScheme}`,
+    () =>
+      onPage({ colorScheme, viewport: { width, height: 844 } }, async ({ browser, page, ...pages }) => {
+        await using strangers = await browser.session(pages.origin, await identityOf("broker-1"));
+        const check = async (path: string, on = page) => {
+          await on.goto(path);
+          assert.deepEqual(await violationsOf(on), [], path);
+        };
+        await check("/ui/approvals");
+        const shell = await pages.park({
+          command: "",
+          request: {
+            ...request,
+            command: "",
+            purpose: "session",
+            session_mode: "shell",
+            session_max_seconds: 1800,
+          },
+          sudo: true,
+          rule: "behavior",
+          anomalies: ["new-host:web01"],
+          target: TARGET,
+        });
+        const write = await pages.park({
+          command: "cat > '/etc/app.conf'",
+          request: {
+            ...request,
+            command: "cat > '/etc/app.conf'",
+            file_transfer: true,
+            content_sha256: "ab".repeat(32),
+            content_bytes: 3,
+            content_head: "a\u202eb",
+            reason: "deploy 4711",
+          },
+          endUser: "alice@example.com",
+          rule: "require_approval:^cat ",
+          target: TARGET,
+        });
+        const own = await pages.park({ caller: "approver-1", command: "c\u0430t \x1b[2J" });
+        const decided = await pages.park({ command: "uptime" });
+        await pages.controlPlane.decide(decided, { approve: true, comment: "fine" });
+        await check("/ui/approvals");
+        for (const id of [shell, write, own, decided]) await check(`/ui/approvals/${id}`);
+        await check("/ui/approvals/0123");
+        await check("/ui/approvals", await strangers.newPage());
+      }),
+  );
 }
 
 /** As much as there can be, and as much as axe looks at in a moment. */
@@ -244,34 +245,26 @@ async function checkLayout(page: Page, width: number): Promise<void> {
 }
 
 /** Shows the page of an approval of hostile content in each size and colour. */
-async function onPages(
-  size: typeof LARGE,
-  test: (page: Page, width: number) => Promise<void>,
-): Promise<void> {
-  await using pages = await startPages();
-  await using browser = await TestBrowser.start();
-  const id = await pages.park(hostileApply(size));
+async function onHostile(size: typeof LARGE, test: (page: Page) => Promise<void>): Promise<void> {
   for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
-    await using session = await browser.session(pages.origin, await identityOf("approver-1"), {
-      colorScheme,
-      viewport: { width, height: 844 },
+    await onPage({ colorScheme, viewport: { width, height: 844 } }, async ({ park, page }) => {
+      const id = await park(hostileApply(size));
+      const events: string[] = [];
+      page.on("dialog", (dialog) => (events.push(dialog.message()), dialog.dismiss()));
+      page.on("pageerror", (error) => events.push(error.message));
+      await page.goto(`/ui/approvals/${id}`);
+      await page.getByText("The manifest", { exact: true }).click();
+      await checkLayout(page, width);
+      await test(page);
+      assert.deepEqual(events, []);
     });
-    const page = await session.newPage();
-    const events: string[] = [];
-    page.on("dialog", (dialog) => (events.push(dialog.message()), dialog.dismiss()));
-    page.on("pageerror", (error) => events.push(error.message));
-    await page.goto(`/ui/approvals/${id}`);
-    await page.getByText("The manifest", { exact: true }).click();
-    await checkLayout(page, width);
-    await test(page, width);
-    assert.deepEqual(events, []);
   }
 }
 
 browserTest(
   "axe finds nothing on a page with what an apply would change",
   () =>
-    onPages(SMALL, async (page) => {
+    onHostile(SMALL, async (page) => {
       assert.deepEqual(await violationsOf(page), []);
     }),
 );
@@ -279,7 +272,7 @@ browserTest(
 browserTest(
   "a manifest of 64 KiB and 500 changed fields stay readable, whatever is in them",
   () =>
-    onPages(LARGE, async (page) => {
+    onHostile(LARGE, async (page) => {
       const changes = page.getByRole("region", { name: "Changed fields" });
       assert.equal(await changes.locator("dt").count(), LARGE.fields);
       assert.match(await page.locator("main").innerText(), /\b7 more are not shown\./);

@@ -2,20 +2,10 @@ import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
-import { identityOf, startPages } from "./pages_scene.ts";
+import { browserTest } from "./chromium.ts";
+import { onPage } from "./pages_scene.ts";
 
 const LONG = `echo ${"x".repeat(30_000)} ${"word ".repeat(6_000)}`;
-
-async function onPage(
-  options: Parameters<TestBrowser["session"]>[2],
-  test: (scene: Awaited<ReturnType<typeof startPages>> & { readonly page: Page }) => Promise<void>,
-): Promise<void> {
-  await using pages = await startPages();
-  await using browser = await TestBrowser.start();
-  await using session = await browser.session(pages.origin, await identityOf("approver-1"), options);
-  await test({ ...pages, page: await session.newPage() });
-}
 
 const overflow = (page: Page) =>
   page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");

@@ -1,29 +1,12 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
-import { identityOf, startPages } from "./pages_scene.ts";
-
-async function onPages(
-  test: (scene: Awaited<ReturnType<typeof openPages>>) => Promise<void>,
-  approver = "approver-1",
-): Promise<void> {
-  await using pages = await startPages();
-  await using browser = await TestBrowser.start();
-  await using session = await browser.session(pages.origin, await identityOf(approver));
-  await test(await openPages(pages, session));
-}
-
-async function openPages(
-  pages: Awaited<ReturnType<typeof startPages>>,
-  session: Awaited<ReturnType<TestBrowser["session"]>>,
-) {
-  return { ...pages, session, page: await session.newPage() };
-}
+import { browserTest } from "./chromium.ts";
+import { onPage } from "./pages_scene.ts";
 
 browserTest(
   "the list shows new requests without being reloaded, and the focus stays where it is",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({}, async ({ park, page }) => {
       const first = await park({ command: "uptime" });
       await page.goto("/ui/approvals");
       await page.locator(`#view-${first}`).focus();
@@ -40,7 +23,7 @@ browserTest(
 browserTest(
   "the list is left alone while nothing changes: a selection survives",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({}, async ({ park, page }) => {
       await park({ command: "uptime --pretty" });
       await page.goto("/ui/approvals");
       await page.evaluate("getSelection().selectAllChildren(document.querySelector('code'))");
@@ -50,7 +33,7 @@ browserTest(
 );
 
 browserTest("the time left runs without being announced", () =>
-  onPages(async ({ park, page }) => {
+  onPage({}, async ({ park, page }) => {
     const id = await park();
     await page.goto(`/ui/approvals/${id}`);
     const left = page.locator("[data-until]");
@@ -61,7 +44,7 @@ browserTest("the time left runs without being announced", () =>
   }));
 
 browserTest("what is being entered survives the refresh", () =>
-  onPages(async ({ park, page }) => {
+  onPage({}, async ({ park, page }) => {
     const id = await park();
     await page.goto(`/ui/approvals/${id}`);
     await page.getByLabel("For").selectOption("another time");
@@ -74,7 +57,7 @@ browserTest("what is being entered survives the refresh", () =>
 browserTest(
   "a page that is open shows the decision of another approver, and takes the buttons away",
   () =>
-    onPages(async ({ park, page, controlPlane }) => {
+    onPage({}, async ({ park, page, controlPlane }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       await controlPlane.decide(id, { approve: false }, "approver-2");
@@ -88,7 +71,7 @@ browserTest(
 browserTest(
   "who has decided gets to the next request by keyboard, without the list",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({}, async ({ park, page }) => {
       const [first, second] = [await park(), await park({ host: "db01" })];
       await page.goto(`/ui/approvals/${first}`);
       await page.getByRole("button", { name: "Deny" }).waitFor();
@@ -108,7 +91,7 @@ browserTest(
 browserTest(
   "a decision that comes too late says so, and shows what was decided",
   () =>
-    onPages(async ({ park, page, controlPlane }) => {
+    onPage({}, async ({ park, page, controlPlane }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       // Between the last look and the click.
@@ -128,7 +111,7 @@ browserTest(
 browserTest(
   "a decision that is refused leaves the form as it was, to be sent again",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({}, async ({ park, page }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       await page.getByLabel("For").selectOption("another time");
@@ -147,7 +130,7 @@ browserTest(
 browserTest(
   "a page that loses the control plane says that it is not up to date, until it is again",
   () =>
-    onPages(async ({ park, page, session }) => {
+    onPage({}, async ({ park, page, session }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       await session.route("**/*", (route) => route.abort());
@@ -160,71 +143,67 @@ browserTest(
 );
 
 for (const scripts of [true, false]) {
-  browserTest(`Enter in a field decides nothing, ${scripts ? "with" : "without"} scripts`, async () => {
-    await using pages = await startPages();
-    await using browser = await TestBrowser.start();
-    const identity = await identityOf("approver-1");
-    await using session = await browser.session(pages.origin, identity, { javaScriptEnabled: scripts });
-    const page = await session.newPage();
-    const sent: string[] = [];
-    page.on("request", (request) => sent.push(request.method()));
-    const id = await pages.park();
-    await page.goto(`/ui/approvals/${id}`);
-    await page.getByLabel("For").press("Enter");
-    await page.keyboard.press("Escape");
-    await page.getByLabel("For").selectOption("another time");
-    await page.getByLabel("Number").press("Enter");
-    await page.getByLabel("Unit").press("Enter");
-    await page.getByLabel("Comment").fill("x");
-    await page.getByLabel("Comment").press("Enter");
-    await page.keyboard.press("Escape");
-    // Whatever those keys have sent would have arrived before this.
-    await page.goto("/ui/approvals");
-    assert.ok(sent.every((method) => method === "GET"), sent.join(" "));
-    assert.equal(pages.controlPlane.registry.pendingCount(), 1);
-  });
+  browserTest(
+    `Enter in a field decides nothing, ${scripts ? "with" : "without"} scripts`,
+    () =>
+      onPage({ javaScriptEnabled: scripts }, async ({ page, park, controlPlane }) => {
+        const sent: string[] = [];
+        page.on("request", (request) => sent.push(request.method()));
+        const id = await park();
+        await page.goto(`/ui/approvals/${id}`);
+        await page.getByLabel("For").press("Enter");
+        await page.keyboard.press("Escape");
+        await page.getByLabel("For").selectOption("another time");
+        await page.getByLabel("Number").press("Enter");
+        await page.getByLabel("Unit").press("Enter");
+        await page.getByLabel("Comment").fill("x");
+        await page.getByLabel("Comment").press("Enter");
+        await page.keyboard.press("Escape");
+        // Whatever those keys have sent would have arrived before this.
+        await page.goto("/ui/approvals");
+        assert.ok(sent.every((method) => method === "GET"), sent.join(" "));
+        assert.equal(controlPlane.registry.pendingCount(), 1);
+      }),
+  );
 }
 
-for (const template of ["https://elsewhere.example/ui/approvals/{id}"]) {
-  browserTest(
-    `a page that is not at its configured address (${template || "none"}) says so, and still decides`,
-    async () => {
-      await using pages = await startPages({ approval_url_template: template });
-      await using browser = await TestBrowser.start();
-      await using session = await browser.session(pages.origin, await identityOf("approver-1"));
-      const page = await session.newPage();
-      await page.goto(`/ui/approvals/${await pages.park()}`);
+const ELSEWHERE = "https://elsewhere.example/ui/approvals/{id}";
+
+browserTest(
+  `a page that is not at its configured address (${ELSEWHERE}) says so, and still decides`,
+  () =>
+    onPage({ template: ELSEWHERE }, async ({ page, park, controlPlane }) => {
+      await page.goto(`/ui/approvals/${await park()}`);
       await page.getByText("This page is not at the address that approval.approval_url_template").waitFor();
       await page.getByLabel("Comment").fill("looks fine");
       await page.getByRole("button", { name: "Approve this once" }).click();
       await page.getByText(/^Approved by approver-1 .* ago/).waitFor();
       await page.getByText("looks fine").waitFor();
-      assert.equal(pages.controlPlane.registry.pendingCount(), 0);
-    },
-  );
-}
+      assert.equal(controlPlane.registry.pendingCount(), 0);
+    }),
+);
 
 browserTest(
   "an approver's own request has an explanation where others have buttons",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({ as: "both" }, async ({ park, page }) => {
       const id = await park({ caller: "both" });
       await page.goto("/ui/approvals");
       await page.getByRole("link", { name: /^View your own/ }).click();
       await page.waitForURL(`**/${id}`);
       await page.getByText("This is your own request").waitFor();
       assert.equal(await page.getByRole("button").count(), 0);
-    }, "both"),
+    }),
 );
 
 browserTest(
   "who is not an approver gets a page that says so, and nothing else",
   () =>
-    onPages(async ({ park, page }) => {
+    onPage({ as: "broker-1" }, async ({ park, page }) => {
       await park({ command: "uptime --secret" });
       const response = await page.goto("/ui/approvals");
       assert.equal(response?.status(), 403);
       await page.getByText("not authorised").waitFor();
       assert.ok(!(await page.content()).includes("--secret"));
-    }, "broker-1"),
+    }),
 );

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { BrowserContext } from "playwright-core";
-import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
@@ -11,7 +11,6 @@ const POLICY = {
   value: { mode: "allowlist", allow: ["^printf .*$"], require_approval: ["^printf .*$"] },
 };
 
-/** The services as processes, and a session of the approver's browser. */
 async function onStage(
   options: { readonly scripts: boolean },
   test: (scene: {
@@ -30,7 +29,7 @@ async function onStage(
       session,
       async ask(fields = {}) {
         const body = { host: HOST, role: "target", purpose: "oneshot", public_key: PUBLIC_KEY, ...fields };
-        const answer = await broker.request({ method: "POST", path: "/v1/sign", body });
+        const answer = await post(broker, "/v1/sign", body);
         assert.equal(answer.status, 202, answer.text);
         return String((answer.body as Record<string, unknown>)["approval_id"]);
       },
@@ -139,7 +138,7 @@ browserTest(
       const broker = await stage.controlPlaneClient("broker");
       const sign = async (fields: Record<string, unknown>) => {
         const body = { host: HOST, role: "target", purpose: "oneshot", public_key: PUBLIC_KEY, ...fields };
-        return (await broker.request({ method: "POST", path: "/v1/sign", body })).status;
+        return (await post(broker, "/v1/sign", body)).status;
       };
       // Until something is usual, nothing is new.
       assert.equal(await sign({ command: "uptime" }), 200);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { fill, makeRoom, mayNotMount, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { diskTest, fill, makeRoom, TinyDisk } from "../adapters/tiny_disk.ts";
 import { assertLogVerifies, metricOf, recordsOf } from "../stage/audit.ts";
-import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { signBody } from "../bench/sign_request.ts";
 import { poll } from "../stage/poll.ts";
-import { errorText } from "@gateway/shared/errors";
+import { createFolder } from "../stage/folder.ts";
 
 interface Answer {
   readonly detail?: string;
@@ -14,11 +14,7 @@ interface Answer {
 
 async function runUptime(stage: Stage): Promise<{ readonly status: number; readonly detail: string }> {
   const client = await stage.brokerClient();
-  const { status, body } = await client.request({
-    method: "POST",
-    path: "/v1/ssh_run",
-    body: { host: HOST, command: "uptime" },
-  });
+  const { status, body } = await post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
   return { status, detail: (body as Answer).detail ?? "" };
 }
 
@@ -31,79 +27,66 @@ async function runUntilRefused(stage: Stage): Promise<{ readonly status: number;
   throw new Error("the full disk took 20 records");
 }
 
-Deno.test(
-  { name: "a signer whose audit disk is full issues nothing (closed), and recovers (needs root)", ignore },
-  async () => {
-    await using disk = await TinyDisk.mount("size=64k");
-    const log = `${disk.folder}/audit.log`;
-    await withStage({ signer: [{ path: ["audit_log"], value: log }] }, async (stage) => {
-      const signer = await stage.startSigner();
-      await stage.startBroker();
-      assert.equal((await runUptime(stage)).status, 200);
-      fill(`${disk.folder}/filler`);
-      const refused = await runUntilRefused(stage);
-      const outOfOrder = { status: 502, detail: "upstream failure" };
-      assert.deepEqual(refused, outOfOrder, "what is wrong with the signer does not concern the agent");
-      assert.ok(await metricOf(signer, "audit_blocked_total") >= 1);
-      assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
-      makeRoom(`${disk.folder}/filler`);
-      assert.equal((await runUptime(stage)).status, 200);
-      await assertLogVerifies(log, stage.init.signer_audit_key);
-    });
-  },
-);
+diskTest("a signer whose audit disk is full issues nothing (closed), and recovers", async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const log = `${disk.folder}/audit.log`;
+  await withStage({ signer: [{ path: ["audit_log"], value: log }] }, async (stage) => {
+    const signer = await stage.startSigner();
+    await stage.startBroker();
+    assert.equal((await runUptime(stage)).status, 200);
+    fill(`${disk.folder}/filler`);
+    const refused = await runUntilRefused(stage);
+    const outOfOrder = { status: 502, detail: "upstream failure" };
+    assert.deepEqual(refused, outOfOrder, "what is wrong with the signer does not concern the agent");
+    assert.ok(await metricOf(signer, "audit_blocked_total") >= 1);
+    assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
+    makeRoom(`${disk.folder}/filler`);
+    assert.equal((await runUptime(stage)).status, 200);
+    await assertLogVerifies(log, stage.init.signer_audit_key);
+  });
+});
 
-Deno.test(
-  {
-    name: "a broker whose audit disk is full withholds the output (closed), and recovers (needs root)",
-    ignore,
-  },
-  async () => {
-    await using disk = await TinyDisk.mount("size=64k");
-    const log = `${disk.folder}/audit.log`;
-    await withStage({ broker: [{ path: ["audit_log"], value: log }] }, async (stage) => {
-      await stage.startSigner();
-      const broker = await stage.startBroker();
-      fill(`${disk.folder}/filler`);
-      const refused = await runUntilRefused(stage);
-      assert.deepEqual(refused, { status: 500, detail: "audit unavailable" });
-      assert.ok(await metricOf(broker, "audit_blocked_total") >= 1);
-      makeRoom(`${disk.folder}/filler`);
-      assert.equal((await runUptime(stage)).status, 200);
-      await assertLogVerifies(log, stage.init.broker_audit_key);
-    });
-  },
-);
+diskTest("a broker whose audit disk is full withholds the output (closed), and recovers", async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const log = `${disk.folder}/audit.log`;
+  await withStage({ broker: [{ path: ["audit_log"], value: log }] }, async (stage) => {
+    await stage.startSigner();
+    const broker = await stage.startBroker();
+    fill(`${disk.folder}/filler`);
+    const refused = await runUntilRefused(stage);
+    assert.deepEqual(refused, { status: 500, detail: "audit unavailable" });
+    assert.ok(await metricOf(broker, "audit_blocked_total") >= 1);
+    makeRoom(`${disk.folder}/filler`);
+    assert.equal((await runUptime(stage)).status, 200);
+    await assertLogVerifies(log, stage.init.broker_audit_key);
+  });
+});
 
-Deno.test(
-  { name: "in fail mode open a full audit disk stops nobody, and is counted (needs root)", ignore },
-  async () => {
-    await using disk = await TinyDisk.mount("size=64k");
-    const edits = [
-      { path: ["audit_log"], value: `${disk.folder}/audit.log` },
-      { path: ["audit_fail_mode"], value: "open" },
-    ];
-    await withStage({ signer: edits }, async (stage) => {
-      const signer = await stage.startSigner();
-      await stage.startBroker();
-      fill(`${disk.folder}/filler`);
-      for (
-        let attempt = 0;
-        attempt < 20 && await metricOf(signer, "audit_append_failures_total") === 0;
-        attempt++
-      ) {
-        assert.equal((await runUptime(stage)).status, 200);
-      }
-      assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
-      assert.equal(await metricOf(signer, "audit_blocked_total"), 0);
-      assert.match(signer.log, /Cannot append audit record/);
-    });
-  },
-);
+diskTest("in fail mode open a full audit disk stops nobody, and is counted", async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const edits = [
+    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
+    { path: ["audit_fail_mode"], value: "open" },
+  ];
+  await withStage({ signer: edits }, async (stage) => {
+    const signer = await stage.startSigner();
+    await stage.startBroker();
+    fill(`${disk.folder}/filler`);
+    for (
+      let attempt = 0;
+      attempt < 20 && await metricOf(signer, "audit_append_failures_total") === 0;
+      attempt++
+    ) {
+      assert.equal((await runUptime(stage)).status, 200);
+    }
+    assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
+    assert.equal(await metricOf(signer, "audit_blocked_total"), 0);
+    assert.match(signer.log, /Cannot append audit record/);
+  });
+});
 
 const FORGED = '{"outcome":"forged"}\n';
 
-/** What is done to a log, and how that is undone. */
 interface Fault {
   readonly name: string;
   readonly breakLog: (log: string) => void;
@@ -118,7 +101,7 @@ async function assertReadyAgain(folder: string, { breakLog, repair }: Fault): Pr
   await withStage({ controlPlane: true, signer: logAt(0), controlPlaneConfig: logAt(1) }, async (stage) => {
     const services = [await stage.startSigner(), await stage.startControlPlane()];
     const client = await stage.controlPlaneClient("broker");
-    const sign = () => client.request({ method: "POST", path: "/v1/sign", body: JSON.parse(signBody()) });
+    const sign = () => post(client, "/v1/sign", JSON.parse(signBody()));
     for (const [index, service] of services.entries()) {
       const log = logs[index] ?? "";
       const readiness = async () => {
@@ -158,19 +141,12 @@ Deno.test.each<Fault>([
 ])(
   "a service whose audit log $name is not ready and signs nothing, until that is repaired",
   async (fault) => {
-    const folder = await Deno.makeTempDir({ prefix: "audit-changed-" });
-    try {
-      await assertReadyAgain(folder, fault);
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
+    await using folder = await createFolder();
+    await assertReadyAgain(folder.path, fault);
   },
 );
 
-Deno.test({
-  name: "a service whose audit log is on a full disk is not ready, until there is room (needs root)",
-  ignore: mayNotMount,
-}, async () => {
+diskTest("a service whose audit log is on a full disk is not ready, until there is room", async () => {
   await using disk = await TinyDisk.mount("size=256k");
   const filler = `${disk.folder}/filler`;
   await assertReadyAgain(disk.folder, {
@@ -204,11 +180,9 @@ async function hostsStatus(stage: Stage): Promise<number> {
   return (await client.request({ method: "GET", path: "/v1/hosts" })).status;
 }
 
-Deno.test({
-  name:
-    "a freeze on a full disk is in force at once, says that a restart undoes it, and is stored once there is room (needs root)",
-  ignore,
-  fn: () =>
+diskTest(
+  "a freeze on a full disk is in force at once, says that a restart undoes it, and is stored once there is room",
+  () =>
     withStateDisk(async (stage, ballast) => {
       const signer = await stage.startSigner();
       assert.equal(await hostsStatus(stage), 200);
@@ -221,7 +195,7 @@ Deno.test({
       assert.deepEqual([frozen.err, frozen.code], ["", 1]);
       assert.equal(await hostsStatus(stage), 403);
       const operator = await stage.signerClient("operator");
-      const again = await operator.request({ method: "POST", path: "/v1/freeze", body: SUBJECT });
+      const again = await post(operator, "/v1/freeze", SUBJECT);
       assert.deepEqual([again.status, (again.body as { persisted?: boolean }).persisted], [200, false]);
       makeRoom(ballast);
       await poll(() => signer.log.includes("the store has taken a freeze now"), {
@@ -234,13 +208,11 @@ Deno.test({
       assert.deepEqual([lifted.out, lifted.code], ["unfrozen caller=broker-local\n", 0]);
       assert.equal(await hostsStatus(stage), 200);
     }),
-});
+);
 
-Deno.test({
-  name:
-    "what a full disk does not let happen is taken back in the audit log: freeze, unfreeze, grant, revocation (needs root)",
-  ignore,
-  fn: () =>
+diskTest(
+  "what a full disk does not let happen is taken back in the audit log: freeze, unfreeze, grant, revocation",
+  () =>
     withStateDisk(async (stage, ballast) => {
       await stage.startSigner();
       const operator = await stage.signerClient("operator");
@@ -251,15 +223,15 @@ Deno.test({
       const { id } = granted.body as { readonly id: string };
       const frozen = { kind: "end_user", value: "mallory" };
       assert.equal(
-        (await operator.request({ method: "POST", path: "/v1/freeze", body: frozen })).status,
+        (await post(operator, "/v1/freeze", frozen)).status,
         200,
       );
       fill(ballast);
       const before = (await recordsOf(stage.init.signer_audit_log)).length;
       const statuses = [
-        await operator.request({ method: "POST", path: "/v1/freeze", body: SUBJECT }),
-        await operator.request({ method: "POST", path: "/v1/unfreeze", body: frozen }),
-        await operator.request({ method: "POST", path: `/v1/policy/hosts/${HOST}/grants`, body: HOUR }),
+        await post(operator, "/v1/freeze", SUBJECT),
+        await post(operator, "/v1/unfreeze", frozen),
+        await post(operator, `/v1/policy/hosts/${HOST}/grants`, HOUR),
         await operator.request({ method: "DELETE", path: `/v1/policy/grants/${id}` }),
       ].map(({ status }) => status);
       assert.deepEqual(statuses, [200, 500, 500, 500]);
@@ -278,37 +250,4 @@ Deno.test({
       }
       await assertLogVerifies(stage.init.signer_audit_log, stage.init.signer_audit_key);
     }),
-});
-
-/** What a service says that does not start. */
-async function refusal(start: () => Promise<unknown>): Promise<string> {
-  return await start().then(() => assert.fail("it has started"), errorText);
-}
-
-async function setState(stage: Stage, config: string, path: string): Promise<void> {
-  await editConfig(config, [{ path: ["state_db"], value: `${stage.init.folder}/${path}` }]);
-}
-
-Deno.test("no service starts on a state_db that is another's or damaged: it says path, cause and remedy", () =>
-  withStage({ controlPlane: true }, async (stage) => {
-    const { signer_config, control_plane_config } = stage.init;
-    await setState(stage, signer_config, "one.db");
-    await (await stage.startSigner()).stop();
-    await setState(stage, control_plane_config, "one.db");
-    const foreign = await refusal(() => stage.startControlPlane());
-    assert.match(
-      foreign,
-      /Cannot open state_db \\?"[^"]*\/one\.db\\?": it is the state database of a signer, not of a/,
-    );
-    assert.match(foreign, /name a file of its own, or a new one, in state_db; this one is left as it is/);
-    await Deno.truncate(`${stage.init.folder}/one.db`, 6000);
-    const damaged = await refusal(() => stage.startSigner());
-    assert.match(
-      damaged,
-      /Cannot open state_db [^]*\/one\.db[^]*malformed; stop the service, keep this file, [^]*freeze again/,
-    );
-    await Deno.remove(`${stage.init.folder}/one.db`);
-    await stage.startSigner();
-    await setState(stage, control_plane_config, "two.db");
-    await stage.startControlPlane();
-  }));
+);

@@ -1,27 +1,22 @@
 import assert from "node:assert/strict";
-import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http";
 import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import type { ServiceCommand } from "../stage/service_command.ts";
-import { type ConfigEdit, editConfig, type Stage } from "../stage/stage.ts";
+import { type ConfigEdit, editConfig, post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { BrokerScene } from "./broker_scene.ts";
 
 const GENERATIONS = ["2025-11-25", "2026-07-28"] as const;
 type Generation = (typeof GENERATIONS)[number];
 
-/** What the human at an MCP client sees and says. */
 interface Human {
   readonly questions: string[];
   answer: ElicitResult;
 }
 
-/** The official client at the broker's stdio frontend. */
 class McpClient implements AsyncDisposable {
   readonly #client: Client;
 
@@ -132,15 +127,7 @@ Deno.test("broker serve-http waits for the control plane's human as long as its 
   await using scene = await BrokerScene.create({ approvalWaitSeconds: 600 });
   scene.signer.approval = "control plane";
   await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
-  const { certPem, keyPem } = await issueLeaf(scene.pki, { subject: "CN=agent-1", usage: "client" });
-  using client = new JsonClient({
-    clock: systemClock,
-    baseUrl: `https://${scene.listen}`,
-    cert: certPem,
-    key: keyPem,
-    ca: scene.pki.certPem,
-    timeoutMs: 60_000,
-  });
+  using client = await scene.agent();
   const run = (signal?: AbortSignal) =>
     client.request({
       method: "POST",
@@ -217,7 +204,7 @@ Deno.test("broker serve-mcp at a real signer runs what its human approves with s
 
     await editConfig(stage.init.signer_config, [SELF_APPROVE]);
     const operator = await stage.signerClient("operator");
-    assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
+    assert.equal((await post(operator, "/v1/reload")).status, 200);
     const ran = await mcp.run("echo hi");
     assert.equal(ran.isError, false, ran.text);
     assert.match(ran.text, /\nhi\n/);
@@ -248,7 +235,7 @@ Deno.test("broker serve-mcp at a real control plane waits until a human approves
       const running = mcp.run("echo hi", { onprogress: (message = "") => told.push(message) });
       await poll(() => told.length > 0, { what: "the broker to wait" });
       const path = `/v1/approvals/${told[0]?.replace("waiting for approval ", "")}`;
-      assert.equal((await approver.request({ method: "POST", path, body: { approve } })).status, 200);
+      assert.equal((await post(approver, path, { approve })).status, 200);
       assert.match((await running).text, shows);
     }
   }));

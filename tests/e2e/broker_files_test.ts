@@ -5,13 +5,13 @@ import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
 import { share } from "../stage/share.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const LIMIT = 524_288;
 const ALLOW_FILES: ConfigEdit = { path: ["hosts", HOST, "allow_file_transfer"], value: true };
 const NO_POLICY: ConfigEdit = { path: ["group_command_policies"], value: {} };
 const NO_RATE_LIMIT: ConfigEdit = { path: ["sign_rate_limit_per_min"] };
 
-/** What the file tools answer, and a folder on the host. */
 interface Files {
   readonly stage: Stage;
   readonly folder: string;
@@ -25,32 +25,26 @@ interface Answer {
   readonly structured: Record<string, unknown>;
 }
 
-/** Runs a test with a real signer, a broker over stdio and a host. */
 function withFiles(signer: readonly ConfigEdit[], test: (files: Files) => Promise<void>): Promise<void> {
   return withStage({ signer: [NO_RATE_LIMIT, ...signer] }, async (stage) => {
     await stage.startSigner();
-    const folder = await Deno.makeTempDir({ prefix: "files-" });
-    try {
-      await using mcp = new McpProcess(await stage.mcpCommand());
-      await mcp.initialize();
-      const call = async (name: string, args: object): Promise<Answer> => {
-        const result = await mcp.call(name, { server: HOST, ...args });
-        return {
-          isError: result.isError === true,
-          text: result.content[0].text,
-          structured: { ...result.structuredContent },
-        };
+    await using folder = await createFolder();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
+    const call = async (name: string, args: object): Promise<Answer> => {
+      const result = await mcp.call(name, { server: HOST, ...args });
+      return {
+        isError: result.isError === true,
+        text: result.content[0].text,
+        structured: { ...result.structuredContent },
       };
-      await test({
-        stage,
-        folder,
-        put: (path, args) => call("ssh_put_file", { path, ...args }),
-        get: (path, args = {}) => call("ssh_get_file", { path, ...args }),
-      });
-      assert.equal(await mcp.end(), 0);
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
+    };
+    await test({
+      stage,
+      folder: folder.path,
+      put: (path, args) => call("ssh_put_file", { path, ...args }),
+      get: (path, args = {}) => call("ssh_get_file", { path, ...args }),
+    });
+    assert.equal(await mcp.end(), 0);
   });
 }
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type ConfigEdit, editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { type ConfigEdit, editConfig, HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
@@ -8,31 +8,23 @@ import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
 import { SessionClient } from "./session_client.ts";
-import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http";
-import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { BrokerScene } from "./broker_scene.ts";
+import { createFolder } from "../stage/folder.ts";
 
 Deno.test("agents of a frozen broker are told so: 403 over HTTPS, the same text over MCP", () =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     await stage.startBroker();
-    await using mcp = new McpProcess(await stage.mcpCommand());
-    await mcp.initialize();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
     const client = await stage.brokerClient();
-    const run = () =>
-      client.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command: "uptime" } });
+    const run = () => post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
     assert.equal((await run()).status, 200);
     const operator = await stage.signerClient("operator");
-    const frozen = await operator.request({
-      method: "POST",
-      path: "/v1/freeze",
-      body: { kind: "caller", value: "broker-local" },
-    });
+    const frozen = await post(operator, "/v1/freeze", { kind: "caller", value: "broker-local" });
     assert.equal(frozen.status, 200, frozen.text);
 
     const { status, body } = await run();
@@ -49,21 +41,16 @@ async function withBastions(
   test: (scene: { readonly stage: Stage; readonly mcp: McpProcess }) => Promise<void>,
   edits: readonly ConfigEdit[] = [],
 ): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "bastions-" });
-  try {
-    await withStage({}, async (stage) => {
-      await addHostsToStage(stage, { dir, names: ["inner01", "db01"] });
-      await editConfig(stage.init.signer_config, edits);
-      await editConfig(stage.init.mcp_config, [{ path: ["revocation_poll_seconds"], value: 1 }]);
-      await stage.startSigner();
-      await using mcp = new McpProcess(await stage.mcpCommand());
-      await mcp.initialize();
-      await test({ stage, mcp });
-      assert.equal(await mcp.end(), 0);
-    });
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  await withStage({}, async (stage) => {
+    await addHostsToStage(stage, { dir: dir.path, names: ["inner01", "db01"] });
+    await editConfig(stage.init.signer_config, edits);
+    await editConfig(stage.init.mcp_config, [{ path: ["revocation_poll_seconds"], value: 1 }]);
+    await stage.startSigner();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
+    await test({ stage, mcp });
+    assert.equal(await mcp.end(), 0);
+  });
 }
 
 const withShared = share<{ readonly stage: Stage; readonly mcp: McpProcess }>(withBastions);
@@ -107,7 +94,7 @@ Deno.test("a freeze of a session's id revokes its certificates for the bastions 
     const id = await new SessionClient(mcp).open({ server: "db01" });
     const operator = await stage.signerClient("operator");
     const body = { kind: "session_id", value: id };
-    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    const { status, text } = await post(operator, "/v1/freeze", body);
     assert.equal(status, 200, text);
     const serials = async (outcome: string) =>
       (await recordsOf(stage.init.signer_audit_log)).slice(before).filter((record) =>
@@ -151,37 +138,26 @@ function start(mcp: McpProcess, command: string): Promise<number> {
   return mcp.start("tools/call", { name: "ssh_execute", arguments: { server: "web01", command } });
 }
 
-Deno.test({
-  name: "broker serve-mcp ends a silent command on sshd when its call is canceled, and serves on (K16)",
+Deno.test("broker serve-mcp ends a silent command on sshd when its call is canceled, and serves on (K16)", {
   ignore,
-  fn: () =>
-    leavesNothing(async (scene, command, started) => {
-      await using mcp = new McpProcess(await scene.command("serve-mcp"));
-      await mcp.initialize();
-      const id = await start(mcp, command);
-      await started;
-      await mcp.notify("notifications/cancelled", { requestId: id });
-      const next = await mcp.call("ssh_execute", { server: "web01", command: "cat; echo again; exit 3" });
-      assert.deepEqual([next.structuredContent.stdout, next.structuredContent.exit_code], ["again\n", 3]);
-      assert.equal(await mcp.end(), 0);
-    }),
-});
+}, () =>
+  leavesNothing(async (scene, command, started) => {
+    await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
+    const id = await start(mcp, command);
+    await started;
+    await mcp.notify("notifications/cancelled", { requestId: id });
+    const next = await mcp.call("ssh_execute", { server: "web01", command: "cat; echo again; exit 3" });
+    assert.deepEqual([next.structuredContent.stdout, next.structuredContent.exit_code], ["again\n", 3]);
+    assert.equal(await mcp.end(), 0);
+  }));
 
-Deno.test({
-  name: "broker serve-http ends a silent command on sshd when its client hangs up (K16)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "broker serve-http ends a silent command on sshd when its client hangs up (K16)",
+  { ignore },
+  () =>
     leavesNothing(async (scene, command, started) => {
       await using broker = await ServiceProcess.start(await scene.command("serve-http"));
-      const { certPem, keyPem } = await issueLeaf(scene.pki, { subject: "CN=agent-1", usage: "client" });
-      using client = new JsonClient({
-        clock: systemClock,
-        baseUrl: `https://${scene.listen}`,
-        cert: certPem,
-        key: keyPem,
-        ca: scene.pki.certPem,
-        timeoutMs: 30_000,
-      });
+      using client = await scene.agent();
       const hangUp = new AbortController();
       const body = { host: "web01", command };
       const running = client.request({ method: "POST", path: "/v1/ssh_run", body, signal: hangUp.signal });
@@ -191,21 +167,20 @@ Deno.test({
       await assert.rejects(running, { code: "canceled" });
       assert.equal((await broker.stop()).code, 0);
     }),
-});
+);
 
-Deno.test({
-  name: "a silent command on sshd ends when the broker is killed (K16)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "a silent command on sshd ends when the broker is killed (K16)",
+  { ignore },
+  () =>
     leavesNothing(async (scene, command, started) => {
-      await using mcp = new McpProcess(await scene.command("serve-mcp"));
-      await mcp.initialize();
+      await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
       await start(mcp, command);
       await started;
       mcp.kill("SIGKILL");
       await mcp.ended();
     }),
-});
+);
 
 const SERVED = /mcp-broker \(stdio\) ready/;
 

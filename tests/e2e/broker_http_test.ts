@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http";
+import type { JsonClient } from "@gateway/shared/http";
 import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { poll } from "../stage/poll.ts";
@@ -11,18 +10,6 @@ import { SERIAL } from "./fake_signer.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { withoutMark } from "./session_client.ts";
-
-async function agent(scene: BrokerScene, subject = "CN=agent-1"): Promise<JsonClient> {
-  const { certPem, keyPem } = await issueLeaf(scene.pki, { subject, usage: "client" });
-  return new JsonClient({
-    clock: systemClock,
-    baseUrl: `https://${scene.listen}`,
-    cert: certPem,
-    key: keyPem,
-    ca: scene.pki.certPem,
-    timeoutMs: 30_000,
-  });
-}
 
 function run(
   client: JsonClient,
@@ -48,18 +35,18 @@ const withShared = share<BrokerScene & { readonly monitor: string }>(async (use)
 
 Deno.test("broker serve-http runs nothing for a host, whose identity is for the revocation list, nor for a certificate with two names", () =>
   withShared(async (scene) => {
-    using host = await agent(scene, "CN=web01.krl");
+    using host = await scene.agent("CN=web01.krl");
     const { status, body } = await run(host, "echo out");
     assert.equal(status, 403);
     assert.match(JSON.stringify(body), /a host's identity is for the revocation list alone/);
-    using both = await agent(scene, "CN=agent-1,CN=agent-2");
+    using both = await scene.agent("CN=agent-1,CN=agent-2");
     assert.equal((await run(both, "uptime")).status, 401);
     assert.deepEqual(scene.signer.requests, []);
   }));
 
 Deno.test("broker serve-http runs commands for agents with a certificate, and counts what happened", () =>
   withShared(async (scene) => {
-    using client = await agent(scene);
+    using client = await scene.agent();
     const { status, body } = await run(client, "echo out; echo err >&2; exit 4");
     assert.equal(status, 200);
     assert.deepEqual(body, { stdout: "out\n", stderr: "err\n", exit_code: 4, serial: SERIAL });
@@ -91,7 +78,7 @@ Deno.test("broker serve-http says of which class a failure is, and nothing of th
       user: scene.target.user,
       host_key: scene.target.hostKeyLine,
     };
-    using client = await agent(scene);
+    using client = await scene.agent();
     const fail = async (change: Partial<typeof host> = {}) => {
       scene.signer.hosts = { web01: { ...host, ...change } };
       const { status, body } = await run(client, "true");
@@ -194,8 +181,7 @@ Deno.test("broker serve-mcp runs a command on a host, fails closed when the sign
 
 terminalTest("broker serve-mcp ends what runs when it gets SIGTERM", async () => {
   await using scene = await BrokerScene.create();
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const mark = `${scene.dir}/alive`;
   await mcp.start("tools/call", { name: "ssh_execute", arguments: endless(mark) });
   const pid = await pidIn(mark);
@@ -211,8 +197,7 @@ Deno.test("broker serve-mcp answers while the first host list is on its way, not
   scene.signer.delay = arrived.promise;
   scene.signer.answer = () => new Response("maintenance\n", { status: 503 });
   const command = await scene.command("serve-mcp");
-  await using mcp = new McpProcess(command);
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(command);
   const isReady = () => fetch(`http://${command.monitor}/readyz`).then((answer) => answer.text(), () => "");
   await poll(async () => await isReady() !== "", { what: "the monitor" });
   assert.equal(await isReady(), "not ready\n");

@@ -1,3 +1,5 @@
+import { systemClock } from "@gateway/shared/clock";
+import { JsonClient } from "@gateway/shared/http";
 import type { BrokerSocket } from "@gateway/broker/config";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/identities/x509.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
@@ -8,7 +10,6 @@ import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 import { FakeSigner } from "./fake_signer.ts";
 
-/** Keys of a broker's config, and of its host. */
 export interface BrokerKeys {
   readonly approvalWaitSeconds?: number;
   readonly approvalViaElicitation?: boolean;
@@ -25,7 +26,6 @@ export class BrokerScene implements AsyncDisposable {
   readonly signer: FakeSigner;
   readonly target: SshTarget;
   readonly configPath: string;
-  /** `host:port` of the HTTP frontend. */
   readonly listen: string;
 
   private constructor(
@@ -39,7 +39,6 @@ export class BrokerScene implements AsyncDisposable {
     this.listen = parts.listen;
   }
 
-  /** @param keys keys of the config besides the usual ones */
   static async create(keys: BrokerKeys = {}): Promise<BrokerScene> {
     const dir = await Deno.makeTempDir({ prefix: "broker-scene-" });
     for (const folder of ["target", "audit"]) await Deno.mkdir(`${dir}/${folder}`);
@@ -95,6 +94,20 @@ export class BrokerScene implements AsyncDisposable {
     const configPath = `${dir}/config.json`;
     await Deno.writeTextFile(configPath, JSON.stringify(config));
     return new BrokerScene({ dir, pki, signer, target, configPath, listen });
+  }
+
+  /** A client of the HTTP frontend. */
+  async agent(subject = "CN=agent-1"): Promise<JsonClient> {
+    const { certPem: cert, keyPem: key } = await issueLeaf(this.pki, { subject, usage: "client" });
+    const baseUrl = `https://${this.listen}`;
+    return new JsonClient({
+      clock: systemClock,
+      baseUrl,
+      cert,
+      key,
+      ca: this.pki.certPem,
+      timeoutMs: 60_000,
+    });
   }
 
   command(frontend: "serve-http" | "serve-mcp"): Promise<ServiceCommand> {

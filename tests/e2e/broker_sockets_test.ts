@@ -172,7 +172,6 @@ async function dialServed(scene: BrokerScene, name: string): Promise<Deno.UnixCo
   }
 }
 
-/** Sends until the broker closes the connection. */
 async function flood(connection: Deno.UnixConn, text: string): Promise<void> {
   const bytes = new TextEncoder().encode(text);
   try {

@@ -4,7 +4,7 @@ import { availableKinds, startSshTarget } from "../ssh_target/target.ts";
 import { createToken, isTokenMissing } from "../stage/pkcs11_token.ts";
 import { run } from "../stage/run.ts";
 import { isAgentMissing as ignore, type RunningAgent, startAgent } from "../stage/ssh_agent.ts";
-import { editConfig, HOST, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST, post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
@@ -105,7 +105,7 @@ async function issueWithEach(start: (folder: string) => Promise<RunningAgent>): 
       assert.ok(described.includes(`Signing CA: ${shown} ${fingerprint} (using ${signs})`), described);
 
       const body = { host: name, command: "uptime" };
-      const ran = await broker.request({ method: "POST", path: "/v1/ssh_run", body });
+      const ran = await post(broker, "/v1/ssh_run", body);
       assert.equal(ran.status, 200, ran.text);
       assert.match(ran.text, /load average/);
       const accepted = (await Deno.readTextFile(sshdLog)).split(/\r?\n/).filter((line) =>
@@ -198,7 +198,6 @@ async function vaultSignerCommand(stage: Stage, { port }: FakeKeyVault): Promise
   };
 }
 
-/** The vault's key, as a line for sshd. */
 async function caLine(vault: FakeKeyVault): Promise<string> {
   const config = { type: "akv", vault_url: vault.url, key_name: "ssh-ca", key_version: "" } as const;
   const { agent, credential } = vault;
@@ -222,7 +221,6 @@ async function trustVault(stage: Stage, caPublicKeyLine: string): Promise<void> 
   await editConfig(stage.init.broker_config, [{ path: ["networks", -1], value: addr }]);
 }
 
-/** What `ssh-keygen` prints with these arguments about a text in a file. */
 async function sshKeygen(stage: Stage, flag: string, text: string): Promise<string> {
   const path = `${stage.init.folder}/shown.pub`;
   await Deno.writeTextFile(path, `${text}\n`);
@@ -266,7 +264,7 @@ Deno.test.each<{ kind: FakeKeyKind; type: string; using: string }>([
     await vault[Symbol.asyncDispose]();
     assert.equal((await broker.request(RUN)).status, 502, "without the vault nothing is signed");
     const operator = await stage.signerClient("operator");
-    const reload = await operator.request({ method: "POST", path: "/v1/reload" });
+    const reload = await post(operator, "/v1/reload");
     assert.equal(reload.status, 500, "a config whose key can't be had is not taken");
     const records = await Deno.readTextFile(stage.init.signer_audit_log);
     assert.match(records, /"outcome":"reload-failed"/);

@@ -92,7 +92,6 @@ export class TestBrowser implements AsyncDisposable {
     return new TestBrowser(shared ?? await launch());
   }
 
-  /** A fresh session that shows a certificate to one origin. */
   async session(
     origin: string,
     { cert, key }: Identity,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { diskTest, fill, makeRoom, TinyDisk } from "../adapters/tiny_disk.ts";
 import { metricOf } from "../stage/audit.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
@@ -213,12 +213,8 @@ Deno.test("a webhook is told what waits, also after kill -9 before it has answer
   );
 });
 
-Deno.test(
-  {
-    name:
-      "a full audit disk approves nothing and hands nothing out (closed), and nothing is lost (needs root)",
-    ignore,
-  },
+diskTest(
+  "a full audit disk approves nothing and hands nothing out (closed), and nothing is lost",
   async () => {
     await using disk = await TinyDisk.mount("size=64k");
     const log = `${disk.folder}/audit.log`;
@@ -244,27 +240,24 @@ Deno.test(
   },
 );
 
-Deno.test(
-  { name: "a full audit disk stops no approval (open), and is counted (needs root)", ignore },
-  async () => {
-    await using disk = await TinyDisk.mount("size=64k");
-    const edits = [
-      { path: ["audit_log"], value: `${disk.folder}/audit.log` },
-      { path: ["audit_fail_mode"], value: "open" },
-    ];
-    await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
-      await scene.stage.startSigner();
-      const controlPlane = await scene.stage.startControlPlane();
-      fill(`${disk.folder}/filler`);
-      await recordUntilLost(scene, controlPlane);
-      const id = await scene.park();
-      assert.equal((await scene.decide(id, { approve: true })).status, 200);
-      assert.equal((await scene.poll(id)).status, 200);
-      assert.ok(await metricOf(controlPlane, "audit_append_failures_total") >= 3);
-      assert.equal(await metricOf(controlPlane, "audit_blocked_total"), 0);
-    });
-  },
-);
+diskTest("a full audit disk stops no approval (open), and is counted", async () => {
+  await using disk = await TinyDisk.mount("size=64k");
+  const edits = [
+    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
+    { path: ["audit_fail_mode"], value: "open" },
+  ];
+  await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
+    await scene.stage.startSigner();
+    const controlPlane = await scene.stage.startControlPlane();
+    fill(`${disk.folder}/filler`);
+    await recordUntilLost(scene, controlPlane);
+    const id = await scene.park();
+    assert.equal((await scene.decide(id, { approve: true })).status, 200);
+    assert.equal((await scene.poll(id)).status, 200);
+    assert.ok(await metricOf(controlPlane, "audit_append_failures_total") >= 3);
+    assert.equal(await metricOf(controlPlane, "audit_blocked_total"), 0);
+  });
+});
 
 Deno.test("a browser without a client certificate gets a page that explains how to get one: 401; programs get JSON", () =>
   withShared(async ({ stage }) => {

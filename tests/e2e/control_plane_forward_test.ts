@@ -3,7 +3,7 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { parseCertificate } from "@gateway/shared/ssh";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
-import { HOST } from "../stage/stage.ts";
+import { HOST, post } from "../stage/stage.ts";
 import {
   type AuditRecord,
   type ControlPlaneScene,
@@ -166,14 +166,14 @@ Deno.test("a freeze of the broker, or of the control plane, stops what is forwar
     const operator = await scene.stage.signerClient("operator");
     for (const value of ["broker-local", "control-plane-local"]) {
       const subject = { kind: "caller", value, reason: "incident" };
-      await operator.request({ method: "POST", path: "/v1/freeze", body: subject });
+      await post(operator, "/v1/freeze", subject);
       const { status, body } = await scene.sign();
       assert.deepEqual([status, (body as { code?: string }).code], [403, "frozen"]);
       assert.equal((await scene.get("broker", "/v1/hosts")).status, 403);
       const revocations = (await scene.get("broker", "/v1/revocations")).body as readonly object[];
       const own = value === "broker-local" ? [["kind", "value", "frozen_at"]] : [];
       assert.deepEqual(revocations.map((entry) => Object.keys(entry)), own);
-      await operator.request({ method: "POST", path: "/v1/unfreeze", body: subject });
+      await post(operator, "/v1/unfreeze", subject);
     }
     assert.equal((await scene.sign()).status, 200);
   }));
@@ -182,7 +182,7 @@ Deno.test("a broker of init can't go round the control plane: the signer refuses
   withShared(async (scene) => {
     const signer = await scene.stage.signerClient("broker");
     const body = { host: HOST, role: "target", purpose: "oneshot", command: FREE, public_key: PUBLIC_KEY };
-    const answer = await signer.request({ method: "POST", path: "/v1/sign", body });
+    const answer = await post(signer, "/v1/sign", body);
     assert.equal(answer.status, 403, answer.text);
     assert.equal((await signer.request({ method: "GET", path: "/v1/hosts" })).status, 403);
     assert.equal((await scene.sign({ command: FREE })).status, 200);

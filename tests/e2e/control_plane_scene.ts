@@ -12,7 +12,6 @@ export const GATED = "hostname";
 
 const GATE = { path: ["command_policies", "starter", "require_approval"], value: [`^${GATED}$`] };
 
-/** Who talks to the control plane, and what they say. */
 export class ControlPlaneScene {
   readonly stage: Stage;
   readonly #clients = new Map<StageIdentity, JsonClient>();
@@ -41,7 +40,6 @@ export class ControlPlaneScene {
     return await this.request(identity, { method: "POST", path: `/v1/approvals/${id}`, body: decision });
   }
 
-  /** Asks for the result, as the broker. */
   async poll(id: string, query = ""): Promise<JsonClientResponse> {
     return await this.request("broker", { method: "GET", path: `/v1/sign/result/${id}${query}` });
   }
@@ -62,7 +60,6 @@ export class ControlPlaneScene {
     return await client.request(request);
   }
 
-  /** The records of the control plane, or of the signer. */
   async records(of: "control_plane" | "signer" = "control_plane"): Promise<readonly AuditRecord[]> {
     return await recordsOf(this.stage.init[`${of}_audit_log`]) as unknown as readonly AuditRecord[];
   }
@@ -72,7 +69,6 @@ export class ControlPlaneScene {
   }
 }
 
-/** What is looked at of audit records. */
 export interface AuditRecord {
   readonly caller: string;
   readonly host: string;

@@ -3,7 +3,7 @@ import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { assertLogVerifies, recordsOf } from "../stage/audit.ts";
 import { readProcFile } from "../stage/proc_file.ts";
 import { poll } from "../stage/poll.ts";
-import { HOST, type Stage } from "../stage/stage.ts";
+import { HOST, post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
@@ -36,7 +36,7 @@ async function signUntilGone(stage: Stage, onIssued: (serial: bigint) => void): 
   };
   while (true) {
     try {
-      const answer = await client.request({ method: "POST", path: "/v1/sign", body });
+      const answer = await post(client, "/v1/sign", body);
       const { serial } = answer.body as { serial?: bigint | number };
       if (answer.status === 200 && serial !== undefined) onIssued(BigInt(serial));
     } catch {
@@ -86,11 +86,7 @@ Deno.test("kill -9 of the broker in mid-write: the chain verifies, nothing ackno
         const client = await stage.brokerClient();
         while (true) {
           try {
-            const answer = await client.request({
-              method: "POST",
-              path: "/v1/ssh_run",
-              body: { host: HOST, command: "uptime" },
-            });
+            const answer = await post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
             if (answer.status === 200) {
               acknowledged.push(BigInt((answer.body as { serial: bigint | number }).serial));
             }
@@ -116,11 +112,7 @@ Deno.test("a signer killed between request and answer is an upstream failure, an
     await stage.startBroker();
     const client = await stage.brokerClient();
     signer.kill("SIGSTOP");
-    const answering = client.request({
-      method: "POST",
-      path: "/v1/ssh_run",
-      body: { host: HOST, command: "uptime" },
-    });
+    const answering = post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
     // The frozen signer does not read what the broker has sent.
     await poll(hasUnreadBytes, {
       what: "the request to be under way",
@@ -133,11 +125,7 @@ Deno.test("a signer killed between request and answer is an upstream failure, an
     assert.equal((await recordsOf(stage.init.broker_audit_log))[0]?.["outcome"], "error");
 
     await stage.startSigner();
-    const recovered = await client.request({
-      method: "POST",
-      path: "/v1/ssh_run",
-      body: { host: HOST, command: "uptime" },
-    });
+    const recovered = await post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
     assert.equal(recovered.status, 200, "a restarted signer is found again");
   }));
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
 import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
+import { onDebatePage } from "./debate_screens.ts";
 import { poll } from "../stage/poll.ts";
 
 const RUN_ID = "ab".repeat(16);
@@ -87,18 +88,11 @@ const RECORD = {
 browserTest(
   "a browser groups tool calls in a row, copies code, and shows the map by keyboard, by round and over time",
   () =>
-    withHome(async (home) => {
-      await Deno.mkdir(`${home}/runs`);
-      await Deno.writeTextFile(`${home}/runs/${RUN_ID}.json`, JSON.stringify(RECORD));
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url, {
-        permissions: ["clipboard-read", "clipboard-write"],
-        viewport: { width: 390, height: 844 },
-      })).newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
-      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    onDebatePage({
+      records: [RECORD],
+      permissions: ["clipboard-read", "clipboard-write"],
+      viewport: { width: 390, height: 844 },
+    }, async ({ page }) => {
       await page.goto(`/#/runs/${RUN_ID}`);
       const group = page.locator("#thread > .tools");
       await group.locator("> details > summary", {
@@ -150,7 +144,6 @@ browserTest(
       await map.getByRole("button", { name: "Replay" }).waitFor();
       assert.deepEqual(await violationsOf(page), []);
       assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
-      assert.deepEqual(problems, []);
     }),
 );
 
@@ -158,46 +151,37 @@ const CALL = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis", 
 
 browserTest(
   "a browser shows as boxes what hides in a call that waits for approval, and in its result",
-  () =>
-    withHome(async (home) => {
-      const runId = "ab".repeat(16);
-      const call = {
-        ...CALL,
-        tool_name: "run_local_command",
-        args: { argv: ["ls", "\u202etxt.\u200bx", "\u3164"] },
-      };
-      const record = {
-        run_id: runId,
-        topic: "hidden",
-        timestamp: "2026-01-02T03:04:05.000Z",
-        status: "completed",
-        context: "",
-        events: [
-          { type: "tool_approval_request", ...call },
-          { type: "tool_approval_resolved", call_id: call.call_id, approved: true, resolution: "approved" },
-          {
-            type: "tool_call",
-            ...call,
-            result: "one\n\u2066two",
-            error: false,
-            approval: "approved",
-            cached: false,
-            duration_ms: 3,
-          },
-          // Nobody decided on this one.
-          { type: "tool_approval_request", ...call, call_id: "cd".repeat(6) },
-          { type: "run_finished", status: "completed" },
-        ],
-      };
-      await Deno.mkdir(`${home}/runs`);
-      await Deno.writeTextFile(`${home}/runs/${runId}.json`, JSON.stringify(record));
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url)).newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
-      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
-      await page.goto(`/#/runs/${runId}`);
+  () => {
+    const call = {
+      ...CALL,
+      tool_name: "run_local_command",
+      args: { argv: ["ls", "\u202etxt.\u200bx", "\u3164"] },
+    };
+    const record = {
+      run_id: RUN_ID,
+      topic: "hidden",
+      timestamp: "2026-01-02T03:04:05.000Z",
+      status: "completed",
+      context: "",
+      events: [
+        { type: "tool_approval_request", ...call },
+        { type: "tool_approval_resolved", call_id: call.call_id, approved: true, resolution: "approved" },
+        {
+          type: "tool_call",
+          ...call,
+          result: "one\n\u2066two",
+          error: false,
+          approval: "approved",
+          cached: false,
+          duration_ms: 3,
+        },
+        // Nobody decided on this one.
+        { type: "tool_approval_request", ...call, call_id: "cd".repeat(6) },
+        { type: "run_finished", status: "completed" },
+      ],
+    };
+    return onDebatePage({ records: [record] }, async ({ page }) => {
+      await page.goto(`/#/runs/${RUN_ID}`);
       const cards = page.locator("#thread > .card");
       await poll(async () => await cards.count() === 2, { what: "the call and its result" });
       for (const card of await cards.all()) {
@@ -211,8 +195,8 @@ browserTest(
         "U+3164",
         "U+2066",
       ]);
-      assert.deepEqual(problems, []);
-    }),
+    });
+  },
 );
 
 browserTest(
@@ -248,13 +232,8 @@ browserTest(
 browserTest(
   "a browser changes what a tool is to be called with, and the tool refuses what it refuses to agents; keys; Spanish",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const english = await browser.plainSession(server.url, { viewport: { width: 390, height: 844 } });
-      const page = await english.newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
+    onDebatePage({ viewport: { width: 390, height: 844 }, isQuiet: false }, async (scene) => {
+      const { home, server, browser, page, problems } = scene;
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       await page.goto(`/#/runs/${runId}`);
       const card = page.locator("#asked-list .card").first();
@@ -313,7 +292,7 @@ browserTest(
       await page.getByRole("button", { name: "Save as a file" }).click();
       await page.getByText('key "diagnostic_system" is missing').waitFor();
 
-      const away = await english.newPage();
+      const away = await page.context().newPage();
       await away.addInitScript(LOOKS_ELSEWHERE);
       await away.goto(`/#/runs/${runId}`);
       await poll(async () => await away.evaluate("told.length > 0") === true, { what: "a notification" });
@@ -342,6 +321,5 @@ browserTest(
       await pagina.locator("#run-status").getByText("running").waitFor();
       await pagina.reload();
       await pagina.locator("#run-status").getByText("running").waitFor();
-      assert.deepEqual(problems, []);
     }),
 );

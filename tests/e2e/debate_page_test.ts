@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
+import { browserTest } from "./chromium.ts";
+import { onDebatePage } from "./debate_screens.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 import { PROGRAM_PATH } from "../../debate/tools/run_program.ts";
 import { denoDir } from "../stage/deno_dir.ts";
@@ -13,17 +14,11 @@ const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "pässword" };
 browserTest(
   "a browser starts a run, follows it live, approves, comments, reports, resumes and deletes",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home, LOGIN));
-      await using browser = await TestBrowser.start();
-      const session = await browser.plainSession(server.url, {
-        httpCredentials: { username: LOGIN.WEB_USERNAME, password: LOGIN.WEB_PASSWORD },
-        viewport: { width: 360, height: 740 },
-      });
-      const page = await session.newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
-      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    onDebatePage({
+      env: LOGIN,
+      httpCredentials: { username: LOGIN.WEB_USERNAME, password: LOGIN.WEB_PASSWORD },
+      viewport: { width: 360, height: 740 },
+    }, async ({ page }) => {
       page.on("dialog", (dialog) => dialog.accept());
 
       await page.goto("/");
@@ -92,7 +87,6 @@ browserTest(
       await poll(async () => await rows.count() === 2, { what: "two runs in the list" });
       await page.getByRole("button", { name: "Delete" }).first().click();
       await poll(async () => await rows.count() === 1, { what: "one run in the list" });
-      assert.deepEqual(problems, []);
     }),
 );
 
@@ -116,35 +110,27 @@ select '<script>alert(1)</script>';
 
 browserTest(
   "a browser shows what models write as text, lists, tables and code, and nothing of it is live",
-  () =>
-    withHome(async (home) => {
-      const runId = "ab".repeat(16);
-      const record = {
-        run_id: runId,
-        topic: "slow checkout",
-        timestamp: "2026-01-02T03:04:05.000Z",
-        status: "completed",
-        context: "",
-        events: [
-          { type: "run_started", round: 1, topic: "slow checkout", max_rounds: 1, confidence_threshold: 0.8 },
-          { type: "agent_completed", node: "diagnostic_agent", role: "Primary Diagnosis", content: MARKDOWN },
-          {
-            type: "agent_completed",
-            node: "skeptic_agent",
-            role: "Skeptical Reviewer",
-            content: ">".repeat(300),
-          },
-          { type: "run_finished", status: "completed" },
-        ],
-      };
-      await Deno.mkdir(`${home}/runs`);
-      await Deno.writeTextFile(`${home}/runs/${runId}.json`, JSON.stringify(record));
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url)).newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
-      page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+  () => {
+    const runId = "ab".repeat(16);
+    const record = {
+      run_id: runId,
+      topic: "slow checkout",
+      timestamp: "2026-01-02T03:04:05.000Z",
+      status: "completed",
+      context: "",
+      events: [
+        { type: "run_started", round: 1, topic: "slow checkout", max_rounds: 1, confidence_threshold: 0.8 },
+        { type: "agent_completed", node: "diagnostic_agent", role: "Primary Diagnosis", content: MARKDOWN },
+        {
+          type: "agent_completed",
+          node: "skeptic_agent",
+          role: "Skeptical Reviewer",
+          content: ">".repeat(300),
+        },
+        { type: "run_finished", status: "completed" },
+      ],
+    };
+    return onDebatePage({ records: [record] }, async ({ server, page, problems }) => {
       page.on(
         "request",
         (request) => new URL(request.url()).port === new URL(server.url).port || problems.push(request.url()),
@@ -169,17 +155,14 @@ browserTest(
       }
       assert.equal(await card.locator("a, img, script, details, h1, [style]").count(), 0);
       await page.locator(".card pre", { hasText: ">".repeat(300) }).waitFor();
-      assert.deepEqual(problems, []);
-    }),
+    });
+  },
 );
 
 browserTest(
   "the list of runs in a browser follows what happens elsewhere, and keeps the focus",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url)).newPage();
+    onDebatePage({ isQuiet: false }, async ({ server, page }) => {
       const asked: string[] = [];
       page.on("dialog", (dialog) => {
         asked.push(dialog.message());

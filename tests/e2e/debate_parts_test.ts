@@ -37,19 +37,13 @@ browserTest(
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
       const decided: unknown[] = [];
-      const json = (body: unknown) => ({ contentType: "application/json", body: JSON.stringify(body) });
-      await page.route(
-        `**/api/runs/${RUN}`,
-        (route) =>
-          route.fulfill(json({ run_id: RUN, topic: "it hangs", status: "running", models: {}, events: [] })),
-      );
-      await page.route(
-        `**/api/runs/${RUN}/options`,
-        (route) => route.fulfill(json({ require_approval: true, pause_between_rounds: false })),
-      );
+      const run = { run_id: RUN, topic: "it hangs", status: "running", models: {}, events: [] };
+      await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill({ json: run }));
+      const options = { require_approval: true, pause_between_rounds: false };
+      await page.route(`**/api/runs/${RUN}/options`, (route) => route.fulfill({ json: options }));
       await page.route(`**/api/runs/${RUN}/approval`, (route) => {
         decided.push(route.request().postDataJSON());
-        return route.fulfill({ ...json({ detail: "not now" }), status: 409 });
+        return route.fulfill({ json: { detail: "not now" }, status: 409 });
       });
       await page.route(`**/api/runs/${RUN}/events`, (route) =>
         route.fulfill({
@@ -123,11 +117,7 @@ browserTest(
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
       const models = (ids: readonly string[]) => ({
-        contentType: "application/json",
-        body: JSON.stringify({
-          models: ids.map((id) => ({ id, name: id, provider: "hub", price: null })),
-          problems: [],
-        }),
+        json: { models: ids.map((id) => ({ id, name: id, provider: "hub", price: null })), problems: [] },
       });
       await page.route("**/api/models", (route) => route.fulfill(models(["hub/one", "hub/two"])));
       await page.route("**/api/models/refresh", (route) => route.fulfill(models(["hub/two"])));
@@ -175,11 +165,7 @@ browserTest(
       await page.locator("#asked-list .card").waitFor();
       const { events } = await server.json(`/api/runs/${runId}`);
       const { call_id } = events.findLast(({ type }: { type: string }) => type === "tool_approval_request");
-      await server.json(`/api/runs/${runId}/approval`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ call_id, approved: false }),
-      });
+      await server.post(`/api/runs/${runId}/approval`, { call_id, approved: false });
       await poll(async () => await page.locator("#board").getByText("Skeptic, round 1").count() > 0, {
         what: "the review",
       });
@@ -192,8 +178,7 @@ browserTest(
         models: { diagnostic: "assist/x" },
         events: [],
       };
-      const json = (body: unknown) => ({ contentType: "application/json", body: JSON.stringify(body) });
-      await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill(json(failed)));
+      await page.route(`**/api/runs/${RUN}`, (route) => route.fulfill({ json: failed }));
       await page.goto(`/#/runs/${RUN}`);
       await page.locator("#run-asked").getByText("Log in at provider B").focus();
       await page.keyboard.press("Enter");

@@ -2,6 +2,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { runProgram } from "../../debate/cli/program.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { denoDir } from "../stage/deno_dir.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** Starts the debate's program as its users do, with nothing of this machine's settings. */
 export function spawnDebate(
@@ -51,12 +52,7 @@ export async function runDebateHere(
   return { code, ...written };
 }
 
-/** Runs a test in a folder that is gone afterwards. */
 export async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await test(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await test(folder.path);
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { inFolder, runDebateHere } from "./debate_program.ts";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
-import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
+import { browserTest } from "./chromium.ts";
+import { LOOKS_ELSEWHERE } from "./debate_scene.ts";
+import { onDebatePage } from "./debate_screens.ts";
 
 const MODEL = "replay/memory_leak";
 
@@ -115,12 +116,7 @@ const frame = (id: number, event: object) =>
 browserTest(
   "a browser shows a tool while it runs, then its result in its place, and which never came",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url)).newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
+    onDebatePage({ isQuiet: false }, async ({ page }) => {
       const frames = [
         frame(1, { type: "tool_call_started", call_id: "1", ...CALL }),
         frame(2, { ...RESULT, call_id: "1", duration_ms: 5 }),
@@ -163,7 +159,6 @@ browserTest(
       next[3]?.resolve();
       await shows(1, /\(ended without a recorded result\)$/);
       assert.equal(await cards.count(), 2);
-      assert.deepEqual(problems, []);
     }),
 );
 
@@ -172,12 +167,7 @@ const UNSET = { DIAGNOSTIC_MODEL: "assist/a", SKEPTIC_MODEL: "hub/a", MODERATOR_
 browserTest(
   "a browser says what an unconfigured server lacks, and plays the built-in incident on it",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home, UNSET));
-      await using browser = await TestBrowser.start();
-      const page = await (await browser.plainSession(server.url)).newPage();
-      const problems: string[] = [];
-      page.on("pageerror", (error) => problems.push(error.message));
+    onDebatePage({ env: UNSET }, async ({ server, page }) => {
       await page.goto("/");
       const setup = page.locator("#setup");
       await setup.waitFor();
@@ -190,16 +180,11 @@ browserTest(
       await setup.getByRole("button", { name: "Try the built-in incident" }).click();
       await page.getByRole("heading", { level: 1, name: "checkout-api is killed" }).waitFor();
       const runId = new URL(page.url()).hash.slice("#/runs/".length);
-      await server.json(`/api/runs/${runId}/options`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ require_approval: false }),
-      });
+      await server.post(`/api/runs/${runId}/options`, { require_approval: false });
       await server.event(runId, "run_finished");
       const { status, models } = await server.json(`/api/runs/${runId}`);
       assert.equal(status, "completed");
       assert.deepEqual([...new Set(Object.values(models))], ["replay/memory_leak"]);
-      assert.deepEqual(problems, []);
     }),
 );
 
@@ -211,16 +196,10 @@ interface Event {
 browserTest(
   "of a run that is opened later nothing is notified that was decided on before",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
+    onDebatePage({ isQuiet: false }, async ({ server, page }) => {
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       const asked = await server.event(runId, "tool_approval_request");
-      await server.json(`/api/runs/${runId}/approval`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ call_id: asked?.call_id, approved: false }),
-      });
+      await server.post(`/api/runs/${runId}/approval`, { call_id: asked?.call_id, approved: false });
       let events: readonly Event[] = [];
       await poll(async () => {
         events = (await server.json(`/api/runs/${runId}`)).events;
@@ -229,8 +208,6 @@ browserTest(
       const frames = events.map((event, index) => `id: ${index + 1}\ndata: ${JSON.stringify(event)}\n\n`);
       const first = events.findIndex(({ type }) => type === "tool_approval_request") + 1;
 
-      const session = await browser.plainSession(server.url);
-      const page = await session.newPage();
       await page.addInitScript(LOOKS_ELSEWHERE);
       const pieces = [frames.slice(0, first), frames.slice(first)];
       let toldBetween: unknown;

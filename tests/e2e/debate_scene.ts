@@ -4,6 +4,7 @@ import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** A script for a page that nobody looks at, in a browser that may notify. */
 export const LOOKS_ELSEWHERE: string = `
@@ -71,14 +72,17 @@ export class DebateProcess implements AsyncDisposable {
     return await (await fetch(`${this.url}${path}`, init)).json();
   }
 
-  /** Starts a run and gives its id. */
+  async post(path: string, body: object) {
+    const headers = { "content-type": "application/json" };
+    return await this.json(path, { method: "POST", headers, body: JSON.stringify(body) });
+  }
+
   async run(fields: Readonly<Record<string, string>>): Promise<string> {
     const body = new FormData();
     for (const [name, value] of Object.entries(fields)) body.append(name, value);
     return (await this.json("/api/runs", { method: "POST", body })).run_id;
   }
 
-  /** Waits for an event of a run that is kept. */
   async event(runId: string, type: string) {
     let found: { readonly call_id: string } | undefined;
     await poll(async () => {
@@ -136,13 +140,8 @@ export function sceneEnv(home: string, more: Readonly<Record<string, string>> = 
   return env;
 }
 
-/** Runs a test with a temporary folder as the home. */
 export async function withHome(test: (home: string) => Promise<void>): Promise<void> {
-  const home = await Deno.makeTempDir();
-  try {
-    await Deno.mkdir(`${home}/project`);
-    await test(home);
-  } finally {
-    await Deno.remove(home, { recursive: true });
-  }
+  await using home = await createFolder();
+  await Deno.mkdir(`${home.path}/project`);
+  await test(home.path);
 }

@@ -1,8 +1,51 @@
+import assert from "node:assert/strict";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { startScenario } from "../debate/scenario_fixture.ts";
 import { poll } from "../stage/poll.ts";
 import { TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+
+/** A server on a folder, and a page of it in a session of its own. */
+export interface DebatePage {
+  readonly home: string;
+  readonly server: DebateProcess;
+  readonly browser: TestBrowser;
+  readonly page: Page;
+  /** What went wrong on the page; there must be nothing at the end. */
+  readonly problems: string[];
+}
+
+/** How {@linkcode onDebatePage} starts; the rest is for the session. */
+interface DebatePageOptions extends BrowserContextOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Runs that are stored when the server starts. */
+  readonly records?: readonly { readonly run_id: string }[];
+  /** False where the console shows errors that belong to the test. */
+  readonly isQuiet?: boolean;
+}
+
+/** Shows a test the page of a server, and fails where the page does. */
+export async function onDebatePage(
+  { env = {}, records = [], isQuiet = true, ...session }: DebatePageOptions,
+  test: (scene: DebatePage) => Promise<void>,
+): Promise<void> {
+  await withHome(async (home) => {
+    if (records.length > 0) await Deno.mkdir(`${home}/runs`);
+    for (const record of records) {
+      await Deno.writeTextFile(`${home}/runs/${record.run_id}.json`, JSON.stringify(record));
+    }
+    await using server = await DebateProcess.start(sceneEnv(home, env));
+    await using browser = await TestBrowser.start();
+    const page = await (await browser.plainSession(server.url, session)).newPage();
+    const problems: string[] = [];
+    page.on("pageerror", (error) => problems.push(error.message));
+    page.on("console", (message) => {
+      if (isQuiet && message.type() === "error") problems.push(message.text());
+    });
+    await test({ home, server, browser, page, problems });
+    assert.deepEqual(problems, []);
+  });
+}
 
 /** The widths and themes in which every state is looked at. */
 export const VIEWS = [1280, 390].flatMap((width) =>
@@ -13,7 +56,6 @@ export const VIEWS = [1280, 390].flatMap((width) =>
   }))
 );
 
-/** A state of the page of a run. */
 export interface Screen {
   readonly name: "found" | "unsure" | "waiting" | "paused" | "stopped" | "old";
   readonly path: string;
@@ -81,10 +123,8 @@ export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Pr
   });
 }
 
-/** Opens a page in a session of its own. */
 export type OpenPage = (path: string, options: BrowserContextOptions) => Promise<Page>;
 
-/** What the answer says in each state. */
 const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
   found: [
     /Cause found/,
@@ -107,7 +147,6 @@ const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
   old: [/the evidence was not checked/, /90 % confidence/],
 };
 
-/** Waits until the answer of a state is drawn. */
 export async function drawn(page: Page, name: Screen["name"]): Promise<void> {
   let text = "";
   await poll(async () => {

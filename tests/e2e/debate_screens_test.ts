@@ -3,63 +3,60 @@ import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
 import { browserTest, violationsOf } from "./chromium.ts";
 import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** What must be in sight without scrolling, at every width. */
 const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
 const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
 
 browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    await lookAtScreens(async ({ name, path }, open) => {
-      for (const { width, height, colorScheme } of VIEWS) {
-        // Each width has a theme of its own; together they show each state in both.
-        if ((width === 390) !== (colorScheme === "dark")) continue;
-        const what = `${name}, ${width} pixels wide, ${colorScheme}`;
-        const page = await open(path, { viewport: { width, height }, colorScheme });
-        await drawn(page, name);
-        const selectors = ["found", "unsure", "old"].includes(name) ? IN_SIGHT_AT_THE_END : IN_SIGHT;
-        for (const selector of selectors) {
-          await poll(async () => {
-            const box = await page.locator(selector).first().boundingBox();
-            return box !== null && box.y >= 0 && box.y + box.height <= height;
-          }, { what: `${selector} to be in sight: ${what}` });
-        }
-        assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
-        if (name === "found" || name === "unsure") {
-          const colorOf = (selector: string) =>
-            page.evaluate<string>(`getComputedStyle(document.querySelector("${selector}")).color`);
-          await poll(async () => await page.locator("#run-sure").innerText() !== "", {
-            what: "the bar's verdict",
-          });
-          const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
-          assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
-        }
-        if (name === "waiting") {
-          assert.match(
-            await page.locator("#run-asked").innerText(),
-            /^Decide on run_local_command: [1-5]:\d\d left$/,
-          );
-          assert.match(await page.title(), /^Waiting for you: /);
-          assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
-        }
-        if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
-        assert.deepEqual(await violationsOf(page), [], what);
-        await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png` });
-        if (name === "found") {
-          await page.locator("#map > summary").click();
-          await page.locator("#map [data-key]").last().click();
-          await page.locator("#map").scrollIntoViewIfNeeded();
-          await page.screenshot({ path: `${folder}/map-${width}-${colorScheme}.png` });
-          assert.deepEqual(await violationsOf(page), [], `the map, ${what}`);
-          await followEvidence(page);
-        }
-        await page.context().close();
+  await using folder = await createFolder();
+  await lookAtScreens(async ({ name, path }, open) => {
+    for (const { width, height, colorScheme } of VIEWS) {
+      // Each width has a theme of its own; together they show each state in both.
+      if ((width === 390) !== (colorScheme === "dark")) continue;
+      const what = `${name}, ${width} pixels wide, ${colorScheme}`;
+      const page = await open(path, { viewport: { width, height }, colorScheme });
+      await drawn(page, name);
+      const selectors = ["found", "unsure", "old"].includes(name) ? IN_SIGHT_AT_THE_END : IN_SIGHT;
+      for (const selector of selectors) {
+        await poll(async () => {
+          const box = await page.locator(selector).first().boundingBox();
+          return box !== null && box.y >= 0 && box.y + box.height <= height;
+        }, { what: `${selector} to be in sight: ${what}` });
       }
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+      assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
+      if (name === "found" || name === "unsure") {
+        const colorOf = (selector: string) =>
+          page.evaluate<string>(`getComputedStyle(document.querySelector("${selector}")).color`);
+        await poll(async () => await page.locator("#run-sure").innerText() !== "", {
+          what: "the bar's verdict",
+        });
+        const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
+        assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
+      }
+      if (name === "waiting") {
+        assert.match(
+          await page.locator("#run-asked").innerText(),
+          /^Decide on run_local_command: [1-5]:\d\d left$/,
+        );
+        assert.match(await page.title(), /^Waiting for you: /);
+        assert.ok(await page.getByRole("button", { name: "Approve" }).isVisible());
+      }
+      if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
+      assert.deepEqual(await violationsOf(page), [], what);
+      await page.screenshot({ path: `${folder.path}/${name}-${width}-${colorScheme}.png` });
+      if (name === "found") {
+        await page.locator("#map > summary").click();
+        await page.locator("#map [data-key]").last().click();
+        await page.locator("#map").scrollIntoViewIfNeeded();
+        await page.screenshot({ path: `${folder.path}/map-${width}-${colorScheme}.png` });
+        assert.deepEqual(await violationsOf(page), [], `the map, ${what}`);
+        await followEvidence(page);
+      }
+      await page.context().close();
+    }
+  });
 });
 
 /** Evidence leads to the tool call that it cites, and the bar stays in view. */

@@ -1,5 +1,5 @@
 import { poll } from "../stage/poll.ts";
-import type { Stage } from "../stage/stage.ts";
+import { post, type Stage } from "../stage/stage.ts";
 import type { ToolAnswer } from "./session_client.ts";
 
 /** Decides what is asked while a call is under way, and gives the hosts and commands that were asked about. */
@@ -16,7 +16,7 @@ export async function decideAll(
     const { body } = await approver.request({ method: "GET", path: "/v1/approvals" });
     for (const { id, host, command, status } of body as readonly Record<string, string>[]) {
       if (status !== "pending") continue;
-      await approver.request({ method: "POST", path: `/v1/approvals/${id}`, body: { approve } });
+      await post(approver, `/v1/approvals/${id}`, { approve });
       asked.push(`${host} ${command}`.trim());
     }
     return isOver;

@@ -10,7 +10,6 @@ import { LocalScene } from "./local_scene.ts";
 
 const AUDIENCE = "https://mcp.example";
 
-/** An OpenID provider over HTTP on loopback. */
 function startProvider(keys: readonly IssuerKey[]) {
   let answer: (request: Request) => Response | Promise<Response> = () => new Response();
   const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
@@ -39,7 +38,6 @@ function verifiedBy(issuer: string) {
   ];
 }
 
-/** Asks for a certificate with a token. */
 async function signStatus(stage: Stage, token?: string): Promise<number> {
   const client = await stage.signerClient("broker");
   const body = { ...JSON.parse(signBody(HOST)), end_user: "mallory", ...(token && { bearer_token: token }) };
@@ -97,7 +95,6 @@ const SIGNER = [{ path: ["command_policies", "starter"], value: { mode: "off" } 
 
 type Service = "signer" | "control_plane" | "broker";
 
-/** Sends texts as they are, and gives the answers' statuses. */
 async function post(stage: Stage, service: Service, path: string, texts: readonly Sent[]): Promise<number[]> {
   const config = await Deno.readTextFile(stage.init[`${service}_config`]);
   const url = `https://${/"listen": "([^"]+)"/.exec(config)?.[1]}${path}`;

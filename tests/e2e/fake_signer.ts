@@ -8,7 +8,6 @@ import type { TestCa } from "../ssh_target/certificates.ts";
 /** The serial of every certificate: the largest there is, which no `number` holds. */
 export const SERIAL = 18446744073709551615n;
 
-/** What the signer is to do. */
 export interface FakeSignerOptions {
   readonly tls: CertificatePair;
   readonly clientCa: string;
@@ -27,7 +26,6 @@ export class FakeSigner implements AsyncDisposable {
   approval: "none" | "caller" | "control plane" = "none";
   /** What the human at the control plane decides. */
   decision = Promise.withResolvers<"approved" | "denied">();
-  /** The polls for it, as path with query. */
   readonly polls: string[] = [];
   /** How many polls wait for the decision right now. */
   holding = 0;

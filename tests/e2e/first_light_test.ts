@@ -3,8 +3,9 @@ import { formatPublicKey, parseCertificate, SshWriter } from "@gateway/shared/ss
 import { recordsOf } from "../stage/audit.ts";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
-import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
+import { HOST, post, runBrokerCtl, Stage } from "../stage/stage.ts";
 import { createBundles, withStage } from "../stage/with_stage.ts";
+import { createFolder } from "../stage/folder.ts";
 
 interface RunAnswer {
   readonly stdout: string;
@@ -19,11 +20,7 @@ const ALLOW_ALL = { path: ["command_policies", "starter"], value: { mode: "off" 
 
 async function run(stage: Stage, command: string, more: Record<string, unknown> = {}) {
   const client = await stage.brokerClient();
-  const { status, body } = await client.request({
-    method: "POST",
-    path: "/v1/ssh_run",
-    body: { host: HOST, command, ...more },
-  });
+  const { status, body } = await post(client, "/v1/ssh_run", { host: HOST, command, ...more });
   return { status, ...(body as RunAnswer) };
 }
 
@@ -67,18 +64,14 @@ Deno.test("POST /v1/ssh_run runs a command, and both services record it under on
   }));
 
 Deno.test("POST /v1/ssh_run runs a command on the bundles of the packages, through the control plane", async () => {
-  const dir = await Deno.makeTempDir({ prefix: "gateway-test-" });
-  try {
-    const bundles = await createBundles(dir, ["signer", "control_plane", "broker"]);
-    await using stage = await Stage.create({ dir, bundles, controlPlane: true, signer: [ALLOW_ALL] });
-    await stage.startSigner();
-    await stage.startControlPlane();
-    await stage.startBroker();
-    const { status, stdout } = await run(stage, "printf out");
-    assert.deepEqual([status, stdout], [200, "out"]);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  const bundles = await createBundles(dir.path, ["signer", "control_plane", "broker"]);
+  await using stage = await Stage.create({ dir: dir.path, bundles, controlPlane: true, signer: [ALLOW_ALL] });
+  await stage.startSigner();
+  await stage.startControlPlane();
+  await stage.startBroker();
+  const { status, stdout } = await run(stage, "printf out");
+  assert.deepEqual([status, stdout], [200, "out"]);
 });
 
 Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller may not name", () =>
@@ -95,7 +88,7 @@ Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller m
       { body: { host: HOST }, status: 400, code: "invalid_request" },
     ];
     for (const { body, status, code } of rows) {
-      const answer = await client.request({ method: "POST", path: "/v1/ssh_run", body });
+      const answer = await post(client, "/v1/ssh_run", body);
       const problem = answer.body as RunAnswer;
       assert.deepEqual(
         [answer.status, problem.code],
@@ -103,11 +96,7 @@ Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller m
         `${JSON.stringify(body)}: ${problem.detail}`,
       );
     }
-    const unknown = await client.request({
-      method: "POST",
-      path: "/v1/ssh_run",
-      body: { host: "web02", command: "uptime" },
-    });
+    const unknown = await post(client, "/v1/ssh_run", { host: "web02", command: "uptime" });
     assert.equal((unknown.body as RunAnswer).detail, 'unknown host: "web02"');
 
     const { broker_audit_log: log, signer_config: config, folder } = stage.init;
@@ -122,26 +111,22 @@ Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller m
     assert.ok(found.some(({ type, pattern }) => type === "friction" && pattern === "id"));
   }));
 
-Deno.test({
-  name: "a certificate runs its own command whatever the holder asks for",
-  // The ssh program plays a thief who has the certificate and its key.
-  ignore: !hasOpenssh(),
-  fn: () =>
+// The ssh program plays a thief who has the certificate and its key.
+Deno.test(
+  "a certificate runs its own command whatever the holder asks for",
+  { ignore: !hasOpenssh() },
+  () =>
     withShared(async (stage) => {
       const client = await stage.signerClient("broker");
       const dir = `${stage.init.folder}/holder`;
       await Deno.mkdir(dir);
       await sshKeygen(["-q", "-t", "ed25519", "-N", "", "-f", `${dir}/key`]);
-      const { body } = await client.request({
-        method: "POST",
-        path: "/v1/sign",
-        body: {
-          host: HOST,
-          role: "target",
-          purpose: "oneshot",
-          command: "whoami",
-          public_key: (await Deno.readTextFile(`${dir}/key.pub`)).trim(),
-        },
+      const { body } = await post(client, "/v1/sign", {
+        host: HOST,
+        role: "target",
+        purpose: "oneshot",
+        command: "whoami",
+        public_key: (await Deno.readTextFile(`${dir}/key.pub`)).trim(),
       });
       const { certificate = "" } = body as { certificate?: string };
       await Deno.writeTextFile(`${dir}/key-cert.pub`, certificate);
@@ -156,7 +141,7 @@ Deno.test({
       ]);
       assert.equal(forwarded.success, false, "no forwarding");
     }),
-});
+);
 
 Deno.test("a certificate's answer shows the exact serial that the host logs", () =>
   withShared(async (stage) => {
@@ -165,16 +150,12 @@ Deno.test("a certificate's answer shows the exact serial that the host logs", ()
     writer.text("ssh-ed25519");
     writer.string(new Uint8Array(32).fill(9));
     for (let i = 0; i < 20; i++) {
-      const { body } = await client.request({
-        method: "POST",
-        path: "/v1/sign",
-        body: {
-          host: HOST,
-          role: "target",
-          purpose: "oneshot",
-          command: "uptime",
-          public_key: formatPublicKey("ssh-ed25519", writer.bytes()),
-        },
+      const { body } = await post(client, "/v1/sign", {
+        host: HOST,
+        role: "target",
+        purpose: "oneshot",
+        command: "uptime",
+        public_key: formatPublicKey("ssh-ed25519", writer.bytes()),
       });
       const { certificate = "", serial } = body as { certificate?: string; serial?: bigint | number };
       assert.equal(parseCertificate(certificate).serial, BigInt(serial ?? -1));
@@ -185,7 +166,7 @@ Deno.test("the agent-facing identities are not admins and have no hosts at the s
   withShared(async (stage) => {
     for (const identity of ["broker", "agent"] as const) {
       const client = await stage.signerClient(identity);
-      assert.equal((await client.request({ method: "POST", path: "/v1/reload" })).status, 403, identity);
+      assert.equal((await post(client, "/v1/reload")).status, 403, identity);
     }
     const agent = await stage.signerClient("agent");
     assert.deepEqual((await agent.request({ method: "GET", path: "/v1/hosts" })).body, {});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
-import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const ROUNDS = 200;
@@ -19,7 +19,7 @@ function signBody() {
 async function admin(stage: Stage) {
   const operator = await stage.signerClient("operator");
   return async (path: string, body: unknown) => {
-    const answer = await operator.request({ method: "POST", path, body });
+    const answer = await post(operator, path, body);
     assert.equal(answer.status, 200, answer.text);
   };
 }
@@ -41,7 +41,7 @@ Deno.test(`after a freeze is acknowledged no certificate is issued: ${ROUNDS} fr
         await gate?.promise;
         const wasFrozen = isFrozen;
         open += 1;
-        const { status } = await client.request({ method: "POST", path: "/v1/sign", body });
+        const { status } = await post(client, "/v1/sign", body);
         open -= 1;
         if (status === 200) counts.issued += 1;
         else counts.refused += 1;
@@ -81,7 +81,7 @@ Deno.test("an acknowledged freeze stops its subject however its name is written,
     await signer.stop("SIGKILL");
     await stage.startSigner();
     const client = await stage.signerClient("broker");
-    const sign = () => client.request({ method: "POST", path: "/v1/sign", body: signBody() });
+    const sign = () => post(client, "/v1/sign", signBody());
     assert.equal((await sign()).status, 403);
     assert.equal((await client.request({ method: "GET", path: "/v1/hosts" })).status, 403);
     await (await admin(stage))("/v1/unfreeze", SUBJECT);
@@ -93,11 +93,10 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     const signer = await stage.startSigner();
     const operator = await stage.signerClient("operator");
     const client = await stage.signerClient("broker");
-    const sign = () =>
-      client.request({ method: "POST", path: "/v1/sign", body: { ...signBody(), command: "echo hello" } });
+    const sign = () => post(client, "/v1/sign", { ...signBody(), command: "echo hello" });
     assert.equal((await sign()).status, 403);
     const path = `/v1/policy/hosts/${HOST}/allow`;
-    const added = await operator.request({ method: "POST", path, body: { pattern: "^echo hello$" } });
+    const added = await post(operator, path, { pattern: "^echo hello$" });
     assert.equal(added.status, 200, added.text);
     assert.equal((await sign()).status, 200);
     const text = await Deno.readTextFile(stage.init.signer_config);
@@ -111,7 +110,7 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     const commented = text.replace('"^echo hello$"', '// "^reboot$"\n"^echo hello$" // INC-7\n');
     await Deno.writeTextFile(stage.init.signer_config, commented);
     const [again, removed] = [
-      await operator.request({ method: "POST", path, body: { pattern: "^id$" } }),
+      await post(operator, path, { pattern: "^id$" }),
       await operator.request({ method: "DELETE", path, body: { pattern: "^echo hello$" } }),
     ];
     assert.deepEqual([again.status, removed.status], [200, 200], again.text + removed.text);

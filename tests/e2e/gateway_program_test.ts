@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ROOT } from "../stage/service_command.ts";
 import type { HostsResponse } from "@gateway/shared/wire";
-import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withControlPlane } from "./control_plane_scene.ts";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
@@ -13,7 +13,6 @@ import { McpProcess } from "./mcp_process.ts";
 
 const PROGRAM = `${ROOT}deploy/gateway.ts`;
 
-/** Runs `gateway` from source under these permissions. */
 async function gateway(args: readonly string[], permissions: readonly string[] = []) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "--cached-only", "--no-check", ...permissions, PROGRAM, ...args],
@@ -59,20 +58,16 @@ Deno.test("gateway serve-mcp -config= reads the file that is named, and ends wit
 });
 
 Deno.test("gateway init makes the set-up of broker-ctl init", async () => {
-  const dir = await Deno.makeTempDir({ prefix: "gateway-init-" });
-  try {
-    const { code, out, err } = await gateway(
-      ["init", "-dir", `${dir}/set`],
-      ["--allow-read", `--allow-write=${dir}`, "--allow-sys=uid", "--ignore-env"],
-    );
-    assert.equal(code, 0, err);
-    assert.match(out, /^Set up /);
-    const names = [...Deno.readDirSync(`${dir}/set`)].map(({ name }) => name);
-    for (const name of ["config.json", "mcp.json", "signer.json", "pki"]) {
-      assert.ok(names.includes(name), name);
-    }
-  } finally {
-    await Deno.remove(dir, { recursive: true });
+  await using dir = await createFolder();
+  const { code, out, err } = await gateway(
+    ["init", "-dir", `${dir.path}/set`],
+    ["--allow-read", `--allow-write=${dir.path}`, "--allow-sys=uid", "--ignore-env"],
+  );
+  assert.equal(code, 0, err);
+  assert.match(out, /^Set up /);
+  const names = [...Deno.readDirSync(`${dir.path}/set`)].map(({ name }) => name);
+  for (const name of ["config.json", "mcp.json", "signer.json", "pki"]) {
+    assert.ok(names.includes(name), name);
   }
 });
 
@@ -110,7 +105,7 @@ Deno.test("hosts that a broker has are not sent again, by the signer nor by the 
         value: { ...WEB02, host_key: stage.target.hostKeyLine, principal: "host:web02" },
       },
     ]);
-    assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
+    assert.equal((await post(operator, "/v1/reload")).status, 200);
     const changed = await ask(tag);
     assert.equal(changed.status, 200);
     assert.deepEqual(Object.keys(changed.body as HostsResponse), [HOST, "web02"]);
@@ -119,7 +114,7 @@ Deno.test("hosts that a broker has are not sent again, by the signer nor by the 
     assert.equal((await ask(next)).status, 304);
 
     const body = { kind: "caller", value: "broker-local", reason: "incident" };
-    assert.equal((await operator.request({ method: "POST", path: "/v1/freeze", body })).status, 200);
+    assert.equal((await post(operator, "/v1/freeze", body)).status, 200);
     for (const has of [next, "*"]) assert.equal((await ask(has)).status, 403, "the freeze is told first");
     const own = await scene.request("approver", {
       method: "GET",
@@ -137,7 +132,6 @@ async function ctl({ init }: Stage, ...args: string[]) {
   return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
 }
 
-/** A second host of the same CA. */
 async function startSecond(stage: Stage, dir: string) {
   const second = await startSshTarget({
     caPublicKeyLine: stage.init.ssh_ca_public_key,
@@ -156,8 +150,7 @@ Deno.test("a host is added by one command and works in a session that is open, a
     await editConfig(stage.init.mcp_config, [networks]);
     await stage.startSigner();
     await stage.startControlPlane();
-    await using mcp = new McpProcess(await stage.mcpCommand());
-    await mcp.initialize();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
     const run = async (server: string) => {
       const { content, structuredContent } = await mcp.call("ssh_execute", { server, command: "uptime" });
       return { text: String(content[0].text), exit: structuredContent?.exit_code };

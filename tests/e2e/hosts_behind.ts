@@ -3,7 +3,6 @@ import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 
 /** Hosts, each of which is reached through the one before it. */
 export interface HostsBehind {
-  /** A folder for the hosts' own files. */
   readonly dir: string;
   /** In the order of the way; the bastion of the first is {@linkcode HOST}. */
   readonly names: readonly string[];

@@ -5,7 +5,7 @@ import { type SeenRequest, startHostile, type Treatment, TREATMENTS } from "../k
 import { startCluster } from "../kubernetes/start.ts";
 import { signBody } from "../bench/sign_request.ts";
 import { poll } from "../stage/poll.ts";
-import type { Stage } from "../stage/stage.ts";
+import { post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const RULES = [
@@ -46,7 +46,7 @@ Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves othe
   withHanging(async ({ stage, namespace, seen, treat }) => {
     await stage.startSigner();
     const broker = await stage.signerClient("broker");
-    const sign = (body: unknown) => broker.request({ method: "POST", path: "/v1/sign", body });
+    const sign = (body: unknown) => post(broker, "/v1/sign", body);
     const ended: string[] = [];
     const noted = async <T>(name: string, wait: Promise<T>) => {
       const result = await wait;
@@ -92,7 +92,7 @@ Deno.test("a signer that is stopped while an API server hangs ends cleanly", () 
     const broker = await stage.signerClient("broker");
     treat(() => TREATMENTS["hangs before the answer"]);
     const body = signRequest({ verb: "list", resource: "pods", namespace });
-    const asked = broker.request({ method: "POST", path: "/v1/sign", body }).then(
+    const asked = post(broker, "/v1/sign", body).then(
       ({ status }) => status,
       () => "closed",
     );

@@ -9,7 +9,7 @@ import {
   TREATMENTS,
 } from "../kubernetes/hostile.ts";
 import { startCluster } from "../kubernetes/start.ts";
-import { editConfig, runBrokerCtl } from "../stage/stage.ts";
+import { editConfig, post, runBrokerCtl } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 const RULES = [
@@ -196,11 +196,11 @@ Deno.test("a signer makes no token of what is none, tells no address, and asks o
     const broker = await stage.signerClient("broker");
     const sign = async () => {
       const before = server.requests.length;
-      const { status, text, body } = await broker.request({
-        method: "POST",
-        path: "/v1/sign",
-        body: signRequest({ verb: "list", resource: "pods", namespace }),
-      });
+      const { status, text, body } = await post(
+        broker,
+        "/v1/sign",
+        signRequest({ verb: "list", resource: "pods", namespace }),
+      );
       return { status, text, body: body as Record<string, string>, asked: server.requests.length - before };
     };
     const { status, body, text } = await sign();
@@ -241,11 +241,7 @@ Deno.test("a signer shows its credential to no API server whose certificate is w
     await enrolCluster(stage, cluster, { apiServer, caPem, rules });
     await stage.startSigner();
     const broker = await stage.signerClient("broker");
-    const { status, body } = await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: signRequest({ verb: "list", resource: "nodes" }),
-    });
+    const { status, body } = await post(broker, "/v1/sign", signRequest({ verb: "list", resource: "nodes" }));
     assert.equal(status, 502);
     assert.match(
       (body as Record<string, string>).detail ?? "",

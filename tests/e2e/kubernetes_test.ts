@@ -6,7 +6,7 @@ import type { Api, KubernetesObject } from "../kubernetes/api.ts";
 import { CLUSTER, enrolCluster, signRequest } from "../kubernetes/enrol.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { poll } from "../stage/poll.ts";
-import { editConfig, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { editConfig, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { startHostile, type Treatment } from "../kubernetes/hostile.ts";
 
@@ -44,7 +44,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     const there = { cluster: CLUSTER, namespace };
     const operator = await stage.signerClient("operator");
     const reload = async () => {
-      const { status, text } = await operator.request({ method: "POST", path: "/v1/reload" });
+      const { status, text } = await post(operator, "/v1/reload");
       assert.equal(status, 200, text);
     };
 
@@ -89,7 +89,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     };
     const approve = async (record: ApprovalRecord | undefined) => {
       const path = `/v1/approvals/${record?.id}`;
-      const { status, text } = await approver.request({ method: "POST", path, body: { approve: true } });
+      const { status, text } = await post(approver, path, { approve: true });
       assert.equal(status, 200, text);
     };
     const applied = apply("3");
@@ -134,22 +134,18 @@ const RULES_FREEZE = [{
 /** A token as the broker gets it, which shows it to nobody. */
 async function mint(stage: Stage, namespace: string): Promise<string> {
   const broker = await stage.signerClient("broker");
-  const { status, text, body } = await broker.request({
-    method: "POST",
-    path: "/v1/sign",
-    body: signRequest({ verb: "list", resource: "pods", namespace }),
-  });
+  const { status, text, body } = await post(
+    broker,
+    "/v1/sign",
+    signRequest({ verb: "list", resource: "pods", namespace }),
+  );
   assert.equal(status, 200, text);
   return (body as { readonly k8s_token: string }).k8s_token;
 }
 
 async function freeze(stage: Stage, action: "freeze" | "unfreeze"): Promise<void> {
   const operator = await stage.signerClient("operator");
-  const { status, text } = await operator.request({
-    method: "POST",
-    path: `/v1/${action}`,
-    body: { kind: "caller", value: "broker-local" },
-  });
+  const { status, text } = await post(operator, `/v1/${action}`, { kind: "caller", value: "broker-local" });
   assert.equal(status, 200, text);
 }
 

@@ -4,7 +4,7 @@ import { JsonClient } from "@gateway/shared/http";
 import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
-import { editConfig } from "../stage/stage.ts";
+import { editConfig, post } from "../stage/stage.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { LocalScene } from "./local_scene.ts";
 import { McpProcess } from "./mcp_process.ts";
@@ -19,8 +19,7 @@ const ALLOWLIST = {
 
 Deno.test("a broker in local mode decides, signs and runs over MCP on stdio, without a signer", async () => {
   await using scene = await LocalScene.create(ALLOWLIST);
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const list = await mcp.call("ssh_list_servers", {});
   assert.equal(list.content[0].text, "web01 (sudo=false pty=false file_transfer=false)\n");
 
@@ -78,7 +77,7 @@ Deno.test("a broker in local mode serves agents with certificates over HTTPS", a
     ca: scene.pki.certPem,
     timeoutMs: 30_000,
   });
-  const run = (body: object) => client.request({ method: "POST", path: "/v1/ssh_run", body });
+  const run = (body: object) => post(client, "/v1/ssh_run", body);
   const { status, body } = await run({ host: "web01", command: "echo out; exit 4" });
   assert.equal(status, 200);
   const { stdout, exit_code } = body as Record<string, unknown>;
@@ -135,8 +134,7 @@ Deno.test({
     { path: ["ca_key"], value: undefined },
     { path: ["ca_keys"], value: { _default: key } },
   ]);
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const run = () => mcp.call("ssh_execute", { server: "web01", command: "echo hello" });
   const ran = await run();
   assert.equal(ran.structuredContent?.stdout, "hello\n", ran.content[0].text);
@@ -161,8 +159,7 @@ Deno.test("a broker in local mode goes through a bastion that only a jump makes 
     shared_principal: true,
   };
   await editConfig(scene.configPath, [{ path: ["hosts", "hop"], value: hop }]);
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo behind" });
   assert.equal(ran.structuredContent?.stdout, "behind\n", ran.content[0].text);
   assert.equal(await mcp.end(), 0);
@@ -196,8 +193,7 @@ Deno.test("a broker in remote mode says in one line what of local mode it ignore
     // The address of the signer's web01 is not in it, and yet the process connects there.
     { path: ["hosts"], value: { web01: { addr: "192.0.2.1:22", allow_sudo: true } } },
   ]);
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo remote" });
   assert.equal(ran.structuredContent?.stdout, "remote\n", ran.content[0].text);
   const sudo = await mcp.call("ssh_list_servers", {});

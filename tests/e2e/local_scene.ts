@@ -14,7 +14,6 @@ export class LocalScene implements AsyncDisposable {
   readonly dir: string;
   readonly pki: X509Authority;
   readonly target: SshTarget;
-  /** `host:port` of the HTTP frontend. */
   readonly listen: string;
 
   private constructor(parts: Pick<LocalScene, "dir" | "pki" | "target" | "listen">) {

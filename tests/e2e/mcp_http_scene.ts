@@ -14,7 +14,6 @@ export const AGENTS = [
   { id: "agent-2", secret: "secret-of-agent-2" },
 ] as const satisfies readonly Agent[];
 
-/** A request that is made by hand. */
 export interface RawRequest {
   readonly method: string;
   readonly token: string;
@@ -78,7 +77,6 @@ export class McpHttpScene implements AsyncDisposable {
     return new StreamableHTTPClientTransport(new URL(this.url), { authProvider, fetch: this.fetch });
   }
 
-  /** An official client of a program. */
   async connect({ id, secret }: Agent): Promise<Client> {
     const client = new Client({ name: "test", version: "1" });
     const credentials = { clientId: id, clientSecret: secret, scope: SCOPE };

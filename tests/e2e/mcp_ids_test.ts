@@ -52,8 +52,7 @@ Deno.test("over HTTP an id that is used again runs nothing, and cancel and DELET
 
 Deno.test("over stdio an id that is used again runs nothing, and its call ends when the client closes", async () => {
   await using scene = await BrokerScene.create();
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   await mcp.send(call(waitingCommand(scene.dir)));
   await poll(async () => await countRuns(scene.dir) === 1, { what: "the command to run" });
   await mcp.send(call(waitingCommand(scene.dir)));
@@ -69,8 +68,7 @@ Deno.test("over stdio an id that is used again runs nothing, and its call ends w
 
 Deno.test("over stdio the process ends with its client, also when that has stopped reading", async () => {
   await using scene = await BrokerScene.create();
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const much = "yes 0123456789abcdef | head -c 300000";
   for (const id of [1, 2, 3]) await mcp.send(call(much, id + 10));
   await mcp.send(call(waitingCommand(scene.dir)));

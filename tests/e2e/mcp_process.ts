@@ -1,4 +1,3 @@
-/** How a client starts a server. */
 export interface McpCommand {
   /** By default Deno. */
   readonly program?: string;
@@ -32,16 +31,21 @@ export class McpProcess implements AsyncDisposable {
     this.#logged = this.#collect(this.#child.stderr);
   }
 
+  /** Starts one, and greets it. */
+  static async start(command: McpCommand): Promise<McpProcess> {
+    const mcp = new McpProcess(command);
+    await mcp.initialize();
+    return mcp;
+  }
+
   get pid(): number {
     return this.#child.pid;
   }
 
-  /** What it has written to stderr so far. */
   get log(): string {
     return this.#log;
   }
 
-  /** @param capabilities what the client can do for the server */
   async initialize(capabilities: object = {}) {
     const answer = await this.request("initialize", {
       protocolVersion: "2025-11-25",
@@ -74,7 +78,6 @@ export class McpProcess implements AsyncDisposable {
     await this.send({ jsonrpc: "2.0", method, params });
   }
 
-  /** Answers a request of the server. */
   async respond(id: unknown, result: object): Promise<void> {
     await this.send({ jsonrpc: "2.0", id, result });
   }
@@ -117,7 +120,6 @@ export class McpProcess implements AsyncDisposable {
     await this.ended();
   }
 
-  /** Sends any JSON as a line. */
   async send(message: object): Promise<void> {
     await this.#input.write(new TextEncoder().encode(`${JSON.stringify(message)}\n`));
   }

@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { createFolder } from "../adapters/ctl_fixture.ts";
 import { isMissing } from "../stage/is_missing.ts";
 import dashboard from "../../deploy/monitoring/dashboard.json" with { type: "json" };
-import { HOST } from "../stage/stage.ts";
+import { HOST, post } from "../stage/stage.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
@@ -94,8 +94,7 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
   withServices(async (scene) => {
     const { stage, services } = scene;
     const agent = await stage.brokerClient();
-    const run = (command: string) =>
-      agent.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
+    const run = (command: string) => post(agent, "/v1/ssh_run", { host: HOST, command });
     assert.equal((await run(FREE)).status, 200);
     assert.equal((await run("not-allowed --secret-argument")).status, 403);
     const id = await scene.park();
@@ -162,7 +161,7 @@ Deno.test("a reload that fails is shown, and the time of the one before it", () 
   withServices(async ({ stage, services }) => {
     const monitor = services[0]?.command.monitor;
     const operator = await stage.signerClient("operator");
-    const reload = () => operator.request({ method: "POST", path: "/v1/reload" });
+    const reload = () => post(operator, "/v1/reload");
     const shown = async (): Promise<readonly string[]> => {
       const text = await (await fetch(`http://${monitor}/metrics`)).text();
       return text.match(/^config_last_reload_\w+ .*$/gm) ?? [];

@@ -1,10 +1,12 @@
 import type { ApprovalDraft } from "../../control_plane/approvals/approval.ts";
 import { startControlPlane } from "../../control_plane/testing/memory_control_plane.ts";
+import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
+import { TestBrowser } from "./chromium.ts";
 
 /** The pages over a real listener, with approvals of any content and a clock that stands still. */
-export async function startPages(options: { readonly approval_url_template?: string } = {}) {
+async function startPages(template?: string) {
   const starting = Promise.withResolvers<Awaited<ReturnType<typeof startControlPlane>>>();
   const server = await startServer(async (request, { caller }) => {
     const { text, status, headers } = await (await starting.promise).send(request, caller);
@@ -15,8 +17,7 @@ export async function startPages(options: { readonly approval_url_template?: str
       callers: ["approver-1", "approver-2", "both"],
       timeout_seconds: 120,
       max_pending_per_caller: 500,
-      approval_url_template: `${server.url}/ui/approvals/{id}`,
-      ...options,
+      approval_url_template: template ?? `${server.url}/ui/approvals/{id}`,
     },
   });
   starting.resolve(controlPlane);
@@ -35,4 +36,26 @@ export async function startPages(options: { readonly approval_url_template?: str
 
 export function identityOf(name: string): Promise<Identity> {
   return issue({ subject: `CN=${name}`, usage: "client" });
+}
+
+type OpenPages = Awaited<ReturnType<typeof startPages>> & {
+  readonly browser: TestBrowser;
+  readonly session: BrowserContext;
+  readonly page: Page;
+};
+
+/** Who looks at the pages, by default `approver-1`, and what address is configured. */
+interface PageOptions extends BrowserContextOptions {
+  readonly as?: string;
+  readonly template?: string;
+}
+
+export async function onPage(
+  { as = "approver-1", template, ...options }: PageOptions,
+  test: (scene: OpenPages) => Promise<void>,
+): Promise<void> {
+  await using pages = await startPages(template);
+  await using browser = await TestBrowser.start();
+  await using session = await browser.session(pages.origin, await identityOf(as), options);
+  await test({ ...pages, browser, session, page: await session.newPage() });
 }

@@ -2,12 +2,10 @@ import { createEnvelopeKey } from "@gateway/shared/envelope";
 import type { InstalledShim } from "../shim/installed_shim.ts";
 import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
 
-/** Keys of the host in the signer's config. */
 export function hostKeys(keys: Readonly<Record<string, unknown>>): ConfigEdit[] {
   return Object.entries(keys).map(([key, value]) => ({ path: ["hosts", HOST, key], value }));
 }
 
-/** How the signer seals for a shim that is installed. */
 export function sealedBy(shim: InstalledShim): ConfigEdit[] {
   const { name } = shim.format;
   return hostKeys({ sealed_exec: true, envelope: name, shim_command: `${shim.folder}/gateway-shim` });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
-import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { editConfig, HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { type Around, share } from "../stage/share.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
 import { hostKeys, sealedBy, trustSigner } from "./sealed_stage.ts";
@@ -36,7 +36,7 @@ async function withSealed(
 
 async function reload(stage: Stage): Promise<void> {
   const operator = await stage.signerClient("operator");
-  assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
+  assert.equal((await post(operator, "/v1/reload")).status, 200);
 }
 
 type SealedScene = SessionScene & { readonly shim: InstalledShim };
@@ -260,8 +260,7 @@ async function withEnforced(
     await editConfig(stage.init.mcp_config, [{ path: ["signer", "approval_wait_seconds"], value: 60 }]);
     await stage.startSigner();
     await stage.startControlPlane();
-    await using mcp = new McpProcess(await stage.mcpCommand());
-    await mcp.initialize();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
     const client = new SessionClient(mcp);
     // Until something is usual, nothing is new.
     assert.equal((await client.call("ssh_execute", { server: HOST, command: "uptime" })).isError, false);
@@ -273,15 +272,11 @@ async function withEnforced(
 /** Asks the control plane about a command of a session as a broker does that hides nothing of the answer. */
 async function preflight(stage: Stage, command: string, fields: object = {}) {
   const broker = await stage.controlPlaneClient("broker");
-  const { status, body } = await broker.request({
-    method: "POST",
-    path: "/v1/sign",
-    body: {
-      ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
-      ...{ public_key: createEphemeralKey().publicKeyLine, end_user: "mcp-stdio", end_user_groups: null },
-      ...{ dry_run: true, preflight: true },
-      ...fields,
-    },
+  const { status, body } = await post(broker, "/v1/sign", {
+    ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
+    ...{ public_key: createEphemeralKey().publicKeyLine, end_user: "mcp-stdio", end_user_groups: null },
+    ...{ dry_run: true, preflight: true },
+    ...fields,
   });
   return { status, answer: body as Readonly<Record<string, unknown>> };
 }
@@ -336,7 +331,7 @@ Deno.test("a control plane that enforces gives a broker no envelope of what a hu
     const approver = await stage.controlPlaneClient("approver");
     const id = String(unusual.answer["approval_id"]);
     const path = `/v1/approvals/${id}`;
-    assert.equal((await approver.request({ method: "POST", path, body: { approve: true } })).status, 200);
+    assert.equal((await post(approver, path, { approve: true })).status, 200);
     const broker = await stage.controlPlaneClient("broker");
     const { status, body } = await broker.request({ method: "GET", path: `/v1/sign/result/${id}` });
     const result = body as Readonly<Record<string, unknown>>;

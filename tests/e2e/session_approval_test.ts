@@ -12,12 +12,12 @@ import { availableKinds } from "../ssh_target/target.ts";
 import { hostKeys } from "./sealed_stage.ts";
 import { Thief } from "./thief.ts";
 import { LocalScene } from "./local_scene.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const BEHAVIOR = { path: ["behavior"], value: { mode: "enforce" } };
 /** A rule of the last host: what begins with `mkdir` needs a human, also in a session. */
 const GATED = { mode: "off", require_approval: ["^mkdir"] };
 
-/** A broker behind a control plane that asks a human about all that is new. */
 interface ApprovalScene {
   readonly dir: string;
   readonly client: SessionClient;
@@ -27,37 +27,32 @@ interface ApprovalScene {
 }
 
 async function withApprovals(test: (scene: ApprovalScene) => Promise<void>): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "approvals-" });
-  try {
-    await withStage(
-      { controlPlane: true, signer: OPEN_POLICY, controlPlaneConfig: [BEHAVIOR] },
-      async (stage) => {
-        await addHostsToStage(stage, { dir, names: ["inner01", "db01"] });
-        await editConfig(stage.init.signer_config, [{
-          path: ["hosts", "db01", "command_policy"],
-          value: GATED,
-        }]);
-        await editConfig(stage.init.mcp_config, [{ path: ["signer", "approval_wait_seconds"], value: 60 }]);
-        await stage.startSigner();
-        await stage.startControlPlane();
-        await using mcp = new McpProcess(await stage.mcpCommand());
-        await mcp.initialize();
-        const client = new SessionClient(mcp);
-        // Until something is usual, nothing is new.
-        const usual = await client.call("ssh_execute", { server: HOST, command: "uptime" });
-        assert.equal(usual.isError, false, usual.text);
-        await test({
-          dir,
-          client,
-          decide: (call, approve) => decideAll(stage, call, approve),
-          records: (path) => recordsOf(stage.init[path]),
-        });
-        assert.equal(await mcp.end(), 0);
-      },
-    );
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  await withStage(
+    { controlPlane: true, signer: OPEN_POLICY, controlPlaneConfig: [BEHAVIOR] },
+    async (stage) => {
+      await addHostsToStage(stage, { dir: dir.path, names: ["inner01", "db01"] });
+      await editConfig(stage.init.signer_config, [{
+        path: ["hosts", "db01", "command_policy"],
+        value: GATED,
+      }]);
+      await editConfig(stage.init.mcp_config, [{ path: ["signer", "approval_wait_seconds"], value: 60 }]);
+      await stage.startSigner();
+      await stage.startControlPlane();
+      await using mcp = await McpProcess.start(await stage.mcpCommand());
+      const client = new SessionClient(mcp);
+      // Until something is usual, nothing is new.
+      const usual = await client.call("ssh_execute", { server: HOST, command: "uptime" });
+      assert.equal(usual.isError, false, usual.text);
+      await test({
+        dir: dir.path,
+        client,
+        decide: (call, approve) => decideAll(stage, call, approve),
+        records: (path) => recordsOf(stage.init[path]),
+      });
+      assert.equal(await mcp.end(), 0);
+    },
+  );
 }
 
 const withShared = share<ApprovalScene>(withApprovals);
@@ -174,8 +169,7 @@ Deno.test(
       async (stage) => {
         await stage.startSigner();
         await stage.startControlPlane();
-        await using mcp = new McpProcess(await stage.mcpCommand());
-        await mcp.initialize();
+        await using mcp = await McpProcess.start(await stage.mcpCommand());
         const client = new SessionClient(mcp);
         const id = await client.open();
         const home = await client.exec(id, "pwd");

@@ -3,7 +3,6 @@ import { parseJson } from "@gateway/shared/json";
 import { HOST } from "../stage/stage.ts";
 import type { McpProcess } from "./mcp_process.ts";
 
-/** The result of a tool call. */
 export interface ToolAnswer {
   readonly text: string;
   readonly isError: boolean;
@@ -27,7 +26,6 @@ export class SessionClient {
     return await answer.promise;
   }
 
-  /** Opens a session and gives its id. */
   async open(args: object = {}): Promise<string> {
     const { text, isError, structured } = await this.call("ssh_session_open", { server: HOST, ...args });
     assert.equal(isError, false, text);

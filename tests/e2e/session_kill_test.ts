@@ -2,24 +2,24 @@ import assert from "node:assert/strict";
 import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
-import { HOST } from "../stage/stage.ts";
+import { HOST, post } from "../stage/stage.ts";
 import { ALLOW_PTY, ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
 import { createHash } from "node:crypto";
 import { NO_TERMINAL } from "../ssh_target/terminals.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const POLL = { path: ["revocation_poll_seconds"], value: 1 };
 
 async function freeze({ stage }: SessionScene, kind: string, value: string): Promise<void> {
   const operator = await stage.signerClient("operator");
   const body = { kind, value };
-  const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+  const { status, text } = await post(operator, "/v1/freeze", body);
   assert.equal(status, 200, text);
 }
 
 const withBroker = (use: (scene: SessionScene) => Promise<void>) => withSessions({ broker: [POLL] }, use);
 const withShared = share(withBroker);
 
-/** Opens a session that runs a command. */
 async function openBusy({ client, stage }: SessionScene, mode: string) {
   const opened = await client.call("ssh_session_open", { server: HOST, mode });
   const id = String(opened.structured["session_id"]);
@@ -144,41 +144,37 @@ Deno.test("a command that is canceled breaks a shell, and leaves an exec session
   }));
 
 Deno.test("a session in mode shell or pty is recorded, and the digest of the recording stands in the audit log", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "recordings-" });
-  try {
-    const broker = [
-      { path: ["session_recording_dir"], value: folder },
-      { path: ["session_recording_strict"], value: true },
-    ];
-    await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
-      const ids: string[] = [];
-      for (const mode of ["shell", ...(NO_TERMINAL === "" ? ["pty"] : [])]) {
-        const id = await client.open({ mode });
-        ids.push(id);
-        assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
-      }
-      await mcp.end();
-      for (const id of ids) {
-        const bytes = await Deno.readFile(`${folder}/${id}.cast`);
-        const text = new TextDecoder().decode(bytes);
-        const [header, typed, printed] = text.split("\n");
-        assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
-        assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
-          "i",
-          "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
-        ]);
-        assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
-        assert.doesNotMatch(text, /hunter2x|__BRK_/);
-        const closed = (await records()).find(({ outcome, session_id }) =>
-          outcome === "session_close" && session_id === id
-        );
-        assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
-        assert.equal(closed?.["err"], "broker stopped");
-      }
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  const broker = [
+    { path: ["session_recording_dir"], value: folder.path },
+    { path: ["session_recording_strict"], value: true },
+  ];
+  await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
+    const ids: string[] = [];
+    for (const mode of ["shell", ...(NO_TERMINAL === "" ? ["pty"] : [])]) {
+      const id = await client.open({ mode });
+      ids.push(id);
+      assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
+    }
+    await mcp.end();
+    for (const id of ids) {
+      const bytes = await Deno.readFile(`${folder.path}/${id}.cast`);
+      const text = new TextDecoder().decode(bytes);
+      const [header, typed, printed] = text.split("\n");
+      assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
+      assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
+        "i",
+        "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
+      ]);
+      assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
+      assert.doesNotMatch(text, /hunter2x|__BRK_/);
+      const closed = (await records()).find(({ outcome, session_id }) =>
+        outcome === "session_close" && session_id === id
+      );
+      assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
+      assert.equal(closed?.["err"], "broker stopped");
+    }
+  });
 });
 
 Deno.test("no session opens whose recordings' folder is not there (strict)", () =>

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { diskTest, fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { HOST } from "../stage/stage.ts";
 import { share } from "../stage/share.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** More than the last page of a file takes on a disk that is full otherwise. */
 const BEYOND_A_PAGE = "x".repeat(8_000);
@@ -119,11 +120,9 @@ Deno.test(
   },
 );
 
-Deno.test({
-  name:
-    "a session continues when it can't be recorded any more (best effort), and the log says so (needs root)",
-  ignore,
-  async fn() {
+diskTest(
+  "a session continues when it can't be recorded any more (best effort), and the log says so",
+  async () => {
     await using disk = await TinyDisk.mount("size=64k");
     await withRecordings({ folder: disk.folder, strict: false }, async (scene) => {
       const { client, mcp } = scene;
@@ -140,15 +139,14 @@ Deno.test({
       assert.match(await Deno.readTextFile(path), /"i", "echo after\\n"/);
     });
   },
-});
+);
 
 const withFolder = share<SessionScene & { readonly folder: string }>(async (use) => {
-  const folder = await Deno.makeTempDir({ prefix: "recordings-" });
-  try {
-    await withRecordings({ folder, strict: false }, (scene) => use({ ...scene, folder }));
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await withRecordings(
+    { folder: folder.path, strict: false },
+    (scene) => use({ ...scene, folder: folder.path }),
+  );
 });
 
 Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", () =>

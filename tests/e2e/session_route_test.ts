@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { NO_TERMINAL } from "../ssh_target/terminals.ts";
-import { editConfig, HOST } from "../stage/stage.ts";
+import { editConfig, HOST, post } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsBehind, addHostsToStage } from "./hosts_behind.ts";
 import { LocalScene } from "./local_scene.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { SessionClient } from "./session_client.ts";
 import { OPEN_POLICY } from "./session_scene.ts";
+import { createFolder } from "../stage/folder.ts";
 
-/** What a test of a way has: a client, and a folder that the hosts share with it. */
 interface RouteScene {
   readonly client: SessionClient;
   readonly dir: string;
@@ -19,14 +19,9 @@ interface RouteScene {
 
 type Start = (names: readonly string[], test: (scene: RouteScene) => Promise<void>) => Promise<void>;
 
-/** Runs a test in a folder that is removed afterwards. */
 async function withFolder(test: (dir: string) => Promise<void>): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "route-" });
-  try {
-    await test(dir);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  await test(dir.path);
 }
 
 async function linesOf(path: string): Promise<readonly string[]> {
@@ -38,8 +33,7 @@ async function withClient(
   command: { readonly args: readonly string[] },
   test: (client: SessionClient) => Promise<void>,
 ) {
-  await using mcp = new McpProcess(command);
-  await mcp.initialize();
+  await using mcp = await McpProcess.start(command);
   await test(new SessionClient(mcp));
   assert.equal(await mcp.end(), 0);
 }
@@ -160,7 +154,7 @@ Deno.test("a session behind a host that is not a bastion any more runs nothing, 
           value: false,
         }]);
         const operator = await stage.signerClient("operator");
-        assert.equal((await operator.request({ method: "POST", path: "/v1/reload", body: {} })).status, 200);
+        assert.equal((await post(operator, "/v1/reload", {})).status, 200);
         for (const id of ids) {
           const refused = await client.exec(id, `touch ${dir}/ran`);
           assert.deepEqual([refused.isError, refused.text], [

@@ -17,7 +17,6 @@ export const ALLOW_PTY: ConfigEdit = { path: ["hosts", HOST, "allow_pty"], value
 /** A command that ends when nobody reads what it prints: sshd obeys no signal for root, which tests may run as. */
 export const ENDLESS = "while echo x; do sleep 0.1; done";
 
-/** Everything that a test of sessions has. */
 export interface SessionScene {
   readonly stage: Stage;
   readonly signer: ServiceProcess;
@@ -26,7 +25,6 @@ export interface SessionScene {
   records(): Promise<readonly Record<string, unknown>[]>;
 }
 
-/** Starts a signer, a host and a broker over stdio, with its client. */
 export async function withSessions(
   { signer: signerEdits = [], broker = [], targetKind, prepare }: {
     readonly signer?: readonly ConfigEdit[];
@@ -42,8 +40,7 @@ export async function withSessions(
     await editConfig(stage.init.mcp_config, broker);
     await prepare?.(stage);
     const signer = await stage.startSigner();
-    await using mcp = new McpProcess(await stage.mcpCommand());
-    await mcp.initialize();
+    await using mcp = await McpProcess.start(await stage.mcpCommand());
     await test({
       stage,
       signer,

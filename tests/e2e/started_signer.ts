@@ -8,7 +8,6 @@ import { ROOT } from "../stage/service_command.ts";
 export const START = `${ROOT}ctl/start.sh`;
 export const ENV = { DENO: Deno.execPath(), NO_COLOR: "1" };
 
-/** A set-up on free ports, and the monitor of its signer. */
 export async function createSetUp(folder: string) {
   const [signer, broker, signerMonitor, brokerMonitor] = [freePort(), freePort(), freePort(), freePort()];
   const at = (port: number) => `127.0.0.1:${port}`;
@@ -20,7 +19,6 @@ export async function createSetUp(folder: string) {
   return { monitor: `http://${at(signerMonitor)}` };
 }
 
-/** Whether the service of a monitor is there and ready. */
 export async function isReady(monitor: string): Promise<boolean> {
   try {
     const response = await fetch(`${monitor}/readyz`);
@@ -31,7 +29,6 @@ export async function isReady(monitor: string): Promise<boolean> {
   }
 }
 
-/** The signer of a set-up, started and ready. */
 export async function startSigner(folder: string, monitor: string) {
   const child = new Deno.Command(START, {
     args: ["signer", "-config", "signer.json"],

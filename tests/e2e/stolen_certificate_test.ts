@@ -5,7 +5,7 @@ import { KrlHost, mayNotPull } from "../stage/krl_host.ts";
 import { poll } from "../stage/poll.ts";
 import { logIn, LOGIN_REFUSED as REFUSED, type Loot, steal } from "../stage/leaky_broker.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
-import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { portOf, STRANGERS, Strangers, WAYS } from "./strangers.ts";
 import { ControlPlaneScene, withControlPlane } from "./control_plane_scene.ts";
@@ -88,10 +88,10 @@ async function freezeAnew(stage: Stage): Promise<number> {
   const operator = await stage.signerClient("operator");
   const body = { kind: "caller", value: "broker-local" };
   const begin = performance.now();
-  const frozen = await operator.request({ method: "POST", path: "/v1/freeze", body });
+  const frozen = await post(operator, "/v1/freeze", body);
   const took = performance.now() - begin;
   assert.equal(frozen.status, 200, frozen.text);
-  const thawed = await operator.request({ method: "POST", path: "/v1/unfreeze", body });
+  const thawed = await post(operator, "/v1/unfreeze", body);
   assert.equal(thawed.status, 200, thawed.text);
   operator.close();
   return took;
@@ -167,11 +167,7 @@ Deno.test(`${STRANGERS} strangers at the broker keep no agent from its command`,
     await stage.startBroker();
     await meanwhile(t, await listenerOf(stage, stage.init.broker_config), async () => {
       const agent = await stage.brokerClient();
-      const { status, text } = await agent.request({
-        method: "POST",
-        path: "/v1/ssh_run",
-        body: { host: HOST, command: "uptime" },
-      });
+      const { status, text } = await post(agent, "/v1/ssh_run", { host: HOST, command: "uptime" });
       assert.equal(status, 200, text);
     });
   }));

@@ -71,7 +71,6 @@ export class Strangers implements Disposable {
   }
 }
 
-/** Where the service of a config listens. */
 export async function portOf(configPath: string): Promise<number> {
   const [, port] = /"listen": "[^"]*:(\d+)"/.exec(await Deno.readTextFile(configPath)) ?? [];
   return Number(port);

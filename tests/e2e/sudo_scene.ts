@@ -3,10 +3,8 @@ import { recordsOf } from "../stage/audit.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { type SessionScene, withSessions } from "./session_scene.ts";
 
-/** The name that the host with sudo has. */
 export const SUDO_HOST = "sudo01";
 
-/** A host with sudo, and everything that a test of sessions has. */
 export interface SudoScene extends SessionScene {
   readonly host: SudoHost;
   /** The records of one outcome in the signer's and in the broker's log, the last of each. */
@@ -15,7 +13,6 @@ export interface SudoScene extends SessionScene {
   ): Promise<readonly Record<string, unknown>[]>;
 }
 
-/** Starts a signer, a broker over stdio, and a host that may be asked for sudo. */
 export function withSudoHost(
   keys: Readonly<Record<string, unknown>>,
   test: (scene: SudoScene) => Promise<void>,

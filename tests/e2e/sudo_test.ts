@@ -80,41 +80,39 @@ Deno.test.each(ELEVATIONS)(
     }),
 );
 
-Deno.test({
-  name: "a sudoers rule for one command fits it as it arrives, and nothing else (needs root and sudo)",
+Deno.test("a sudoers rule for one command fits it as it arrives, and nothing else (needs root and sudo)", {
   ignore,
-  fn: () =>
-    withShared(async (scene) => {
-      const { client } = scene;
-      const args = { server: SUDO_HOST, sudo: true, sudo_user: narrow.name };
-      const id = await client.open({ ...args, mode: "exec" });
-      const runs = {
-        executed: (command: string) => client.call("ssh_execute", { ...args, command }),
-        session_exec: (command: string) => client.exec(id, command),
-      };
-      for (const [outcome, run] of Object.entries(runs)) {
-        assert.equal((await run("id -un")).structured["stdout"], `${narrow.name}\n`);
-        const refused = await run("id -un; id");
-        assert.deepEqual(
-          [refused.isError, refused.structured["stdout"], refused.structured["exit_code"]],
-          [false, "", 1],
-        );
-        assert.equal(refused.structured["stderr"], "sudo: a password is required\n");
-        const [, ran = {}] = await scene.lastRecords({ signer: "issued", broker: outcome });
-        assert.deepEqual([ran["exit_code"], ran["elevation"]], [1, `sudo:${narrow.name}`]);
-      }
-      const shell = await client.call("ssh_session_open", { ...args, mode: "shell" });
-      assert.deepEqual([shell.isError, shell.text], [true, "execution: session shell has ended"]);
-      const [, failed = {}] = await scene.lastRecords({ signer: "issued", broker: "error" });
-      assert.equal(failed["command"], "mode=shell");
-      assert.equal(failed["elevation"], `sudo:${narrow.name}`);
-    }),
-});
+}, () =>
+  withShared(async (scene) => {
+    const { client } = scene;
+    const args = { server: SUDO_HOST, sudo: true, sudo_user: narrow.name };
+    const id = await client.open({ ...args, mode: "exec" });
+    const runs = {
+      executed: (command: string) => client.call("ssh_execute", { ...args, command }),
+      session_exec: (command: string) => client.exec(id, command),
+    };
+    for (const [outcome, run] of Object.entries(runs)) {
+      assert.equal((await run("id -un")).structured["stdout"], `${narrow.name}\n`);
+      const refused = await run("id -un; id");
+      assert.deepEqual(
+        [refused.isError, refused.structured["stdout"], refused.structured["exit_code"]],
+        [false, "", 1],
+      );
+      assert.equal(refused.structured["stderr"], "sudo: a password is required\n");
+      const [, ran = {}] = await scene.lastRecords({ signer: "issued", broker: outcome });
+      assert.deepEqual([ran["exit_code"], ran["elevation"]], [1, `sudo:${narrow.name}`]);
+    }
+    const shell = await client.call("ssh_session_open", { ...args, mode: "shell" });
+    assert.deepEqual([shell.isError, shell.text], [true, "execution: session shell has ended"]);
+    const [, failed = {}] = await scene.lastRecords({ signer: "issued", broker: "error" });
+    assert.equal(failed["command"], "mode=shell");
+    assert.equal(failed["elevation"], `sudo:${narrow.name}`);
+  }));
 
-Deno.test({
-  name: "the signer refuses an account that the host does not list, and an invalid one (needs root and sudo)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "the signer refuses an account that the host does not list, and an invalid one (needs root and sudo)",
+  { ignore },
+  () =>
     withSudoHost({ allowed_sudo_users: [any.name] }, async ({ client, host }) => {
       for (
         const [sudo_user, reason] of [
@@ -133,12 +131,12 @@ Deno.test({
         await assert.rejects(Deno.stat(file), Deno.errors.NotFound);
       }
     }),
-});
+);
 
-Deno.test({
-  name: "files are moved as the account that logs in, on a host that permits sudo, too (needs root and sudo)",
-  ignore,
-  fn: () =>
+Deno.test(
+  "files are moved as the account that logs in, on a host that permits sudo, too (needs root and sudo)",
+  { ignore },
+  () =>
     withShared(async ({ client, host }) => {
       const call = (tool: string, args: object) => client.call(tool, { server: SUDO_HOST, ...args });
       // A name that begins with a dash, and leads from the home.
@@ -169,7 +167,7 @@ Deno.test({
       }
       assert.equal(await Deno.readTextFile(others), "root's");
     }),
-});
+);
 
 /** A command that writes its process number and nothing else, with a child that does not obey. */
 function silent(file: string): string {

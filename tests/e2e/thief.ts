@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseCertificate } from "@gateway/shared/ssh";
 import { finish } from "../shim/installed_shim.ts";
-import { HOST, type Stage } from "../stage/stage.ts";
+import { HOST, post, type Stage } from "../stage/stage.ts";
 
 /** Somebody with a broker's identity, who speaks to signer and sshd without a broker. */
 export class Thief {
@@ -24,13 +24,9 @@ export class Thief {
     }).output();
     assert.ok(made.success);
     const broker = await stage.signerClient("broker");
-    const { body, text } = await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: {
-        ...{ host: HOST, role, purpose: "session", session_mode: mode, pty },
-        public_key: await Deno.readTextFile(`${dir}/key.pub`),
-      },
+    const { body, text } = await post(broker, "/v1/sign", {
+      ...{ host: HOST, role, purpose: "session", session_mode: mode, pty },
+      public_key: await Deno.readTextFile(`${dir}/key.pub`),
     });
     const { certificate } = body as { readonly certificate?: string };
     assert.equal(typeof certificate, "string", text);
@@ -42,14 +38,10 @@ export class Thief {
   /** The envelope that the signer gives for a command. */
   async envelope(command: string): Promise<string> {
     const broker = await this.#stage.signerClient("broker");
-    const { body } = await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: {
-        ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
-        ...{ dry_run: true, preflight: true },
-        public_key: await Deno.readTextFile(`${this.#dir}/key.pub`),
-      },
+    const { body } = await post(broker, "/v1/sign", {
+      ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
+      ...{ dry_run: true, preflight: true },
+      public_key: await Deno.readTextFile(`${this.#dir}/key.pub`),
     });
     return String((body as { readonly envelope?: string }).envelope);
   }

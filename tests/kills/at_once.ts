@@ -5,6 +5,7 @@
 import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
 import type { KillOptions } from "./kill_run.ts";
 import { findLost, findMissing, findTorn, SetUpFolder, type Tree } from "./set_up_folder.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** What a loser may read: somebody else is at it, or has done it. */
 const WORDS = /edit|changed it|try again|exist|is there|There is|Cannot find|unknown/i;
@@ -16,18 +17,14 @@ interface Told {
 
 /** @throws {Error} the first thing that is torn, lost or without words */
 export async function runAtOnce({ rounds, only, say = () => {} }: KillOptions): Promise<readonly string[]> {
-  const parent = await Deno.makeTempDir({ prefix: "kills-" });
-  try {
-    const commands = (await killedCommands(parent)).filter(({ name }) => only?.includes(name) ?? true);
-    const lines: string[] = [];
-    for (const command of commands) {
-      lines.push(await doubleOften(command, new SetUpFolder(parent), rounds));
-      say(lines.at(-1) ?? "");
-    }
-    return lines;
-  } finally {
-    await Deno.remove(parent, { recursive: true });
+  await using parent = await createFolder();
+  const commands = (await killedCommands(parent.path)).filter(({ name }) => only?.includes(name) ?? true);
+  const lines: string[] = [];
+  for (const command of commands) {
+    lines.push(await doubleOften(command, new SetUpFolder(parent.path), rounds));
+    say(lines.at(-1) ?? "");
   }
+  return lines;
 }
 
 async function doubleOften(command: KilledCommand, folder: SetUpFolder, rounds: number): Promise<string> {

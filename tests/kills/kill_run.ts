@@ -4,6 +4,7 @@
  */
 import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
 import { findLost, findMissing, findTorn, leftIn, SetUpFolder, type Tree } from "./set_up_folder.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** How often, what of it, and who is told. */
 export interface KillOptions {
@@ -33,19 +34,15 @@ interface Count {
 
 /** @throws {Error} the first thing that is torn, lost or stuck */
 export async function runKills({ rounds, only, say = () => {} }: KillOptions): Promise<readonly string[]> {
-  const parent = await Deno.makeTempDir({ prefix: "kills-" });
-  try {
-    const commands = (await killedCommands(parent)).filter(({ name }) => only?.includes(name) ?? true);
-    const counts: Count[] = [];
-    for (const command of commands) {
-      const count = await killOften(command, new SetUpFolder(parent), rounds);
-      counts.push(count);
-      say(format(count));
-    }
-    return counts.map(format);
-  } finally {
-    await Deno.remove(parent, { recursive: true });
+  await using parent = await createFolder();
+  const commands = (await killedCommands(parent.path)).filter(({ name }) => only?.includes(name) ?? true);
+  const counts: Count[] = [];
+  for (const command of commands) {
+    const count = await killOften(command, new SetUpFolder(parent.path), rounds);
+    counts.push(count);
+    say(format(count));
   }
+  return counts.map(format);
 }
 
 async function killOften(command: KilledCommand, folder: SetUpFolder, rounds: number): Promise<Count> {

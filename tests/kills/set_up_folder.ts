@@ -36,7 +36,6 @@ export class SetUpFolder {
     await copy(this.path, this.#kept);
   }
 
-  /** Puts it back as it was. */
   async putBack(): Promise<void> {
     await Deno.remove(this.path, { recursive: true });
     await copy(this.#kept, this.path);
@@ -104,7 +103,6 @@ async function copy(from: string, to: string): Promise<void> {
   if (!success) throw new Error(`cannot copy ${from}`);
 }
 
-/** The paths of what was left. */
 export function leftIn(tree: Tree): readonly string[] {
   return [...tree.keys()].filter((path) => LEFT.test(path));
 }

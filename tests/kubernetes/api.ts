@@ -1,4 +1,3 @@
-/** One request to an API server. */
 export interface ApiRequest {
   /** Default GET. */
   readonly method?: string;
@@ -24,7 +23,6 @@ export interface KubernetesObject {
   readonly [key: string]: unknown;
 }
 
-/** The part of `metadata` that tests look into. */
 export interface ObjectMetadata {
   readonly name?: string;
   readonly namespace?: string;
@@ -40,7 +38,6 @@ export interface ApiCredential {
   readonly token?: string;
 }
 
-/** Requests to one API server with one credential. */
 export class Api implements Disposable {
   readonly #apiServer: string;
   readonly #client: Deno.HttpClient;
@@ -55,7 +52,6 @@ export class Api implements Disposable {
     });
   }
 
-  /** Sends a request, and reads the answer whatever it is. */
   async ask({ method = "GET", path, body, contentType }: ApiRequest): Promise<ApiAnswer> {
     const type = contentType ?? (method === "PATCH" ? "application/apply-patch+yaml" : "application/json");
     const response = await fetch(`${this.#apiServer}${path}`, {

@@ -2,7 +2,6 @@ import { poll } from "../stage/poll.ts";
 import { Api, type ApiCredential, type KubernetesObject } from "./api.ts";
 import type { ClusterBackend } from "./backend.ts";
 
-/** A rule of a Role or ClusterRole. */
 export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
@@ -15,7 +14,6 @@ export interface Account {
   readonly name: string;
 }
 
-/** What a token is to be like. */
 export interface TokenOptions {
   /** Default 600, the least that is allowed. */
   readonly expirationSeconds?: number;
@@ -87,7 +85,6 @@ export class Cluster implements AsyncDisposable {
     return name;
   }
 
-  /** Makes a ServiceAccount that may do nothing. */
   async createAccount(namespace: string, name: string): Promise<Account> {
     await this.create(`/api/v1/namespaces/${namespace}/serviceaccounts`, {
       apiVersion: "v1",
@@ -131,7 +128,6 @@ export class Cluster implements AsyncDisposable {
     return minter;
   }
 
-  /** Mints a token of an account. */
   async mintToken(account: Account, options: TokenOptions = {}): Promise<string> {
     const { expirationSeconds = 600, boundObjectRef } = options;
     const answer = await this.create(
@@ -197,7 +193,6 @@ export class Cluster implements AsyncDisposable {
     });
   }
 
-  /** Replaces what a container of a pod has written. */
   writeLog(
     pod: { readonly namespace: string; readonly name: string },
     container: string,
@@ -228,7 +223,6 @@ export class Cluster implements AsyncDisposable {
     return group;
   }
 
-  /** Makes an object as the administrator. */
   async create(path: string, object: KubernetesObject): Promise<KubernetesObject> {
     return await this.admin.must({ method: "POST", path, body: object });
   }
@@ -242,7 +236,6 @@ export class Cluster implements AsyncDisposable {
     return await this.admin.must({ method: "PATCH", path, body: manifest });
   }
 
-  /** The events of the API server's audit log so far. */
   async auditEvents(): Promise<readonly KubernetesObject[]> {
     const lines = (await Deno.readTextFile(this.auditLog)).split("\n");
     // The last one is empty, or being written.

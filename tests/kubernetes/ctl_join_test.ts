@@ -5,7 +5,7 @@ import { poll } from "../stage/poll.ts";
 import type { Account, Cluster } from "./cluster.ts";
 import { availableKinds, startCluster } from "./start.ts";
 import { CORE_RESOURCES, parseClusterAction } from "@gateway/shared/policy";
-import { Stage } from "../stage/stage.ts";
+import { post, Stage } from "../stage/stage.ts";
 import { enrolCluster } from "./enrol.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
@@ -221,21 +221,17 @@ Deno.test("an operator enrols a cluster, checks it, grants more on it, and follo
     const asked = { verb, resource, group: "", namespace, name };
     const parsed = parseClusterAction(CORE_RESOURCES, asked);
     assert.equal(parsed.kind, "ok");
-    return await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: {
-        host: "prod",
-        command: parsed.action.text,
-        target_type: "k8s",
-        role: "target",
-        purpose: "oneshot",
-        k8s_verb: verb,
-        k8s_resource: resource,
-        k8s_namespace: namespace,
-        k8s_name: name,
-        reason: "ticket jti=forged",
-      },
+    return await post(broker, "/v1/sign", {
+      host: "prod",
+      command: parsed.action.text,
+      target_type: "k8s",
+      role: "target",
+      purpose: "oneshot",
+      k8s_verb: verb,
+      k8s_resource: resource,
+      k8s_namespace: namespace,
+      k8s_name: name,
+      reason: "ticket jti=forged",
     });
   };
   const { status, body } = await sign("get", "pods", "shop-1");

@@ -6,7 +6,6 @@ import type { Account, Cluster } from "./cluster.ts";
 /** The name that a cluster has in the signer's config. */
 export const CLUSTER = "prod";
 
-/** How a cluster is to be enrolled. */
 export interface EnrolOptions {
   /** What the signer lets agents do; `<ns>` in namespaces is the one that agents act in. */
   readonly rules: readonly ClusterRule[];

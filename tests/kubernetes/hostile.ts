@@ -5,7 +5,6 @@ import { Api } from "./api.ts";
 import type { Cluster } from "./cluster.ts";
 import { readRequest } from "./embedded/embedded.ts";
 
-/** What a server does with a request. */
 export type Treatment =
   | {
     readonly kind: "answer";
@@ -24,7 +23,6 @@ export type Treatment =
   /** Lets the cluster behind it answer. */
   | { readonly kind: "pass" };
 
-/** A request that the server got. */
 export interface SeenRequest {
   readonly method: string;
   readonly path: string;
@@ -32,7 +30,6 @@ export interface SeenRequest {
   readonly body: string;
 }
 
-/** How a hostile server is made. */
 export interface HostileOptions {
   /** May wait for what a test does in between. */
   readonly treat: (request: SeenRequest, count: number) => Treatment | Promise<Treatment>;
@@ -41,7 +38,6 @@ export interface HostileOptions {
   readonly certificate?: "foreign CA" | "other address" | "expired";
 }
 
-/** An API server that does as it likes. */
 export interface HostileServer extends AsyncDisposable {
   readonly apiServer: string;
   readonly caPem: string;

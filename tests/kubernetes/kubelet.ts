@@ -1,6 +1,5 @@
 import { createServer } from "node:https";
 
-/** What the containers of pods have written: text by `namespace/pod/container`. */
 export type ContainerLogs = Map<string, string>;
 
 /** What `GET .../log` may ask for, as the API server passes it on to the kubelet. */

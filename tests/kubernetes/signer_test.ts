@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ClusterRule } from "@gateway/shared/policy";
 import { type SignResponse, signResponse } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
-import { Stage } from "../stage/stage.ts";
+import { post, Stage } from "../stage/stage.ts";
 import { enrolCluster, type EnrolledCluster, signRequest } from "./enrol.ts";
 import { availableKinds, startCluster } from "./start.ts";
 
@@ -21,7 +21,6 @@ const CACHED_MS = 10_000;
 
 type Action = Parameters<typeof signRequest>[0];
 
-/** A signer with a cluster, as an operator sets it up. */
 class Scene implements AsyncDisposable {
   readonly stage: Stage;
   readonly enrolled: EnrolledCluster;
@@ -54,7 +53,7 @@ class Scene implements AsyncDisposable {
   ): Promise<{ readonly status: number; readonly body: SignResponse; readonly text: string }> {
     const client = await this.stage.signerClient(identity);
     const body = { ...signRequest({ namespace: this.enrolled.namespace, ...action }) as object, ...changes };
-    const answer = await client.request({ method: "POST", path: "/v1/sign", body });
+    const answer = await post(client, "/v1/sign", body);
     return {
       status: answer.status,
       text: answer.text,
@@ -64,11 +63,7 @@ class Scene implements AsyncDisposable {
 
   async freeze(kind: string, value: string): Promise<void> {
     const operator = await this.stage.signerClient("operator");
-    const { status, text } = await operator.request({
-      method: "POST",
-      path: "/v1/freeze",
-      body: { kind, value },
-    });
+    const { status, text } = await post(operator, "/v1/freeze", { kind, value });
     assert.equal(status, 200, text);
   }
 

@@ -14,7 +14,6 @@ import { SHIMS, type ShimVariant } from "./shims.ts";
 /** Prints its own arguments, as the kernel keeps them, and reads no further. */
 const SHOW_ARGUMENTS = "tr '\\0' '|' </proc/$$/cmdline; exit 0 #";
 
-/** Something that a shim must run. */
 interface AcceptedCase {
   readonly name: string;
   readonly command?: string;

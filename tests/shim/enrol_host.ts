@@ -3,7 +3,6 @@ import { formatEnrolScript } from "../../ctl/hosts/enrol.ts";
 import { freePort } from "../stage/free_port.ts";
 import { ACCOUNT, SealedHost } from "./sealed_host.ts";
 
-/** What sshd of the host is started with. */
 export const CONFIG = "/etc/ssh/test_config";
 /** Whose certificates are to be let in. */
 export const PRINCIPAL = "host:web01";

@@ -38,12 +38,10 @@ export function sealMessage(
   return `${bytes.toString("base64url")}.${signature.toString("base64url")}`;
 }
 
-/** An envelope of format v2. */
 export function sealV2({ nonce, host, expiry, command }: EnvelopeFields, key: EnvelopeKey): string {
   return sealMessage([nonce, host, expiry, command].join("\n"), key);
 }
 
-/** An envelope of format v3. */
 export function sealV3(
   { nonce, host, expiry, stdin = "none", command }: EnvelopeFields,
   key: EnvelopeKey,
@@ -80,7 +78,6 @@ export function sealMembers(members: readonly (readonly [string, string])[]): st
   return Buffer.from(json).toString("base64url");
 }
 
-/** An envelope of format v1. */
 export function sealV1(fields: EnvelopeFields, key: EnvelopeKey, domain?: string): string {
   return sealMembers(membersV1(fields, key, domain));
 }

@@ -10,8 +10,6 @@ export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
 export const STORE = "/var/lib/gateway-shim/nonces";
 /** A key as shims of formats v2 and v3 have it. */
 export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);
-/** What a host of its own takes. */
-export const NEEDS = "(needs root, sshd and overlays)";
 
 /** A folder with a signer's config and the seed of its envelope key. */
 export async function createConfig(host: Readonly<Record<string, unknown>> = {}) {
@@ -46,7 +44,6 @@ export async function createConfig(host: Readonly<Record<string, unknown>> = {})
   return folder;
 }
 
-/** What `host install-shim` prints for a host. */
 export async function script(...args: readonly string[]): Promise<string> {
   return await scriptFor({}, ...args);
 }

@@ -1,65 +1,55 @@
 import assert from "node:assert/strict";
 import { run } from "../adapters/ctl_fixture.ts";
-import { CLEAN, createConfig, keyLine, NEEDS, script, scriptFor, STORE } from "./install_scene.ts";
+import { CLEAN, createConfig, keyLine, script, scriptFor, STORE } from "./install_scene.ts";
 import { FORMATS, freshFields, InstalledShim, NEXT_KEY, SIGNER_KEY } from "./installed_shim.ts";
-import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+import { ACCOUNT, SealedHost, sealTest } from "./sealed_host.ts";
 import { envelopePublicKeyText } from "@gateway/shared/envelope";
 
 const KEYS = "/etc/gateway/envelope_signers";
 const SSHD_CONFIG = "/etc/ssh/sshd_config";
 const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
 
-Deno.test({
-  name: `broker-ctl host install-shim prints what installs the shim, again and again ${NEEDS}`,
-  ignore: mayNotSeal,
-  async fn() {
-    await using host = await SealedHost.start();
-    // What sshd -T wants before it tells anything.
-    await host.sh("ssh-keygen -A");
-    const install = await script();
-    for (const _ of ["first", "again"]) {
-      const { code, stdout, stderr } = await host.sh("sh", install);
-      assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: CLEAN, stderr: "" });
-    }
-    const { stdout } = await host.sh(
-      `stat -c '%U:%G %a %n' /usr/local/bin/gateway-shim ${STORE} ${KEYS}; cat ${KEYS}; readlink /usr/bin/gateway-shim`,
-    );
-    assert.equal(
-      stdout,
-      [
-        "root:root 755 /usr/local/bin/gateway-shim",
-        `root:gateway-shim 1770 ${STORE}`,
-        `root:root 644 ${KEYS}`,
-        keyLine(SIGNER_KEY),
-        "/usr/local/bin/gateway-shim",
-        "",
-      ].join("\n"),
-    );
-  },
+sealTest("broker-ctl host install-shim prints what installs the shim, again and again", async () => {
+  await using host = await SealedHost.start();
+  // What sshd -T wants before it tells anything.
+  await host.sh("ssh-keygen -A");
+  const install = await script();
+  for (const _ of ["first", "again"]) {
+    const { code, stdout, stderr } = await host.sh("sh", install);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: CLEAN, stderr: "" });
+  }
+  const { stdout } = await host.sh(
+    `stat -c '%U:%G %a %n' /usr/local/bin/gateway-shim ${STORE} ${KEYS}; cat ${KEYS}; readlink /usr/bin/gateway-shim`,
+  );
+  assert.equal(
+    stdout,
+    [
+      "root:root 755 /usr/local/bin/gateway-shim",
+      `root:gateway-shim 1770 ${STORE}`,
+      `root:root 644 ${KEYS}`,
+      keyLine(SIGNER_KEY),
+      "/usr/local/bin/gateway-shim",
+      "",
+    ].join("\n"),
+  );
 });
 
-Deno.test({
-  name: `broker-ctl host install-shim adds a key once, also behind a line without an end ${NEEDS}`,
-  ignore: mayNotSeal,
-  async fn() {
-    await using host = await SealedHost.start();
-    await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway; printf '%s' '${keyLine(SIGNER_KEY)}' >${KEYS}`);
-    const both = `${keyLine(SIGNER_KEY)}\n${keyLine(NEXT_KEY)}\n`;
-    for (const _ of ["first", "again"]) {
-      const { code, stdout } = await host.sh("sh", await script("--add-pubkey", "next"));
-      assert.deepEqual({ code, stdout }, { code: 0, stdout: CLEAN });
-      assert.equal((await host.sh(`cat ${KEYS}`)).stdout, both);
-    }
-    assert.equal((await host.sh("sh", await script("--pubkey", "next"))).stdout, CLEAN);
-    assert.equal((await host.sh(`cat ${KEYS}`)).stdout, `${keyLine(NEXT_KEY)}\n`);
-  },
+sealTest("broker-ctl host install-shim adds a key once, also behind a line without an end", async () => {
+  await using host = await SealedHost.start();
+  await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway; printf '%s' '${keyLine(SIGNER_KEY)}' >${KEYS}`);
+  const both = `${keyLine(SIGNER_KEY)}\n${keyLine(NEXT_KEY)}\n`;
+  for (const _ of ["first", "again"]) {
+    const { code, stdout } = await host.sh("sh", await script("--add-pubkey", "next"));
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: CLEAN });
+    assert.equal((await host.sh(`cat ${KEYS}`)).stdout, both);
+  }
+  assert.equal((await host.sh("sh", await script("--pubkey", "next"))).stdout, CLEAN);
+  assert.equal((await host.sh(`cat ${KEYS}`)).stdout, `${keyLine(NEXT_KEY)}\n`);
 });
 
-Deno.test({
-  name:
-    `broker-ctl host install-shim upgrades a host of before v3, whose commands go on as they were ${NEEDS}`,
-  ignore: mayNotSeal,
-  async fn() {
+sealTest(
+  "broker-ctl host install-shim upgrades a host of before v3, whose commands go on as they were",
+  async () => {
     await using host = await SealedHost.start();
     await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway`);
     assert.equal((await host.sh("sh", await script())).stdout, CLEAN);
@@ -79,7 +69,7 @@ Deno.test({
       assert.deepEqual([ran.code, ran.stdout], [0, "ran\n"], ran.stderr);
     }
   },
-});
+);
 
 /** What somebody does to a host, what `--check` says, and how it is mended. */
 const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
@@ -166,10 +156,9 @@ const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; re
   },
 ];
 
-Deno.test({
-  name: `broker-ctl host install-shim --check changes nothing, and says each problem and its mend ${NEEDS}`,
-  ignore: mayNotSeal,
-  async fn() {
+sealTest(
+  "broker-ctl host install-shim --check changes nothing, and says each problem and its mend",
+  async () => {
     await using host = await SealedHost.start();
     const check = await script("--check");
     const before = await host.sh("sh", check);
@@ -195,7 +184,7 @@ Deno.test({
     const missing = await host.sh("sh", await script("--check", "--accounts", "gw-nobody"));
     assert.match(missing.stdout, /problem: there is no account gw-nobody/);
   },
-});
+);
 
 Deno.test("broker-ctl host install-shim refuses a host with another shim", async () => {
   for (const other of [{ envelope: "v1", envelope_domain: "other-v1" }, { shim_command: "other-shim" }]) {
@@ -294,11 +283,9 @@ const PROBLEMS_V1: readonly { readonly damage: string; readonly problem: RegExp;
   },
 ];
 
-Deno.test({
-  name:
-    `broker-ctl host install-shim installs the shim of v1 with its verifier, and --check says what it lacks ${NEEDS}`,
-  ignore: mayNotSeal,
-  async fn() {
+sealTest(
+  "broker-ctl host install-shim installs the shim of v1 with its verifier, and --check says what it lacks",
+  async () => {
     await using bundled = await InstalledShim.create(FORMATS.v1);
     await bundled.bundle();
     const verifier = `${bundled.folder}/gateway-shim-verify.mjs`;
@@ -343,7 +330,7 @@ Deno.test({
       assert.equal((await host.sh("sh", check)).stdout, CLEAN, mend);
     }
   },
-});
+);
 
 Deno.test("broker-ctl host install-shim wants the verifier of a host with envelope v1, and not to look", async () => {
   await using folder = await createConfig(V1);

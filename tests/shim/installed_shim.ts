@@ -6,7 +6,6 @@ import {
 } from "@gateway/shared/envelope";
 import { type EnvelopeFields, envelopeKey, sealV1, sealV2, sealV3 } from "./envelopes.ts";
 
-/** The name of the host that the shims of the tests stand on. */
 export const HOST = "web01";
 /** The signer's key, and one that is nobody's. */
 export const SIGNER_KEY: EnvelopeKey = envelopeKey(1);
@@ -119,7 +118,6 @@ export class InstalledShim implements AsyncDisposable {
     await Deno.writeTextFile(this.keyFile, lines.map((line) => `${line}\n`).join(""));
   }
 
-  /** Changes the text of the program. */
   async edit(from: string, to: string): Promise<void> {
     const path = `${this.folder}/gateway-shim`;
     const text = await Deno.readTextFile(path);
@@ -181,7 +179,6 @@ export function freshFields(fields: Partial<EnvelopeFields> = {}): EnvelopeField
   };
 }
 
-/** A time as envelopes hold it. */
 export function secondsFromNow(seconds: number): string {
   return String(Math.floor(Date.now() / 1000) + seconds);
 }

@@ -1,13 +1,11 @@
 import { FORMATS, type InstalledShim, type RunOptions, SIGNER_KEY } from "./installed_shim.ts";
 
-/** Something that a shim must not run. */
 export interface RefusedCase {
   readonly name: string;
   /** Where it applies; both when absent. */
   readonly only?: "v1" | "v2";
   /** What the broker sends; a good envelope when absent. */
   envelope?(shim: InstalledShim): string | undefined;
-  /** What is done to the host before. */
   arrange?(shim: InstalledShim): Promise<void>;
   readonly options?: RunOptions;
   /** What the shim says; `KEYS` and `STORE` stand for its files. */

@@ -7,7 +7,6 @@ import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 /** The account that sessions log in to. */
 export const ACCOUNT = "gw-sealed";
 
-/** What came of a program on the host. */
 export interface HostResult {
   readonly code: number;
   readonly stdout: string;
@@ -124,3 +123,7 @@ async function mayOverlay(): Promise<boolean> {
 
 /** Whether this machine can't have a {@linkcode SealedHost}: that takes root, sshd, overlays and `unshare`. */
 export const mayNotSeal: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await mayOverlay());
+
+export function sealTest(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name: `${name} (needs root, sshd and overlays)`, ignore: mayNotSeal, fn });
+}

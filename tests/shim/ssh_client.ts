@@ -17,7 +17,6 @@ export async function writeIdentity(
   return path;
 }
 
-/** The system's `ssh`, logged in once; commands are channels of that connection. */
 export class SshClient implements AsyncDisposable {
   readonly #folder: string;
   readonly #target: SshTarget;

@@ -12,12 +12,12 @@ import {
   type ShimFormat,
   SIGNER_KEY,
 } from "./installed_shim.ts";
-import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
+import { ACCOUNT, SealedHost, sealTest } from "./sealed_host.ts";
 import { SshClient, writeIdentity } from "./ssh_client.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { createFolder } from "../stage/folder.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const NEEDS = "(needs root, sshd and overlays)";
 const SEALED = { criticalOptions: { "force-command": `gateway-shim ${HOST}` } };
 const EMPTY = {
   server_cert: "x",
@@ -30,35 +30,31 @@ const EMPTY = {
 
 /** Has `broker-ctl`, as an operator starts it, install the shim over a login as root. */
 async function installOverSsh(host: SealedHost, target: SshTarget): Promise<RunResult> {
-  const folder = await Deno.makeTempDir({ prefix: "install-over-ssh-" });
-  try {
-    await using agent = await startAgent(`${folder}/agent`);
-    await agent.add(await writeIdentity(folder, host.ca, { principals: ["root"] }));
-    await Deno.writeFile(`${folder}/seed`, new Uint8Array(32).fill(1));
-    const addr = `127.0.0.1:${target.port}`;
-    const web01 = {
-      addr,
-      user: ACCOUNT,
-      host_key: target.hostKeyLine,
-      principal: PRINCIPAL,
-      command_policy: {},
-    };
-    await Deno.writeTextFile(
-      `${folder}/signer.json`,
-      JSON.stringify({ ...EMPTY, envelope_key: `${folder}/seed`, hosts: { [HOST]: web01 } }),
-    );
-    const { code, signal, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", `${ROOT}ctl/main.ts`],
-        ...["host", "install-shim", HOST, "--over", "ssh", "--config", `${folder}/signer.json`],
-      ],
-      env: { SSH_AUTH_SOCK: agent.socket, NO_COLOR: "1" },
-    }).output();
-    const decoder = new TextDecoder();
-    return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await createFolder();
+  await using agent = await startAgent(`${folder.path}/agent`);
+  await agent.add(await writeIdentity(folder.path, host.ca, { principals: ["root"] }));
+  await Deno.writeFile(`${folder.path}/seed`, new Uint8Array(32).fill(1));
+  const addr = `127.0.0.1:${target.port}`;
+  const web01 = {
+    addr,
+    user: ACCOUNT,
+    host_key: target.hostKeyLine,
+    principal: PRINCIPAL,
+    command_policy: {},
+  };
+  await Deno.writeTextFile(
+    `${folder.path}/signer.json`,
+    JSON.stringify({ ...EMPTY, envelope_key: `${folder.path}/seed`, hosts: { [HOST]: web01 } }),
+  );
+  const { code, signal, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", `${ROOT}ctl/main.ts`],
+      ...["host", "install-shim", HOST, "--over", "ssh", "--config", `${folder.path}/signer.json`],
+    ],
+    env: { SSH_AUTH_SOCK: agent.socket, NO_COLOR: "1" },
+  }).output();
+  const decoder = new TextDecoder();
+  return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
 /** The shim of a format on a host with sshd, as it is installed for real. */
@@ -100,10 +96,9 @@ const STORE = "/var/lib/gateway-shim/nonces";
 for (const format of [FORMATS.v2, FORMATS.v1]) {
   const { program } = format;
 
-  Deno.test({
-    name: `sshd runs ${program} for whatever a session asks, and that what is sealed ${NEEDS}`,
-    ignore: mayNotSeal,
-    fn: () =>
+  sealTest(
+    `sshd runs ${program} for whatever a session asks, and that what is sealed`,
+    () =>
       withHost(format, async ({ host, client, shim }) => {
         const good = shim.seal({ command: "id -un; cat; exit 7" });
         const first = await client.exec(good, [], "input\n");
@@ -128,12 +123,11 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
         const claims = (await host.sh(`ls ${STORE} | wc -l`)).stdout.trim();
         assert.equal(claims, "3");
       }),
-  });
+  );
 
-  Deno.test({
-    name: `${program} behind sshd refuses an account that can't read the keys or record the use ${NEEDS}`,
-    ignore: mayNotSeal,
-    fn: () =>
+  sealTest(
+    `${program} behind sshd refuses an account that can't read the keys or record the use`,
+    () =>
       withHost(format, async ({ host, client, shim }) => {
         const envelope = shim.seal({ command: `echo done; cd ${STORE} && rm -rf "$(ls | head -n 1)"` });
         const refusals = [
@@ -152,12 +146,11 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
         assert.equal((await client.exec(envelope)).stdout, "done\n");
         assert.match((await host.sh(`ls ${STORE}`)).stdout, /^0{32}$/m);
       }),
-  });
+  );
 
-  Deno.test({
-    name: `${program} behind sshd: a megabyte starts nothing ${NEEDS}`,
-    ignore: mayNotSeal,
-    fn: () =>
+  sealTest(
+    `${program} behind sshd: a megabyte starts nothing`,
+    () =>
       withHost(format, async ({ host, target, shim }) => {
         const key = createEphemeralKey();
         const hop = {
@@ -175,5 +168,5 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
         assert.doesNotMatch(JSON.stringify(result), /"exitCode":0/);
         assert.equal((await host.sh(`ls ${STORE}`)).stdout, "");
       }),
-  });
+  );
 }

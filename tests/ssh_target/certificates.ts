@@ -17,7 +17,6 @@ export interface TestCa {
   certify(publicKeyLine: string, fields?: Partial<CertificateFields>): Promise<string>;
 }
 
-/** Makes a certificate authority with a fresh Ed25519 key. */
 export function createTestCa(): TestCa {
   const ca = parsePemCaKey(encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "test-ca"));
   return {

@@ -10,7 +10,6 @@ import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
 
-/** What a test asks of a chain; all of it may be left out. */
 export interface ChainRequest {
   /** Puts other facts in place of those of a hop. */
   readonly change?: (hop: HopLogin, index: number) => HopLogin;

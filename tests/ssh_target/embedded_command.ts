@@ -7,7 +7,6 @@ const SIGNALS: readonly string[] = ["HUP", "INT", "QUIT", "ALRM", "TERM", "KILL"
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** A command to be run for a client. */
 export interface CommandOptions {
   readonly command: string;
   readonly environment: Readonly<Record<string, string>>;
@@ -18,7 +17,6 @@ export interface CommandOptions {
 export interface RunningCommand {
   /** Sends a signal, by its name without `SIG`, to the command and all that it started. */
   signal(name: string): void;
-  /** Resolves when the command has ended. */
   readonly ended: Promise<void>;
 }
 

@@ -12,7 +12,6 @@ import {
 
 const KNOWN_OPTIONS: readonly string[] = ["force-command", "source-address"];
 
-/** One attempt to log in with a certificate. */
 export interface LoginAttempt {
   readonly user: string;
   /** Which principals may log in as that user. */

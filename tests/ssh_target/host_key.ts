@@ -7,7 +7,6 @@ export interface HostKey {
   readonly line: string;
 }
 
-/** Makes an Ed25519 host key. */
 export function createHostKey(): HostKey {
   const pem = encodeOpensshPrivateKey(crypto.getRandomValues(new Uint8Array(32)), "ssh-target");
   const { algorithm, publicKey } = parsePrivateKey(pem);

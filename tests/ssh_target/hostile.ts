@@ -10,7 +10,6 @@ import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createHostKey, type HostKey } from "./host_key.ts";
 import { type Printed, printedBy } from "./printed.ts";
 
-/** Runs a command on whatever listens at a port. */
 export interface HostileRequest {
   readonly port: number;
   readonly hostKeyLine: string;
@@ -48,7 +47,6 @@ export async function hopsTo({ port, hostKeyLine, certifiedKey }: HostileRequest
   }];
 }
 
-/** Gives a test a TCP server that does with each connection what it likes. */
 export async function withTcpServer(
   onConnection: (connection: Deno.TcpConn) => Promise<void>,
   test: (port: number) => Promise<void>,

@@ -25,7 +25,6 @@ export function findSshd(): string | undefined {
   });
 }
 
-/** What the system's sshd is started with. */
 export interface OpensshOptions extends SshTargetOptions {
   /** The words before the path of sshd: a program that starts it in surroundings of its own. */
   readonly launcher?: readonly string[];

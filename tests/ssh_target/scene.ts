@@ -8,8 +8,8 @@ import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
+import { createFolder } from "../stage/folder.ts";
 
-/** What a test asks of a target; all of it may be left out. */
 export interface SceneRequest
   extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "stdin" | "stopsAtStdinEnd">> {
   readonly user?: string;
@@ -37,28 +37,24 @@ export async function withTarget(
   kind: SshTarget["kind"],
   test: (scene: Scene) => Promise<void>,
 ): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "ssh-target-" });
+  await using dir = await createFolder();
+  const ca = createTestCa();
+  const principals = { [currentUser()]: [PRINCIPAL] };
+  const target = await startSshTarget({
+    caPublicKeyLine: ca.publicKeyLine,
+    principals,
+    dir: dir.path,
+    forceKind: kind,
+  });
   try {
-    const ca = createTestCa();
-    const principals = { [currentUser()]: [PRINCIPAL] };
-    const target = await startSshTarget({
-      caPublicKeyLine: ca.publicKeyLine,
-      principals,
-      dir,
-      forceKind: kind,
+    await test({
+      target,
+      dir: dir.path,
+      certify: (line) => ca.certify(line),
+      run: (command, request) => run(target, ca, command, request),
     });
-    try {
-      await test({
-        target,
-        dir,
-        certify: (line) => ca.certify(line),
-        run: (command, request) => run(target, ca, command, request),
-      });
-    } finally {
-      await target.close();
-    }
   } finally {
-    await Deno.remove(dir, { recursive: true });
+    await target.close();
   }
 }
 

@@ -1,4 +1,3 @@
-/** An SSH server on loopback that trusts one certificate authority and nothing else. */
 export interface SshTarget {
   /** The system's sshd, or the server of this folder. */
   readonly kind: "openssh" | "embedded";
@@ -11,7 +10,6 @@ export interface SshTarget {
   close(): Promise<void>;
 }
 
-/** What a target trusts, and where it keeps its files. */
 export interface SshTargetOptions {
   /** The public key of the certificate authority, as a line of authorized_keys. */
   readonly caPublicKeyLine: string;

@@ -8,6 +8,7 @@ import { createTestCa, PRINCIPAL } from "./certificates.ts";
 import { createHostKey } from "./host_key.ts";
 import { createOpensshTarget, findSshd } from "./openssh.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
+import { createFolder } from "../stage/folder.ts";
 
 /** The capabilities of root without which an sshd of root's lets nobody in: DAC_OVERRIDE, SETGID, SETUID, SYS_CHROOT. */
 const NEEDED_CAPABILITIES = [1n, 6n, 7n, 18n];
@@ -18,12 +19,8 @@ export const SSHD_PROBLEM: string = await whyNot();
 async function whyNot(): Promise<string> {
   const sshd = findSshd();
   if (sshd === undefined) return "sshd is not installed";
-  const dir = await Deno.makeTempDir({ prefix: "sshd-probe-" });
-  try {
-    return await whyNoLogin(sshd, dir);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  return await whyNoLogin(sshd, dir.path);
 }
 
 /** Starts it and logs in, which is the one way to know; where nothing is in its way only its own check is made. */

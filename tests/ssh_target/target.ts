@@ -3,7 +3,6 @@ import { createOpensshTarget, findSshd } from "./openssh.ts";
 import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 import { SSHD_PROBLEM } from "./sshd_problem.ts";
 
-/** The name of the account that this process runs as. */
 export function currentUser(): string {
   return userInfo().username;
 }

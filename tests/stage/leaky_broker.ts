@@ -5,7 +5,7 @@ import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/login.ts
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { printedBy } from "../ssh_target/printed.ts";
-import { HOST, type Stage } from "./stage.ts";
+import { HOST, post, type Stage } from "./stage.ts";
 
 /** Result of {@linkcode logIn} after the host has rejected the certificate. */
 export const LOGIN_REFUSED = /^connection: the host refused the certificate$/;
@@ -35,7 +35,7 @@ export async function steal(
     end_user: endUser,
     public_key: key.publicKeyLine,
   };
-  const { status, text, body: answer } = await broker.request({ method: "POST", path: "/v1/sign", body });
+  const { status, text, body: answer } = await post(broker, "/v1/sign", body);
   assert.equal(status, 200, text);
   const { certificate, serial } = signResponse.parse(answer);
   assert.ok(certificate !== undefined && serial !== undefined);

@@ -2,7 +2,6 @@ import { poll } from "./poll.ts";
 import { run } from "./run.ts";
 import type { Pkcs11Token } from "./pkcs11_token.ts";
 
-/** A running `ssh-agent` of the system. */
 export interface RunningAgent extends AsyncDisposable {
   readonly socket: string;
   /** Adds a private key file to the agent. */

@@ -1,6 +1,6 @@
 import { applyEdits, modify } from "jsonc-parser";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http";
+import { JsonClient, type JsonClientResponse } from "@gateway/shared/http";
 import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import {
@@ -183,4 +183,13 @@ export async function editConfig(path: string, edits: readonly ConfigEdit[]): Pr
     );
   }
   await Deno.writeTextFile(path, text);
+}
+
+/** Posts JSON. */
+export function post(
+  client: Pick<JsonClient, "request">,
+  path: string,
+  body?: unknown,
+): Promise<JsonClientResponse> {
+  return client.request({ method: "POST", path, ...(body === undefined ? {} : { body }) });
 }

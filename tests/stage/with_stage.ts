@@ -1,19 +1,16 @@
 import { bundleAll } from "../../deploy/release/bundle.ts";
 import { ROOT } from "./service_command.ts";
 import { Stage, type StageOptions } from "./stage.ts";
+import { createFolder } from "./folder.ts";
 
 /** Runs a test on an installation in a temporary directory and deletes it afterwards. */
 export async function withStage(
   options: Omit<StageOptions, "dir">,
   test: (stage: Stage) => Promise<void>,
 ): Promise<void> {
-  const dir = await Deno.makeTempDir({ prefix: "gateway-test-" });
-  try {
-    await using stage = await Stage.create({ ...options, dir });
-    await test(stage);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  await using dir = await createFolder();
+  await using stage = await Stage.create({ ...options, dir: dir.path });
+  await test(stage);
 }
 
 /** Bundles programs below a directory in the layout of the packages. */

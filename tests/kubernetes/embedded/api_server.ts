@@ -11,7 +11,6 @@ import { ApiFailure, methodNotAllowed, qualified, unauthorized } from "./status.
 import { Store } from "./store.ts";
 import { createTokenIssuer, type TokenIssuer } from "./tokens.ts";
 
-/** A request as the listener hands it over. */
 export interface IncomingRequest {
   readonly method: string;
   readonly url: URL;
@@ -29,7 +28,6 @@ export interface OutgoingAnswer {
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
-/** What a server is made with. */
 export interface ApiServerOptions {
   readonly auditLog: string;
   readonly now: () => number;
@@ -59,7 +57,6 @@ export class ApiServer {
     return new ApiServer(store, await createTokenIssuer(store, options.now), options);
   }
 
-  /** Hands out these logs of pods' containers. */
   useLogs(logs: ContainerLogs): void {
     this.#logs = logs;
   }

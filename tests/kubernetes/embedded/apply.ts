@@ -22,7 +22,6 @@ export interface Manager {
   readonly fields: FieldSet;
 }
 
-/** A manifest that is to be applied to an object. */
 export interface Application {
   readonly live: Readonly<Record<string, unknown>>;
   readonly managers: readonly Manager[];

@@ -52,7 +52,6 @@ export function pathText(path: Path): string {
   ).join("");
 }
 
-/** The value at a path, or undefined. */
 export function valueAt(object: unknown, path: Path): unknown {
   let value = object;
   for (const step of path) {
@@ -62,7 +61,6 @@ export function valueAt(object: unknown, path: Path): unknown {
   return value;
 }
 
-/** `fieldsV1` of a set. */
 export function encodeFields(set: FieldSet): unknown {
   const tree: Record<string, unknown> = {};
   for (const path of set.values()) {

@@ -26,7 +26,6 @@ export interface ObjectRequest extends ListRequest {
   readonly body: string;
 }
 
-/** What is answered: a status and an object. */
 export interface ObjectAnswer {
   readonly status: number;
   readonly object: unknown;
@@ -62,7 +61,6 @@ export class Objects {
     }
   }
 
-  /** The object that a request names. */
   existing({ resource: type, target }: ObjectRequest): StoredObject {
     const object = this.#store.get(type, type.namespaced ? target.namespace : "", target.name);
     if (object === undefined) throw notFound(type, target.name);

@@ -85,7 +85,6 @@ export interface GivenRule {
   readonly reason: string;
 }
 
-/** Whether somebody may do something with a resource. */
 export function authorize(store: Store, user: User, attributes: Attributes): Authorization {
   if (user.groups.includes(MASTERS)) return { allowed: true };
   const given = rulesOf(store, user, attributes.namespace).find(({ rule }) => covers(rule, attributes));

@@ -13,7 +13,6 @@ export class ApiFailure extends Error {
     this.details = details;
   }
 
-  /** The object that the server answers with. */
   get status(): unknown {
     return {
       kind: "Status",

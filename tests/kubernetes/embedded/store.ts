@@ -1,7 +1,6 @@
 import type { ObjectMetadata } from "../api.ts";
 import type { Resource } from "./resources.ts";
 
-/** An object that the server keeps. */
 export interface StoredObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -9,7 +8,6 @@ export interface StoredObject {
   readonly [key: string]: unknown;
 }
 
-/** What the server keeps, in memory. */
 export class Store {
   readonly #objects = new Map<string, StoredObject>();
   /** Lists that somebody has read a part of, by the version that they show. */

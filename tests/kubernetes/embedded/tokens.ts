@@ -9,7 +9,6 @@ const ISSUER = "https://kubernetes.default.svc";
 const MIN_SECONDS = 600;
 const MAX_SECONDS = 2 ** 32;
 
-/** A token that has been minted. */
 export interface MintedToken {
   readonly id: string;
   readonly answer: unknown;
@@ -23,7 +22,6 @@ export interface TokenIssuer {
   verify(token: string): Promise<User | undefined>;
 }
 
-/** Makes an issuer with a key of its own. */
 export async function createTokenIssuer(store: Store, now: () => number): Promise<TokenIssuer> {
   const { privateKey, publicKey } = await generateKeyPair("ES256");
   return {
