@@ -74,30 +74,33 @@ Deno.test({
     const steps = (async () => {
       try {
         const former = await read("pki/ssh_ca");
-        assert.match((await rotate("finish")).text, /No rotation is under way/);
+        assert.match((await rotate("finish")).text, /Cannot finish: no rotation in progress/);
         for (const _ of ["first", "again"]) {
           const { code, text } = await rotate("begin");
           assert.deepEqual([code, /^ok {3}web01/m.test(text)], [0, true], text);
         }
-        assert.match((await rotate("status")).text, /web01: trusts the key that signs; trusts the next key/);
+        assert.match((await rotate("status")).text, /web01: trusts the current key; trusts the next key/);
         assert.equal(await read("pki/ssh_ca"), former);
         const old = await sign();
         const switched = await rotate("finish");
         assert.deepEqual(
-          [switched.code, /good for up to 16 minutes/.test(switched.text)],
+          [switched.code, /run finish again in 16 minutes/.test(switched.text)],
           [0, true],
           switched.text,
         );
         assert.notEqual(await read("pki/ssh_ca"), former);
         assert.ok(await logIn(old, "u3"), "a certificate of the former key, before it ends");
-        assert.match((await rotate("begin")).text, /The rotation before is not over/);
+        assert.match((await rotate("begin")).text, /Cannot begin: the previous rotation is not finished/);
         await Deno.writeTextFile(at("pki/ssh_ca.switched"), "torn");
-        assert.match((await rotate("finish")).text, /good for up to 16 minutes: finish again then/);
+        assert.match(
+          (await rotate("finish")).text,
+          /run finish again in 16 minutes, when certificates of the previous key have expired/,
+        );
         await Deno.writeTextFile(at("pki/ssh_ca.switched"), "2020-01-01T00:00:00Z\n");
         const finished = await rotate("finish");
         assert.equal(finished.code, 0, finished.text);
         assert.equal(await logIn(old, "u3"), false, "a certificate of the former key, afterwards");
-        assert.match((await rotate("status")).text, /no rotation is under way/);
+        assert.match((await rotate("status")).text, /no rotation in progress/);
       } finally {
         isOver = true;
       }
@@ -119,14 +122,17 @@ Deno.test({
     const before = await Deno.readTextFile(`${folder.path}/pki/ssh_ca`);
     const { code, text } = await runOverSshTo(host, folder.path, "ca", "rotate", "finish");
     assert.equal(code, 1);
-    assert.match(text, /nothing was changed[^]*FAIL web01: does NOT trust the key that signs/);
+    assert.match(text, /nothing was changed[^]*FAIL web01: does NOT trust the current key/);
     assert.equal(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
     const finish = (...more: string[]) => runOverSshTo(host, folder.path, "ca", "rotate", "finish", ...more);
-    assert.match((await finish("--except", "web02")).text, /no host "web02" trusts that key/);
+    assert.match((await finish("--except", "web02")).text, /no host of this name trusts the key/);
     assert.equal(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
     await finish("--except", "web01");
     assert.notEqual(await Deno.readTextFile(`${folder.path}/pki/ssh_ca`), before);
-    assert.match(await Deno.readTextFile(`${folder.path}/pki/ssh_ca.excepted`), / web01 was not asked/);
+    assert.match(
+      await Deno.readTextFile(`${folder.path}/pki/ssh_ca.excepted`),
+      / web01 was not checked for the next key/,
+    );
     // As it is when it was killed after the key had been put in its place.
     const keys = await Promise.all(
       ["", ".pub"].map((end) => Deno.readTextFile(`${folder.path}/pki/ssh_ca${end}`)),
@@ -174,16 +180,22 @@ Deno.test({
     const trusts = async (key: string) => (await host.sh("cat /etc/ssh/gateway_ca.pub")).includes(key.trim());
     const [first, second] = [await Deno.readTextFile(at("ca.pub")), await Deno.readTextFile(at("ca2.pub"))];
 
-    await rotate("begin", { code: 1, says: /There is no ".*ca\.pub\.next": add the next key to the agent/ });
+    await rotate("begin", {
+      code: 1,
+      says: /Cannot find ".*ca\.pub\.next"\nhint: add the next key to the same agent/,
+    });
     await Deno.writeTextFile(at("ca.pub.next"), first);
-    await rotate("begin", { code: 1, says: /is the key that signs now/ });
+    await rotate("begin", { code: 1, says: /it is the current key/ });
     await Deno.writeTextFile(at("ca.pub.next"), second);
     await rotate("begin", { code: 0, says: /^ok {3}web01/m });
     assert.deepEqual([await trusts(first), await trusts(second)], [true, true]);
-    await rotate("finish", { code: 0, says: /good for up to 16 minutes/ });
+    await rotate("finish", { code: 0, says: /run finish again in 16 minutes/ });
     assert.equal(await Deno.readTextFile(at("ca.pub")), second);
     await Deno.writeTextFile(at("ca.pub.switched"), "2020-01-01T00:00:00Z\n");
-    await rotate("finish", { code: 0, says: /web01: .*logged in/ });
+    await rotate("finish", {
+      code: 0,
+      says: /web01: .*login as gw-sealed with a certificate for host:web01 succeeded/,
+    });
     assert.deepEqual([await trusts(first), await trusts(second)], [false, true]);
 
     const diagnose = async () => (await runOverSshTo(host, folder.path, "doctor", "--live")).text;
@@ -193,7 +205,7 @@ Deno.test({
     assert.deepEqual(more, []);
     await host.sh(`sed -i '1i ForceCommand /bin/true' ${CONFIG}; echo >/etc/ssh/gateway_ca.pub`);
     const [trust = "", force = ""] = wrong(await diagnose());
-    assert.match(trust, /^\[FAIL\] .*does not trust the CA that signs/);
+    assert.match(trust, /^\[FAIL\] .*does not trust the signer's CA/);
     assert.match(force, /^\[FAIL\] .*ForceCommand "\/bin\/true"/);
   },
 });

@@ -5,7 +5,7 @@ import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";
 
-/** How hosts are set up before, what goes on there, and what else has to hold. */
+/** Hosts before the enrollment: lines of sshd_config, a preparation, and a principal of the other CA. */
 const HOSTS: readonly {
   readonly name: string;
   readonly lines: string;
@@ -30,7 +30,7 @@ const HOSTS: readonly {
 
 for (const { name, lines, prepare = "true", other } of HOSTS) {
   Deno.test({
-    name: `a host that ${name} is enrolled and unenrolled, and nothing is lost ${NEEDS}`,
+    name: `enroll and unenroll keep the other logins of a host that ${name} ${NEEDS}`,
     ignore: mayNotSeal,
     async fn() {
       await using host = await EnrolHost.start(lines);
@@ -57,13 +57,13 @@ for (const { name, lines, prepare = "true", other } of HOSTS) {
 }
 
 Deno.test({
-  name: `a host takes back what is not kept, and what sshd would not take ${NEEDS}`,
+  name: `a host rolls back changes that were not confirmed or that sshd rejects ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
     const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
     const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
-    // Nobody keeps it.
+    // Not confirmed.
     assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
     await host.sh(
@@ -74,13 +74,13 @@ Deno.test({
       false,
       true,
     ]);
-    // Somebody says no.
+    // Undone by the operator.
     assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
     const second = await host.enrol();
-    assert.match(second.stderr, /another enrolment is under way/);
+    assert.match(second.stderr, /another enrollment is in progress/);
     assert.equal((await host.enrol({ mode: "undo" })).code, 0);
     assert.deepEqual(await now(), before);
-    // sshd would not come back from a reload.
+    // sshd would end on a reload.
     await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
     const broken = await now();
     const refused = await host.enrol();
@@ -92,7 +92,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `root writes no principals into a folder of somebody else's ${NEEDS}`,
+  name: `host enroll does not write to a directory that another user can write to ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     const lines = "TrustedUserCAKeys /var/k/other.pub\nAuthorizedPrincipalsFile %h/.ssh/who";
@@ -100,13 +100,13 @@ Deno.test({
     const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
     const { code, stderr } = await host.enrol();
     assert.notEqual(code, 0);
-    assert.match(stderr, /others than root may write to [^]*everything was taken back/);
+    assert.match(stderr, /users other than root can write to [^]*all changes were rolled back/);
     assert.deepEqual([await host.state(), await host.sh("cat /var/k/other.pub")], before);
   },
 });
 
 Deno.test({
-  name: `broker-ctl host enrol --over ssh tries a login, and takes everything back where that fails ${NEEDS}`,
+  name: `host enroll --over ssh tests a login and rolls back all changes if it fails ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
@@ -118,27 +118,30 @@ Deno.test({
     const before = await host.state();
     const good = await enrol();
     assert.equal(good.code, 0, good.text);
-    assert.match(good.text, /a certificate for host:web01 logged in as gw-sealed/);
+    assert.match(good.text, /login as gw-sealed with a certificate for host:web01 succeeded/);
     assert.equal((await enrol("unenrol")).code, 0);
     await Deno.writeTextFile(`${folder.path}/bin/ssh.no-listener`, "");
     const patient = await enrol();
     assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
     assert.equal((await enrol("unenrol")).code, 0);
-    // What enrols is right, and yet nobody gets in.
+    // The enrollment itself is correct, but sshd refuses the account.
     await host.sh(
       `echo 'DenyUsers ${ACCOUNT}' | cat - ${CONFIG} >/var/k/new && cp /var/k/new ${CONFIG}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`,
     );
     const kept = await host.state();
     const bad = await enrol();
     assert.equal(bad.code, 1);
-    assert.match(bad.text, /does not let gw-sealed in[^]*sshd wrote why[^]*everything was taken back/);
+    assert.match(
+      bad.text,
+      /Cannot log in to \S+ as gw-sealed[^]*sshd's log on the host has the reason[^]*all changes were rolled back/,
+    );
     assert.equal(await host.state(), kept);
     assert.notEqual(before, "");
   },
 });
 
 Deno.test({
-  name: `a host says of an account that sshd lets nobody into, and how that is mended ${NEEDS}`,
+  name: `host enroll explains why no login to the account is possible and how to fix it ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("PasswordAuthentication no");
@@ -147,8 +150,8 @@ Deno.test({
     assert.equal(await status(), "yes");
     for (
       const { damage, word, why } of [
-        { damage: "-L", word: "locked", why: "it is locked, and sshd has UsePAM no" },
-        { damage: "-e 1", word: "expired", why: "it expired" },
+        { damage: "-L", word: "locked", why: "its password is locked, and sshd has UsePAM no" },
+        { damage: "-e 1", word: "expired", why: "the account has expired" },
         { damage: "-s /usr/sbin/nologin", word: "shell", why: "its login shell is /usr/sbin/nologin" },
         { damage: "-s /bin/none", word: "shell", why: "its login shell is /bin/none" },
       ]
@@ -156,11 +159,11 @@ Deno.test({
       await host.sh(`usermod ${damage} ${ACCOUNT}`);
       const { code, stderr } = await host.enrol();
       assert.deepEqual([code, await host.state(), await status()], [1, before, word], damage);
-      const [said = "", mend = ""] = stderr.split("; mend it by: ");
-      assert.equal(said, `enrol: nobody gets in as ${ACCOUNT}: ${why}`);
-      await host.sh(mend.split("\n")[0] ?? "");
+      const [problem = "", fix = ""] = stderr.split("; fix: ");
+      assert.equal(problem, `enrol: cannot log in as ${ACCOUNT}: ${why}`);
+      await host.sh(fix.split("\n")[0] ?? "");
     }
     assert.equal((await host.enrol()).code, 0);
-    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true, "what it says mends it");
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true, "the printed commands fix it");
   },
 });

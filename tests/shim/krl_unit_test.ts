@@ -76,7 +76,7 @@ Deno.test({
     await host.sh("cp /etc/ssh/cas /etc/ssh/cas.good; sed -i '2i no key' /etc/ssh/cas");
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
     const refused = await host.enrol();
-    assert.match(refused.stderr, /a line before it is no key[^]*everything was taken back/);
+    assert.match(refused.stderr, /an earlier line is not a key[^]*all changes were rolled back/);
     await host.sh("mv /etc/ssh/cas.good /etc/ssh/cas");
 
     // By hand, as sshd takes them too.
