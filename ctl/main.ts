@@ -22,7 +22,7 @@ if (import.meta.main) {
   });
 }
 
-/** The typed keys, one by one, until the signal is aborted. The terminal does not show them, and passes control-C on. */
+/** The typed keys until the signal is aborted. The terminal does not echo them, and delivers Ctrl-C as a key. */
 async function* readKeys(signal: AbortSignal): AsyncGenerator<string> {
   Deno.stdin.setRaw(true);
   const reader = Deno.stdin.readable.getReader();

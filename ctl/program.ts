@@ -138,11 +138,11 @@ export async function runProgram(args: readonly string[], environment: Environme
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;
   } catch (error) {
-    // The reader of the output closed it (`| head`).
+    // The reader closed the output, as in `| head`.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return EXIT_CODES.ok;
-      // Commander has written its help for a missing command.
+      // Commander has printed its help, because the command is missing.
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
     const shown = error instanceof CommanderError ? usageError(error) : error;
@@ -202,7 +202,7 @@ async function warnOfEnds(command: Command, uses: readonly Use[], environment: E
   }
 }
 
-/** An error of commander in our form. */
+/** Converts an error of commander. */
 function usageError(error: CommanderError): AppError {
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");

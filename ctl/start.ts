@@ -1,6 +1,6 @@
 /**
- * Prints the command that starts a service from source under exactly the permissions that its config calls for, for
- * `start.sh`: Deno can't become another program, a shell can.
+ * Prints the command that starts a service from source with exactly the permissions that its config needs. `start.sh`
+ * runs this module, because only a shell can replace itself with another program.
  *
  * @module
  */

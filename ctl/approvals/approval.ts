@@ -70,9 +70,8 @@ ${HELP}`,
       record.id === id || record.joined?.includes(id) === true
     );
     if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
-    const message = `Cannot show request ${quoteText(id)}: the control plane knows no request with that id`;
-    const fix =
-      "broker-ctl approval list shows all that exist; decided and expired ones are forgotten after a while";
+    const message = `Cannot find request ${quoteText(id)}`;
+    const fix = "broker-ctl approval list; the control plane soon forgets decided and expired requests";
     throw notFound(message, undefined, fix);
   },
 });
@@ -132,7 +131,7 @@ ${HELP}`,
     const learning = ttlSeconds === undefined ? {} : { learn: true, ttl_seconds: ttlSeconds };
     const advice = ttlSeconds === undefined
       ? {}
-      : { 400: `it still waits; to approve it this once: ${again}` };
+      : { 400: `the request is still pending; to approve it once: ${again}` };
     const { body: json } = await decide(
       call,
       ids,
@@ -145,7 +144,7 @@ ${HELP}`,
         ...ids.map((id) => `request ${id} approved`),
         ...(ttlSeconds === undefined ? [] : [
           `learning: ${describeLearnTime(ttlSeconds)}`,
-          `${INDENT}max_grant_ttl_seconds of the signer may make it less; broker-ctl policy grants shows until when`,
+          `${INDENT}max_grant_ttl_seconds of the signer limits this time; broker-ctl policy grants shows the expiry`,
         ]),
       ],
     };
@@ -172,7 +171,7 @@ ${HELP}`,
   },
 });
 
-/** `approval`: the requests that wait for a second human, and the decisions. */
+/** `approval`: approval requests and their decisions. */
 export const APPROVAL: CommandGroup = {
   name: "approval",
   summary: "Review and decide approval requests.",
@@ -183,17 +182,17 @@ function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
 }
 
-/** The time to learn for, in seconds; undefined: nothing is learned. */
+/** The lifetime of the waiver in seconds; undefined without `--learn`. */
 function readLearning(learn: boolean, ttl: string | undefined): number | undefined {
   if (!learn && ttl === undefined) return undefined;
-  if (!learn) throw invalid("Option '--ttl' means nothing to 'allow' without --learn");
+  if (!learn) throw invalid("Option '--ttl' has no effect without --learn");
   const seconds = parseDuration(ttl ?? "1h");
   if (seconds <= LONGEST_LEARN_TTL_SECONDS) return seconds;
   const [wanted, most] = [seconds, LONGEST_LEARN_TTL_SECONDS].map((each) => formatDuration(each * 1000));
-  throw invalid(`Cannot learn for ${wanted}: at most ${most}`);
+  throw invalid(`Cannot learn for ${wanted}: the maximum is ${most}`);
 }
 
-/** Posts a decision on a request, and on identical requests with it. */
+/** Posts a decision on a request and on identical requests. */
 async function decide(
   call: Call,
   ids: readonly string[],
@@ -201,16 +200,19 @@ async function decide(
   advice: Readonly<Record<number, string>> = {},
 ) {
   const [id = "", ...others] = ids;
-  const fix = "broker-ctl approval list shows what is pending";
+  const fix = "broker-ctl approval list";
   const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
-  if (misplaced !== undefined) throw invalid(`Cannot decide ${quoteText(misplaced)}: it is not a request ID`);
+  if (misplaced !== undefined) {
+    throw invalid(`Cannot decide ${quoteText(misplaced)}: expected an approval ID`);
+  }
   const answer = await askService("control_plane", call, {
     method: "POST",
     path: joinPath("v1", "approvals", id),
     body: { ...decision, shown_ids: ids },
     schema: approvalRecord,
     advice: {
-      403: "the certificate's CN must be in approval.callers, and differ from the one that asked",
+      403:
+        "the certificate's CN must be in approval.callers, and requesters cannot decide their own requests",
       409: fix,
       ...advice,
     },
@@ -218,7 +220,7 @@ async function decide(
   const { status, joined = [] } = answer.data;
   const left = others.find((each) => !joined.includes(each));
   if (left !== undefined) {
-    const message = `${call.name} failed: the control plane does not confirm the decision on ${
+    const message = `${call.name} failed: the control plane did not confirm the decision on ${
       quoteText(left)
     }`;
     throw new HintedError(new AppError("upstream_failure", message), fix);
@@ -226,7 +228,7 @@ async function decide(
   if (answer.data.id === id && status === (decision.approve === true ? "approved" : "denied")) return answer;
   throw new AppError(
     "upstream_failure",
-    `${call.name} failed: the control plane says that it is ${status} now`,
+    `${call.name} failed: the request is ${status}`,
   );
 }
 

@@ -11,7 +11,7 @@ import { formatDuration, quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { INDENT, shorten, shortenText } from "../kit/table.ts";
 
-/** An approval in two lines, and more for a truncated command, another request than a command, and a reason. */
+/** An approval in two lines, with further lines for a truncated command, an action that is not a command, and a reason. */
 export function formatSummary(approval: ApprovalRecord, now: number): readonly string[] {
   const { id, status, caller, end_user: user = "", host, command, access, rule = "", reason } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
@@ -24,14 +24,16 @@ export function formatSummary(approval: ApprovalRecord, now: number): readonly s
     }`,
     `${INDENT}cmd=${quoteText(listed.shown)}${listed.cut === undefined ? "" : "…"} rule=${shortenText(rule)}`,
     ...(listed.cut === undefined ? [] : [
-      `${INDENT}CUT: ${listed.cut} of the command; all of it: broker-ctl approval show ${quoteOdd(id)}`,
+      `${INDENT}TRUNCATED: ${listed.cut} of the command; for all of it: broker-ctl approval show ${
+        quoteOdd(id)
+      }`,
     ]),
     ...asks,
     ...(reason === undefined ? [] : [`${INDENT}reason=${quoteText(reason)}`]),
   ];
 }
 
-/** The age of a request, and the time that is left to decide or collect it. */
+/** The age of a request, and the remaining time to decide or collect it. */
 function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, now: number): string {
   const [age, left] = [now - Date.parse(created_at), Date.parse(expires_at) - now].map((ms) =>
     Number.isNaN(ms) ? "-" : formatDuration(Math.floor(Math.max(ms, 0) / 1000) * 1000)
@@ -39,7 +41,7 @@ function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, 
   return ` age=${age} left=${status === "pending" || status === "approved" ? left : "-"}`;
 }
 
-/** All of an approval, one fact a line. */
+/** All details of an approval, one per line. */
 export function formatDetails(approval: ApprovalRecord): readonly string[] {
   const { id, status, caller, end_user, host, command, access, rule, anomalies = [] } = approval;
   const { created_at, expires_at } = approval;
@@ -80,7 +82,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
 /** Learning starts when the broker collects the approval, and the signer can shorten it. */
 export function describeLearnTime(ttlSeconds: number): string {
   const longest = formatDuration(ttlSeconds * 1000);
-  return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
+  return `identical requests are approved automatically for at most ${longest} after the broker collects this approval`;
 }
 
 function describeContent({ content_sha256, content_bytes = 0 }: ApprovalRecord): string | undefined {
@@ -101,12 +103,12 @@ function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): s
 }
 
 function describeLearning({ status, learn_ttl: nanoseconds = 0n }: ApprovalRecord) {
-  // An approval that expired before it was collected taught nothing.
+  // An approval that expired before its collection created no waiver.
   if (status !== "approved" || nanoseconds <= 0n) return undefined;
   return describeLearnTime(Number(nanoseconds / 1_000_000_000n));
 }
 
-/** Quotes a value with a space, or with a sign that has a meaning on the line. */
+/** Quotes a value with a space, or with a character that has a meaning on the line. */
 function quoteOdd(value: string): string {
   return /^[^\s"=[\]]+$/.test(value) ? value : quoteText(value);
 }

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { visibleText } from "@gateway/shared/text";
+import { quoteText, visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Environment, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
@@ -17,8 +17,8 @@ export async function watchApprovals(
   clock: Clock = systemClock,
 ): Promise<void> {
   if (keys === undefined) {
-    const hint = "broker-ctl approval list --status pending --json is for programs";
-    throw invalid("Cannot watch: standard input is no terminal", undefined, hint);
+    const hint = "in programs, use broker-ctl approval list --status pending --json";
+    throw invalid("Cannot watch: standard input is not a terminal", undefined, hint);
   }
   const ended = new AbortController();
   const end = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);
@@ -33,13 +33,13 @@ export async function watchApprovals(
     if (action?.kind !== "decide") return;
     const { shown: [id], shown, approve } = action;
     const said = await decide(shown, approve).catch((error) => {
-      if (error instanceof AppError) return `not decided: ${error.message}`;
+      if (error instanceof AppError) return `no decision: ${error.message}`;
       throw error;
     });
     await take({ kind: "decided", id, lines: [said], now: clock.now() });
   };
   const takeList = async () => await take({ kind: "list", pending: await pending(), now: clock.now() });
-  // The first answer has to come; later, the loss of the control plane is reported once.
+  // The first request must succeed. Later, a connection loss is reported once.
   const followList = async () => {
     await takeList();
     for (let isAway = false;;) {
@@ -47,11 +47,11 @@ export async function watchApprovals(
       if (end.aborted) return;
       try {
         await takeList();
-        if (isAway) print(["the control plane answers again"]);
+        if (isAway) print(["control plane reachable again"]);
         isAway = false;
       } catch (error) {
         if (!(error instanceof AppError)) throw error;
-        if (!isAway) print([`${error.message}; trying on`]);
+        if (!isAway) print([`${error.message}; retrying`]);
         isAway = true;
       }
     }
@@ -81,27 +81,27 @@ interface WatchStep {
     | { readonly kind: "quit" };
 }
 
-/** The request on the screen, and the requests that wait. */
+/** The request on the screen, and the pending requests. */
 export interface WatchState {
   readonly pending: readonly ApprovalRecord[];
-  /** The request that keys are about: the last one shown, until it is decided or gone. */
+  /** The request that keys apply to: the last one shown, until it is decided or gone. */
   readonly current?:
     | { readonly shown: Shown; readonly shownAt: number; readonly asked?: "allow" | "deny" }
     | undefined;
   readonly skipped: ReadonlySet<string>;
-  readonly isEmptyTold: boolean;
+  readonly isEmptyShown: boolean;
 }
 
-export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyTold: false };
+export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyShown: false };
 
-/** Nobody reads in less time: an earlier key was meant for the request before. */
+/** An earlier key was meant for the previous request, because no one reads faster. */
 export const READING_MS = 700;
 
-const KEYS_LINE = "a allow · d deny · s later · q quit";
+const KEYS_LINE = "[a]pprove  [d]eny  [s]kip  [q]uit";
 
 /**
- * One step of `approval watch`. A key is about the request that was shown last: requests that arrive meanwhile wait, and
- * a decision needs a second key.
+ * One step of `approval watch`. A key applies to the request on the screen, later requests wait, and a decision needs a
+ * second key.
  */
 export function watch(state: WatchState, event: WatchEvent): WatchStep {
   switch (event.kind) {
@@ -126,15 +126,19 @@ function takeList(state: WatchState, list: readonly ApprovalRecord[], now: numbe
   if (state.current === undefined) return showNext(next, now);
   const [shownId] = state.current.shown;
   if (!pending.some(({ id }) => id === shownId)) {
-    return showNext(next, now, `request ${shownId} waits no longer: it was decided elsewhere, or is over`);
+    return showNext(
+      next,
+      now,
+      `request ${shownId} is no longer pending: it was decided elsewhere, or expired`,
+    );
   }
   const known = new Set(state.pending.map(({ id }) => id));
   const more = pending.filter(({ id }) => !known.has(id)).length;
-  return { state: next, lines: more === 0 ? [] : [`${more} more, after this one`] };
+  return { state: next, lines: more === 0 ? [] : [`${more} more pending`] };
 }
 
 function takeKey(state: WatchState, key: string, now: number): WatchStep {
-  // A terminal in raw mode passes control-C and control-D on.
+  // In raw mode, the terminal delivers Ctrl-C and Ctrl-D as characters.
   if (key === "q" || key === "\x03" || key === "\x04") return { state, lines: [], action: { kind: "quit" } };
   const { current } = state;
   if (current === undefined || now - current.shownAt < READING_MS) return { state, lines: [] };
@@ -142,28 +146,32 @@ function takeKey(state: WatchState, key: string, now: number): WatchStep {
   const [id] = shown;
   if (asked !== undefined) {
     const unasked = { ...state, current: { shown, shownAt } };
-    if (key !== "y") return { state: unasked, lines: ["not decided", KEYS_LINE] };
+    if (key !== "y") return { state: unasked, lines: ["no decision", KEYS_LINE] };
     return { state: unasked, lines: [], action: { kind: "decide", shown, approve: asked === "allow" } };
   }
   if (key === "a" || key === "d") {
     const asked = key === "a" ? "allow" : "deny";
-    return { state: { ...state, current: { shown, shownAt, asked } }, lines: [`${asked} ${id}? y does it`] };
+    const about = state.pending.find((each) => each.id === id);
+    const question = `${key === "a" ? "Approve" : "Deny"} ${
+      quoteText(about?.command ?? id)
+    } on ${about?.host}? [y/N]`;
+    return { state: { ...state, current: { shown, shownAt, asked } }, lines: [question] };
   }
   if (key !== "s") return { state, lines: [KEYS_LINE] };
   const skipped = new Set([...state.skipped, id]);
-  return showNext({ ...state, skipped }, now, `later: broker-ctl approval show ${id}`);
+  return showNext({ ...state, skipped }, now, `skipped; to see it again: broker-ctl approval show ${id}`);
 }
 
-/** Shows the next request, after lines about the one before. */
+/** Shows the next request, after lines about the previous one. */
 function showNext(state: WatchState, now: number, ...lines: readonly string[]): WatchStep {
   const next = state.pending.find(({ id }) => !state.skipped.has(id));
   if (next === undefined) {
-    const nothing = state.isEmptyTold ? [] : ["(nothing waits; q quits)"];
-    return { state: { ...state, current: undefined, isEmptyTold: true }, lines: [...lines, ...nothing] };
+    const nothing = state.isEmptyShown ? [] : ["(no pending requests; press q to quit)"];
+    return { state: { ...state, current: undefined, isEmptyShown: true }, lines: [...lines, ...nothing] };
   }
   const current = { shown: [next.id, ...next.joined ?? []], shownAt: now } as const;
   return {
-    state: { ...state, current, isEmptyTold: false },
+    state: { ...state, current, isEmptyShown: false },
     lines: [...lines, "", ...formatDetails(next), KEYS_LINE],
   };
 }

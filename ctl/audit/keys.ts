@@ -9,10 +9,10 @@ const SERVICES = ["signer", "control-plane", "broker"] as const;
 const INSTANCE = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
 const KEY = /^[A-Za-z0-9+/]{43}=$/;
 
-/** An instance that must have a log, and the key that must have signed the log's records. */
+/** An instance that must have a log, and the key that signs its records. */
 export interface InstanceKey {
   readonly service: (typeof SERVICES)[number];
-  /** As in its config; also the name of the directory with its log. */
+  /** The instance name in the config, which is also the name of the directory with the log. */
   readonly instance: string;
   readonly publicKey: AuditPublicKey;
 }
@@ -31,25 +31,24 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
     const [service = "", instance = "", key = "", ...more] = line.trim().split(/\s+/);
     const known = SERVICES.find((name) => name === service);
     if (known === undefined || !INSTANCE.test(instance) || !KEY.test(key) || more.length > 0) {
-      throw refuseLine("not a line that broker-ctl audit public-key has written");
+      throw refuseLine("expected the output of broker-ctl audit public-key");
     }
     const bytes = Uint8Array.fromBase64(key);
-    if (bytes.toBase64() !== key) throw refuseLine("the key is spelt in another way than it is written");
+    if (bytes.toBase64() !== key) throw refuseLine("the key is not in canonical base64");
     for (const other of keys) {
       // Some file systems ignore case in the names of directories.
       if (other.instance.toLowerCase() === instance.toLowerCase()) {
-        throw refuseLine(`a second key of ${instance}`);
+        throw refuseLine(`${instance} has a second key`);
       }
       if (other.publicKey.bytes.toBase64() === key) {
         throw refuseLine(
-          `${instance} has the key of ${other.instance}: one's log would pass for the other's; ` +
-            "give each a seed of its own in audit_key",
+          `${instance} and ${other.instance} have the same key; use a different audit_key for each`,
         );
       }
     }
     keys.push({ service: known, instance, publicKey: createAuditPublicKey(bytes) });
   }
-  if (keys.length === 0) throw refuse("it names no instance");
+  if (keys.length === 0) throw refuse("it contains no instance");
   return keys;
 }
 
@@ -75,7 +74,9 @@ not secret. Protect the file: anyone who can change it decides which records are
 `,
   uses: () => [],
   run: async ({ service, instance, key }, { workingFolder }) => {
-    if (!INSTANCE.test(instance)) throw invalid(`Cannot use the instance name ${quoteText(instance)}`);
+    if (!INSTANCE.test(instance)) {
+      throw invalid(`Cannot use instance name ${quoteText(instance)}: expected letters, digits and . _ -`);
+    }
     const public_key = (await loadAuditKey(key, workingFolder)).bytes.toBase64();
     return { json: { service, instance, public_key }, lines: [`${service} ${instance} ${public_key}`] };
   },

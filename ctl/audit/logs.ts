@@ -18,7 +18,7 @@ export const LOG_NAME = "audit.log";
 export async function listDeploymentLogs(folder: string) {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
   if (entries === undefined) {
-    throw notFound(`Cannot read folder of audit logs ${quoteText(folder)}: no such folder`);
+    throw notFound(`Cannot read directory of audit logs ${quoteText(folder)}: no such directory`);
   }
   const logs: { readonly instance: string; readonly path: string }[] = [];
   for (const { name: instance, isDirectory, isSymlink } of entries) {
@@ -34,7 +34,7 @@ export async function listDeploymentLogs(folder: string) {
 }
 
 function refuseLink(path: string): AppError {
-  return badConfig(`Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`);
+  return badConfig(`Cannot use ${quoteText(path)}: it is a symbolic link; copy the log itself`);
 }
 
 /** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */
@@ -49,7 +49,7 @@ type Records = AsyncGenerator<LogRecord | undefined>;
 /** The option `--set`: without a value, the logs of further processes; else a directory with the logs of instances. */
 export const setOption = (text: string) => ({ text, read: once as (value: string) => string | true });
 
-/** Which logs are read besides `path`. */
+/** The logs to read in addition to the named one. */
 interface LogChoice {
   readonly all?: boolean;
   /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
@@ -176,7 +176,7 @@ export async function followLog({ path, lines, clock, signal, onLine, onMissing 
   else await current.skipTo(lines);
   try {
     while (signal?.aborted !== true) {
-      // The name before the lines: once another file has the name, nobody writes to this file.
+      // Open the name before reading the lines: once another file has the name, this file gets no more lines.
       const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(onLine);
       if (next === undefined || current?.identity === next.identity) {
@@ -207,7 +207,7 @@ async function deliverBetween(
   let isLater = false;
   for (const { name } of await listSegments(path)) {
     await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
-    // The successor can be rotated by now: later files come after it.
+    // The successor may have been rotated too: later files come after it.
     if (segment?.identity === next.identity) return;
     if (isLater) await segment?.deliver(onLine);
     isLater ||= segment?.identity === current.identity;
@@ -238,7 +238,7 @@ class OpenLog {
 
   async deliver(onLine: (line: Uint8Array) => void): Promise<void> {
     const { size } = await this.#file.stat();
-    // A writer takes back an incomplete line. A log that is shorter than that was started again.
+    // A writer may remove an incomplete line. A log that is even shorter was started again.
     if (size < this.#offset) {
       this.#offset = 0;
       this.#insideLongLine = false;
@@ -258,7 +258,7 @@ class OpenLog {
       } else if (line.tooLong || this.#insideLongLine) this.#insideLongLine = true;
       else rest = line.bytes.length;
     }
-    // An incomplete line is read again, because its writer may take it back.
+    // An incomplete line is read again, because its writer may remove it.
     this.#offset = end - rest;
   }
 

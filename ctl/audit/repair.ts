@@ -8,7 +8,7 @@ import { loadAuditKey } from "./keys.ts";
 
 const RUNNING: Advice = {
   when: ({ code }) => code === "conflict",
-  hint: "stop the service first; at its start it mends a torn last record by itself",
+  hint: "stop the service first; at its next start it repairs an incomplete last record automatically",
 };
 
 export const REPAIR = command({
@@ -59,7 +59,7 @@ not repaired, because a crash does not cause that; with --key, nor is a log whos
           json: { ...json, tail_bytes: tailBytes, preview },
           lines: [
             describeKept(outcome),
-            `torn: ${tailBytes} bytes from byte ${keptBytes} on: ${preview}${more}`,
+            `damaged: ${tailBytes} bytes after byte ${keptBytes}: ${preview}${more}`,
             `nothing was changed; with --apply these bytes move to ${log}.corrupt-<time>`,
           ],
         };
@@ -78,5 +78,5 @@ not repaired, because a crash does not cause that; with --key, nor is a log whos
 });
 
 function describeKept({ records, lastSeq }: KeptRecords): string {
-  return lastSeq === undefined ? "kept: no record" : `kept: ${records} records, the last has seq ${lastSeq}`;
+  return lastSeq === undefined ? "kept: no records" : `kept: ${records} records, the last has seq ${lastSeq}`;
 }

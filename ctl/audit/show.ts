@@ -73,9 +73,9 @@ rights. Files whose names end with .gz are decompressed.
 function chooseLogs({ log, set }: Pick<ShowFlags, "log" | "set">) {
   if (typeof set === "string") {
     if (log === undefined) return { log: set, set: "instances" as const };
-    throw invalid("--set <folder> is of all instances: --log does not go with it");
+    throw invalid("Cannot use --log with --set <directory>: pass one of them");
   }
-  if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
+  if (log === undefined) throw invalid("Pass --log <file> or --set <directory>");
   return { log, set: set === true };
 }
 
@@ -94,7 +94,7 @@ async function show(flags: ShowFlags, { workingFolder, terminal }: Call) {
     const json = instances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
     for (const line of writer.json ? [json] : table.format(record, instance)) writer.line(line);
   };
-  // With a limit, the newest match replaces the oldest one in a ring.
+  // With a limit, a ring buffer keeps the newest matches.
   const ring: LogRecord[] = [];
   for await (const record of readLogs(resolve(workingFolder, log), { all, set })) {
     if (record === undefined) malformed++;
@@ -155,7 +155,7 @@ type JoinRequest = ReturnType<typeof chooseLogs> & Pick<ShowFlags, "all" | "full
   readonly matches: (record: ShownRecord) => boolean;
 };
 
-/** Shows the records of tokens for clusters, each with what the API server's own audit log says of the token. */
+/** Shows the signer's records of tokens, each with the requests in the API server's audit log that used the token. */
 async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
   const { workingFolder, terminal: { columns } } = context;
   const { tokens, chosen, malformed } = await readTokens(request, workingFolder);
@@ -169,11 +169,11 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
   const notes = [
     ...(malformed === 0
       ? []
-      : [`${malformed} malformed line(s) of our log skipped; see broker-ctl audit verify`]),
-    ...(theirMalformed === 0 ? [] : [`${theirMalformed} line(s) of the API server's log not understood`]),
+      : [`${malformed} malformed line(s) of the signer's log skipped; see broker-ctl audit verify`]),
+    ...(theirMalformed === 0 ? [] : [`${theirMalformed} malformed line(s) of the API server's log skipped`]),
     ...(tokens.size === 0 || search.found > 0 ? [] : [
-      "none of the tokens is in the API server's log: is it that cluster's, of that time, and does its audit " +
-      "policy have these requests? Kubernetes before 1.30 writes no ids of tokens",
+      "The API server's log contains none of the tokens. Check its cluster, time and audit policy; Kubernetes before 1.30 " +
+      "does not log token IDs.",
     ]),
   ];
   return {
@@ -197,9 +197,9 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
       ]),
       ...(unexplained.length === 0 ? [] : [
         "",
-        "Of these no record tells:",
+        "Requests that no record explains:",
         ...unexplained.map((event) => `${INDENT}${formatRequest(event)} ${describeUser(event)}`),
-        ...(isCut ? [`${INDENT}and more of them`] : []),
+        ...(isCut ? [`${INDENT}… and more`] : []),
       ]),
       ...notes,
     ],
@@ -229,14 +229,14 @@ function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
 
 function formatUses(token: RecordedToken, { issued, used, isCut }: ReturnType<TokenSearch["find"]>) {
   const times = issued.map(({ time }) => shortTime(time)).join(" and ");
-  const origin = times === "" ? "the cluster's log does not say when it was issued" : `issued ${times}`;
+  const origin = times === "" ? "no issue time in the cluster's log" : `issued ${times}`;
   const count = ["never used", "used once"][used.length] ?? `used ${used.length} times`;
   return [
     `token ${token.jti}: ${origin}; ${count}`,
     ...used.map(({ event, asRecorded }) =>
-      `  ${formatRequest(event)}${asRecorded ? "" : "  NOT WHAT IT WAS ISSUED FOR"}`
+      `  ${formatRequest(event)}${asRecorded ? "" : "  MISUSED: not issued for this request"}`
     ),
-    ...(isCut ? ["  and more"] : []),
+    ...(isCut ? ["  … and more"] : []),
   ];
 }
 

@@ -10,7 +10,7 @@ import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
 import type { ShownRecord } from "./record.ts";
 
-/** A record with the bodies of request and response: an object has up to 1.5 MiB. */
+/** The limit of a record with the bodies of request and response; an object has up to 1.5 MiB. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 const CREDENTIAL = "authentication.kubernetes.io/credential-id";
 const ISSUED = "authentication.kubernetes.io/issued-credential-id";
@@ -91,7 +91,7 @@ export async function readApiLogs(
     if (records === 0 && faults > 0) {
       throw badConfig(
         `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
-          "one audit.k8s.io Event as JSON a line",
+          "one audit.k8s.io Event per line",
       );
     }
     malformed += faults;
@@ -110,7 +110,7 @@ async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uin
     // The format of logs that the API server rotates with --audit-log-compress.
     yield* ReadableStream.from(copiesOf(readChunks(file))).pipeThrough(new DecompressionStream("gzip"));
   } catch (cause) {
-    throw badConfig(`${shown}: it is not whole, or no gzip file`, cause);
+    throw badConfig(`${shown}: it is incomplete, or not a gzip file`, cause);
   }
 }
 
@@ -120,8 +120,8 @@ async function* copiesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 }
 
 /**
- * The signer's own fields at the beginning of a command. Text from outside follows and may look the same. Old records
- * have the token's ID here instead of in `ext`.
+ * The signer's fields at the beginning of a command. Foreign text follows and may imitate them. Old records have the
+ * token's ID here instead of in `ext`.
  */
 const FIELDS =
   /^target=k8s verb=(?<verb>\S+) resource=(?<resource>\S+) ns=(?<ns>\S+) name=(?<name>\S+)(?: user=\S+)?(?: jti=(?<old>\S+))?(?= |$)/;
@@ -174,7 +174,7 @@ function isPreview(verb: string, uri: string): boolean {
   return verb === "patch" && query?.getAll("dryRun").join() === "All";
 }
 
-/** The limit of kept requests of one kind: a log may be full of them. */
+/** The limit of kept requests of one kind, because a log can contain very many. */
 const MOST_KEPT = 1000;
 
 /** The first requests by their IDs; of the stages of one request, the last one counts. */
@@ -197,8 +197,8 @@ class KeptEvents {
 const noUses = () => ({ issued: new KeptEvents(), within: new KeptEvents(), beyond: new KeptEvents() });
 
 /**
- * Searches the audit log of an API server for the uses of tokens. The log is read twice: only its end shows all accounts
- * of the tokens, and what these accounts do without one of the tokens counts.
+ * Searches the audit log of an API server for uses of tokens. The log is read twice: all accounts of the tokens are known
+ * only after the first pass, and requests of these accounts without one of the tokens count too.
  */
 export class TokenSearch {
   readonly #tokens: ReadonlyMap<string, RecordedToken>;
@@ -227,7 +227,7 @@ export class TokenSearch {
     if (account !== undefined) this.#accounts.add(account);
   }
 
-  /** The second pass: finds what was done with the tokens, and without. */
+  /** The second pass: finds the requests with the tokens, and those of the accounts without them. */
   take(event: ApiEvent): void {
     const { issuedJti, user, impersonated } = event;
     if (this.#isOfCheck(event)) return;
@@ -239,7 +239,7 @@ export class TokenSearch {
     else if (this.#accounts.has(user) || this.#accounts.has(impersonated)) this.unexplained.keep(event);
   }
 
-  /** What a cluster did with one token: the requests that issued it, and by time the requests that used it. */
+  /** The requests that issued a token, and the requests that used it, sorted by time. */
   find(jti: string) {
     const { issued, within, beyond } = this.#uses.get(jti) ?? noUses();
     const used = [
@@ -273,7 +273,7 @@ export class TokenSearch {
   }
 }
 
-/** Whether an account reviews its own rights. */
+/** Checks if a request reviews the rights of its own account. */
 function isReview({ verb, object }: ApiEvent): boolean {
   return verb === "create" && object?.group === "authorization.k8s.io" &&
     ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].includes(object.resource);

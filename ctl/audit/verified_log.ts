@@ -15,7 +15,7 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 import { badConfig } from "../kit/output.ts";
 
-/** A log that is broken in every line must not fill the memory. */
+/** The limit of reported problems, because every line of a log can be broken. */
 export const MAX_REPORTED = 1000;
 
 const headFile = z.strictObject({
@@ -47,7 +47,7 @@ export async function openHeads(path: string | undefined) {
     async close(logs: readonly VerifiedLog[], ok: boolean): Promise<readonly string[]> {
       if (path === undefined) return [];
       const file = quoteText(path);
-      if (!ok) return [heads === undefined ? `${file} was not written` : `${file} was left as it is`];
+      if (!ok) return [heads === undefined ? `${file} was not written` : `${file} was not changed`];
       const verified_at = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
       const fresh = logs.map(({ name, result: { head } }) => ({ log: name, ...head, verified_at }));
       const bytes = new TextEncoder().encode(`${stringifyJson({ heads: fresh })}\n`);
@@ -56,8 +56,8 @@ export async function openHeads(path: string | undefined) {
       });
       return [
         heads === undefined
-          ? `${file} is new and remembers this end: from the next run on it shows when anything is taken away`
-          : `${file} remembers this end now`,
+          ? `${file} created; the next run with it detects removed records`
+          : `${file} updated`,
       ];
     },
   };
@@ -70,7 +70,7 @@ async function readHeads(path: string) {
     return headFile.parse(parseJson(text)).heads;
   } catch (cause) {
     throw badConfig(
-      `Cannot read remembered heads ${quoteText(path)}: not a file that audit verify --since has written`,
+      `Cannot read remembered heads ${quoteText(path)}: expected a file of audit verify --since`,
       cause,
     );
   }
@@ -126,19 +126,20 @@ export function describeForPrograms(log: VerifiedLog, method: VerifyMethod) {
   };
 }
 
-/** What the check of an intact log does not prove. */
+/** The properties that the check of an intact log does not prove. */
 function findOpenQuestions({ result, remembered }: VerifiedLog, method: VerifyMethod): readonly string[] {
-  const later = method.since ? "; the next run will tell" : " (pass --since)";
   return [
-    ...(method.withKey ? [] : ["who wrote it: anybody can make a log whose hashes fit (pass --key)"]),
-    ...(result.isFromBeginning ? [] : ["what was in the files before its first record (pass --all)"]),
+    ...(method.withKey ? [] : ["the author: anyone can create a log with valid hashes (pass --key)"]),
+    ...(result.isFromBeginning ? [] : ["earlier records in rotated files (pass --all)"]),
     remembered !== undefined
-      ? "that nothing was written after the remembered head and taken away again before now"
-      : `that nothing was taken from its end: a log that was cut or emptied is as whole as a shorter one${later}`,
+      ? "records that were added after the remembered head and removed before this run"
+      : `truncation: removed records at the end (${
+        method.since ? "the next run detects it" : "pass --since"
+      })`,
   ];
 }
 
-/** The result of a check for people: what it proves, then what it does not. */
+/** The result of a check for people: what it proves, then what it does not prove. */
 export function describeVerified(log: VerifiedLog, method: VerifyMethod): readonly string[] {
   const { name, problems, remembered, lost, isIntact } = log;
   const { entries, problems: count, head, entriesSince } = log.result;
@@ -149,8 +150,10 @@ export function describeVerified(log: VerifiedLog, method: VerifyMethod): readon
       `OK: ${entries} entries, chain intact${scope}${signatures}`,
       `head: ${describeHead(head)}`,
       ...(remembered === undefined ? [] : [
-        `since ${remembered.verified_at}: nothing of what was there then (${describeHead(remembered)}) ` +
-        `was changed or taken away; ${entriesSince} entries came after it`,
+        `since ${remembered.verified_at}: no earlier record was changed or removed (head ${
+          describeHead(remembered)
+        }); ` +
+        `${entriesSince} new entries`,
       ]),
       ...findOpenQuestions(log, method).map((question) => `not proved: ${question}`),
     ];
@@ -168,13 +171,13 @@ export function describeVerified(log: VerifiedLog, method: VerifyMethod): readon
         ...(count > problems.length ? [`… and ${count - problems.length} more`] : []),
       ]),
     ...(lost === undefined ? [] : [
-      `ERROR: ${name} does not contain what was its end at ${lost.verified_at} ` +
-      `(${describeHead(lost)}): it was cut, emptied, replaced or changed since`,
+      `ERROR: ${name} no longer contains its head of ${lost.verified_at} (${describeHead(lost)}): ` +
+      "it was truncated, replaced or changed",
     ]),
     `FAIL: ${entries} entries checked, ${count + (lost === undefined ? 0 : 1)} error(s) found`,
   ];
 }
 
 function describeHead({ seq, hash }: LogHead): string {
-  return hash === "" ? "an empty log" : `seq ${seq}, SHA-256 ${hash}`;
+  return hash === "" ? "empty log" : `seq ${seq}, SHA-256 ${hash}`;
 }

@@ -47,15 +47,17 @@ signer's log contains. Exit code 1: verification failed.
   uses: () => [],
   run: async ({ set, log, keys, key, all = false, since }, { workingFolder }) => {
     if (typeof set !== "string") {
-      if (keys !== undefined) throw invalid("--keys goes with --set <folder>; the key of one log is --key");
-      if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
+      if (keys !== undefined) {
+        throw invalid("Cannot use --keys without --set <directory>; for one log pass --key");
+      }
+      if (log === undefined) throw invalid("Pass --log <file> or --set <directory>");
       return await verifyOne({ log, key, all, set: set === true, since }, workingFolder);
     }
     if (log !== undefined || key !== undefined) {
-      throw invalid("--set <folder> is of all instances: neither --log nor --key goes with it");
+      throw invalid("Cannot use --log or --key with --set <directory>");
     }
     if (keys === undefined) {
-      throw invalid("--set <folder> needs --keys, which says whose logs have to be there");
+      throw invalid("Pass --keys with --set <directory>: it lists the expected instances");
     }
     return await verifyDeployment({ folder: set, keys, all, since }, workingFolder);
   },
@@ -86,14 +88,14 @@ async function verifyOne(
   const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact);
   const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
-  const why = set ? "it is gone" : "it is another log than this one, or --set is missing";
+  const why = set ? "it is missing" : "it is another log, or --set is missing";
   return {
     json: set ? { ok, logs: shown, gone } : { ...shown[0], ok },
     lines: [
       ...logs.flatMap((log) =>
         describeVerified(log, method).map((line) => set ? `${log.name}: ${line}` : line)
       ),
-      ...gone.map((log) => `ERROR: ${log} is remembered and was not checked: ${why}`),
+      ...gone.map((log) => `ERROR: remembered log ${log} was not checked: ${why}`),
       ...note,
     ],
     failed: !ok,
@@ -116,7 +118,7 @@ async function verifyDeployment(check: DeploymentCheck, workingFolder: string) {
   const heads = await openHeads(since === undefined ? undefined : inFolder(since));
   const logs = await listDeploymentLogs(inFolder(check.folder));
   const checked: CheckedInstance[] = [];
-  // Signers last: by then their logs have the serials that others received meanwhile.
+  // Signers last: their logs then include the serials that other services received in the meantime.
   for (const key of [...keys.filter(isOther), ...keys.filter(isSigner)]) {
     const { instance, publicKey } = key;
     const found = logs.find((log) => log.instance === instance);
@@ -169,11 +171,11 @@ async function verifyDeployment(check: DeploymentCheck, workingFolder: string) {
       ),
       ...problems.map(describeSerial),
       ...(count > problems.length ? [`… and ${count - problems.length} more`] : []),
-      ...gone.map((log) => `ERROR: ${log} is remembered and was not checked: it is gone`),
+      ...gone.map((log) => `ERROR: remembered log ${log} was not checked: it is missing`),
       ...open.map((question) => `not proved: ${question}`),
       ok
         ? `OK: ${checked.length} logs, ${issued} serials, each in the log of one signer`
-        : "FAIL: the logs of this deployment are not whole",
+        : "FAIL: the logs of this deployment are incomplete or damaged",
       ...note,
     ],
     failed: !ok,
@@ -186,7 +188,7 @@ const isOther = (key: InstanceKey) => !isSigner(key);
 async function loadKeys(path: string, source: string): Promise<readonly InstanceKey[]> {
   const keys = parseInstanceKeys(await readOperatorText(path, "keys of instances"), source);
   if (keys.some(isSigner)) return keys;
-  throw badConfig(`Cannot use ${JSON.stringify(source)}: it names no signer`);
+  throw badConfig(`Cannot use ${JSON.stringify(source)}: it contains no signer`);
 }
 
 function compareSerials(checked: readonly CheckedInstance[], isIncomplete: boolean) {
@@ -203,32 +205,30 @@ function compareSerials(checked: readonly CheckedInstance[], isIncomplete: boole
     }
   }
   const open = [
-    ...(areWhole ? [] : ["not all that signers have written is here"]),
-    ...(others.length > 0 ? [] : ["no log of a control plane or broker is here"]),
+    ...(areWhole ? [] : ["the signers' logs are not complete"]),
+    ...(others.length > 0 ? [] : ["there is no log of a control plane or broker"]),
   ];
   return {
     problems,
     count,
     issued: signers.reduce((sum, { serials }) => sum + serials.sorted.length, 0),
-    open: open.map((why) => `that each serial in use stands in a signer's log: ${why}`),
+    open: open.map((why) => `that each used serial is in a signer's log: ${why}`),
   };
 }
 
 const INSTANCE_PROBLEMS = {
   missing: (instance: string, { folder, keys }: DeploymentCheck) =>
-    `no log: there is no ${folder}/${instance}/${LOG_NAME}, and ${keys} names it`,
+    `${keys} lists it, but ${folder}/${instance}/${LOG_NAME} does not exist`,
   empty: (_instance: string, { keys }: DeploymentCheck) =>
-    `its log is empty: it was emptied, or has nothing in it yet; name it in ${keys} when it has`,
-  unknown: (_instance: string, { keys }: DeploymentCheck) =>
-    `a log is there, and no key of it in ${keys}: nobody knows whose records these are`,
+    `its log is empty: it was emptied, or the instance is new; add it to ${keys} after its first record`,
+  unknown: (_instance: string, { keys }: DeploymentCheck) => `it has a log, but no key in ${keys}`,
 };
 
 function describeSerial({ kind, serial, instances }: SerialProblem): string {
   const names = instances.join(", ");
   return kind === "twice"
     ? `ERROR: serial ${serial} was issued more than once: ${names}`
-    : `ERROR: serial ${serial} stands in the log of ${names} and in no signer's: a record is gone, or ` +
-      "a signer is missing";
+    : `ERROR: serial ${serial} is in the log of ${names}, but in no signer's log: a record or a signer is missing`;
 }
 
 // A JSON string has no unescaped quotes: a match is a member of the record itself.
@@ -296,18 +296,18 @@ function* findTwice(issued: readonly LogSerials[]): Generator<SerialProblem> {
   }
   all.sort();
   let last: bigint | undefined;
-  let told: bigint | undefined;
+  let reported: bigint | undefined;
   for (const serial of all) {
-    if (serial === last && serial !== told) {
+    if (serial === last && serial !== reported) {
       const instances = issued.filter(({ serials }) => serials.has(serial)).map(({ instance }) => instance);
       yield { kind: "twice", serial, instances };
-      told = serial;
+      reported = serial;
     }
     last = serial;
   }
 }
 
-/** Finds the serials that others received and no signer issued. */
+/** Finds the serials that other services received and no signer issued. */
 function* findNowhere(used: readonly LogSerials[], issued: readonly LogSerials[]) {
   for (const { instance, serials } of used) {
     let last: bigint | undefined;

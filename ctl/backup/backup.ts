@@ -68,14 +68,14 @@ and was copied as it is.
         `backup of ${setUp} in ${target}: ${count("config")} configs, ${count("state")} states, ` +
         `${lists} ${lists === 1 ? "list" : "lists"} of denied callers, ${
           count("audit_log")
-        } files of audit logs, ` +
+        } audit log files, ` +
         (keys === undefined ? "no keys" : `${keys.count} keys (encrypted)`),
         ...heads.map(({ path, seq, hash }) =>
           `${path} ends with record ${seq}${hash === "" ? "" : `, ${hash}`}`
         ),
-        ...(keys === undefined ? ["the keys are not in it: --recipient adds them, encrypted"] : []),
+        ...(keys === undefined ? ["the backup contains no keys; --recipient adds them, encrypted"] : []),
         `signed; store the public key away from the backup, and restore with --public-key ${publicKey}`,
-        ...leftOut.map((what) => `left out: ${what}`),
+        ...leftOut.map((what) => `not included: ${what}`),
         ...problems.map((problem) => `ERROR: ${problem}`),
       ],
       failed: problems.length > 0,
@@ -141,7 +141,7 @@ Freezes, revocations, grants and approvals made after the backup are lost: freez
       json: { ok, folder: target, made_at: manifest.made_at, files, keys, plan, missing, problems },
       lines: [
         `restored ${files} files and ${keys} keys of ${manifest.made_at} to ${target}`,
-        ...(ok ? [`${manifest.heads.length} audit logs: intact, and end where they did`] : []),
+        ...(ok ? [`${manifest.heads.length} audit logs: intact, with the heads of the backup`] : []),
         ...problems.map((problem) => `ERROR: ${problem}`),
         ...missing.map((what) => `missing: ${what}`),
         "freezes, revocations, grants and approvals made after the backup are lost: freeze these identities again",
@@ -151,7 +151,7 @@ Freezes, revocations, grants and approvals made after the backup are lost: freez
   },
 });
 
-/** The lines of a file of `age-keygen`. */
+/** The identities in the output file of `age-keygen`. */
 async function readIdentities(path: string): Promise<readonly string[]> {
   const text = await readOperatorText(path, "identity");
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
@@ -169,19 +169,17 @@ interface BackupOptions {
 }
 
 /**
- * Copies an installation, also while its services run. The directory gets its name when all of it is durable.
+ * Copies an installation, also while its services run. The directory gets its name when everything in it is durable.
  *
  * @returns the manifest, and in base64 the public half of the key that signed it
  */
 export async function makeBackup(options: BackupOptions) {
   const { target, setUp } = options;
-  const shown = `Cannot make a backup in ${quoteText(target)}`;
-  if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw conflict(`${shown}: it is there`);
-  }
+  const shown = `Cannot create a backup in ${quoteText(target)}`;
+  if (await ifThere(Deno.lstat(target)) !== undefined) throw conflict(`${shown}: it exists`);
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {
-    throw notFound(`Cannot make a backup: there is no config in ${quoteText(setUp)}`);
+    throw notFound(`Cannot create a backup: there is no config in ${quoteText(setUp)}`);
   }
   return await createFolder(target, async (folder) => {
     await Deno.mkdir(join(folder, "files"), { mode: 0o700 });
@@ -193,7 +191,7 @@ export async function makeBackup(options: BackupOptions) {
     return { manifest, publicKey: key.publicKey.bytes.toBase64() };
   }).catch((cause) => {
     if (cause instanceof AppError) throw cause;
-    throw internal(`${shown}: ${errorText(cause)}; nothing of it is there`, cause);
+    throw internal(`${shown}: ${errorText(cause)}; nothing was written`, cause);
   });
 }
 
@@ -215,14 +213,14 @@ async function fill(folder: string, { setUp, recipients, clock }: BackupOptions,
       await add(kind, path, copy, await copyBytes(path, copy));
     }
   }
-  // State before audit logs: no decision is in force before its record.
+  // State before audit logs: a decision is recorded before it is in force.
   for (const path of sources.states) {
     if (await ifThere(Deno.stat(path)) === undefined) continue;
     const copy = nextCopy();
     await add("state", path, copy, await copyDatabase(path, copy, clock));
   }
   for (const log of sources.auditLogs) {
-    // Users of a machine write some of the logs: a user's own log must not block the backup of the others.
+    // Ordinary users write some of the logs: a problem with one user's log must not block the backup of the others.
     const logs = await copyLog(log, nextCopy);
     problems.push(...logs.problems);
     for (const { path, copy, copied } of logs.copies) await add("audit_log", path, copy, copied);
@@ -251,7 +249,7 @@ async function fill(folder: string, { setUp, recipients, clock }: BackupOptions,
 /**
  * Finds the end of each log of a config: in the current file, or in the newest rotated one.
  *
- * @param problems receives the logs that are not intact; they have no end
+ * @param problems receives the logs that are not intact; they have no head
  */
 async function findHeads(log: string, copies: readonly LogCopy[], problems: string[]) {
   const heads: BackupManifest["heads"] = [];

@@ -12,7 +12,7 @@ import { badConfig, HintedError, invalid } from "../kit/output.ts";
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
   (text) => normalize(text) === text,
-  "must have no ., .. or //",
+  "must not contain ., .. or //",
 );
 const id = z.int().min(0).max(2 ** 32 - 1);
 
@@ -49,7 +49,7 @@ const manifest = z.strictObject({
 
 export type BackupFile = z.infer<typeof backupFile>;
 
-/** `manifest.json`: what a backup holds, written last. */
+/** `manifest.json`, which lists the content of a backup and is written last. */
 export type BackupManifest = z.infer<typeof manifest>;
 
 export function parseManifest(text: string): BackupManifest {
@@ -61,12 +61,12 @@ export function parseManifest(text: string): BackupManifest {
   } catch (error) {
     cause = error;
   }
-  throw badConfig("Cannot read the backup: its manifest.json is broken, or of a later version", cause);
+  throw badConfig("Cannot read the backup: its manifest.json is damaged, or of a later version", cause);
 }
 
 /** The file with the Ed25519 signature of `manifest.json`, in base64. */
 export const SIGNATURE = "manifest.sig";
-/** With it, a signature of a backup is not a signature of anything else. */
+/** This prefix prevents the use of a backup's signature for any other data. */
 const DOMAIN = new TextEncoder().encode("gateway-backup-v1\0");
 const SEED_BYTES = 32;
 

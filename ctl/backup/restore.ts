@@ -16,7 +16,7 @@ interface RestoreOptions {
   readonly backup: string;
   /** Another directory for the installation; absolute. Absent: files return to their places. */
   readonly folder: string | undefined;
-  /** age identities that open the keys; empty: the backup must hold no keys; undefined: leave the keys out. */
+  /** age identities that decrypt the keys; empty: the backup must contain no keys; undefined: do not restore keys. */
   readonly identities: readonly string[] | undefined;
   /** The key that must have signed the backup, in base64; undefined: the operator vouches for the backup. */
   readonly publicKey: string | undefined;
@@ -37,8 +37,8 @@ interface Written {
 }
 
 /**
- * Restores a backup. Everything is checked before anything is written. A file that already equals the backup's stays, so
- * that a restore that was killed can continue; any other file in the way stops the restore. Configs come last.
+ * Restores a backup. Everything is checked before anything is written. A file that already equals the backup's is kept, so
+ * that an interrupted restore can continue. Any other existing file stops the restore. Configs come last.
  */
 export async function restoreBackup({ backup, folder, identities, publicKey, onPlan }: RestoreOptions) {
   const signed = await readOperatorFile(join(backup, "manifest.json"), "backup");
@@ -81,7 +81,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
   for (const [path, to] of links) await checkLink(path, to);
   const absent: Written[] = [];
   for (const file of files) if (!await isThere(file)) absent.push(file);
-  // A log of changes that another service left here does not belong to this database.
+  // A write-ahead log that another service left here does not belong to this database.
   for (const { path, kind } of manifest.files) {
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
@@ -115,7 +115,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     const message = `Cannot restore to ${quoteText(target)}: ${errorText(cause)}; ` +
-      "fix that and run the command again, restored files stay";
+      "fix this and run the command again; restored files are kept";
     throw internal(message, cause);
   }
   const problems: string[] = [];
@@ -135,7 +135,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
 }
 
 function occupied(path: string): AppError {
-  return conflict(`Cannot restore: ${quoteText(path)} is there and is not the backup's; nothing was written`);
+  return conflict(`Cannot restore ${quoteText(path)}: a different file exists; nothing was written`);
 }
 
 function changed(path: string): AppError {
@@ -147,7 +147,7 @@ function createMove(from: string, to: string): (path: string) => string {
   if (from === to) return (path) => path;
   return (path) => {
     if (path.startsWith(`${from}/`)) return join(to, relative(from, path));
-    const why = `${quoteText(path)} was outside of the set-up's folder ${quoteText(from)}`;
+    const why = `${quoteText(path)} was outside of the installation's directory ${quoteText(from)}`;
     throw new AppError("not_supported", `Cannot restore to ${quoteText(to)}: ${why}`);
   };
 }
@@ -176,25 +176,24 @@ async function checkStored(backup: string, { stored, path, sha256, size }: Backu
   const file = join(backup, stored);
   const shown = `The backup's copy of ${quoteText(path)}`;
   const info = await ifThere(Deno.lstat(file));
-  if (info?.isFile === false) throw badConfig(`${shown} is no file of its own`);
+  if (info?.isFile === false) throw badConfig(`${shown} is not a regular file`);
   const digest = await ifThere(digestFile(file));
   if (digest?.sha256 === sha256 && digest.size === size) return file;
-  throw badConfig(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
+  throw badConfig(`${shown} is ${digest === undefined ? "missing" : "damaged: its content has changed"}`);
 }
 
 async function openKeys(backup: string, { keys }: BackupManifest, identities: readonly string[] | undefined) {
   if (identities === undefined || keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
-    throw invalid("The backup holds no keys: it was made without --recipient");
+    throw invalid("The backup contains no keys: it was created without --recipient");
   }
   if (identities.length === 0) {
-    const fix =
-      "pass --identity FILE, the age identity that opens them, or --without-keys to restore everything else";
-    throw invalid(`Cannot restore: the backup holds ${keys.count} encrypted keys`, undefined, fix);
+    const fix = "pass --identity FILE to decrypt them, or --without-keys to restore everything else";
+    throw invalid(`Cannot restore: the backup contains ${keys.count} encrypted keys`, undefined, fix);
   }
   const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
   if (describeBytes(sealed).sha256 !== keys.sha256) {
-    throw badConfig("The backup's keys are damaged: they are not what was written");
+    throw badConfig("The backup's keys are damaged: their content has changed");
   }
   const { Decrypter } = await import("age-encryption");
   const decrypter = new Decrypter();
@@ -204,11 +203,11 @@ async function openKeys(backup: string, { keys }: BackupManifest, identities: re
     if (files.length !== keys.count) throw new RangeError("the archive has another number of files");
     return files;
   } catch (cause) {
-    throw invalid(`Cannot open the backup's keys with --identity: ${errorText(cause)}`, cause);
+    throw invalid(`Cannot decrypt the backup's keys with --identity: ${errorText(cause)}`, cause);
   }
 }
 
-/** Whether the file is there already, with the same content. */
+/** Checks if the file exists already, with the same content. */
 async function isThere({ path, size, sha256 }: Written): Promise<boolean> {
   const info = await ifThere(Deno.lstat(path));
   if (info === undefined) return false;
@@ -246,7 +245,7 @@ async function give(path: string, { mode, uid, gid }: Pick<Written, "mode" | "ui
   }
 }
 
-/** Creates absent directories as they were; a directory above all of them is for its owner alone. */
+/** Creates missing directories with their former mode and owner; their parents are accessible to the owner only. */
 async function makeFolders(folders: NonNullable<BackupManifest["folders"]>, files: readonly string[]) {
   const wanted = new Set(files.map((path) => dirname(path)));
   for (const { path, ...owner } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
@@ -256,7 +255,7 @@ async function makeFolders(folders: NonNullable<BackupManifest["folders"]>, file
   }
 }
 
-/** Below the directory of `--dir`, no link may lead out of it. */
+/** Below the directory of `--dir`, no link may lead out of that directory. */
 async function refuseLinks(folder: string, path: string): Promise<void> {
   for (let at = dirname(path); at.length > folder.length; at = dirname(at)) {
     if ((await ifThere(Deno.lstat(at)))?.isSymlink !== true) continue;
@@ -282,7 +281,7 @@ async function checkLog({ seq, hash, path: from }: BackupManifest["heads"][numbe
     onProblem: ({ file, line, message }) => void problems.push(`${file}: line ${line}: ${message}`),
   });
   if (head.hash !== hash || String(head.seq) !== seq) {
-    problems.push(`${path} does not end where it did (record ${seq})`);
+    problems.push(`${path} does not end with record ${seq} as in the backup`);
   }
   return problems;
 }

@@ -30,7 +30,7 @@ const KINDS: Readonly<Record<string, ConfigKind<object>>> = {
 };
 
 const FILE_KEY = /(?:^|_)(?:cert|key|ca|file|path)$/;
-/** Variables of the services' units, a chat's tokens among them. */
+/** Files of variables for the services' units, for example with the tokens of a chat. */
 const VARIABLES = /^[a-z][a-z-]*\.env$/;
 
 /** Finds the files that the configs in a directory name. Relative paths are relative to this directory. */
@@ -41,7 +41,7 @@ export async function findSources(folder: string) {
     states: [] as string[],
     deniedCallers: [] as string[],
     keys: [] as string[],
-    /** What the configs name and is not there, or can't be copied from here. */
+    /** The files that the configs name and that are missing, or cannot be copied from here. */
     leftOut: [] as string[],
   };
   const others: { readonly key: string; readonly name: string; readonly path: string }[] = [];
@@ -58,7 +58,7 @@ export async function findSources(folder: string) {
       } else if (key === "state_db") found.states.push(named);
       else if (key === "denied_callers" || FILE_KEY.test(key)) {
         if ((await ifThere(Deno.stat(named)))?.isFile === true) others.push({ key, name, path: named });
-        else if (isPath(value)) found.leftOut.push(`${key} of ${name}: ${named} is not there`);
+        else if (isPath(value)) found.leftOut.push(`${key} of ${name}: ${named} does not exist`);
       }
     }
   }
@@ -96,7 +96,7 @@ export async function findRestorable(
   for (const { path, from } of configs) {
     const kind = KINDS[basename(path)];
     if (kind === undefined) {
-      throw badConfig(`Cannot restore ${quoteText(path)}: it is no config of an installation`);
+      throw badConfig(`Cannot restore ${quoteText(path)}: it is not a config of an installation`);
     }
     for (const [key, value] of stringsOf(await loadConfig({ path: from, ...kind }))) {
       const isLocal = key === "audit_log" || key === "state_db" && !isPostgresUrl(value);
@@ -120,7 +120,7 @@ function stringsOf(value: unknown, key = ""): readonly (readonly [key: string, v
   );
 }
 
-/** A value can also be the key itself, or the name of a key in a vault. */
+/** The value of a `key` member can also be the key itself, or the name of a key in a vault. */
 function isPath(text: string): boolean {
   return text.includes("/") && !/\s|:\/\//.test(text);
 }
@@ -132,7 +132,7 @@ async function filesIn(folder: string): Promise<readonly string[]> {
 
 const ROOT = 0;
 const MAX_ATTEMPTS = 20;
-/** Two changes of a file within this time can leave the same time in the file system. */
+/** Two changes of a file within this time can have the same time in the file system. */
 const COARSE_TIME_MS = 50;
 
 export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
@@ -153,7 +153,7 @@ export interface CopiedFile {
   readonly link?: string;
 }
 
-/** Copies a file durably, for its owner alone. */
+/** Copies a file durably; only the owner can read the copy. */
 export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   const { file, real } = await openSource(from);
   await using _file = file;
@@ -174,7 +174,7 @@ async function describeFile(file: FileHandle): Promise<CopiedFile> {
   return { mode: mode & 0o777, uid, gid };
 }
 
-/** Services own directories that root backs up: a link there must not lead to other files, nor a pipe block root. */
+/** Services own directories that root backs up: a link there must not lead to other files, and a pipe must not block root. */
 async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
   const refuse = (why: string) => badConfig(`Cannot copy ${quoteText(path)}: ${why}`);
   const { isSymlink } = await Deno.lstat(path);
@@ -234,7 +234,10 @@ export async function copyLog(log: string, nameCopy: (path: string) => string) {
     if (isAll && (await listLogFiles(log)).join("\n") === files.join("\n")) return { copies, problems };
     for (const { copy } of copies) await Deno.remove(copy);
   }
-  return { copies: [], problems: [`Cannot copy audit log ${quoteText(log)}: it is rotated all the time`] };
+  return {
+    copies: [],
+    problems: [`Cannot copy audit log ${quoteText(log)}: it was rotated during every attempt`],
+  };
 }
 
 /** Removes an incomplete record at the end. */
@@ -246,8 +249,8 @@ async function cutAfterLastLine(path: string): Promise<void> {
 
 /**
  * Copies a SQLite database that a running service has locked: no other process can open it, but its files can be read.
- * The database's own file changes only at a checkpoint of its log of changes; after one, the copy is made again. The
- * copy is one file, checked as a whole.
+ * The database file changes only at a checkpoint of its write-ahead log; after a checkpoint, the copy is repeated. The
+ * result is one file, and its integrity is checked.
  */
 export async function copyDatabase(from: string, to: string, clock: Clock): Promise<CopiedFile> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -262,7 +265,7 @@ export async function copyDatabase(from: string, to: string, clock: Clock): Prom
     for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
     await clock.sleep(COARSE_TIME_MS);
   }
-  throw conflict(`Cannot copy state_db ${quoteText(from)}: it changes all the time`);
+  throw conflict(`Cannot copy state_db ${quoteText(from)}: it changed during every attempt`);
 }
 
 /** A text that differs after each checkpoint. */
@@ -272,7 +275,7 @@ async function stampOf(path: string): Promise<{ readonly text: string; readonly 
   return { text: [ino, size, changed, await saltOf(`${path}-wal`)].join(" "), changed };
 }
 
-/** The header of a log of changes: its salts change when the log restarts. */
+/** The header of a write-ahead log, which has new salts after each restart of the log. */
 async function saltOf(path: string): Promise<string> {
   const source = await ifThere(openSource(path));
   if (source === undefined) return "";
@@ -281,7 +284,7 @@ async function saltOf(path: string): Promise<string> {
   return header.subarray(0, bytesRead).toHex();
 }
 
-/** Writes the log of changes into the copy, and checks it. */
+/** Merges the write-ahead log into the copy, and checks its integrity. */
 function settle(from: string, path: string): void {
   try {
     using database = new DatabaseSync(path);

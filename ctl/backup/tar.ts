@@ -73,21 +73,21 @@ export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
     };
     const octal = (name: keyof typeof FIELDS) => {
       const text = field(name).trim();
-      if (!/^[0-7]+$/.test(text)) throw new RangeError("a header of the archive is broken");
+      if (!/^[0-7]+$/.test(text)) throw new RangeError("a header of the archive is invalid");
       return Number.parseInt(text, 8);
     };
     const sum = header.reduce((sum, byte, at) => sum + (at >= 148 && at < 156 ? 32 : byte), 0);
     if (sum !== octal("checksum") || field("type") !== "0") {
-      throw new RangeError("a header of the archive is broken");
+      throw new RangeError("a header of the archive is invalid");
     }
     const start = offset + BLOCK;
     const end = start + octal("size");
-    if (end > archive.length) throw new RangeError("the archive is cut off");
+    if (end > archive.length) throw new RangeError("the archive is truncated");
     const path = `/${field("prefix") === "" ? "" : `${field("prefix")}/`}${field("name")}`;
-    if (normalize(path) !== path) throw new RangeError("a path of the archive climbs");
+    if (normalize(path) !== path) throw new RangeError("a path of the archive is not normalized");
     const [mode, content] = [octal("mode") & 0o777, archive.slice(start, end)];
     files.push({ path, mode, uid: octal("uid"), gid: octal("gid"), content });
     offset = start + Math.ceil((end - start) / BLOCK) * BLOCK;
   }
-  throw new RangeError("the archive is cut off");
+  throw new RangeError("the archive is truncated");
 }

@@ -50,6 +50,6 @@ Deno.test("readTar() refuses what is cut off, and every byte of a header that is
 Deno.test("readTar() refuses a path that climbs", () => {
   assert.throws(
     () => readTar(writeTar([{ path: "/a/../b", mode: 0, uid: 0, gid: 0, content: new Uint8Array() }])),
-    /climbs/,
+    /a path of the archive is not normalized/,
   );
 });

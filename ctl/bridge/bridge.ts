@@ -18,7 +18,7 @@ interface BridgePorts {
   readonly logger: ServiceLogger;
   readonly redact: Redactor;
   readonly pageOf: (approval: string) => string;
-  /** Read for each click. If it can't be read, nobody approves. */
+  /** Read for each click. If reading fails, no one can approve. */
   readonly readIdentities: () => Promise<IdentityMap>;
   readonly makeNonce: () => string;
 }
@@ -27,23 +27,23 @@ const CLICKS_KEPT_MS = 7 * 86_400_000;
 /** The search for a lost message begins this much earlier, because clocks differ. */
 const FIND_SLACK_MS = 60_000;
 /** Each answer is posted once for each user, so that clicks cannot flood the chat. */
-const MOST_SAID = 1_000;
-const LONGEST_SAID = 1_000;
+const MOST_REPLIES = 1_000;
+const LONGEST_REPLY = 1_000;
 
 /**
- * Shows pending approvals in a chat, and decides by clicks. Clicks are decided one after the other, each by a fresh list,
- * and do not wait for posts: a flood of requests must not keep anyone from denying them.
+ * Shows pending approvals in a chat, and decides by clicks. Clicks are decided one after the other, each with a fresh
+ * list, and do not wait for posts: a flood of requests must not delay denials.
  */
 export class Bridge {
   readonly #ports: BridgePorts;
-  readonly #said = new Set<string>();
+  readonly #replies = new Set<string>();
   #deciding: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
   #posting: Promise<void> = Promise.resolve();
   /** The next poll, which all callers share. */
   #nextPoll: Promise<void> | undefined;
   #notBefore = 0;
-  /** The failures of this poll and the former one: a lasting failure is logged once. */
+  /** The failures of this poll and the previous one: a lasting failure is logged once. */
   #failures = new Set<string>();
   #formerFailures = new Set<string>();
 
@@ -102,7 +102,7 @@ export class Bridge {
     return this.#deciding;
   }
 
-  /** A message that the chat rejects must not stop the others; only a requested pause does. */
+  /** A message that the chat rejects must not stop other messages. Only a requested pause does. */
   async #apart(action: () => Promise<void>): Promise<void> {
     try {
       await action();
@@ -119,7 +119,7 @@ export class Bridge {
     const failure = errorText(error);
     const isKnown = this.#failures.has(failure) || this.#formerFailures.has(failure);
     this.#failures.add(failure);
-    if (!isKnown) logger.warn("the chat does not show how things are", { error });
+    if (!isKnown) logger.warn("chat update failed", { error });
   }
 
   async #refresh(posted: Posted, record: ApprovalRecord | undefined): Promise<void> {
@@ -142,7 +142,7 @@ export class Bridge {
       try {
         await chat.update(message, card);
       } catch (error) {
-        // A deleted message can't be changed; a pending request is posted again.
+        // A deleted message cannot be changed; a pending request is posted again.
         if (!(error instanceof AppError && error.code === "not_found")) throw error;
         await store.forget(posted.approval);
         return;
@@ -152,7 +152,7 @@ export class Bridge {
     if (record === undefined) await store.forget(posted.approval);
   }
 
-  /** Without the right to read the channel, a request is shown twice rather than not at all. */
+  /** Without permission to read the channel, a request may be shown twice, but is never lost. */
   async #find(card: Card, begunAt: number): Promise<string | undefined> {
     try {
       return await this.#ports.chat.find(card, begunAt - FIND_SLACK_MS);
@@ -197,10 +197,13 @@ export class Bridge {
       await this.#judge(click);
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
-      logger.warn("not decided", { user: click.user, error });
+      logger.warn("decision failed", { user: click.user, error });
       const isUnknown = error.code === "upstream_failure" || error.code === "timeout";
-      const what = isUnknown ? "it is not known whether this was decided" : "not decided";
-      await this.#say(click, `${click.user}: ${what}: ${error.message}; its page shows how it stands`);
+      const what = isUnknown ? "the result of your decision is unknown" : "your decision failed";
+      await this.#say(
+        click,
+        `${click.user}: ${what}: ${error.message}; see the request's page for its status`,
+      );
     } finally {
       await store.done(click.key);
     }
@@ -209,26 +212,28 @@ export class Bridge {
   async #judge(click: Click): Promise<void> {
     const { plane, chat, logger, readIdentities } = this.#ports;
     const refuse = (why: string) => {
-      logger.warn("click refused", { user: click.user, verb: click.verb.kind, message: click.message, why });
-      return this.#say(click, `${click.user}: not decided: ${why}`);
+      logger.warn("click rejected", { user: click.user, verb: click.verb.kind, message: click.message, why });
+      return this.#say(click, `${click.user}: your decision was rejected: ${why}`);
     };
     const posted = await this.#findPosted(click);
-    // Without an answer: the message is not the bridge's.
+    // No reply: the message is not the bridge's.
     if (posted === undefined) return logger.warn("click on an unknown message", { user: click.user });
     if (click.nonce !== undefined && click.nonce !== posted.nonce) {
-      return await refuse("the button is not this message's");
+      return await refuse("the button belongs to another message");
     }
     const record = (await plane.list()).find(({ id }) => id === posted.approval);
     // The message itself shows the result.
     if (record?.status !== "pending") return;
     if (contentDigest(record) !== posted.content) {
-      return await refuse("what is asked is not what is shown here");
+      return await refuse("the request has changed since this message was posted");
     }
     const isOffered = this.#cardOf(posted, record).verbs.includes(click.verb.kind);
-    if (!isOffered) return await refuse("not all of it is shown here; approve it on its page");
+    if (!isOffered) {
+      return await refuse("this message does not show the complete request; approve it on its page");
+    }
     const identities = await readIdentities().catch((error) => {
-      logger.error("nobody can approve", { error });
-      throw new AppError("invalid_config", "the bridge's identity map can't be read");
+      logger.error("identity map unreadable, approvals are blocked", { error });
+      throw new AppError("invalid_config", "the bridge's identity map cannot be read");
     });
     const member = await chat.member(click.user);
     const objection = findObjection({ click, record, member, identities });
@@ -258,16 +263,16 @@ export class Bridge {
     return await look();
   }
 
-  /** Reports a failed decision, which users would otherwise take for a decision. */
+  /** Reports a failed decision, because users would assume that it succeeded. */
   async #say({ message, user }: Click, text: string): Promise<void> {
     const key = JSON.stringify([message, user, text]);
-    if (this.#said.has(key)) return;
-    if (this.#said.size >= MOST_SAID) this.#said.clear();
-    this.#said.add(key);
+    if (this.#replies.has(key)) return;
+    if (this.#replies.size >= MOST_REPLIES) this.#replies.clear();
+    this.#replies.add(key);
     try {
-      await this.#ports.chat.say(message, shortenText(visibleText(text), LONGEST_SAID));
+      await this.#ports.chat.say(message, shortenText(visibleText(text), LONGEST_REPLY));
     } catch (error) {
-      this.#said.delete(key);
+      this.#replies.delete(key);
       this.#explain(error);
     }
   }

@@ -8,10 +8,10 @@ export type Verb =
   | { readonly kind: "approve" | "deny" }
   | { readonly kind: "learn"; readonly ttlSeconds: number };
 
-/** The content of a message. Only `lines` has foreign text: it is visible and bounded, and not escaped for any markup. */
+/** The content of a message. Only `lines` contains foreign text, which is visible, bounded and not escaped for markup. */
 export interface Card {
   readonly approval: string;
-  /** Its buttons carry it, so that they decide only this request. */
+  /** Part of the buttons' values, so that they decide only this request. */
   readonly nonce: string;
   readonly title: string;
   readonly lines: readonly string[];
@@ -27,7 +27,7 @@ const MOST_LINES = 40;
 /** The length of all lines. Mattermost accepts 16,383 characters, with markup and broken lines. */
 export const LONGEST_CARD = 9_000;
 
-const NOT_WHOLE = "Not all of it can be shown here: approve it on its page, where it stands whole.";
+const NOT_WHOLE = "This message does not show the complete request. To approve it, open its page.";
 
 /** The times for which a decision can be learned in a chat, in seconds. */
 export const LEARN_TIMES: readonly number[] = [3600, 8 * 3600, 86_400, 7 * 86_400];
@@ -36,12 +36,12 @@ const TITLES = {
   pending: "Approval required",
   approved: "Approved",
   denied: "Denied",
-  expired: "Expired: nothing ran",
+  expired: "Expired, not run",
 } as const satisfies Record<ApprovalRecord["status"], string>;
 
 /**
- * Creates the card of a request. A request that is not shown whole, because it is long or has a secret, cannot be
- * approved from it.
+ * Creates the card of a request. A request that the card does not show completely, because it is long or contains a
+ * secret, cannot be approved from the card.
  *
  * @param record undefined if the control plane no longer knows the request
  * @param options `joined` has the IDs of the identical requests that are decided with it
@@ -59,7 +59,13 @@ export function makeCard(
   const common = { approval, nonce, page: pageOf(approval) };
   if (record === undefined) {
     const lines = [`id         ${visibleText(approval)}`];
-    return { ...common, title: "Over: the control plane knows it no longer", lines, note: "", verbs: [] };
+    return {
+      ...common,
+      title: "Closed: the control plane no longer lists this request",
+      lines,
+      note: "",
+      verbs: [],
+    };
   }
   const { lines, isWhole } = linesOf(record, redact);
   const count = joined.length === 0 ? "" : ` (${joined.length + 1} identical requests)`;
@@ -77,13 +83,13 @@ export function cardDigest(card: Card): string {
   return digestOf([card.title, card.lines, card.note, card.page, card.verbs]);
 }
 
-const FATES: readonly string[] = [
+const DECISION_KEYS: readonly string[] = [
   ...["status", "decided_by", "decided_at", "learn_ttl", "comment", "joined", "collected", "expires_at"],
 ];
 
-/** Equal for two records of the same content, whatever their decisions. */
+/** Equal for two records with the same content, even if their decisions differ. */
 export function contentDigest(record: ApprovalRecord): string {
-  const entries = Object.entries(record).filter(([key]) => !FATES.includes(key))
+  const entries = Object.entries(record).filter(([key]) => !DECISION_KEYS.includes(key))
     .sort(([a], [b]) => a < b ? -1 : 1);
   return digestOf(entries);
 }
@@ -96,7 +102,7 @@ function digestOf(value: unknown): string {
 function linesOf(record: ApprovalRecord, redact: Redactor) {
   const { content_head, k8s_manifest, joined: _joined, collected: _collected, ...shown } = record;
   const all = formatDetails(shown).map(visibleText);
-  // Masked before it is quoted too: the backslashes of a quote could split a secret.
+  // Also mask before quoting: the backslashes of a quote could split a secret.
   const masked = formatDetails(maskTexts(shown, redact)).map((line) => redact(visibleText(line)));
   const lines = cutLines(
     masked.map((line) => cutLine(line, line.startsWith("command ") ? LONGEST_COMMAND : LONGEST_LINE)),
@@ -124,11 +130,11 @@ function cutLines(lines: readonly string[]): readonly string[] {
   const isTooMuch = (line: string, index: number) =>
     (length += line.length + 1) > LONGEST_CARD || index >= MOST_LINES;
   const end = lines.findIndex(isTooMuch);
-  return end < 0 ? lines : [...lines.slice(0, end), `[CUT: ${end} of ${lines.length} lines]`];
+  return end < 0 ? lines : [...lines.slice(0, end), `[TRUNCATED: ${end} of ${lines.length} lines]`];
 }
 
 function cutLine(line: string, longest: number): string {
   if (line.length <= longest) return line;
   const head = line.slice(0, longest).toWellFormed();
-  return `${head}… [CUT: ${head.length} of ${line.length} characters]`;
+  return `${head}… [TRUNCATED: ${head.length} of ${line.length} characters]`;
 }

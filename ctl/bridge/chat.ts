@@ -9,29 +9,29 @@ export interface Click {
   /** Equal if the chat delivers the click again; unique otherwise. */
   readonly key: string;
   readonly message: string;
-  /** What the button carried; absent in a chat without buttons. */
+  /** The nonce in the button's value; absent in a chat without buttons. */
   readonly nonce?: string;
   readonly user: string;
   readonly verb: Verb;
 }
 
-/** `outsider`: of another workspace or server. */
+/** `outsider`: a member of another workspace or server. */
 export type Member = "person" | "program" | "outsider" | "gone";
 
-/** What the bridge requests from a chat. The chat names its messages. */
+/** The functions that the bridge needs from a chat. A message is identified by the chat's ID of the message. */
 export interface Chat {
   readonly name: string;
   /** Checks the credentials. @returns the bridge's own account, for the log */
   connect(): Promise<string>;
   /**
-   * Passes clicks on until the signal is aborted, and reconnects whenever the connection ends; never rejects.
+   * Delivers clicks until the signal is aborted, and reconnects when the connection ends; never rejects.
    *
    * @param take resolves when the click is durable: only then the chat gets its acknowledgment
    */
   listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void>;
   /** Posts a card. @returns the message */
   post(card: Card): Promise<string>;
-  /** Finds the message of a card whose post got no answer. */
+  /** Finds the message of a card after a post without a response. */
   find(card: Card, since: number): Promise<string | undefined>;
   update(message: string, card: Card): Promise<void>;
   say(message: string, text: string): Promise<void>;
@@ -48,7 +48,7 @@ export interface ChatOptions {
 
 const MOST_BYTES = 4 * 1024 * 1024;
 
-/** A `fetch` that reads answers up to 4 MiB, makes them safe for `JSON.parse`, and follows no redirect. */
+/** A `fetch` that limits responses to 4 MiB, makes them safe for `JSON.parse`, and follows no redirect. */
 export function boundedFetch(fetch: typeof globalThis.fetch, signal: AbortSignal): typeof globalThis.fetch {
   return async (input, init) => {
     const signals = init?.signal ? [signal, init.signal] : [signal];
@@ -56,7 +56,7 @@ export function boundedFetch(fetch: typeof globalThis.fetch, signal: AbortSignal
     const { body, status, statusText, headers } = response;
     const bytes = body === null ? new Uint8Array() : await collectBytes(body, MOST_BYTES);
     if (bytes === undefined) {
-      throw new AppError("upstream_failure", `the chat's answer is larger than ${MOST_BYTES} bytes`);
+      throw new AppError("upstream_failure", `the chat's response is larger than ${MOST_BYTES} bytes`);
     }
     const isEmpty = status === 204 || status === 304;
     return new Response(isEmpty ? null : plain(new TextDecoder().decode(bytes)), {
@@ -79,7 +79,7 @@ const LONGEST_WANTED_SECONDS = 300;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
-/** The pause that a chat requested with a failure, in milliseconds; it is bounded. */
+/** The pause that a chat requested with a failure, in milliseconds, up to a limit. */
 export function wantedPauseMs(error: unknown): number {
   if (!(error instanceof AppError) || error.code !== "rate_limited") return 0;
   return Math.min(Math.max(error.retryAfterSeconds ?? 1, 0), LONGEST_WANTED_SECONDS) * 1000;
@@ -109,7 +109,7 @@ export async function keepConnected(
       if (signal.aborted) return;
       wantedMs = wantedPauseMs(error);
       const failure = errorText(error);
-      if (failure !== lastFailure) logger.warn("no connection to the chat; trying on", { error });
+      if (failure !== lastFailure) logger.warn("chat connection failed, retrying", { error });
       lastFailure = failure;
     }
     await clock.sleep(Math.max(pauseMs, wantedMs), signal).catch(() => {});

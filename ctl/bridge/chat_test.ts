@@ -95,7 +95,7 @@ Deno.test("makeCard() of more than a chat takes is cut, says so, and can be deni
     k8s_diff: { kind: "changed", changes },
   });
   assert.ok(lines.join("\n").length <= LONGEST_CARD + 100, `${lines.join("\n").length}`);
-  assert.match(lines.at(-1)!, /^\[CUT: \d+ of \d+ lines\]$/);
+  assert.match(lines.at(-1)!, /^\[TRUNCATED: \d+ of \d+ lines\]$/);
   assert.deepEqual([verbs, note === ""], [["deny"], false]);
 });
 
@@ -168,7 +168,7 @@ Deno.test("explainPlaneFailure() says of a certificate that is no approver's whe
   const refused = await plane.list().catch((error) => error);
   assert.match(
     explained(refused),
-    /403: not authorised at .*: the CN of "\/pki\/bridge\.crt" has to be in its approval\.callers/,
+    /403: not authorised at .*: add the CN of "\/pki\/bridge\.crt" to approval\.callers/,
   );
 });
 

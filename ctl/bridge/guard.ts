@@ -5,16 +5,16 @@ import { foldIdentity, hasUnseen, isSameIdentity, quoteText } from "@gateway/sha
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { Click, Member } from "./chat.ts";
 
-/** The brokers' name of a user, by the user's ID in the chat. `undefined`: the guard is turned off. */
+/** The name of a user in the brokers, by the user's ID in the chat. `undefined`: the guard is off. */
 export type IdentityMap = ReadonlyMap<string, string> | undefined;
 
 const MAY_NOT_DECIDE = {
-  program: "programs do not decide",
-  outsider: "who belongs to another workspace does not decide",
-  gone: "this account is closed",
+  program: "programs cannot decide requests",
+  outsider: "members of another workspace cannot decide requests",
+  gone: "this account is deactivated",
 } as const satisfies Record<Exclude<Member, "person">, string>;
 
-/** Why a user may not decide; `undefined` if they may. Any person may deny: the guard is about approvals. */
+/** The reason why a user may not decide; `undefined` if they may. Every person may deny: the guard is for approvals. */
 export function findObjection({ click, record, member, identities }: {
   readonly click: Pick<Click, "user" | "verb">;
   readonly record: Pick<ApprovalRecord, "caller" | "end_user">;
@@ -24,17 +24,15 @@ export function findObjection({ click, record, member, identities }: {
   if (member !== "person") return MAY_NOT_DECIDE[member];
   if (click.verb.kind === "deny" || identities === undefined) return undefined;
   const identity = identities.get(click.user);
-  if (identity === undefined) return "who this account is, the bridge's identity map does not say";
+  if (identity === undefined) return "this account is not in the bridge's identity map";
   const { caller, end_user: endUser = "" } = record;
-  if (endUser === "") {
-    return "for whom it is asked is not known, so it can't be told from who approves; its page takes an approval";
-  }
+  if (endUser === "") return "the requester is unknown and could be you; approve it on its page";
   if (isSameIdentity(identity, endUser) || isSameIdentity(identity, caller)) {
-    return "whoever asks does not approve";
+    return "requesters cannot approve their own requests";
   }
   if (bareName(identity) === bareName(endUser)) {
-    return "it is asked for a user of the same name, so it can't be told from who approves; the identity map has to " +
-      "name people as brokers do; its page takes an approval";
+    return "the requester has the same name and could be you; approve it on its page, or use the brokers' names of " +
+      "users in the identity map";
   }
   return undefined;
 }
@@ -45,15 +43,15 @@ function bareName(identity: string): string {
   return name;
 }
 
-/** The comment of a decision, for the audit log and the page. It is the bridge's own claim. */
+/** The comment of a decision, for the audit log and the page. The control plane cannot verify it. */
 export function describeClicker({ chat, user, identities }: {
   readonly chat: string;
   readonly user: string;
   readonly identities: IdentityMap;
 }): string {
   const identity = identities?.get(user);
-  const who = identity === undefined ? "not in its identity map" : `${identity} by its identity map`;
-  return `the chat bridge says: ${chat} user ${user}, ${
+  const who = identity === undefined ? "not in the identity map" : `${identity} in the identity map`;
+  return `reported by the chat bridge: ${chat} user ${user}, ${
     identities === undefined ? "identity guard off" : who
   }`;
 }
@@ -64,7 +62,7 @@ const LONGEST_IDENTITY = 256;
 /**
  * Reads an identity map: `{ "<user ID in the chat>": "<end user as brokers name them>" }`.
  *
- * @param userId the form of user IDs in this chat: another key would never match, and nobody would notice
+ * @param userId the form of user IDs in this chat: a wrong key would never match, without any error
  */
 export function parseIdentityMap(text: string, path: string, userId: RegExp): ReadonlyMap<string, string> {
   const entries = Object.entries(
@@ -72,11 +70,11 @@ export function parseIdentityMap(text: string, path: string, userId: RegExp): Re
   );
   const fail = (problem: string) =>
     new AppError("invalid_config", `Cannot use identity map ${quoteText(path)}: ${problem}`);
-  if (entries.length === 0) throw fail("it is empty; nobody could approve");
+  if (entries.length === 0) throw fail("it is empty, so that no one could approve");
   for (const [user, identity] of entries) {
-    if (!userId.test(user)) throw fail(`${quoteText(user)} is no id of a user of this chat`);
+    if (!userId.test(user)) throw fail(`${quoteText(user)} is not a user ID of this chat`);
     if (identity.trim() === "" || identity.length > LONGEST_IDENTITY || hasUnseen(identity)) {
-      throw fail(`${quoteText(user)} has no identity that can be compared`);
+      throw fail(`the identity of ${quoteText(user)} is empty, too long or contains invisible characters`);
     }
   }
   return new Map(entries);

@@ -1,5 +1,5 @@
 /**
- * `approval-bridge`: shows pending approvals in a chat, and passes decisions from there to the control plane.
+ * `approval-bridge`: posts pending approvals to a chat, and sends decisions from the chat to the control plane.
  *
  * @module
  */
@@ -58,7 +58,7 @@ async function main(args: readonly string[]): Promise<void> {
   await runBridge(settings, logger, stop.signal);
 }
 
-/** Needs no permission: it does not read the working directory. */
+/** The text of `--help` and `--version`. Needs no permission, because it does not read the working directory. */
 function printedBy(args: readonly string[]): string | undefined {
   const isVerbose = (word: string) => /^--?verbose$/.test(word);
   if (!args.some((word) => /^--?(?:h|help|version)$/.test(word))) return undefined;
@@ -75,8 +75,8 @@ const NONCE_BYTES = 18;
 const USER_ID = { slack: /^[UW][A-Z0-9]{2,30}$/, mattermost: /^[a-z0-9]{26}$/ } as const;
 
 /**
- * Checks the certificates, the identity map and the tokens, and with `--check` both sides; else runs until the signal is
- * aborted.
+ * Checks the certificates, the identity map and the tokens. With `--check`, tests both connections; otherwise runs until
+ * the signal is aborted.
  */
 async function runBridge(settings: BridgeSettings, logger: ServiceLogger, signal: AbortSignal) {
   const clock = systemClock;
@@ -102,8 +102,8 @@ async function runBridge(settings: BridgeSettings, logger: ServiceLogger, signal
     await plane.list().catch((error) => {
       throw explainPlaneFailure(error, settings);
     });
-    logger.info("the control plane takes this for an approver", { control_plane: settings.cpUrl });
-    logger.info("the chat takes the tokens", { chat: chat.name, as: await chat.connect() });
+    logger.info("control plane accepted the approver's certificate", { control_plane: settings.cpUrl });
+    logger.info("chat accepted the tokens", { chat: chat.name, as: await chat.connect() });
     return;
   }
   const store = BridgeStore.open({ path: settings.state, warn: logger.warn });
@@ -141,7 +141,7 @@ async function createChat({ chat }: BridgeSettings, options: Omit<ChatOptions, "
   const [first, second] = SECRETS[chat.kind].map((name) => {
     const value = Deno.env.get(name) ?? "";
     if (/^[\x21-\x7e]+$/.test(value)) return value;
-    throw new AppError("invalid_config", `Cannot use the variable ${name}: it has to hold the chat's token`);
+    throw new AppError("invalid_config", `Cannot use variable ${name}: expected a token of the chat`);
   });
   const common = { ...options, channel: chat.channel };
   // Slack's libraries are large.

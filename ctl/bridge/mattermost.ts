@@ -13,7 +13,7 @@ interface MattermostOptions extends ChatOptions {
 }
 
 const TIMEOUT_MS = 15_000;
-/** A socket that is silent for longer is dead. */
+/** A socket without data for this time is treated as dead. */
 const SILENT_MS = 60_000;
 
 const user = z.object({
@@ -43,12 +43,12 @@ const answer = z.object({
   props: z.record(z.string(), z.unknown()).nullish(),
 });
 
-const WORDS = /^(?<word>approve|deny|learn)(?: (?<time>[0-9a-z.]{1,20}))?$/;
+const REPLY = /^(?<word>approve|deny|learn)(?: (?<time>[0-9a-z.]{1,20}))?$/;
 /** Webhooks and bots can write under any name. */
 const NOT_IN_PERSON = ["from_webhook", "from_bot", "from_plugin", "from_oauth_app", "override_username"];
 
 /**
- * A channel of Mattermost. Its buttons would need a server that Mattermost can reach, so people decide by words in the
+ * A channel of Mattermost. Its buttons would need a server that Mattermost can reach, so people decide by replies in the
  * message's thread.
  */
 export class MattermostChat implements Chat {
@@ -129,7 +129,7 @@ export class MattermostChat implements Chat {
       if (hello.safeParse(event).success) connected();
       const click = readMattermostClick(event, { channel, self });
       if (click !== undefined) {
-        take(click).catch((error) => logger.warn("an answer was not taken", { error }));
+        take(click).catch((error) => logger.warn("reply was not stored", { error }));
       }
     };
     try {
@@ -142,7 +142,7 @@ export class MattermostChat implements Chat {
         });
         if (isOver) return;
         if (clock.now() - heardAt > SILENT_MS) {
-          throw new AppError("upstream_failure", "Mattermost's socket is silent");
+          throw new AppError("upstream_failure", "Mattermost's socket stopped sending data");
         }
         socket.send(JSON.stringify({ seq, action: "ping" }));
       }
@@ -163,39 +163,39 @@ export class MattermostChat implements Chat {
           ...(body !== undefined && { body: JSON.stringify(body) }),
         }),
     ).catch(() => {
-      throw new AppError("upstream_failure", "Mattermost did not answer");
+      throw new AppError("upstream_failure", "Mattermost did not respond");
     });
     if (!response.ok) throw refusalOf(response);
     const { data } = schema.safeParse(parseText(await response.text()));
-    if (data === undefined) throw new AppError("upstream_failure", "Mattermost did not answer as it should");
+    if (data === undefined) throw new AppError("upstream_failure", "Mattermost sent an invalid response");
     return data;
   }
 }
 
-const MENDS: Readonly<Record<number, string>> = {
-  401: ": MATTERMOST_TOKEN is none that it knows",
-  403: ": the bot is not in the channel, or may not do this",
+const FIXES: Readonly<Record<number, string>> = {
+  401: ": MATTERMOST_TOKEN is invalid",
+  403: ": the bot is not in the channel, or lacks a permission",
 };
 
 function refusalOf({ status, headers }: Response): AppError {
   if (status === 429) {
     const seconds = Number(headers.get("retry-after") ?? headers.get("x-ratelimit-reset"));
     const retryAfterSeconds = seconds > 0 && seconds < 3600 ? seconds : 1;
-    return new AppError("rate_limited", "Mattermost wants a pause", { retryAfterSeconds });
+    return new AppError("rate_limited", "Mattermost requested a pause", { retryAfterSeconds });
   }
   if (status === 404) {
-    return new AppError("not_found", "Mattermost knows no such thing, or the bot is not in the channel");
+    return new AppError("not_found", "Mattermost did not find it, or the bot is not in the channel");
   }
   const code = status >= 400 && status < 500 ? "invalid_request" : "upstream_failure";
-  return new AppError(code, `Mattermost answered ${status}${MENDS[status] ?? ""}`);
+  return new AppError(code, `Mattermost responded with HTTP ${status}${FIXES[status] ?? ""}`);
 }
 
 const hello = z.object({ event: z.literal("hello") });
 
 /** The length of a row of a code block, in characters. */
 export const LONGEST_ROW = 100;
-/** No line of a card begins with it, so that a continued row cannot pass for a line. */
-const GOES_ON = `${" ".repeat(9)}↳ `;
+/** The start of a continued row. No line of a card starts with it, so that a row cannot imitate a line. */
+const CONTINUED = `${" ".repeat(9)}↳ `;
 
 /** A card as Markdown. Foreign text is in a code block, where nothing is markup or a mention. */
 export function messageOf({ title, lines, note, page, verbs }: Card): string {
@@ -204,8 +204,8 @@ export function messageOf({ title, lines, note, page, verbs }: Card): string {
     `**${title}**`,
     fenced(lines.flatMap(breakLine).join("\n")),
     ...(note === "" ? [] : [note]),
-    `[All of it, and what became of it](${page})`,
-    ...(verbs.length === 0 ? [] : [`Answer in this message's thread with ${words.join(", ")}`]),
+    `[Open the request](${page})`,
+    ...(verbs.length === 0 ? [] : [`Reply in this message's thread with ${words.join(", ")}`]),
   ].join("\n\n");
 }
 
@@ -220,14 +220,14 @@ export function fenced(text: string): string {
 function breakLine(line: string): readonly string[] {
   const characters = Array.from(line);
   const rows = [characters.slice(0, LONGEST_ROW).join("")];
-  const length = LONGEST_ROW - GOES_ON.length;
+  const length = LONGEST_ROW - CONTINUED.length;
   for (let start = LONGEST_ROW; start < characters.length; start += length) {
-    rows.push(GOES_ON + characters.slice(start, start + length).join(""));
+    rows.push(CONTINUED + characters.slice(start, start + length).join(""));
   }
   return rows;
 }
 
-/** The decision in an answer that consists of `approve`, `deny` or `learn 2h`. */
+/** The decision in a reply that consists of `approve`, `deny` or `learn 2h`. */
 function readMattermostClick(
   event: unknown,
   { channel, self }: { readonly channel: string; readonly self: string },
@@ -236,7 +236,7 @@ function readMattermostClick(
   const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
   if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;
   if (NOT_IN_PERSON.some((name) => data.props?.[name] !== undefined)) return undefined;
-  const { word, time } = WORDS.exec(data.message.trim().toLowerCase())?.groups ?? {};
+  const { word, time } = REPLY.exec(data.message.trim().toLowerCase())?.groups ?? {};
   const verb = verbOf(word, time);
   if (verb === undefined) return undefined;
   return { key: data.id, message: data.root_id, user: data.user_id, verb };

@@ -5,7 +5,7 @@ import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gatew
 import { adviseOnContact } from "../kit/contact_advice.ts";
 import type { BridgeSettings } from "./settings.ts";
 
-/** URLs and buttons contain it. */
+/** The form of approval IDs, which become part of URLs and buttons. */
 const APPROVAL_ID = /^[0-9a-f]{32}$/;
 
 /** The control plane as an approver sees it. */
@@ -17,13 +17,13 @@ export function createPlane(client: Pick<JsonClient, "request">) {
     const reply = await client.request(request);
     if (reply.status === 200) return reply;
     const { detail, code = "upstream_failure" } = readProblem(reply);
-    throw new AppError(code, `the control plane answered ${reply.status}: ${detail}`);
+    throw new AppError(code, `the control plane responded with HTTP ${reply.status}: ${detail}`);
   };
   return {
     async list(): Promise<readonly ApprovalRecord[]> {
       const { data } = approvalList.safeParse((await ask({ method: "GET", path: "/v1/approvals" })).body);
       if (data === undefined || !data.every(({ id }) => APPROVAL_ID.test(id))) {
-        throw new AppError("upstream_failure", "the answer is not a control plane's");
+        throw new AppError("upstream_failure", "the server did not respond like a control plane");
       }
       return data;
     },
@@ -33,14 +33,14 @@ export function createPlane(client: Pick<JsonClient, "request">) {
   };
 }
 
-/** Adds a fix to a failure, for the operator only: it names files. */
+/** Adds a fix to a failure. The result names files, so only the operator may see it. */
 export function explainPlaneFailure(
   error: unknown,
   { cpUrl: url, ca, cert }: Pick<BridgeSettings, "cpUrl" | "ca" | "cert">,
 ): unknown {
   if (!(error instanceof AppError)) return error;
   const advice = error.code === "forbidden"
-    ? `the CN of ${quoteText(cert)} has to be in its approval.callers, and is so once it is started anew`
+    ? `add the CN of ${quoteText(cert)} to approval.callers of its config, and restart it`
     : adviseOnContact(error, { name: "control plane", url, ca });
   if (advice === undefined) return error;
   return new AppError(error.code, `${error.message} at ${url}: ${advice}`, { cause: error });

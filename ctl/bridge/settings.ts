@@ -36,7 +36,7 @@ export const OPTION_LINES: readonly string[] = Object.entries(OPTIONS).map(
 
 const SWITCHES = ["no-identity-guard", "check", "version", "help", "h"] as const;
 
-/** The variables with secrets. There is no option for them, because every user can see command lines. */
+/** The variables with secrets. They have no options, because every user can see command lines. */
 export const SECRETS = {
   slack: ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"],
   mattermost: ["MATTERMOST_TOKEN"],
@@ -62,7 +62,7 @@ export function readSettings(args: readonly string[], { variables, workingFolder
   const need = (name: string) => {
     const value = read(name);
     if (value !== "" || isPrinted) return value;
-    throw refusal(`--${name} is missing (or ${OPTIONS[name]?.variable} in the environment)`);
+    throw refusal(`pass --${name}, or set the variable ${OPTIONS[name]?.variable}`);
   };
   const path = (name: string) => resolve(workingFolder, read(name));
   const cpUrl = isPrinted ? "https://127.0.0.1:7443" : readUrl("cp-url", need("cp-url"), "https://");
@@ -70,13 +70,10 @@ export function readSettings(args: readonly string[], { variables, workingFolder
   const hasGuard = !switches.has("no-identity-guard");
   if (hasGuard && identityMap === "" && !isPrinted) {
     throw refusal(
-      "--identity-map says who the users of the chat are, so that nobody approves what he asked for himself; " +
-        "--no-identity-guard lets everybody in the channel approve",
+      "pass --identity-map, which prevents that people approve their own requests, or --no-identity-guard",
     );
   }
-  if (!hasGuard && identityMap !== "") {
-    throw refusal("--identity-map and --no-identity-guard exclude each other");
-  }
+  if (!hasGuard && identityMap !== "") throw refusal("cannot use --identity-map with --no-identity-guard");
   return {
     cpUrl,
     cert: path("cert"),
@@ -103,11 +100,11 @@ function parse(args: readonly string[]) {
       continue;
     }
     if (!Object.hasOwn(OPTIONS, name)) {
-      throw refusal(`${quoteText(argument)} is no argument of it; --help names them`);
+      throw refusal(`unknown argument ${quoteText(argument)}; see --help`);
     }
     const given = value ?? rest.next().value ?? "";
-    if (given === "" || given.startsWith("--")) throw refusal(`--${name} wants a value`);
-    if (values.has(name)) throw refusal(`--${name} is given twice`);
+    if (given === "" || given.startsWith("--")) throw refusal(`--${name} needs a value`);
+    if (values.has(name)) throw refusal(`--${name} was passed twice`);
     values.set(name, given);
   }
   return { values, switches };
@@ -130,10 +127,10 @@ function readChat(read: (name: string) => string, need: (name: string) => string
   }
 }
 
-/** A name would mean another channel after a rename. */
+/** A channel's ID: its name would mean another channel after a rename. */
 function readId(option: string, value: string, form: RegExp, like: string): string {
   if (form.test(value) || value === "") return value;
-  throw refusal(`--${option} ${quoteText(value)}: expected the channel's id, such as ${like}`);
+  throw refusal(`--${option} ${quoteText(value)}: expected a channel ID, such as ${like}`);
 }
 
 function readUrl(option: string, value: string, prefix = ""): string {
@@ -149,7 +146,7 @@ function readUrl(option: string, value: string, prefix = ""): string {
 function readPage(template: string): string {
   const url = URL.parse(template.replaceAll("{id}", "0"));
   if (url?.protocol === "https:" && template.includes("{id}") && !/[\s<>|"]/.test(template)) return template;
-  throw refusal(`--page-url ${quoteText(template)}: expected https://… with {id} in it`);
+  throw refusal(`--page-url ${quoteText(template)}: expected https://… with {id}`);
 }
 
 const LONGEST_POLL_SECONDS = 3600;
@@ -158,7 +155,7 @@ const LONGEST_POLL_SECONDS = 3600;
 function readPoll(text: string): number {
   const seconds = /^(?:-.*|0[a-z]*)$/.test(text) ? 5 : parseDuration(text);
   if (seconds <= LONGEST_POLL_SECONDS) return seconds;
-  throw refusal(`--poll ${quoteText(text)}: expected an hour at most`);
+  throw refusal(`--poll ${quoteText(text)}: expected at most an hour`);
 }
 
 function refusal(problem: string): AppError {
@@ -189,7 +186,7 @@ export function bridgeUsedFiles({ key, ca, identityMap = "", state }: BridgeSett
   ];
 }
 
-/** Slack names a new socket each time, below the domain of its API. */
+/** Slack opens each socket at a new host name below the domain of its API. */
 function slackAddresses(apiUrl: string): readonly string[] {
   const [address = ""] = urlPermissions(apiUrl);
   return /^[a-z]/.test(address) && !address.startsWith("localhost:") ? [address, `*.${address}`] : [address];

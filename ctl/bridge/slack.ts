@@ -24,7 +24,7 @@ const START_MS = 30_000;
 /** The message no longer exists. */
 const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
 
-/** It needs the token of the app; every other method needs the bot's token. */
+/** This method needs the token of the app; every other method needs the bot's token. */
 const OPEN = "apps.connections.open";
 
 const auth = z.object({
@@ -47,7 +47,7 @@ const userInfo = z.object({
   }),
 });
 
-/** The libraries' own log could contain tokens and foreign text. Failures are thrown as well. */
+/** The libraries' log could contain tokens and foreign text. Failures are thrown in any case. */
 const SILENT = {
   debug() {},
   info() {},
@@ -83,14 +83,12 @@ export class SlackChat implements Chat {
   async connect(): Promise<string> {
     const { channel, appToken: token, logger } = this.#options;
     const { team_id, user_id } = await this.#whoAmI();
-    // Tries every method once, so that missing rights show at the start.
+    // Every method is tried once, so that missing permissions are detected at the start.
     await this.#ask("users.info", { user: user_id }, userInfo);
     await this.#ask(OPEN, { token }, z.object({}));
     await this.#ask("conversations.history", { channel, limit: 1 }, history).catch((error) => {
       if (!/: missing_scope:/.test(errorText(error))) throw error;
-      logger.warn("the app may not read the channel: a message whose answer is lost is posted twice", {
-        error,
-      });
+      logger.warn("app cannot read the channel, a request may be posted twice", { error });
     });
     return `${user_id} in ${team_id}`;
   }
@@ -152,7 +150,7 @@ export class SlackChat implements Chat {
     const client = new SocketModeClient({
       appToken,
       logger: SILENT,
-      // The library's own reconnect ends the process if Slack's answer is malformed.
+      // The library's reconnect ends the process if Slack sends a malformed response.
       autoReconnectEnabled: false,
       clientOptions: this.#clientOptions,
     });
@@ -161,10 +159,10 @@ export class SlackChat implements Chat {
       void (async () => {
         const click = type === "interactive" ? readSlackClick(body, { team, channel }) : undefined;
         if (click !== undefined) await take(click);
-        else logger.warn("what came from Slack is none of this channel's buttons");
+        else logger.warn("event from Slack ignored, it is not a button of this channel");
         await ack();
         // Without an acknowledgment, Slack delivers it again.
-      })().catch((error) => logger.warn("a click was not taken", { error }));
+      })().catch((error) => logger.warn("click was not stored", { error }));
     });
     try {
       const late = () => new AppError("upstream_failure", "Slack's socket did not open in time");
@@ -191,25 +189,25 @@ export class SlackChat implements Chat {
     const answer = await this.#web.apiCall(method, body).catch((error) => fail(error, method));
     const { data } = schema.safeParse(answer);
     if (data === undefined) {
-      throw new AppError("upstream_failure", `Slack's answer to ${method} is not one that it gives`);
+      throw new AppError("upstream_failure", `Slack sent an invalid response to ${method}`);
     }
     return data;
   }
 }
 
-/** Reports a failure without the answer's body and without its causes, which have URLs with tickets. */
+/** Reports a failure without the response body and without its causes, which contain URLs with tickets. */
 function fail(error: unknown, method: string): never {
   if (error instanceof AppError) throw error;
   if (error instanceof WebAPIRateLimitedError) {
-    throw new AppError("rate_limited", "Slack wants a pause", { retryAfterSeconds: error.retryAfter });
+    throw new AppError("rate_limited", "Slack requested a pause", { retryAfterSeconds: error.retryAfter });
   }
   if (error instanceof WebAPIPlatformError && /^[a-z_]{1,60}$/.test(error.data.error)) {
     const { error: problem } = error.data;
     const code = GONE.includes(problem) ? "not_found" : "invalid_request";
     const fix = fixOf(problem, method === OPEN ? "SLACK_APP_TOKEN (xapp-…)" : "SLACK_BOT_TOKEN (xoxb-…)");
-    throw new AppError(code, `Slack refuses ${method}: ${problem}${fix}`);
+    throw new AppError(code, `Slack rejected ${method}: ${problem}${fix}`);
   }
-  throw new AppError("upstream_failure", "Slack did not answer as it should");
+  throw new AppError("upstream_failure", "Slack sent an invalid response");
 }
 
 const BAD_TOKEN =
@@ -217,11 +215,13 @@ const BAD_TOKEN =
 
 function fixOf(problem: string, token: string): string {
   if (BAD_TOKEN.test(problem)) {
-    return `: ${token} is not one that serves; take it anew from the app's settings`;
+    return `: ${token} is invalid; copy it again from the app's settings`;
   }
-  const invite = ": invite the bot to the channel, whose id is --slack-channel";
+  const invite = ": invite the bot to the channel of --slack-channel";
   const fixes: Readonly<Record<string, string>> = {
-    missing_scope: ": give the app the scopes that ctl/README.md names, and install it again",
+    missing_scope:
+      ": add the scopes chat:write, users:read and channels:history (private channel: groups:history) to " +
+      "the bot, connections:write to the app token, and install the app again",
     not_in_channel: invite,
     channel_not_found: invite,
   };

@@ -11,7 +11,7 @@ const ACTIONS = { approve: "gateway_approve", deny: "gateway_deny", learn: "gate
 /** Slack accepts 3000 UTF-16 units. */
 const LONGEST_TEXT = 2_900;
 
-/** Foreign text: in `plain_text`, Slack interprets no mentions, links, formats or emoji. */
+/** Foreign text must be `plain_text`: Slack then interprets no mentions, links, formats or emoji. */
 function plainText(text: string): Readonly<Record<string, unknown>> {
   return { type: "plain_text", text, emoji: false };
 }
@@ -29,7 +29,7 @@ export function blocksOf(card: Card): readonly Block[] {
     // Markup is safe here: the address is the operator's, with an ID of hex digits.
     {
       type: "context",
-      elements: [{ type: "mrkdwn", text: `<${card.page}|All of it, and what became of it>` }],
+      elements: [{ type: "mrkdwn", text: `<${card.page}|Open the request>` }],
     },
     ...(card.verbs.length === 0 ? [] : [actionsOf(card)]),
   ];
@@ -55,7 +55,7 @@ function actionsOf({ approval, nonce, verbs }: Card): Block {
       })),
       confirm: {
         title: plainText("Approve and learn?"),
-        text: plainText("Nobody is asked about the same again for that time."),
+        text: plainText("Identical requests will be approved automatically for this time."),
         confirm: plainText("Approve and learn"),
         deny: plainText("Back"),
       },
@@ -91,7 +91,7 @@ const blockActions = z.object({
   })).length(1),
 });
 
-/** The click in an envelope; `undefined` for anything else, also from other workspaces and channels. */
+/** The click in an event; `undefined` for other events and for other workspaces and channels. */
 export function readSlackClick(
   payload: unknown,
   { team, channel }: { readonly team: string; readonly channel: string },

@@ -1,6 +1,6 @@
 /**
- * Prints the command that starts the bridge under exactly the permissions that its settings need. `start.sh` runs it,
- * because only a shell can become another program.
+ * Prints the command that starts the bridge with exactly the permissions that its settings need. `start.sh` runs this
+ * module, because only a shell can replace itself with another program.
  *
  * @module
  */

@@ -34,7 +34,7 @@ const SCHEMA: StateSchema = {
     // The IDs of the identical requests that the message shows, separated by spaces.
     "ALTER TABLE messages ADD COLUMN joined TEXT NOT NULL DEFAULT '';",
   ],
-  loss: "what waits is posted once more, and the buttons of the messages before do nothing",
+  loss: "pending requests are posted again, and the buttons of earlier messages stop working",
 };
 
 const TEXTS = ["approval", "nonce", "content", "joined", "message", "shown"] as const;
@@ -46,7 +46,7 @@ const CLICKS = `SELECT ${selectColumns(CLICK_TEXTS, ["ttl_seconds"])} FROM click
 /** An approval whose message is in the chat, or is being posted. */
 export type Posted = ReturnType<typeof readPosted>;
 
-/** The bridge's durable memory: a change is on the disk when it resolves. */
+/** The bridge's durable state: a change is on the disk when its promise resolves. */
 export class BridgeStore {
   readonly #database: SqliteAccess;
 
@@ -112,11 +112,11 @@ function readPosted(row: Row) {
     nonce: readText(row, "nonce"),
     /** The digest of the request's content when it was posted. */
     content: readText(row, "content"),
-    /** The identical requests that the buttons decide too: those at the time of the post, and no later ones. */
+    /** The identical requests at the time of the post, which the buttons decide too. Later ones are not included. */
     joined: readText(row, "joined").split(" ").filter(Boolean) as readonly string[],
-    /** Empty: a post was begun, and its result is unknown. */
+    /** Empty: a post was started, and its result is unknown. */
     message: readText(row, "message"),
-    /** The digest of the message's look; empty: unknown. */
+    /** The digest of the message's content; empty: unknown. */
     shown: readText(row, "shown"),
     begunAt: readInteger(row, "begun_at"),
   };
@@ -126,7 +126,7 @@ function readClick(row: Row): Click {
   const kind = readText(row, "verb");
   const nonce = readText(row, "nonce");
   if (kind !== "approve" && kind !== "deny" && kind !== "learn") {
-    throw new TypeError("column verb is no verb");
+    throw new TypeError("column verb has an unknown value");
   }
   return {
     key: readText(row, "key"),

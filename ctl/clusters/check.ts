@@ -24,7 +24,7 @@ import {
 const MISSING: Advice = {
   when: ({ code }) => code === "not_found",
   hint:
-    "broker-ctl cluster enrol --print says how it is made; a relative path is taken from the working folder",
+    "broker-ctl cluster enroll --print shows how to create it; relative paths are relative to the working directory",
 };
 
 const LABEL = { ok: "ok", warning: "WARNING", error: "ERROR" } as const satisfies Record<
@@ -55,7 +55,7 @@ Exit code 1: a problem was found. Relative paths in the config are relative to t
     };
     const [ca, token] = [await read("ca_cert"), (await read("token_file")).trim()];
     if (!/^[\x21-\x7e]+$/.test(token)) {
-      throw badConfig("Cannot use token_file: expected one token and nothing else");
+      throw badConfig("Cannot use token_file: expected exactly one token");
     }
     using server = new ApiServer({ url: cluster.api_server, ca, clock: systemClock });
     const reviews = new Reviews(server);
@@ -72,7 +72,7 @@ Exit code 1: a problem was found. Relative paths in the config are relative to t
   },
 });
 
-/** A fact about a cluster, and its fix or source for people. */
+/** A fact about a cluster, with its fix or source. */
 export interface Finding {
   readonly level: "ok" | "warning" | "error";
   readonly text: string;
@@ -88,13 +88,13 @@ interface ClusterCheck {
   readonly now: number;
 }
 
-/** Namespaces of nobody: an account with rights there has them nearly everywhere. */
+/** Namespaces that no rule uses: an account with rights there has them nearly everywhere. */
 const ELSEWHERE = ["default", "kube-system"];
 const SOON_MS = 7 * 24 * 3600 * 1000;
 /** The check asks for the source of this many excessive rights. */
 const MOST_REASONS = 50;
 
-/** Rights of administrators: asked one by one if the API server can't list all rights. */
+/** Rights of administrators, checked one by one if the API server cannot list all rights. */
 const PROBES: readonly Right[] = [
   { group: "*", resource: "*", verb: "*" },
   { group: "", resource: "secrets", verb: "get" },
@@ -110,8 +110,8 @@ const PROBES: readonly Right[] = [
 ];
 
 /**
- * Reaches a cluster's API server as the signer does, and reports problems: of the account that makes tokens, and of the
- * rights of each account that tokens are made for. It makes one token for each account, and changes nothing else.
+ * Connects to a cluster's API server as the signer does, and reports problems of the account that issues tokens, and of
+ * the rights of each account of sa_bindings. Issues one token for each account, and changes nothing else.
  */
 export async function checkCluster(check: ClusterCheck): Promise<readonly Finding[]> {
   const { cluster, token, reviews } = check;
@@ -126,7 +126,7 @@ export async function checkCluster(check: ClusterCheck): Promise<readonly Findin
         findings.push(...await checkAccount(check, { account, user, token: minted, jti }));
       } catch (error) {
         if (!(error instanceof AppError)) throw error;
-        findings.push(found("error", `${user}: no token can be made: ${error.message}`));
+        findings.push(found("error", `${user}: cannot issue a token: ${error.message}`));
       }
     }
     return findings;
@@ -146,22 +146,24 @@ async function checkMinter(
   accounts: readonly AccountName[],
 ): Promise<readonly Finding[]> {
   const { username, groups } = await reviews.whoAmI(token);
-  const findings = [found("ok", `${cluster.api_server} answers; the token of token_file is ${username}'s`)];
+  const findings = [
+    found("ok", `${cluster.api_server} responds; the token of token_file belongs to ${username}`),
+  ];
   if (groups.includes("system:masters")) {
-    findings.push(found("warning", `${username} may do everything: it is in the group system:masters`));
+    findings.push(found("warning", `${username} has all rights: it is in the group system:masters`));
   } else if (!username.startsWith("system:serviceaccount:")) {
-    findings.push(found("warning", `${username} is no ServiceAccount`));
+    findings.push(found("warning", `${username} is not a ServiceAccount`));
   }
   if (accounts.some(({ namespace, name }) => `system:serviceaccount:${namespace}:${name}` === username)) {
-    findings.push(
-      found("warning", `${username} makes the tokens and is one of those that they are made for`),
-    );
+    findings.push(found("warning", `${username} issues tokens, and is itself in sa_bindings`));
   }
   const end = readClaims(token)?.exp;
   if (end !== undefined) {
-    const time = `the token of token_file ends ${new Date(end * 1000).toISOString().replace(".000Z", "Z")}`;
+    const time = `the token of token_file expires ${
+      new Date(end * 1000).toISOString().replace(".000Z", "Z")
+    }`;
     findings.push(
-      end * 1000 - now > SOON_MS ? found("ok", time) : found("warning", `${time}: renew it before`),
+      end * 1000 - now > SOON_MS ? found("ok", time) : found("warning", `${time}: renew it soon`),
     );
   }
   const minting = mintingRights(cluster);
@@ -170,14 +172,14 @@ async function checkMinter(
   for (const right of needed) {
     if (!(await reviews.mayI(token, right)).allowed) refused.push(right);
   }
-  const role = `broker-ctl cluster enrol ${name} --print has the role`;
-  const who = { user: username, purpose: "making tokens does not call for it", token };
+  const role = `broker-ctl cluster enroll ${name} --print contains the role`;
+  const who = { user: username, purpose: "issuing tokens does not need it", token };
   const excess = await findExcess(reviews, who, minting.map(([namespace]) => namespace), needed);
   return [
     ...findings,
     ...describeMissing("error", username, refused, role),
     ...excess.findings,
-    ...summary(excess, `${username} may make the tokens, and nothing else`),
+    ...summary(excess, `${username} may only issue the tokens`),
   ];
 }
 
@@ -192,18 +194,20 @@ async function checkAccount(
 ): Promise<readonly Finding[]> {
   const needed = neededRights(cluster);
   const named = needed.flatMap(({ namespace = [] }) => namespace);
-  const who = { user, purpose: "no rule calls for it", token };
+  const who = { user, purpose: "no rule needs it", token };
   const excess = await findExcess(reviews, who, [...named, account.namespace], needed);
   return [
     found(
       "ok",
-      `${user}: a token was made for this check${jti === "" ? "" : `, id ${jti}`}`,
-      ...(jti === "" ? [] : [`broker-ctl audit show --join takes it for explained with --checked ${jti}`]),
-      `its rights are looked at in ${excess.namespaces.toSorted().join(", ")}; in others it may have more`,
+      `${user}: token issued for this check${jti === "" ? "" : `, ID ${jti}`}`,
+      ...(jti === ""
+        ? []
+        : [`to explain it in the cluster's audit log: broker-ctl audit show --join --checked ${jti}`]),
+      `checked namespaces: ${excess.namespaces.toSorted().join(", ")}; it may have more rights in others`,
     ),
     ...excess.findings,
-    ...describeMissing("warning", user, excess.missing, "the rules allow what the cluster refuses"),
-    ...summary(excess, `${user} may do what the rules allow, and nothing else`),
+    ...describeMissing("warning", user, excess.missing, "the rules allow it, but the cluster denies it"),
+    ...summary(excess, `${user} has exactly the rights that the rules need`),
   ];
 }
 
@@ -226,15 +230,15 @@ async function findExcess(
   const findings: Finding[] = [];
   for (const [index, rule] of excess.entries()) {
     const reason = index < MOST_REASONS ? await findReason(reviews, token, rule) : "";
-    const fix = `${reason === "" ? "" : `${reason}; `}take away ${formatRbacRule(rule)}`;
+    const fix = `${reason === "" ? "" : `${reason}; `}remove ${formatRbacRule(rule)}`;
     findings.push(found("warning", `${user} may ${describeRule(rule)}: ${purpose}`, fix));
   }
   if (paths.size > 0) {
     const all = [...paths].join(", ");
-    findings.push(found("warning", `${user} may ${all}, which are no objects: ${purpose}`));
+    findings.push(found("warning", `${user} may ${all}: ${purpose}`));
   }
   if (isIncomplete) {
-    findings.push(found("warning", `${user} may do more than the API server can list`));
+    findings.push(found("warning", `${user} may have more rights than the API server can list`));
     for (const probe of PROBES) {
       const { allowed, reason } = await reviews.mayI(token, probe);
       if (!allowed) continue;
@@ -245,7 +249,7 @@ async function findExcess(
   return { findings, missing: isIncomplete ? [] : missing, namespaces: [...granted.keys()] };
 }
 
-/** The binding and the role that give a right, in the API server's words. */
+/** The binding and the role that grant a right, as the API server describes them. */
 async function findReason(
   reviews: Reviews,
   token: string,

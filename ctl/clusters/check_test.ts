@@ -51,14 +51,14 @@ Deno.test("checkCluster() finds nothing amiss where rights and rules are the sam
     now: NOW,
   });
   assert.deepEqual(findings.map(({ level, text }) => `${level}: ${text}`), [
-    `ok: https://10.0.0.5:6443 answers; the token of token_file is ${MINTER}'s`,
-    `ok: ${MINTER} may make the tokens, and nothing else`,
-    "ok: gateway/agent: a token was made for this check, id 4e72",
-    "ok: gateway/agent may do what the rules allow, and nothing else",
+    `ok: https://10.0.0.5:6443 responds; the token of token_file belongs to ${MINTER}`,
+    `ok: ${MINTER} may only issue the tokens`,
+    "ok: gateway/agent: token issued for this check, ID 4e72",
+    "ok: gateway/agent has exactly the rights that the rules need",
   ]);
   assert.deepEqual(findings.flatMap(({ details }) => details), [
-    "broker-ctl audit show --join takes it for explained with --checked 4e72",
-    "its rights are looked at in default, gateway, kube-system, web; in others it may have more",
+    "to explain it in the cluster's audit log: broker-ctl audit show --join --checked 4e72",
+    "checked namespaces: default, gateway, kube-system, web; it may have more rights in others",
   ]);
 });
 
@@ -67,14 +67,14 @@ Deno.test.each<{ name: string; username: string; groups: readonly string[]; text
     name: "an administrator",
     username: "admin",
     groups: ["system:masters"],
-    text: /admin may do everything/,
+    text: /admin has all rights/,
   },
-  { name: "a person", username: "ann", groups: [], text: /ann is no ServiceAccount/ },
+  { name: "a person", username: "ann", groups: [], text: /ann is not a ServiceAccount/ },
   {
     name: "the account that actions are done as",
     username: "system:serviceaccount:gateway:agent",
     groups: [],
-    text: /is one of those that they are made for/,
+    text: /is itself in sa_bindings/,
   },
 ])("checkCluster() warns where the tokens are made by $name", async ({ username, groups, text }) => {
   const found = await problems(healthy({ whoAmI: () => Promise.resolve({ username, groups }) }));
@@ -89,7 +89,7 @@ Deno.test("checkCluster() warns of a credential that ends within a week", async 
     healthy().rulesIn(token === "agent" ? token : "minter", namespace);
   const found = await problems(healthy({ rulesIn }), token(NOW / 1000 + 6 * day));
   assert.deepEqual(found.map(({ text }) => text), [
-    "the token of token_file ends 2026-01-08T00:00:00Z: renew it before",
+    "the token of token_file expires 2026-01-08T00:00:00Z: renew it soon",
   ]);
   assert.deepEqual(await problems(healthy({ rulesIn }), token(NOW / 1000 + 8 * day)), []);
 });
@@ -110,10 +110,14 @@ Deno.test("checkCluster() asks one by one where the API server can't list all ri
     },
   }));
   assert.deepEqual(found, [
-    { level: "warning", text: "gateway/agent may do more than the API server can list", details: [] },
     {
       level: "warning",
-      text: "gateway/agent may list secrets in all namespaces: no rule calls for it",
+      text: "gateway/agent may have more rights than the API server can list",
+      details: [],
+    },
+    {
+      level: "warning",
+      text: "gateway/agent may list secrets in all namespaces: no rule needs it",
       details: ["a webhook says so"],
     },
   ]);
@@ -137,10 +141,10 @@ Deno.test("checkCluster() tells of everything at once, and makes no token where 
   }));
   assert.deepEqual(found.map(({ level, text }) => `${level}: ${text}`), [
     `error: ${MINTER} may not create serviceaccounts/token agent in gateway`,
-    `warning: ${MINTER} may * *.* in gateway, default, kube-system: making tokens does not call for it`,
+    `warning: ${MINTER} may * *.* in gateway, default, kube-system: issuing tokens does not need it`,
   ]);
   const everything = formatRbacRule({ apiGroups: ["*"], resources: ["*"], verbs: ["*"] });
-  assert.deepEqual(found[1]?.details, [`take away ${everything}`]);
+  assert.deepEqual(found[1]?.details, [`remove ${everything}`]);
   assert.equal(minted, 0);
 });
 
@@ -152,7 +156,7 @@ Deno.test("checkCluster() warns of paths that are no objects", async () => {
       : OPEN,
   });
   assert.deepEqual((await problems(healthy({ rulesIn }))).map(({ text }) => text), [
-    "gateway/agent may get /metrics, * /metrics, * /livez, which are no objects: no rule calls for it",
+    "gateway/agent may get /metrics, * /metrics, * /livez: no rule needs it",
   ]);
 });
 
@@ -319,7 +323,7 @@ function answer(status: number, body: unknown): ApiOutcome {
 }
 
 Deno.test.each<{ name: string; outcome: ApiOutcome; problem: RegExp }>([
-  { name: "silence", outcome: { kind: "timed_out" }, problem: /^no answer within 10 s$/ },
+  { name: "silence", outcome: { kind: "timed_out" }, problem: /^no response within 10 s$/ },
   { name: "a flood", outcome: { kind: "too_large" }, problem: /larger than 4194304 bytes/ },
   {
     name: "a foreign certificate",
@@ -329,12 +333,12 @@ Deno.test.each<{ name: string; outcome: ApiOutcome; problem: RegExp }>([
   {
     name: "nobody",
     outcome: { kind: "unreachable", cause: new Error("refused") },
-    problem: /can't be reached \(refused\)/,
+    problem: /it is unreachable \(refused\)/,
   },
   {
     name: "a refused token",
     outcome: answer(401, { message: "Unauthorized" }),
-    problem: /does not take the token/,
+    problem: /it rejected the token/,
   },
   {
     name: "a refused right",
@@ -346,17 +350,17 @@ Deno.test.each<{ name: string; outcome: ApiOutcome; problem: RegExp }>([
     outcome: answer(302, "<html>"),
     problem: /redirect \(HTTP 302\), which is not followed/,
   },
-  { name: "an error without words", outcome: answer(500, "<html>"), problem: /^it answers HTTP 500$/ },
-  { name: "a page", outcome: answer(200, "<html>ok</html>"), problem: /answers as no API server does/ },
+  { name: "an error without words", outcome: answer(500, "<html>"), problem: /^it responded with HTTP 500$/ },
+  { name: "a page", outcome: answer(200, "<html>ok</html>"), problem: /did not respond like an API server/ },
   {
     name: "another object",
     outcome: answer(200, { status: { allowed: "yes" } }),
-    problem: /answers as no API server does/,
+    problem: /did not respond like an API server/,
   },
   {
     name: "an empty token",
     outcome: answer(201, { status: { token: "" } }),
-    problem: /answers as no API server does/,
+    problem: /did not respond like an API server/,
   },
 ])("Reviews tells of $name", async ({ outcome, problem }) => {
   const reviews = answering(outcome);

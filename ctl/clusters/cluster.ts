@@ -42,11 +42,11 @@ only the clusters that your certificate's CN may use. An operator's CN usually m
   },
   question: {
     ...{ method: "GET", path: "/v1/clusters", schema: clustersResponse },
-    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
+    advice: { 403: "the certificate's caller is frozen, or unknown to the signer" },
   },
   formatRemote(clusters, columns) {
     const rows = byName(clusters).map(([name, cluster]) => describeCluster(name, cluster));
-    // The signer returns the clusters of one caller, and an operator is no caller.
+    // The signer returns the clusters of one caller, and an operator is not a caller.
     const fix = "To list all clusters: broker-ctl cluster list --config <the signer's config>";
     const none = "(no clusters that your certificate's CN may use)";
     return [...tableOr(none, HEADING, rows, columns), ...rows.length === 0 ? [fix] : []];
@@ -92,11 +92,11 @@ it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check 
           lines: [
             ...(hasUser(config, cluster)
               ? []
-              : ["none of the config's callers may use it: it has none of their groups (--group)"]),
+              : ["No caller in the config can use it: it has none of their groups (--group)."]),
             ...absent.map((key) =>
               `${key} ${
                 quoteText(cluster[key])
-              } is not there yet: until it is, the signer refuses this config`
+              } does not exist yet; until then, the signer rejects this config`
             ),
           ],
         };
@@ -135,7 +135,7 @@ function describeCluster(
   return [name, server, joinNames(groups), joinNames(names)];
 }
 
-/** Rules in a word: `allow:3 approval:1 deny:1`. */
+/** The numbers of rules, such as `allow:3 approval:1 deny:1`. */
 function labelRules(rules: readonly ClusterRule[]): string {
   const count = (effect: ClusterRule["effect"]) => rules.filter((rule) => rule.effect === effect).length;
   const counts = [

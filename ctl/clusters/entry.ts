@@ -116,9 +116,9 @@ export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPo
   throw notFound(problem, undefined, "broker-ctl cluster list shows the clusters");
 }
 
-/** The pattern of the actions `<verbs> <resources> <namespaces>/<names>`, as a signer makes it of a rule. */
+/** The pattern that matches the actions `<verbs> <resources> <namespaces>/<names>`, as the signer derives it from a rule. */
 export function actionPattern(text: string): string {
-  // A grant names everything: a part that a rule leaves out matches everything.
+  // A grant must name every part, because an omitted part of a rule matches everything.
   if (!/^\s*\S+\s+\S+\s+[^\s/]+\/[^\s/]+\s*$/.test(text)) {
     throw refusal(
       `read action ${quoteText(text)}`,
@@ -135,7 +135,7 @@ export function actionPattern(text: string): string {
     name !== "*" && !name.includes(".") && !CORE_RESOURCES.has(name)
   );
   if (bare !== undefined) {
-    const fix = "not a built-in resource; write one of the cluster's own with its group";
+    const fix = "it is not a built-in resource; write other resources with their group";
     throw refusal(`grant ${quoteText(bare)}`, fix);
   }
   return rulePattern(rule, CORE_RESOURCES);
@@ -170,7 +170,7 @@ not contact the cluster.
 `,
   async run(flags, { workingFolder }) {
     const { name, print = false } = flags;
-    if (!print) throw invalid("Nothing to do without --print: the cluster itself is not changed");
+    if (!print) throw invalid("Pass --print: this command only prints manifests");
     const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
     const minter = readMinter(flags.minter, cluster);
     const manifests = enrolManifests(name, cluster, minter);
@@ -194,13 +194,13 @@ function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountNa
 function introduce(name: string, { api_server, token_file, rules }: ClusterPolicy, minter: AccountName) {
   const file = shellQuote(token_file);
   return [
-    `What cluster ${quoteText(name)} (${api_server}) has to have, and no more. Apply it as an administrator:`,
-    `  broker-ctl cluster enrol ${shellQuote(name)} --print | kubectl apply -f -`,
-    "Then write the token that makes tokens, for the signer's account alone, and renew it before it ends:",
+    `Accounts and roles for cluster ${quoteText(name)} (${api_server}). Apply them as an administrator:`,
+    `  broker-ctl cluster enroll ${shellQuote(name)} --print | kubectl apply -f -`,
+    "Then write the signer's token, readable by the signer's account only, and renew it before it expires:",
     `  (umask 077 && kubectl -n ${minter.namespace} create token ${minter.name} --duration=720h > ${file})`,
     `  broker-ctl cluster check ${shellQuote(name)}`,
     ...(rules.some(({ effect }) => effect === "deny")
-      ? ["RBAC has no deny: what a rule denies of what another one allows, the signer alone denies."]
+      ? ["RBAC has no deny rules: only the signer enforces a deny rule that narrows an allow rule."]
       : []),
   ].map((line) => `# ${visibleText(line)}`);
 }
@@ -219,7 +219,7 @@ export interface AccountName {
   readonly name: string;
 }
 
-/** An object as `kubectl apply` takes it. */
+/** An object for `kubectl apply`. */
 interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;
@@ -242,7 +242,7 @@ function enrolManifests(name: string, cluster: ClusterPolicy, minter: AccountNam
       apiVersion: "v1",
       kind: "ServiceAccount",
       metadata: { name, namespace },
-      // Tokens are made one by one; a pod that runs as the account must not get one automatically.
+      // Tokens are issued one by one; a pod that runs as the account must not get one automatically.
       automountServiceAccountToken: false,
     })),
     ...mintingRights(cluster).flatMap(([namespace, rights]) =>
@@ -255,7 +255,7 @@ function enrolManifests(name: string, cluster: ClusterPolicy, minter: AccountNam
   ];
 }
 
-/** The ServiceAccounts of a cluster's bindings, each once. */
+/** The ServiceAccounts in a cluster's bindings, without duplicates. */
 export function boundAccounts({ sa_bindings }: ClusterPolicy): readonly AccountName[] {
   const accounts = new Map(
     sa_bindings.map(({ namespace, service_account: name }) => [`${namespace}/${name}`, { namespace, name }]),

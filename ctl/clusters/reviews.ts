@@ -5,7 +5,7 @@ import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
 import type { AccountName } from "./entry.ts";
 import type { RbacRule, Right } from "./rights.ts";
 
-/** The shortest life that an API server gives, in seconds. */
+/** The shortest lifetime that an API server accepts, in seconds. */
 const TOKEN_SECONDS = 600;
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -33,7 +33,7 @@ const rulesReview = z.object({
 const tokenRequest = z.object({ status: z.object({ token: z.string().min(1) }) });
 const failure = z.object({ message: z.string() });
 
-/** Asks an API server about the token of each question. Each method throws `upstream_failure`. */
+/** Queries an API server with the token of the account in question. Each method throws `upstream_failure`. */
 export class Reviews {
   readonly #server: Pick<ApiServer, "request">;
 
@@ -45,7 +45,7 @@ export class Reviews {
     return (await this.#review(token, "authentication", "SelfSubjectReview", undefined, selfReview)).userInfo;
   }
 
-  /** @returns also the binding and the role that allow it, in the API server's words; may be empty */
+  /** @returns also the reason, which names the binding and the role; may be empty */
   mayI(token: string, { resource: whole, ...question }: Right) {
     const [resource, subresource] = whole.split("/");
     const spec = { resourceAttributes: { ...question, resource, subresource } };
@@ -60,7 +60,7 @@ export class Reviews {
     return { rules, paths: status.nonResourceRules, incomplete: status.incomplete };
   }
 
-  /** Makes a token of an account. @returns also its id; empty if the API server gives none */
+  /** Issues a token for an account. @returns also its ID; empty if the API server does not report it */
   async mint(token: string, { namespace, name }: AccountName) {
     const account = `${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}`;
     const { status } = await this.#post(token, `/api/v1/namespaces/${account}/token`, {
@@ -95,7 +95,7 @@ export class Reviews {
     const { status, text } = outcome;
     if (status < 200 || status > 299) throw fault(describeRefusal(status, text));
     const { data } = schema.safeParse(read(text));
-    if (data === undefined) throw fault("it answers as no API server does: is api_server right?");
+    if (data === undefined) throw fault("it did not respond like an API server: is api_server correct?");
     return data;
   }
 }
@@ -107,22 +107,24 @@ function fault(problem: string, cause?: unknown): AppError {
 function describeSilence(outcome: Exclude<ApiOutcome, { kind: "answered" }>): string {
   const cause = "cause" in outcome ? errorText(outcome.cause) : "";
   const texts = {
-    too_large: `its answer is larger than ${MAX_BYTES} bytes`,
-    timed_out: `no answer within ${TIMEOUT_MS / 1000} s`,
+    too_large: `its response is larger than ${MAX_BYTES} bytes`,
+    timed_out: `no response within ${TIMEOUT_MS / 1000} s`,
     canceled: "canceled",
-    untrusted: `its certificate is not from a CA of ca_cert, or not for its address (${cause})`,
-    unreachable: `it can't be reached (${cause})`,
+    untrusted: `its certificate is not from a CA in ca_cert, or not for its address (${cause})`,
+    unreachable: `it is unreachable (${cause})`,
   };
   return texts[outcome.kind];
 }
 
 function describeRefusal(status: number, text: string): string {
-  if (status === 401) return "it does not take the token (HTTP 401): ended, taken back, or another cluster's";
+  if (status === 401) return "it rejected the token (HTTP 401): expired, revoked, or of another cluster";
   if (status >= 300 && status < 400) {
-    return `it answers with a redirect (HTTP ${status}), which is not followed: is api_server right?`;
+    return `it responded with a redirect (HTTP ${status}), which is not followed: is api_server correct?`;
   }
   const { data } = failure.safeParse(read(text));
-  return data === undefined ? `it answers HTTP ${status}` : `it answers HTTP ${status}: ${data.message}`;
+  return data === undefined
+    ? `it responded with HTTP ${status}`
+    : `it responded with HTTP ${status}: ${data.message}`;
 }
 
 function read(text: string): unknown {
@@ -136,11 +138,11 @@ function read(text: string): unknown {
 const claims = z.object({
   /** Empty for no id. */
   jti: z.string().default(""),
-  /** Seconds since the epoch; absent: the token never ends. */
+  /** Seconds since the epoch; absent: the token never expires. */
   exp: z.number().optional(),
 });
 
-/** Reads a ServiceAccount's token without its signature; undefined: no JSON Web Token. */
+/** Reads a ServiceAccount's token without checking its signature; undefined: not a JSON Web Token. */
 export function readClaims(token: string): z.infer<typeof claims> | undefined {
   const [, payload = "", signature] = token.split(".");
   if (signature === undefined) return undefined;

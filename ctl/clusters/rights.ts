@@ -25,8 +25,8 @@ export const REQUESTS: Readonly<
   get: { verbs: ["get"] },
   list: { verbs: ["list"] },
   logs: { verbs: ["get"], subresource: "log" },
-  // The answer to a patch is the whole object: get adds no right, and lets an approver see the change. create is for a
-  // new object.
+  // The response to a patch is the complete object, so get adds no right, and lets approvers see the change. create is
+  // for a new object.
   apply: { verbs: ["patch", "create", "get"] },
   delete: { verbs: ["delete"] },
 };
@@ -34,7 +34,7 @@ export const REQUESTS: Readonly<
 /** In a rule: an object without a namespace, a list of all namespaces, or a list in place of a name. */
 const NONE = "-";
 
-/** The rights that a cluster's rules need, each once, without those that a rule denies. */
+/** The rights that a cluster's rules need, without duplicates and without those that a rule denies. */
 export function neededRights({ extra_resources = [], rules }: ClusterPolicy): readonly Right[] {
   const table = [...buildResourceTable(extra_resources).table.values()];
   const denials = rules.filter(({ effect }) => effect === "deny");
@@ -86,7 +86,7 @@ function isPossible({ verb, resource, namespace, name }: Action): boolean {
   return namespace === undefined || namespace === NONE;
 }
 
-/** Checks if a rule matches every action of a kind. */
+/** Checks if a rule matches every action of this kind. */
 function covers(rule: ClusterRule, { verb, resource, namespace, name }: Action): boolean {
   const matches = (values: readonly string[] | undefined, value: string | undefined) => {
     const all = listed(values);
@@ -170,7 +170,7 @@ function sorted(values: readonly string[]): readonly string[] {
   return [...new Set(values)].sort();
 }
 
-/** Every account may ask about itself. */
+/** Every account may query its own rights. */
 const HARMLESS: ReadonlySet<string> = new Set([
   "create selfsubjectaccessreviews.authorization.k8s.io",
   "create selfsubjectrulesreviews.authorization.k8s.io",
@@ -205,7 +205,7 @@ export function compareRights(granted: ReadonlyMap<string, readonly RbacRule[]>,
     (rule, same) => ({ ...rule, verbs: same.flatMap(({ verbs }) => verbs) }),
   );
   const missing = needed.filter((right) => {
-    // A right in all namespaces has to be in each one that was asked about.
+    // A right in all namespaces must be in each namespace that was queried.
     const rules = right.namespace === undefined
       ? [...granted.values()]
       : [granted.get(right.namespace) ?? []];
@@ -224,7 +224,7 @@ function split({ apiGroups, resources, verbs, resourceNames }: RbacRule): readon
   );
 }
 
-/** Checks if all that a rule for one group, resource and verb gives is needed; a wildcard never is. */
+/** Checks if a rule for one group, resource and verb grants only needed rights; a wildcard never does. */
 function isNeeded(
   { apiGroups: [apiGroup], resources: [resourceName], verbs: [apiVerb], resourceNames }: RbacRule,
   needed: readonly Right[],
@@ -250,7 +250,7 @@ function gives({ apiGroups, resources, verbs, resourceNames = [] }: RbacRule, ri
 const OPEN_PATHS =
   /^\/(?:healthz|livez|readyz|version\/?|apis?(?:\/\*)?|openapi(?:\/\*)?|\.well-known\/openid-configuration\/?|openid\/v1\/jwks\/?)$/;
 
-/** The paths outside of objects that nothing needs: `get /metrics`. */
+/** The unneeded paths that are not objects, such as `get /metrics`. */
 export function excessPaths(
   rules: readonly { readonly verbs: readonly string[]; readonly nonResourceURLs: readonly string[] }[],
 ): readonly string[] {

@@ -21,17 +21,18 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     ...checkLoads([...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(config),
     ...checkCustody(config, opensNothing(config)),
-    sign_rate_limit_per_min > 0
-      ? pass("sign_rate_limit_per_min bounds each caller")
-      : warn("sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
+    sign_rate_limit_per_min > 0 ? pass("sign_rate_limit_per_min bounds each caller") : warn(
+      "sign_rate_limit_per_min is 0: callers have no rate limit",
+      'set "sign_rate_limit_per_min": 600',
+    ),
     checkState(config.state_db, "grants and freezes"),
     checkPrincipals(config),
     checkSessions(config),
     krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
       ? pass("hosts fetch the revocation list")
       : warn(
-        "no host fetches the revocation list: it believes a stolen certificate until that ends",
-        "broker-ctl host krl, for each host",
+        "no host fetches the revocation list: a stolen certificate stays valid until it expires",
+        "broker-ctl host krl HOST, for each host",
       ),
     ...checkCommon(config),
   ];
@@ -65,26 +66,26 @@ export function checkBroker(config: BrokerConfig): readonly Found[] {
 function checkAgents({ server_cert, sockets }: BrokerConfig): Found {
   if (server_cert === "") {
     return warn(
-      "the account that starts serve-mcp with this config, and so the agent, can read its keys",
-      "start serve-http with sockets, and connect the agent with gateway connect from an account of its own",
+      "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
+      "start serve-http with sockets, and run the agent with gateway connect in a separate account",
     );
   }
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
   return warn(
     `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
-    "give the agent an account of its own, and its socket mode 0660 in a directory of that account's group",
+    "run the agent in a separate account, with socket mode 0660 in a directory of that account's group",
   );
 }
 
-/** A service can reject a config whose keys are all well-formed. */
+/** A service can reject a config although each key is well-formed. */
 function checkLoads(problems: readonly string[]): readonly Found[] {
-  if (problems.length === 0) return [pass("the service takes it")];
+  if (problems.length === 0) return [pass("the service loads it")];
   const more = problems.length - SHOWN;
   return [...problems.slice(0, SHOWN), ...more > 0 ? [`${more} more problems`] : []].map((problem) =>
     fail(
-      `the service does not take it: ${problem}`,
-      "mend what it says: a service that runs keeps what it has, and does not start again",
+      `the service rejects this config: ${problem}`,
+      "fix the problem; a running service keeps its config, but cannot be restarted",
     )
   );
 }
@@ -102,19 +103,19 @@ function maskingProblems({ redact }: Pick<SignerConfig, "redact">): readonly str
 function checkCallers({ callers }: SignerConfig): Found {
   if (Object.keys(callers).length === 0) {
     return warn(
-      "there are no callers: every certificate of client_ca may use every host",
-      "name the brokers in callers",
+      "callers is empty: every certificate of client_ca may use every host",
+      "broker-ctl callers add --name BROKER --groups GROUP",
     );
   }
   const fallback = Object.hasOwn(callers, "_default") ? callers["_default"] : undefined;
   // Absent and null mean every group, an empty list means none.
   const groups = fallback?.allowed_groups;
   return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
-    ? pass("callers names who may use which hosts")
-    : warn("callers._default grants groups to whoever is not named", "set its allowed_groups to []");
+    ? pass("callers lists who may use which hosts")
+    : warn("callers._default grants groups to all unlisted callers", "set its allowed_groups to []");
 }
 
-/** Whether the CA key opens only this machine, as after an unchanged `init`. */
+/** Checks if the CA key can open only this machine, as after `init` without changes. */
 function opensNothing({ listen, hosts, policy_source }: SignerConfig): boolean {
   const addresses = [listen, ...Object.values(hosts).map(({ addr }) => addr)];
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
@@ -146,7 +147,7 @@ function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: b
 
 function checkState(path: string, what: string): Found {
   return path === ""
-    ? warn(`state_db is empty: ${what} are lost with a restart`, "name a file")
+    ? warn(`state_db is empty: ${what} are lost at a restart`, "set state_db to a file")
     : pass(`${what} survive a restart`);
 }
 
@@ -158,29 +159,28 @@ function firstOf(texts: readonly string[]): string {
 function checkPrincipals({ hosts }: SignerConfig): Found {
   const byPrincipal = Map.groupBy(Object.entries(hosts), ([, { principal }]) => principal ?? "");
   const shared = [...byPrincipal].filter(([principal, hosts]) => principal !== "" && hosts.length > 1);
-  if (shared.length === 0) return pass("each host has a principal of its own");
+  if (shared.length === 0) return pass("no hosts share a principal");
   const shown = shared.map(([principal, hosts]) => {
     const names = hosts.slice(0, SHOWN).map(([name]) => name).join(", ");
     return `${quoteText(principal)} (${names}${hosts.length > SHOWN ? ", …" : ""})`;
   });
   return warn(
     `hosts share principals: a certificate for one opens the others: ${firstOf(shown)}`,
-    "give each host its own, and broker-ctl host enrol it",
+    "set a different principal for each host, then run broker-ctl host enroll HOST",
   );
 }
 
-/** A certificate for a session is not locked to a command: only the broker enforces the command rules there. */
+/** A certificate for a session is not restricted to a command: only the broker enforces the command rules there. */
 function checkSessions(config: SignerConfig): Found {
   const compiled = compilePolicy(config);
   const hosts = compiled.kind === "invalid" ? [] : [...compiled.policy.hosts.values()];
   const open = hosts.filter(({ unsealed_sessions, seal, commands }) =>
     unsealed_sessions !== false && seal === undefined && commands.restricts
   ).map(({ name }) => name);
-  if (open.length === 0) return pass("command rules bind sessions");
+  if (open.length === 0) return pass("command rules also apply to sessions");
   return warn(
-    "an attacker who compromises a broker runs any command on hosts with command rules, in sessions: " +
-      firstOf(open),
-    'set "unsealed_sessions": false on the host, or seal it: broker-ctl host seal',
+    `an attacker who compromises a broker can bypass the command rules in sessions: ${firstOf(open)}`,
+    'set "unsealed_sessions": false on the host, or run broker-ctl host seal HOST',
   );
 }
 
@@ -193,25 +193,28 @@ function checkCommon(
   return [
     redact?.disable_defaults === true && (redact.patterns ?? []).length === 0
       ? warn(
-        "redact has no rule: secrets in commands stay in the audit log",
-        "remove disable_defaults, or name patterns",
+        "redact has no rules: secrets in commands are written to the audit log",
+        "remove disable_defaults, or set patterns",
       )
       : pass("secrets are masked"),
     isOpen(monitor_listen)
       ? fail(
-        `monitor_listen ${quoteText(monitor_listen)} shows metrics to anybody`,
-        "listen on loopback or a private address",
+        `monitor_listen ${quoteText(monitor_listen)} is public: everyone can read the metrics`,
+        "set a loopback or private address",
       )
       : pass("the monitor is private"),
     denied_callers === ""
       ? warn(
-        "there is no denied_callers: a lost certificate is good until it ends",
-        "name the list that broker-ctl identity revoke makes",
+        "denied_callers is empty: a stolen certificate stays valid until it expires",
+        "set denied_callers to a file for broker-ctl identity revoke",
       )
       : pass("certificates can be revoked"),
     audit_fail_mode === "open"
-      ? warn("audit_fail_mode is open: what can't be recorded happens all the same", "closed")
-      : pass("nothing happens without its record"),
+      ? warn(
+        "audit_fail_mode is open: requests continue without an audit record",
+        'set "audit_fail_mode": "closed"',
+      )
+      : pass("every request needs an audit record"),
   ];
 }
 

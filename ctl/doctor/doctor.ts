@@ -66,7 +66,7 @@ can read a file.
 async function diagnose(flags: DoctorFlags, context: Call): Promise<CommandResult> {
   const { workingFolder } = context;
   if (flags.over !== undefined && flags.live !== true) {
-    throw invalid("Option '--over' goes with --live");
+    throw invalid("Option '--over' has no effect without --live");
   }
   const findings: Finding[] = [];
   const folders = new Set<string>();
@@ -114,12 +114,12 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
       { kind: "broker", path: at("mcp.json") },
     ] as const
   ) {
-    // A config that the operator named and that is absent is a finding.
+    // A missing config that the operator named is a finding.
     const isNamed = each.kind === "signer" && config !== undefined;
     if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);
   }
   if (parts.length > 0) return parts;
-  throw notFound("There is no config to look at: --config, --signer, --control-plane or --broker names one");
+  throw notFound("Cannot find a config: pass --config, --signer, --control-plane or --broker");
 }
 
 interface Facts {
@@ -132,7 +132,7 @@ interface Facts {
   readonly signer?: SignerClientConfig | undefined;
   readonly hosts?: SignerConfig["hosts"];
   readonly sockets?: BrokerConfig["sockets"];
-  /** The keys that hosts have to trust. */
+  /** The CA keys that hosts must trust. */
   readonly ring?: ReturnType<typeof planCaKeys>;
 }
 
@@ -168,8 +168,8 @@ async function diagnosePart(
     facts = await LOADERS[kind](path);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const check = `the config can't be used: ${error.message.replaceAll("\n", " ")}`;
-    return { found: [fail(check, "mend what it says")], paths: [path] };
+    const check = `the config is unusable: ${error.message.replaceAll("\n", " ")}`;
+    return { found: [fail(check, "fix the config")], paths: [path] };
   }
   if (security === true) return { found: facts.found, paths: [] };
   const { config, hosts = {}, signer } = facts;

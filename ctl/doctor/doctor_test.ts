@@ -25,20 +25,20 @@ Deno.test("judgeHost() finds nothing where sshd is set as it should be", () => {
 });
 
 Deno.test.each([
-  { line: "ca: ssh-ed25519 BBBB", says: /^fail .*does not trust the CA/ },
+  { line: "ca: ssh-ed25519 BBBB", says: /^fail .*does not trust the signer's CA/ },
   { line: "sshd: forcecommand /bin/menu", says: /^fail .*ForceCommand "\/bin\/menu"/ },
   { line: "sshd: revokedkeys none", says: /^warn .*no RevokedKeys/ },
   { line: "sshd: authorizedkeysfile .ssh/authorized_keys", says: /^warn .*\(authorizedkeysfile \.ssh/ },
   { line: "sshd: authorizedkeyscommand /bin/keys", says: /^warn .*\(authorizedkeyscommand \/bin\/keys\)/ },
   { line: "sshd: permituserenvironment yes", says: /^fail .*PermitUserEnvironment "yes"/ },
   { line: "shell: /usr/bin/fish", says: /^warn .*nothing is proved for fish/ },
-  { line: "shell:", says: /^warn .*does not say/ },
-  { line: "time: 900", says: /^fail .*100 s off/ },
-  { line: "time: 1100", says: /^fail .*98 s off/ },
-  { line: "login: locked", says: /^fail .*lets nobody into its account, which is locked/ },
-  { line: "login: expired", says: /^fail .*lets nobody into its account, which expired/ },
-  { line: "login: shell", says: /^fail .*lets nobody into its account, whose login shell/ },
-  { line: "login: ask me", says: /^unknown .*does not say whether anybody gets in/ },
+  { line: "shell:", says: /^warn .*did not report/ },
+  { line: "time: 900", says: /^fail .*differs by 100 s/ },
+  { line: "time: 1100", says: /^fail .*differs by 98 s/ },
+  { line: "login: locked", says: /^fail .*no one can log in to the account, because it is locked/ },
+  { line: "login: expired", says: /^fail .*no one can log in to the account, because it has expired/ },
+  { line: "login: shell", says: /^fail .*no one can log in to the account, because it has no login shell/ },
+  { line: "login: ask me", says: /^unknown .*did not report whether logins are possible/ },
   { line: "principal: no", says: /^fail .*does not accept certificates/ },
 ])("judgeHost() finds $line", ({ line, says }) => {
   const label = line.split(" ").slice(0, line.startsWith("sshd:") ? 2 : 1).join(" ");
@@ -105,14 +105,14 @@ Deno.test.each([
     text: "<html>200 OK</html>",
     ok: true,
     ready: "hello",
-    problem: "what answers there is no service of the gateway",
+    problem: "the server at this address is not a service of the gateway",
   },
   {
     name: "values that are no numbers",
     text: 'gateway_build_info{service="signer"} x',
     ok: true,
     ready: "ready",
-    problem: "what answers there is no service of the gateway",
+    problem: "the server at this address is not a service of the gateway",
   },
 ])("readStatus() never takes $name for well", ({ text, ok, ready, problem }) => {
   const status = answers(text, ok, ready);
@@ -135,10 +135,10 @@ const one = (name: string, more: Partial<ServiceStatus> = {}): ServiceStatus => 
 Deno.test.each([
   { name: "two that are well", services: [one("a"), one("b")], problems: [], notes: [] },
   {
-    name: "one that does not answer",
-    services: [one("a"), silentStatus("b:9160", "it does not answer: refused")],
-    problems: ["b:9160: it does not answer: refused"],
-    notes: ['signer: "b" lives too, and was not asked'],
+    name: "one without a response",
+    services: [one("a"), silentStatus("b:9160", "no response: refused")],
+    problems: ["b:9160: no response: refused"],
+    notes: ['signer: also running, but not checked: "b"'],
   },
   {
     name: "one that is not ready",
@@ -156,19 +156,19 @@ Deno.test.each([
     name: "another that lives",
     services: [one("a")],
     problems: [],
-    notes: ['signer: "b" lives too, and was not asked'],
+    notes: ['signer: also running, but not checked: "b"'],
   },
   {
     name: "an upgrade under way",
     services: [one("a"), one("b", { version: "2" })],
     problems: [],
-    notes: ["signer: versions 1 and 2 run"],
+    notes: ["signer: different versions are running: 1, 2"],
   },
   {
     name: "lists that differ",
     services: [one("a"), one("b", { krlVersion: 6 })],
     problems: [],
-    notes: ["signer: the revocation lists are not the same; ask again"],
+    notes: ["signer: the versions of the revocation list differ; check again"],
   },
   {
     name: "a certificate that ends soon, and one that has ended",
@@ -176,13 +176,13 @@ Deno.test.each([
       one("a", { certificate: { name: "server_cert", endsAt: NOW + 2.5 * DAY } }),
       one("b", { certificate: { name: "client_ca", endsAt: NOW } }),
     ],
-    problems: ["a: server_cert ends in 3 days", "b: client_ca has ended"],
+    problems: ["a: server_cert expires in 3 days", "b: client_ca has expired"],
     notes: [],
   },
   {
     name: "a clock that is off",
     services: [one("a", { clockOffsetSeconds: -2.5 }), one("b", { clockOffsetSeconds: 2 })],
-    problems: ["a: its clock is -2.5 s off; run a time service"],
+    problems: ["a: its clock is off by -2.5 s; run a time service"],
     notes: [],
   },
   {

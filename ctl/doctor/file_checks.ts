@@ -19,7 +19,7 @@ import { backupSeedPath, parseManifest, readBackupKey, verifyManifest } from "..
 import { describeEnd, readCertificateFacts } from "../identities/kinds.ts";
 import { about, fail, type Finding, type Found, pass, unknown, warn } from "./findings.ts";
 
-/** A certificate that a config names, and its key; the path of the key is empty for a CA. Paths are absolute. */
+/** A certificate in a config and its key. The path of the key is empty for a CA. Paths are absolute. */
 interface NamedCertificate {
   readonly key: string;
   readonly path: string;
@@ -30,7 +30,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 /** With less free space, records could be lost within a day. */
 const LEAST_FREE_BYTES = 1 << 30;
 
-/** A file that this account may not read can be in order. */
+/** A file that this account cannot read may be correct, so the result is unknown. */
 function unseen(error: unknown): typeof fail {
   return error instanceof Deno.errors.PermissionDenied ? unknown : fail;
 }
@@ -42,12 +42,12 @@ export async function checkCertificate({ key, path, keyPath }: NamedCertificate)
     blocks = (await readRegularText(path)).match(CERTIFICATE) ?? [];
   } catch (error) {
     return unseen(error)(
-      `${shown} can't be read: ${describeReadFailure(error)}`,
-      "put it there, for the service to read; run this as who may read it",
+      `${shown} cannot be read: ${describeReadFailure(error)}`,
+      "make it readable for the service, and run doctor as the service's account or root",
     );
   }
   const [leaf] = blocks;
-  if (leaf === undefined) return fail(`${shown} holds no certificate`, "broker-ctl identity renew, or add");
+  if (leaf === undefined) return fail(`${shown} contains no certificate`, "broker-ctl identity renew NAME");
   try {
     for (const block of blocks) {
       const end = describeEnd(readCertificateFacts(block), systemClock.now());
@@ -57,30 +57,32 @@ export async function checkCertificate({ key, path, keyPath }: NamedCertificate)
     if (keyPath === "") return pass(shown);
     const pem = await readRegularText(keyPath);
     return new X509Certificate(leaf).checkPrivateKey(createPrivateKey(pem)) ? pass(shown) : fail(
-      `${shown} is not the certificate of its key`,
-      "broker-ctl identity renew, with the name of the file",
+      `${shown} does not match its private key`,
+      "broker-ctl identity renew NAME",
     );
   } catch (error) {
     return unseen(error)(
-      `${shown} or its key can't be used: ${errorText(error)}`,
-      "broker-ctl identity renew, or add; run this as who may read the key",
+      `${shown} or its key cannot be used: ${errorText(error)}`,
+      "broker-ctl identity renew NAME, or run doctor as the service's account or root",
     );
   }
 }
 
 export async function checkExposure(used: readonly UsedFile[]): Promise<readonly Found[]> {
-  const exposed = (await findExposedFiles(used)).map((text) => warn(text, "chmod and chown as it says"));
+  const exposed = (await findExposedFiles(used)).map((text) =>
+    warn(text, "correct the mode or owner with chmod or chown")
+  );
   const hidden = await Promise.all(used.map(async ({ key, path }) => {
     try {
       await ifThere(Deno.stat(path));
       return [];
     } catch (error) {
-      const check = `${key} ${quoteText(path)} can't be looked at: ${describeReadFailure(error)}`;
-      return [unknown(check, "run this as who may look at it")];
+      const check = `${key} ${quoteText(path)} cannot be checked: ${describeReadFailure(error)}`;
+      return [unknown(check, "run doctor as the service's account or root")];
     }
   }));
   const found = [...exposed, ...hidden.flat()];
-  return found.length > 0 ? found : [pass("its files are its own")];
+  return found.length > 0 ? found : [pass("no other account can change its files or read its keys")];
 }
 
 export async function checkLeft(folders: Iterable<string>): Promise<readonly Finding[]> {
@@ -88,16 +90,16 @@ export async function checkLeft(folders: Iterable<string>): Promise<readonly Fin
   // Other checks report the files of a directory that cannot be read.
   const left = await Promise.all([...folders].map((folder) => findLeft(folder, now).catch(() => [])));
   return left.flat().flatMap(({ path, of, isFolder }) => {
-    const [what, fix] = !isFolder
-      ? ["an edit", `remove it; ${of} is whole without it`]
+    const [what, fix = ""] = !isFolder
+      ? ["edit", `remove it; ${of} is complete without it`]
       : of === "init"
-      ? ["an init", "remove it; init --force, if the set-up is not whole"]
-      : ["a backup", "remove it"];
-    return about(path, [warn(`left of ${what} that was killed`, fix ?? "")]);
+      ? ["init", "remove it; run init --force if the installation is incomplete"]
+      : ["backup", "remove it"];
+    return about(path, [warn(`left over from an interrupted ${what}`, fix)]);
   });
 }
 
-/** The group of a socket, to which its agent belongs, must not read a key. */
+/** Agents belong to the group of their socket, so that group must not be able to read a key. */
 export async function checkSocketGroups(
   sockets: BrokerConfig["sockets"],
   used: readonly UsedFile[],
@@ -117,7 +119,7 @@ export async function checkSocketGroups(
     if (group === undefined || read.length === 0) return [];
     const names = read.map(({ key, path }) => `${key} ${quoteText(path)}`).join(", ");
     const check = `agent ${quoteText(caller)} can read ${names}: its socket has the same group`;
-    return [fail(check, "chgrp the key")];
+    return [fail(check, "change the group of the key with chgrp")];
   });
   return (await Promise.all(found)).flat();
 }
@@ -129,8 +131,8 @@ export async function checkDenied(path: string): Promise<Found> {
     return pass(`${shown} denies ${parseDeniedCallers(text).size}`);
   } catch (error) {
     return unseen(error)(
-      `${shown} can't be used: ${error instanceof AppError ? errorText(error) : describeReadFailure(error)}`,
-      "put a whole list there, a CN a line; the service goes on with its last one until a restart",
+      `${shown} cannot be used: ${error instanceof AppError ? errorText(error) : describeReadFailure(error)}`,
+      "write a list with one CN per line; the service keeps its previous list until a restart",
     );
   }
 }
@@ -140,12 +142,15 @@ export async function checkRoom(auditLog: string): Promise<Found> {
   try {
     const { bavail, bsize } = await statfs(dirname(auditLog));
     const free = bavail * bsize;
-    if (free >= LEAST_FREE_BYTES) return pass("there is room for records");
+    if (free >= LEAST_FREE_BYTES) return pass("enough disk space for audit records");
     const megabytes = Math.floor(free / 1_000_000);
-    const check = `${folder} has ${megabytes} MB left for records; a full disk stops the service`;
-    return warn(check, "make room, or move the log");
+    const check = `${folder} has ${megabytes} MB of free space; a full disk stops the service`;
+    return warn(check, "free disk space, or move the audit log");
   } catch (error) {
-    return fail(`the folder of the audit log ${folder} can't be looked at: ${errorText(error)}`, "make it");
+    return fail(
+      `the directory of the audit log ${folder} cannot be checked: ${errorText(error)}`,
+      "create it",
+    );
   }
 }
 
@@ -157,12 +162,12 @@ export async function checkBackup(folder: string, installation: string): Promise
     const { made_at, problems: [problem] = [] } = parseManifest(new TextDecoder().decode(manifest));
     await verifyManifest(folder, manifest, key);
     const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
-    if (days < 0) return fail(`the backup is of ${made_at}, which is to come`, "look at the clocks");
+    if (days < 0) return fail(`the backup's time ${made_at} is in the future`, "correct the clocks");
     if (problem !== undefined) {
       return warn(`the backup is incomplete: ${problem}`, "fix that, then run broker-ctl backup");
     }
     return days <= 7
-      ? pass(`the backup is of this week, signed by ${key}`)
+      ? pass(`the backup is at most a week old, signed by ${key}`)
       : warn(`the backup is ${days} days old`, "broker-ctl backup");
   } catch (error) {
     const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);

@@ -33,12 +33,13 @@ export function formatFindings(findings: readonly Finding[]): readonly string[] 
     ])
   );
   const { pass, warn, unknown, fail } = countFindings(findings);
+  const checks = (count: number) => count === 1 ? "1 check" : `${count} checks`;
   const verdict = fail > 0
-    ? "something defeats a promise: mend what fails"
+    ? `${checks(fail)} failed. Fix the items marked FAIL.`
     : unknown > 0
-    ? "not everything could be looked at: run it where it can"
+    ? `${checks(unknown)} could not run. Run doctor with access to these items.`
     : warn > 0
-    ? "nothing fails; look at the warnings"
-    : "nothing is wrong";
+    ? "No check failed. Review the warnings."
+    : "All checks passed.";
   return [...shown, `${pass} PASS, ${warn} WARN, ${unknown} UNKNOWN, ${fail} FAIL`, verdict];
 }

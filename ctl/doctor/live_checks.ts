@@ -25,11 +25,11 @@ const MAX_BANNER_BYTES = 1_000;
 /** Certificates begin 30 seconds before they are issued. */
 const MOST_SKEW_SECONDS = 20;
 const LONGEST_VALUE = 200;
-/** Reason and fix by the word that `host enrol --status` prints. */
+/** Reason and fix for each status of a login in the output of `host enroll --status`. */
 const BARRED: ReadonlyMap<string, readonly [why: string, fix: string]> = new Map([
-  ["locked", ["which is locked, and its sshd has UsePAM no", "usermod -p '*' and the account, there"]],
-  ["expired", ["which expired", "usermod -e '' and the account, there"]],
-  ["shell", ["whose login shell is none", "usermod -s /bin/sh and the account, there"]],
+  ["locked", ["it is locked, and sshd has UsePAM no", "on the host: usermod -p '*' ACCOUNT"]],
+  ["expired", ["it has expired", "on the host: usermod -e '' ACCOUNT"]],
+  ["shell", ["it has no login shell", "on the host: usermod -s /bin/sh ACCOUNT"]],
 ]);
 
 /** Checks that sshd answers on each host. Hosts behind a bastion cannot be reached from here. */
@@ -39,8 +39,8 @@ export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly
   return [
     ...behind === 0 ? [] : [
       warn(
-        `${behind} ${behind === 1 ? "host is" : "hosts are"} behind others, and not looked at`,
-        "run a command there, such as uptime, through a broker",
+        `${behind} ${behind === 1 ? "host is" : "hosts are"} behind a bastion and not checked`,
+        "run a command such as uptime through a broker",
       ),
     ],
     ...await inBatches(reached, CONNECTIONS_AT_A_TIME, async ([name, { addr }]) => {
@@ -48,10 +48,10 @@ export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly
       try {
         const banner = await readBanner(addr);
         if (banner.startsWith("SSH-2.0-")) return [pass(shown)];
-        return [fail(`${shown} is no SSH server`, "look at its addr")];
+        return [fail(`${shown} is not an SSH server`, "correct its addr")];
       } catch (error) {
-        const fix = "start sshd there, or look at its addr and the network";
-        return [fail(`${shown} does not answer: ${errorText(error)}`, fix)];
+        const fix = "start sshd on the host, or check its addr and the network";
+        return [fail(`${shown} does not respond: ${errorText(error)}`, fix)];
       }
     }),
   ];
@@ -80,7 +80,7 @@ async function readBanner(addr: string): Promise<string> {
   }
 }
 
-/** Checks the settings of sshd on each host, as root there; hosts behind a bastion are left out. */
+/** Checks the settings of sshd on each host, as root on the host. Hosts behind a bastion are skipped. */
 export async function checkHostSettings(
   hosts: SignerConfig["hosts"],
   { login, sshdConfig, caOf }: {
@@ -104,14 +104,14 @@ export async function checkHostSettings(
       // The host prints whole seconds, rounded down.
       return judgeHost({ name, ca, lines, asked: asked - 1, answered });
     } catch (error) {
-      const check = `host ${quoteText(name)} can't be asked over ssh: ${errorText(error)}`;
-      return [unknown(check, `see that you may log in there as ${login}`)];
+      const check = `host ${quoteText(name)} cannot be checked over ssh: ${errorText(error)}`;
+      return [unknown(check, `make sure that you can log in as ${login}`)];
     }
   });
 }
 
 /**
- * Finds settings of a host's sshd that break what certificates promise. The answer of the host is not trusted.
+ * Finds settings of a host's sshd that weaken certificates. The output of the host is not trusted.
  *
  * @param ca `<algorithm> <base64>` of the CA's key; undefined if it is not known here
  * @param asked this machine's time before the answer, in seconds
@@ -126,73 +126,78 @@ export function judgeHost({ name, ca, lines, asked, answered }: {
   const of = (label: string) =>
     lines.find((line) => line.startsWith(label))?.slice(label.length).trim().slice(0, LONGEST_VALUE);
   const host = `host ${quoteText(name)}`;
-  const enrol = `broker-ctl host enrol ${name}`;
+  const enrol = `broker-ctl host enroll ${name}`;
   const expect = (label: string, good: string, bad: (value: string) => Found) => {
     const value = of(label);
-    if (value === undefined) return unknown(`${host} does not say its ${label.trim()}`, "run sshd -T there");
+    if (value === undefined) return unknown(`${host} did not report ${label.trim()}`, "on the host: sshd -T");
     return value === good ? pass(`${host}: ${label}${good}`) : bad(value);
   };
   const [revoked, shell] = [of("sshd: revokedkeys "), of("shell: ")];
-  const risk = shell ? findLoginShellRisk(shell) : "it does not say its account's login shell";
+  const risk = shell ? findLoginShellRisk(shell) : "it did not report the account's login shell";
   const time = Number(of("time: ") ?? NaN);
   const off = Math.max(asked - time, time - answered, 0);
   return [
     ca === undefined
-      ? unknown(`${host}: the CA's public key is not here to compare with`, "run it where it is")
+      ? unknown(
+        `${host}: the CA's public key is not on this machine`,
+        "run doctor on the machine with the key",
+      )
       : lines.includes(`ca: ${ca}`)
       ? pass(`${host} trusts the CA`)
-      : fail(`${host} does not trust the CA that signs: it refuses every certificate`, enrol),
+      : fail(`${host} does not trust the signer's CA: it rejects every certificate`, enrol),
     expect("login: ", "yes", (value) => {
       const [why, fix = ""] = BARRED.get(value) ?? [];
       return why === undefined
-        ? unknown(`${host} does not say whether anybody gets in`, `look there: ${enrol} --print`)
-        : fail(`${host} lets nobody into its account, ${why}`, fix);
+        ? unknown(`${host} did not report whether logins are possible`, `${enrol} --print`)
+        : fail(`${host}: no one can log in to the account, because ${why}`, fix);
     }),
     expect("principal: ", "yes", () => fail(`${host} does not accept certificates for it`, enrol)),
     expect("sshd: forcecommand ", "none", (value) =>
       fail(
-        `${host} has ForceCommand ${quoteText(value)}: it runs in place of what a certificate allows`,
-        "take it out of sshd_config there, for this account",
+        `${host} has ForceCommand ${quoteText(value)}, which replaces the command of a certificate`,
+        "remove it from sshd_config on the host for this account",
       )),
     revoked === "none"
       ? warn(
-        `${host} has no RevokedKeys: it believes a stolen certificate until that ends`,
+        `${host} has no RevokedKeys: it accepts a stolen certificate until it expires`,
         `broker-ctl host krl ${name}`,
       )
       : expect("sshd: revokedkeys ", revoked ?? "", () => pass(host)),
     ...(["authorizedkeysfile", "authorizedkeyscommand"] as const).map((setting) =>
       expect(`sshd: ${setting} `, "none", (value) =>
         warn(
-          `${host} takes keys without a certificate (${setting} ${value}): past rules, records and freezes`,
-          `Match User, and ${setting} none, in sshd_config there`,
+          `${host} also accepts plain SSH keys, which bypass policy, audit and freezes (${setting} ${value})`,
+          `in sshd_config on the host: Match User ACCOUNT, then ${setting} none`,
         ))
     ),
     expect("sshd: permituserenvironment ", "no", (value) =>
       fail(
-        `${host} has PermitUserEnvironment ${quoteText(value)}: files of the account change what commands do`,
-        "PermitUserEnvironment no",
+        `${host} has PermitUserEnvironment ${quoteText(value)}: files of the account can change commands`,
+        "in sshd_config on the host: PermitUserEnvironment no",
       )),
     risk === undefined
-      ? pass(`${host}: its login shell is proved`)
-      : warn(`${host}: ${risk}`, "give the account /bin/sh, or another that is proved"),
+      ? pass(`${host}: its login shell is tested`)
+      : warn(`${host}: ${risk}`, "on the host: usermod -s /bin/sh ACCOUNT"),
     Number.isNaN(off)
-      ? unknown(`${host} does not say which time it is`, "run date there")
+      ? unknown(`${host} did not report its time`, "on the host: date")
       : off <= MOST_SKEW_SECONDS
-      ? pass(`${host}: its clock is right`)
+      ? pass(`${host}: its clock is correct`)
       : fail(
-        `${host}: its clock is ${Math.round(off)} s off this machine's: certificates are early or late there`,
-        "run a time service on both",
+        `${host}: its clock differs by ${
+          Math.round(off)
+        } s from this machine's, so it can reject valid certificates`,
+        "run a time service on both machines",
       ),
   ];
 }
 
-/** With an older state, services that share it decide nothing. */
+/** Services with a shared state make no decisions if the state is older. */
 const MOST_STATE_AGE_SECONDS = 2;
 
 export async function checkService(monitorListen: string): Promise<readonly Found[]> {
   if (monitorListen === "") {
-    const check = "there is no monitor_listen: nobody sees whether it works";
-    return [warn(check, "set it, such as 127.0.0.1:9160")];
+    const check = "monitor_listen is empty: the service cannot be monitored";
+    return [warn(check, 'set "monitor_listen": "127.0.0.1:9160"')];
   }
   const address = reachable(monitorListen);
   try {
@@ -202,38 +207,41 @@ export async function checkService(monitorListen: string): Promise<readonly Foun
     const ownVersion = describeVersion({ verbose: false });
     const skew = Math.abs(ready.time - systemClock.now()) / 1000;
     const unclear = (what: string) =>
-      unknown(`what answers at ${address} does not say ${what}`, "look at what listens there");
+      unknown(`the server at ${address} did not report ${what}`, "check which program listens there");
     return [
       !ready.ok
         ? fail(
-          `the service is there and not ready: ${ready.text.trim().slice(0, 200)}`,
-          "its log says more",
+          `the service is not ready: ${ready.text.trim().slice(0, 200)}`,
+          "see its log",
         )
         : version === undefined
-        ? unclear("which version of the service it is")
+        ? unclear("its version")
         : pass(`ready, version ${version}`),
       ...version === undefined || version === ownVersion ? [] : [warn(
-        `the service is of version ${quoteText(version)}, this program of ${quoteText(ownVersion)}`,
-        "restart the service after an upgrade, and have the same version everywhere",
+        `the service has version ${quoteText(version)}, this program ${quoteText(ownVersion)}`,
+        "install the same version everywhere, and restart the service",
       )],
       ...stateAgeSeconds === undefined ? [] : [
-        stateAgeSeconds <= MOST_STATE_AGE_SECONDS ? pass("what it decides by is fresh") : fail(
-          `what it decides by is ${stateAgeSeconds} s old: it decides nothing`,
-          "look at the database and the network to it",
+        stateAgeSeconds <= MOST_STATE_AGE_SECONDS ? pass("its state is up to date") : fail(
+          `its state is ${stateAgeSeconds} s old, so it makes no decisions`,
+          "check the database and the network to it",
         ),
       ],
       Number.isNaN(skew)
-        ? unclear("which time it is")
+        ? unclear("its time")
         : skew <= MOST_SKEW_SECONDS
-        ? pass("its clock is right")
-        : fail(`its clock is ${Math.round(skew)} s off this machine's`, "run a time service on both"),
+        ? pass("its clock is correct")
+        : fail(
+          `its clock differs by ${Math.round(skew)} s from this machine's`,
+          "run a time service on both machines",
+        ),
     ];
   } catch (error) {
-    return [fail(`the service does not answer at ${address}: ${errorText(error)}`, "start it")];
+    return [fail(`the service does not respond at ${address}: ${errorText(error)}`, "start the service")];
   }
 }
 
-/** Checks each URL of a `signer` block: services pass over one that is down, and nobody notices. */
+/** Checks each URL of a `signer` block, because services skip an instance that is down without an error. */
 export async function checkUpstreams(signer: SignerClientConfig, workingFolder: string) {
   const at = (path: string) => resolve(workingFolder, path);
   const { client_cert, client_key, ca } = signer;
@@ -241,8 +249,8 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
   try {
     tls = await loadSignerTls({ client_cert: at(client_cert), client_key: at(client_key), ca: at(ca) });
   } catch (error) {
-    const check = `what it asks can't be asked from here: ${errorText(error)}`;
-    return [unknown(check, "run it as who may read its certificate and key, such as root")];
+    const check = `the connection to the signer cannot be checked: ${errorText(error)}`;
+    return [unknown(check, "run doctor as the service's account or root")];
   }
   return await Promise.all(
     signerUrls(signer).map(async (url) => {
@@ -251,17 +259,17 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
           ...{ clock: systemClock, what: "it", baseUrl: url, timeoutMs: WAIT_MS },
           ...tls,
         });
-        // "Not found" is an answer too. 401: the service does not accept the certificate.
+        // A "not found" is a response too. 401: the service does not accept the certificate.
         const { status } = await client.request({ method: "GET", path: "/healthz" });
-        return status !== 401 ? pass(`${url} answers`) : fail(
-          `${url} does not take the certificate of signer.client_cert`,
-          "have a certificate that its client_ca has issued and its denied_callers does not name: broker-ctl identity list",
+        return status !== 401 ? pass(`${url} responds`) : fail(
+          `${url} rejects the certificate of signer.client_cert`,
+          "use a certificate of its client_ca that is not in its denied_callers; see broker-ctl identity list",
         );
       } catch (error) {
         const advice = adviseOnContact(error, { name: "service", url, ca: signer.ca });
         return fail(
-          `${url} does not answer: ${describeFault(error)}`,
-          advice ?? "look at the network to it, and its log",
+          `${url} does not respond: ${describeFault(error)}`,
+          advice ?? "check the network and the service's log",
         );
       }
     }),

@@ -10,12 +10,12 @@ import { invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
-/** Metrics have a few kilobytes, but any program may answer. */
+/** Metrics have a few kilobytes, but any program can respond at this address. */
 const MAX_BYTES = 1 << 20;
 const LONGEST_TEXT = 300;
 
 export function tooLate(): Error {
-  return new Error(`no answer within ${WAIT_MS / 1000} s`);
+  return new Error(`no response within ${WAIT_MS / 1000} s`);
 }
 
 /** Reads both pages of a monitor. */
@@ -33,7 +33,7 @@ export async function askMonitor(address: string) {
 async function readPage(url: string, signal: AbortSignal) {
   const { ok, body, headers } = await fetch(url, { signal, redirect: "error" });
   const bytes = body === null ? new Uint8Array() : await collectBytes(body, MAX_BYTES);
-  if (bytes === undefined) throw new Error("its answer is too long");
+  if (bytes === undefined) throw new Error("its response is too long");
   return { ok, text: new TextDecoder().decode(bytes), time: Date.parse(headers.get("date") ?? "") };
 }
 
@@ -49,7 +49,7 @@ async function readMonitor(address: string): Promise<ServiceStatus> {
     const ahead = Math.round((time + 500 - systemClock.now()) / 1000);
     return readStatus({ address, ready, metrics, aheadSeconds: Number.isNaN(ahead) ? undefined : ahead });
   } catch (error) {
-    return silentStatus(address, `it does not answer: ${errorText(error)}`);
+    return silentStatus(address, `no response: ${errorText(error)}`);
   }
 }
 
@@ -60,9 +60,9 @@ export function silentStatus(address: string, problem: string): ServiceStatus {
 export type ServiceStatus = ReturnType<typeof readStatus>;
 
 /**
- * Reads the answers of a monitor; a value that the monitor does not show is undefined.
+ * Reads the pages of a monitor. A value that the monitor does not report is undefined.
  *
- * @param aheadSeconds by how much the clock of the service's machine is ahead of this one's
+ * @param aheadSeconds the offset of the service's clock from this machine's clock
  */
 export function readStatus({ address, ready, metrics, aheadSeconds }: {
   readonly address: string;
@@ -80,11 +80,11 @@ export function readStatus({ address, ready, metrics, aheadSeconds }: {
     address,
     isReady: ready.ok && build !== undefined,
     problem: build === undefined
-      ? "what answers there is no service of the gateway"
+      ? "the server at this address is not a service of the gateway"
       : ready.ok
       ? ""
       : ready.text.trim().slice(0, LONGEST_TEXT),
-    /** The instances that this one sees; empty if the state is its own. */
+    /** The instances that this one sees; empty if the state is not shared. */
     members: of("state_member_info").map(({ labels }) => labels["instance"] ?? "").toSorted(),
     service: build?.labels["service"],
     version: build?.labels["version"],
@@ -123,7 +123,7 @@ const MOST_OFFSET_SECONDS = 2;
 
 const HEADING = [
   ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
-  ...["CERTIFICATE ENDS", "CLOCK"],
+  ...["CERTIFICATE EXPIRES", "CLOCK"],
 ];
 
 export const STATUS = command({
@@ -142,7 +142,7 @@ config and of control-plane.json next to it. Exit code 1: there are problems, li
 `,
   async run({ monitor: monitors, config }, { workingFolder, terminal }) {
     if (monitors.length > 0 && config !== undefined) {
-      throw invalid("name monitors, or --config, not both");
+      throw invalid("Cannot use --config with monitor addresses: pass one of them");
     }
     const addresses = monitors.length > 0
       ? monitors
@@ -155,8 +155,8 @@ config and of control-plane.json next to it. Exit code 1: there are problems, li
         ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
         "",
         ...notes.map((note) => `note: ${note}`),
-        ...problems.map((each) => `wrong: ${each}`),
-        ...(problems.length === 0 ? ["nothing is wrong"] : []),
+        ...problems.map((each) => `problem: ${each}`),
+        ...(problems.length === 0 ? ["All services are healthy."] : []),
       ],
       failed: problems.length > 0,
     };
@@ -179,7 +179,7 @@ async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const listeners = [signer.monitor_listen, controlPlane?.config.monitor_listen ?? ""];
   const found = listeners.filter((each) => each !== "");
   if (found.length > 0) return found;
-  throw notFound(`No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`);
+  throw notFound(`Cannot find a monitor: set monitor_listen in ${signerPath}, or pass addresses`);
 }
 
 /** Judges services by their own statuses, and by the instances that each of them sees. */
@@ -205,13 +205,13 @@ function nameOf({ service, instance, address }: ServiceStatus): string {
 function judgeOne(status: ServiceStatus, now: number): readonly string[] {
   const { certificate, clockOffsetSeconds = 0 } = status;
   const left = (certificate?.endsAt ?? Infinity) - now;
-  const end = left > 0 ? `ends in ${Math.ceil(left / 86_400_000)} days` : "has ended";
+  const end = left > 0 ? `expires in ${Math.ceil(left / 86_400_000)} days` : "has expired";
   return [
     ...(status.problem === "" ? [] : [status.problem]),
     ...(left > SOON_MS ? [] : [`${certificate?.name} ${end}`]),
     ...(Math.abs(clockOffsetSeconds) <= MOST_OFFSET_SECONDS
       ? []
-      : [`its clock is ${clockOffsetSeconds.toFixed(1)} s off; run a time service`]),
+      : [`its clock is off by ${clockOffsetSeconds.toFixed(1)} s; run a time service`]),
   ].map((problem) => `${nameOf(status)}: ${problem}`);
 }
 
@@ -219,11 +219,12 @@ function judgeOne(status: ServiceStatus, now: number): readonly string[] {
 function judgeGroup(service: string, members: readonly ServiceStatus[]) {
   const named = new Set(members.flatMap(({ instance }) => instance ?? []));
   const seen = new Set(members.flatMap((each) => each.members));
-  // An instance without a database cannot know the others.
+  // An instance without a database cannot see the others.
   const problems = members.filter(({ isReady }) => isReady).flatMap((status) =>
     [...named.difference(new Set(status.members))].map((other) =>
-      `${nameOf(status)}: does not see ${quoteText(other)}; ` +
-      "they use different databases, or it has just come or gone"
+      `${nameOf(status)}: does not see ${
+        quoteText(other)
+      }; they use different databases, or it just started or stopped`
     )
   );
   const versions = new Set(members.map(({ version = "unknown" }) => version));
@@ -232,9 +233,13 @@ function judgeGroup(service: string, members: readonly ServiceStatus[]) {
   return {
     problems,
     notes: [
-      ...(unasked.length === 0 ? [] : [`${unasked.map(quoteText).join(", ")} lives too, and was not asked`]),
-      ...(versions.size < 2 ? [] : [`versions ${[...versions].toSorted().join(" and ")} run`]),
-      ...(lists.size < 2 ? [] : ["the revocation lists are not the same; ask again"]),
+      ...(unasked.length === 0
+        ? []
+        : [`also running, but not checked: ${unasked.map(quoteText).join(", ")}`]),
+      ...(versions.size < 2
+        ? []
+        : [`different versions are running: ${[...versions].toSorted().join(", ")}`]),
+      ...(lists.size < 2 ? [] : ["the versions of the revocation list differ; check again"]),
     ].map((note) => `${service}: ${note}`),
   };
 }

@@ -114,7 +114,7 @@ seal, each command of a session needs a certificate. Next step: broker-ctl host 
             ...(note === undefined ? [] : [note]),
             ...(hasUser(config, host)
               ? []
-              : ["none of the config's callers may use it: it has none of their groups (--groups)"]),
+              : ["No caller in the config can use it: it has none of their groups (--groups)."]),
             ...unreached,
           ],
         };
@@ -137,7 +137,7 @@ first.
 });
 
 /**
- * The fields that flags name, by the keys of the config. An absent flag leaves its field alone, an empty one clears it.
+ * The fields in flags, by the keys of the config. An absent flag keeps its field, an empty one clears it.
  */
 function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): Fields {
   const policy = {
@@ -165,23 +165,23 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
 function readSwitch(value: true | string | undefined, flag: string): boolean | undefined {
   if (value === undefined || value === true) return value;
   if (value === "true" || value === "false") return value === "true";
-  throw invalid(`Option '${flag}' is ${flag}, ${flag}=true or ${flag}=false`);
+  throw invalid(`Cannot use ${flag}=${value}: expected ${flag}, ${flag}=true or ${flag}=false`);
 }
 
 function requireFields(name: string, { addr, user, host_key: key }: Fields): void {
   if (!isPlainName(name)) {
-    const may = "the name of a new host may hold letters, digits, dots, dashes and underscores";
+    const may = "expected letters, digits, dots, dashes and underscores";
     throw invalid(`Cannot add host ${quoteText(name)}: ${may}`);
   }
   const missing = [
     ...(addr ? [] : ["--addr"]),
     ...(user ? [] : ["--user"]),
-    ...(key ? [] : ["one of --host-key and --scan"]),
+    ...(key ? [] : ["--host-key or --scan"]),
   ];
-  if (missing.length > 0) throw invalid(`A new host needs ${missing.join(", ")}`);
+  if (missing.length > 0) throw invalid(`Cannot add host ${quoteText(name)}: pass ${missing.join(", ")}`);
 }
 
-/** The key that the flags give; one that the network shows has a fingerprint. */
+/** The key in the flags, or from the network; only the latter has a fingerprint. */
 interface GivenKey {
   readonly line: string;
   readonly fingerprint?: string;
@@ -194,32 +194,34 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   const known = fingerprint(parsePublicKey(former).blob);
   if (known === key.fingerprint) return;
   throw conflict(
-    `The network shows the key ${key.fingerprint} for host ${quoteText(name)}, ` +
-      `the config has ${known}: somebody may stand in between`,
+    `Cannot use the scanned key ${key.fingerprint} of host ${
+      quoteText(name)
+    }: the config has ${known}, so it may be an ` +
+      "attacker's key",
     undefined,
-    "look at the key on the host itself; if it is new there: --new-key and its fingerprint",
+    `check the key on the host; if it has changed, pass --new-key ${key.fingerprint}`,
   );
 }
 
 async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>) {
-  if (newKey !== undefined && !scan) throw invalid("Option '--new-key' means nothing without --scan");
-  if (hostKey !== undefined && scan) throw invalid("Options '--host-key' and '--scan' exclude each other");
+  if (newKey !== undefined && !scan) throw invalid("Option '--new-key' has no effect without --scan");
+  if (hostKey !== undefined && scan) throw invalid("Cannot use --host-key with --scan: pass one of them");
   if (scan) {
     if (addr === undefined) throw invalid("Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
     if (newKey !== undefined && newKey !== fingerprint) {
-      throw conflict(`The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
+      throw conflict(`The scanned key is ${fingerprint}, not ${quoteText(newKey)}`);
     }
-    const note = `its key is ${fingerprint}, as the network shows it: compare it with the host's own`;
+    const note = `Scanned host key: ${fingerprint}. Compare it with the key on the host.`;
     return { line, fingerprint, note };
   }
   if (hostKey !== "-") return hostKey === undefined ? undefined : { line: hostKey.trim() };
   const bytes = await collectBytes(Deno.stdin.readable, MAX_KEY_BYTES);
-  if (bytes === undefined) throw invalid(`The key has more than ${MAX_KEY_BYTES} bytes`);
+  if (bytes === undefined) throw invalid(`Cannot use the key: it has more than ${MAX_KEY_BYTES} bytes`);
   return { line: new TextDecoder().decode(bytes).trim() };
 }
 
-/** A line for each broker config in the signer's directory whose process can't connect to an address. */
+/** A line for each broker config in the signer's directory that does not permit connections to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
   const lines = ["config.json", "mcp.json"].map(async (name) => {
     const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
@@ -246,7 +248,7 @@ const ADDRESS = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9][A-Za-z0-9._-]
 const TIMEOUT_SECONDS = 10;
 
 /**
- * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
+ * Requests a host's Ed25519 key with `ssh-keyscan`. An attacker in the network can return another key.
  *
  * @param addr `host:port`; an IPv6 address is in brackets
  */
@@ -261,7 +263,7 @@ export async function scanHostKey(addr: string) {
   const why = stderr.split("\n").findLast((line) => line !== "" && !line.startsWith("#"));
   throw new AppError(
     "upstream_failure",
-    `No Ed25519 host key at ${quoteText(addr)}${why === undefined ? "" : `: ${why}`}`,
+    `Cannot scan ${quoteText(addr)}: no Ed25519 host key${why === undefined ? "" : ` (${why})`}`,
   );
 }
 

@@ -59,7 +59,7 @@ const step = (
     run: async (flags: Given<typeof TAKES>, call) => await action(await open(flags, call), call),
   });
 
-/** `ca rotate`: another SSH CA, without a moment in which hosts reject certificates. */
+/** `ca rotate`: replaces the SSH CA; hosts accept valid certificates throughout. */
 export const CA: CommandGroup = {
   name: "ca",
   summary: "Manage the SSH CA.",
@@ -81,7 +81,7 @@ interface Rotation {
   readonly flags: Given<typeof TAKES>;
   readonly keys: RotatedKeys;
   readonly hosts: readonly (readonly [name: string, host: RotatedHost])[];
-  /** Hosts of the key that are left out. */
+  /** Hosts of the key that are skipped. */
   readonly except: readonly string[];
 }
 
@@ -90,7 +90,7 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
   const ring = planKeys(config);
   const keys = rotatedKeys(ring.fallback, call);
   if (keys === undefined) {
-    const why = "the default CA key is neither in a file nor in an agent";
+    const why = "the default CA key is not in a file or an agent";
     throw new AppError("not_supported", `Cannot rotate: ${why}`);
   }
   // Hosts of a group with its own key do not trust this one.
@@ -100,7 +100,7 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
   const { except = [] } = flags;
   const unknown = except.find((name) => !hosts.some(([known]) => known === name));
   if (unknown !== undefined) {
-    throw notFound(`Option '--except': no host ${quoteText(unknown)} trusts that key`);
+    throw notFound(`Cannot skip ${quoteText(unknown)}: no host of this name trusts the key`);
   }
   return { flags, keys, except, hosts: hosts.filter(([name]) => !except.includes(name)) };
 }
@@ -108,42 +108,50 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
 async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old } = rotationFiles(keys.path);
   if (await keys.readPublic(old) !== undefined) {
-    throw conflict("The rotation before is not over: broker-ctl ca rotate finish");
+    throw conflict(
+      "Cannot begin: the previous rotation is not finished",
+      undefined,
+      "broker-ctl ca rotate finish",
+    );
   }
   const current = needKey(await keys.readPublic(keys.path), keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
-  // finish has the hosts drop the former key, which would be this one.
-  if (ca[0] === ca[1]) throw conflict(`${quoteText(next)} is the key that signs now: put another one there`);
+  // Otherwise finish would remove this key from the hosts.
+  if (ca[0] === ca[1]) {
+    throw conflict(`Cannot use ${quoteText(next)}: it is the current key; write another key there`);
+  }
   const results = await trustOnHosts(hosts, flags, nextKey, { ca });
   return report(results, { step: "begin", next: caLine(nextKey) }, [
-    `the next CA is in ${next}: ${caLine(nextKey)}`,
+    `the next CA key is in ${next}: ${caLine(nextKey)}`,
     ...flags.over === undefined
-      ? ["next: broker-ctl host enrol for each host, or this again with --over ssh"]
+      ? ["Next: broker-ctl host enroll for each host, or this command with --over ssh"]
       : [],
   ]);
 }
 
 async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old, switched } = rotationFiles(keys.path);
-  const since = await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done";
+  const since = await ifThere(readRegularText(switched));
   const step = await keys.readPublic(next) !== undefined
-    ? "begun: the former key signs"
+    ? "begun: the previous key signs"
     : await keys.readPublic(old) === undefined
-    ? "no rotation is under way"
+    ? "no rotation in progress"
+    : since === undefined
+    ? "the next key signs after a reload of the signer"
     : `the next key signs, since ${since}`;
   const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
   return report(results, { step }, [step]);
 }
 
 async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Promise<CommandResult> {
-  if (flags.over === undefined) throw invalid("Cannot finish without looking at the hosts: --over ssh");
+  if (flags.over === undefined) throw invalid("Cannot finish without checking the hosts: pass --over ssh");
   const { path } = keys;
   const { next, old, switched } = rotationFiles(path);
   const nextKey = await keys.readPublic(next);
   if (nextKey === undefined && await keys.readPublic(old) === undefined) {
-    throw conflict("No rotation is under way: broker-ctl ca rotate begin");
+    throw conflict("Cannot finish: no rotation in progress", undefined, "broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
     // An agent may have lost the key.
@@ -152,10 +160,10 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
     const behind = results.filter(({ trustsNext }) => trustsNext !== true);
     if (behind.length > 0) {
       return report(behind.map((each) => ({ ...each, done: false })), { step: "begin" }, [
-        "nothing was changed: these hosts do not trust the next key, and would refuse its certificates",
+        "nothing was changed: these hosts do not trust the next key and would reject its certificates",
       ]);
     }
-    await noteExcepted(path, except, "was not asked whether it trusts the next key");
+    await noteExcepted(path, except, "was not checked for the next key");
     await switchKeys(path, { next, old, nextKey });
   }
   if (await ifThere(Deno.stat(switched)) === undefined) {
@@ -171,31 +179,31 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
   const minutes = Math.ceil((since + OVERLAP_MS - systemClock.now()) / 60_000);
   if (minutes > 0) {
     const line =
-      `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
+      `the next key signs; run finish again in ${minutes} minutes, when certificates of the previous key have expired`;
     return { json: { step: "switched", minutes }, lines: [line] };
   }
   const [current, former] = [await keys.load(path), needKey(await keys.readPublic(old), old)];
   const keyLines = { ca: [caLine(current)], dropCa: [caLine(former)] };
   const results = await trustOnHosts(hosts, flags, current, keyLines);
   if (results.every(({ done }) => done)) {
-    await noteExcepted(path, except, "may still trust the former key");
+    await noteExcepted(path, except, "may still trust the previous key");
     await Deno.remove(switched);
     await Deno.rename(old, `${path}.retired-${systemRandom.bytes(4).toHex()}`);
   }
   return report(results, { step: "finished", except }, [
     `hosts trust ${caLine(current)}`,
-    ...except.map((name) => `${name} was left out: until it is enrolled anew it may trust the former key`),
+    ...except.map((name) => `${name} was skipped: it may trust the previous key until you enroll it again`),
   ]);
 }
 
-/** Records the hosts that were left out, because the former key will be gone. */
+/** Records the skipped hosts, because the files of the previous key will be gone. */
 async function noteExcepted(path: string, except: readonly string[], what: string): Promise<void> {
   const time = new Date(systemClock.now()).toISOString();
   const lines = except.map((name) => `${time} ${name} ${what}\n`).join("");
   if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
 }
 
-/** Keeps the former key under another name, and then replaces it. Can be repeated after an interruption. */
+/** Keeps the previous key under another name, then replaces it. Can be repeated after an interruption. */
 async function switchKeys(
   path: string,
   { next, old, nextKey }: { readonly next: string; readonly old: string; readonly nextKey: PublicHalf },
@@ -205,7 +213,7 @@ async function switchKeys(
     const kept = await ifThere(readRegularText(old));
     if (kept === undefined) await createFile(old, text, 0o600);
     else if (kept !== text) {
-      throw conflict(`${quoteText(old)} is another key: put it away first`);
+      throw conflict(`Cannot keep the previous key: ${quoteText(old)} is another key; move it away first`);
     }
     // Owner and mode stay, so that the signer can read the new key.
     await replaceFile(path, nextText);
@@ -241,14 +249,14 @@ async function trustOf(
     return lines.includes(`ca: ${algorithm} ${blob}`);
   };
   const [current, coming, former] = [await trusts(path), await trusts(next), await trusts(old)];
-  const words = { "the key that signs": current, "the next key": coming, "the former key": former };
-  const said = Object.entries(words).flatMap(([what, isTrusted]) =>
+  const keys = { "the current key": current, "the next key": coming, "the previous key": former };
+  const found = Object.entries(keys).flatMap(([what, isTrusted]) =>
     isTrusted === undefined ? [] : [`${isTrusted ? "trusts" : "does NOT trust"} ${what}`]
   );
-  return { done: current === true && coming !== false, lines: said, trustsNext: coming === true };
+  return { done: current === true && coming !== false, lines: found, trustsNext: coming === true };
 }
 
-/** Has each host trust keys, and tries a login with a certificate of `key`. */
+/** Configures each host to trust keys, and tries a login with a certificate of `key`. */
 function trustOnHosts(
   hosts: Rotation["hosts"],
   flags: Rotation["flags"],
@@ -263,7 +271,7 @@ function trustOnHosts(
   });
 }
 
-/** Continues after a host that fails. Names of one machine take turns, because an enrolment locks the machine. */
+/** Continues after a failed host. Several names of one machine are processed in turn, because an enrollment locks it. */
 async function onHosts(
   hosts: Rotation["hosts"],
   { over }: Rotation["flags"],

@@ -22,7 +22,7 @@ import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca
 import { AppError, errorText } from "@gateway/shared/errors";
 import program from "./enrol_host.sh" with { type: "text" };
 
-/** The host waits this long for an order to keep a change: an operator who is locked out can't undo it. */
+/** The host rolls back after this time without a confirmation, because a locked-out operator could not undo the change. */
 const CONFIRM_SECONDS = 120;
 
 const TAKES = {
@@ -73,11 +73,11 @@ other host name on this machine uses it. Keys and CAs that others configured sta
 
 async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: Call) {
   const { name, print = false, over, login = "root", sshdConfig } = flags;
-  if (print && over !== undefined) throw invalid("Options '--print' and '--over' exclude each other");
+  if (print && over !== undefined) throw invalid("Cannot use --print with --over: pass one of them");
   const config = await loadSignerHosts(flags.config, call.workingFolder);
   const host = hostOf(config, name);
   const { user, principal = "" } = host;
-  if (principal === "") throw badConfig(`Host ${quoteText(name)} has no principal`);
+  if (principal === "") throw badConfig(`Cannot enroll host ${quoteText(name)}: it has no principal`);
   const { lines: ca, key } = await findCa(config, host, flags.caPub, call);
   const options: EnrolOptions = { mode, user, principal, ca, sshdConfig };
   if (over === undefined) {
@@ -85,7 +85,9 @@ async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: C
     return { json: { name, script: script.join("\n") }, lines: script };
   }
   const { done, tried, lines } = await carryOut({ name, host, options, key, login });
-  const untried = mode === "add" && key === undefined ? ["no login was tried: the CA's key is not here"] : [];
+  const untried = mode === "add" && key === undefined
+    ? ["no login was tried: the CA's private key is not on this machine"]
+    : [];
   return {
     json: { name, enrolled: mode === "add" ? done : !done, tried, output: lines },
     lines: [...lines, ...untried],
@@ -105,7 +107,7 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   }
   const chosen = selectCaKey(planKeys(config), groups);
   const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
-  const hint = "run it where the CA's key is, or name its public key with --ca-pub";
+  const hint = "run the command on the machine with the CA's private key, or pass --ca-pub";
   const fallback = await withHint({ when: () => true, hint }, () => loadKey(own, variables));
   // A host that is enrolled in the middle of a rotation trusts both keys.
   const keys = rotatedKeys(own, call);
@@ -113,11 +115,11 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
 }
 
-const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
+const SEE_LOG = "sshd's log on the host has the reason: journalctl -t sshd -n 20, or the auth log";
 
 /**
- * Changes the keys that a host trusts, tries a login, and undoes the change if the login fails. The host undoes it by
- * itself unless it is told to keep it.
+ * Changes the keys that a host trusts, tries a login, and rolls back if the login fails. Without a confirmation, the host
+ * rolls back automatically.
  *
  * @param key signs the certificate of the login; absent: no login is tried
  */
@@ -139,13 +141,13 @@ export async function carryOut({ name, host, login, options, key }: {
     if (!(error instanceof AppError)) throw error;
     const undone = await onHost({ ...options, mode: "undo" });
     const back = undone.code === 0
-      ? "everything was taken back"
-      : `the host takes everything back by itself within ${CONFIRM_SECONDS} seconds`;
+      ? "all changes were rolled back"
+      : `the host rolls back automatically within ${CONFIRM_SECONDS} seconds`;
     return { done: false, tried, lines: [errorText(error), SEE_LOG, back] };
   }
   const kept = await onHost({ ...options, mode: "keep" });
-  const said = `a certificate for ${options.principal} logged in as ${host.user}`;
-  return { done: kept.code === 0, tried, lines: [...lines, ...kept.lines, said] };
+  const result = `login as ${host.user} with a certificate for ${options.principal} succeeded`;
+  return { done: kept.code === 0, tried, lines: [...lines, ...kept.lines, result] };
 }
 
 const SECONDS = 120;
@@ -157,7 +159,7 @@ const NO_LISTENER = /connection (?:refused|reset|closed)/i;
 type LoginHost = OwnHost & { readonly user: string };
 
 /**
- * Logs in to a host with a certificate of two minutes and one command, `echo`. Waits for an sshd that restarts.
+ * Logs in to a host with a certificate that is valid for two minutes and one command, `echo`. Waits for sshd to restart.
  */
 async function tryLogin(name: string, host: LoginHost, principal: string, caKey: CaKey): Promise<void> {
   const seed = systemRandom.bytes(32);
@@ -194,8 +196,8 @@ async function tryLogin(name: string, host: LoginHost, principal: string, caKey:
     }
     throw new AppError(
       "upstream_failure",
-      `${quoteText(name)} does not let ${host.user} in with a certificate (${CERTIFICATE_ALGORITHM}): ${
-        why === "" ? "another command ran than its own" : why
+      `Cannot log in to ${quoteText(name)} as ${host.user} with a certificate (${CERTIFICATE_ALGORITHM}): ${
+        why || "the host ran another command"
       }`,
     );
   } finally {
@@ -210,15 +212,15 @@ export interface EnrolOptions {
   readonly principal: string;
   /** Public keys of CAs, a line each. */
   readonly ca: readonly string[];
-  /** The keys that the host must trust no more. */
+  /** The keys to remove from the host. */
   readonly dropCa?: readonly string[];
-  /** The config that sshd is started with, if not its own. */
+  /** The config file of sshd, if it is not the default. */
   readonly sshdConfig: string | undefined;
-  /** The host undoes everything after this time, unless told to keep it. */
+  /** The host rolls back after this time without a confirmation. */
   readonly confirmSeconds?: number;
 }
 
-/** A program of sh that carries the enrolment of a host, for root there. */
+/** A shell script that enrolls a host, to be run as root on the host. */
 export function formatEnrolScript(options: EnrolOptions): readonly string[] {
   const { mode, user, principal, ca, dropCa = [], sshdConfig, confirmSeconds } = options;
   const words = [
@@ -230,16 +232,16 @@ export function formatEnrolScript(options: EnrolOptions): readonly string[] {
   ];
   const files = { enrol: program.trimEnd().split("\n"), ca, drop: dropCa };
   return formatProgram(
-    `broker-ctl host enrol: ${mode}, as root.`,
+    `broker-ctl host enroll: ${mode}. Run as root.`,
     files,
     `sh "$work/enrol" ${words.join(" ")}`,
   );
 }
 
-/** A line of text that no carried file contains. */
+/** A line that no embedded file contains. */
 export const END = "END_OF_GATEWAY_FILE";
 
-/** A program of sh that writes files to a temporary directory and runs a command there. */
+/** A shell script that writes files to a temporary directory and runs a command there. */
 export function formatProgram(
   comment: string,
   files: Readonly<Record<string, readonly string[]>>,
@@ -247,7 +249,7 @@ export function formatProgram(
 ): readonly string[] {
   return [
     "#!/bin/sh",
-    // The shell reads to the closing brace before it runs anything: the command can't read on in the shell's place.
+    // The shell reads up to the closing brace before it runs anything, so the command cannot read the rest of the script.
     "{",
     `# ${comment}`,
     "work=$(mktemp -d) || exit 1",

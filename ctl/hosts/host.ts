@@ -73,7 +73,7 @@ host. --json does not shorten lists of names.
 const HEADING =
   "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
 
-/** All hosts as a table for so many columns, sorted by name, and notes: the columns of the table are fixed. */
+/** All hosts as a table, sorted by name, followed by notes, because the columns of the table are fixed. */
 export function formatHosts(hosts: Readonly<Record<string, HostSummary>>, columns: number | undefined) {
   const sorted = byName(hosts);
   if (sorted.length === 0) return ["(no hosts configured)"];
@@ -84,7 +84,7 @@ export function formatHosts(hosts: Readonly<Record<string, HostSummary>>, column
       .map(([format, names]) => `sealed, envelope ${format}: ${names}`),
     ...finish(describeSharedPrincipals(hosts)),
     ...namesBy(sorted, ({ login_shell }) => login_shell).map(([shell, names]) =>
-      `login shell ${shell} of ${names}: ${findLoginShellRisk(shell) ?? "command rules are proved for it"}`
+      `login shell ${shell} of ${names}: ${findLoginShellRisk(shell) ?? "command rules are tested with it"}`
     ),
     ...sorted.flatMap(([name, { krl }]) =>
       krl === undefined ? [] : [`revocation list of ${name}: ${describeKrl(krl)}`]
@@ -101,8 +101,8 @@ function namesBy(hosts: Hosts, propertyOf: (host: HostSummary) => string | undef
 }
 
 function describeKrl({ version, current, age_seconds: age }: z.infer<typeof hostKrl>): string {
-  if (version === undefined) return "not asked for since the signer's start";
-  return `version ${version}, ${current ? "in force" : "BEHIND"}, asked ${age ?? "?"} s ago`;
+  if (version === undefined) return "not fetched since the signer's start";
+  return `version ${version}, ${current ? "current" : "OUTDATED"}, last request ${age ?? "?"} s ago`;
 }
 
 function formatHost(name: string, host: HostSummary): readonly string[] {
@@ -126,7 +126,7 @@ function formatHost(name: string, host: HostSummary): readonly string[] {
   ];
 }
 
-/** A host's own command policy in two words: `allowlist(3 allow)`, `approval(1) audit`; a dash for none. */
+/** A short label of a host's own command policy, such as `allowlist(3 allow)` or `approval(1) audit`; a dash for none. */
 export function labelPolicy(policy: z.infer<typeof commandPolicy> | undefined): string {
   if (policy === undefined) return EMPTY_CELL;
   const { mode = "", allow, deny, require_approval: approval, enforcement } = policy;
@@ -145,7 +145,7 @@ export function labelPolicy(policy: z.infer<typeof commandPolicy> | undefined): 
 const NO_KEY = {
   when: ({ code, message }: AppError) => code === "invalid_config" && message.includes("needs envelope_key"),
   hint:
-    '(umask 077; head -c 32 /dev/urandom > pki/envelope.seed) makes a key; then "envelope_key": "pki/envelope.seed"',
+    'run (umask 077; head -c 32 /dev/urandom > pki/envelope.seed), then set "envelope_key": "pki/envelope.seed"',
 };
 
 const SEAL = changing({
@@ -172,7 +172,7 @@ shim of another build, whose domain and name can differ.
   change: ({ name, envelope: wanted, domain, shim }) => ({
     edit(text, config) {
       const host = hostOf(config, name);
-      // Without sealed_exec the host has no shim yet; with it and without envelope the host's shim understands v2.
+      // Without sealed_exec, the host has no shim yet. With sealed_exec and without envelope, its shim supports v2.
       const envelope = wanted ??
         (host.sealed_exec === undefined && host.envelope === undefined ? "v3" : undefined);
       const values = { sealed_exec: true, envelope, envelope_domain: domain, shim_command: shim };
@@ -180,7 +180,7 @@ shim of another build, whose domain and name can differ.
         (text, [key, value]) => value === undefined ? text : setValue(text, ["hosts", name, key], value),
         text,
       );
-      // v1 alone has a domain: that of the format before would keep the config from loading.
+      // Only v1 has a domain: with the domain of the previous format, the config would be rejected.
       return envelope !== undefined && envelope !== "v1" && domain === undefined
         ? removeMember(edited, ["hosts", name, "envelope_domain"])
         : edited;
@@ -191,7 +191,7 @@ shim of another build, whose domain and name can differ.
         json: { name, sealed: true, envelope: format, envelope_domain, shim_command },
         lines: [
           `host ${quoteText(name)} sealed (envelope ${format})`,
-          "sessions that are open are opened anew at their next command, those of mode shell and pty take none",
+          "Open exec sessions reconnect at their next command. Open shell and pty sessions stop accepting commands.",
         ],
       };
     },

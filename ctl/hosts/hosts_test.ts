@@ -41,7 +41,7 @@ Deno.test("formatHosts() says which login shells are in use, and for which nothi
     web03: { ...host, login_shell: "/bin/bash" },
     web04: host,
   }, undefined);
-  assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are proved for it");
+  assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are tested with it");
   assert.match(lines.at(-1) ?? "", /^login shell \/usr\/bin\/fish of web02: nothing is proved for fish/);
   assert.equal(lines.length, 7);
 });
@@ -136,5 +136,8 @@ Deno.test.each([
   { name: "nothing", text: "# no key\n" },
   { name: "the end of the file in the program", text: `${KEY}\nEND_OF_GATEWAY_FILE\nid` },
 ])("parseSignerKeys() refuses $name", ({ text }) => {
-  assert.throws(() => parseSignerKeys(text, "v2"), /Cannot use the keys: (?:line \d is none|there is none)/);
+  assert.throws(
+    () => parseSignerKeys(text, "v2"),
+    /Cannot use the keys: (?:line \d is not a key of|the file contains none)/,
+  );
 });

@@ -35,7 +35,7 @@ const TAKES = {
 
 type Flags = Given<typeof TAKES>;
 
-/** `host install-shim`: the shim that a host needs before it is sealed. */
+/** `host install-shim`: installs the shim that a host needs before it is sealed. */
 export const INSTALL_SHIM = command({
   name: "install-shim",
   summary: "Print or run the script that installs the shim on a host.",
@@ -68,9 +68,10 @@ A login account other than root needs sudo without a password.
     if (envelope_domain !== ENVELOPE_DOMAIN || shim_command !== SHIM_COMMAND) {
       throw new AppError(
         "not_supported",
-        `Host ${quoteText(name)} has envelope_domain ${quoteText(envelope_domain)} and shim_command ` +
-          `${quoteText(shim_command)}: what is installed here is ${SHIM_COMMAND} for ` +
-          quoteText(ENVELOPE_DOMAIN),
+        `Cannot install on host ${quoteText(name)}: its envelope_domain ${
+          quoteText(envelope_domain)
+        } or shim_command ` +
+          `${quoteText(shim_command)} belongs to another build's shim`,
       );
     }
     const keys = check ? undefined : await findKeys(format, flags, config, workingFolder);
@@ -96,13 +97,13 @@ A login account other than root needs sudo without a password.
 async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags, workingFolder: string) {
   if (format !== "v1") {
     if (verifier === undefined) return undefined;
-    throw invalid("Option '--verifier' is for hosts with envelope v1");
+    throw invalid("Option '--verifier' has no effect without envelope v1");
   }
   if (verifier !== undefined) {
     return await readOperatorText(resolve(workingFolder, verifier), "the verifier");
   }
   if (check === true) return undefined;
-  const hint = "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts writes it";
+  const hint = "to create it: deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts";
   throw invalid("A host with envelope v1 needs --verifier", undefined, hint);
 }
 
@@ -114,21 +115,22 @@ async function findKeys(
   workingFolder: string,
 ) {
   if (pubkey !== undefined && addPubkey !== undefined) {
-    throw invalid("Options '--pubkey' and '--add-pubkey' exclude each other");
+    throw invalid("Cannot use --pubkey with --add-pubkey: pass one of them");
   }
   const path = pubkey ?? addPubkey;
   if (path !== undefined) {
     const bytes = path === "-"
       ? await collectBytes(Deno.stdin.readable, MAX_KEYS_BYTES)
       : await readOperatorFile(resolve(workingFolder, path), "the keys");
-    if (bytes === undefined) throw badConfig(`Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
+    if (bytes === undefined) throw badConfig(`Cannot use the keys: more than ${MAX_KEYS_BYTES} bytes`);
     const lines = parseSignerKeys(new TextDecoder().decode(bytes), format);
     return { how: pubkey === undefined ? "add" : "replace", lines } as const;
   }
-  const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
-    (format === "v1" ? " prints" : " --signers prints");
+  const hint =
+    "run the command on the machine with the seed, or pass --pubkey with the output of broker-ctl envelope pubkey" +
+    (format === "v1" ? "" : " --signers");
   return await withHint({ when: () => true, hint }, async () => {
-    if (envelope_key === "") throw badConfig("There is no envelope_key in the signer's config");
+    if (envelope_key === "") throw badConfig("Cannot find the key: the signer's config has no envelope_key");
     const key = createEnvelopeKey(
       await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key"),
     );
@@ -141,18 +143,18 @@ const ALLOWED_SIGNER =
   /^signer namespaces="gateway-sealed-exec-v(?:2|3|2,gateway-sealed-exec-v3)" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}(?: .*)?$/;
 const PUBLIC_KEY = /^[A-Za-z0-9+/]{43}=$/;
 
-/** Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and blank lines. */
+/** Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and empty lines. */
 export function parseSignerKeys(text: string, format: EnvelopeVersion): readonly string[] {
   const keyLine = format === "v1" ? PUBLIC_KEY : ALLOWED_SIGNER;
   const lines = text.split("\n").map((line) => line.trim());
   const bad = lines.findIndex((line) => line !== "" && !line.startsWith("#") && !keyLine.test(line));
-  if (bad >= 0) throw badConfig(`Cannot use the keys: line ${bad + 1} is none of format ${format}`);
+  if (bad >= 0) throw badConfig(`Cannot use the keys: line ${bad + 1} is not a key of format ${format}`);
   const keys = lines.filter((line) => keyLine.test(line));
-  if (keys.length === 0) throw badConfig("Cannot use the keys: there is none");
+  if (keys.length === 0) throw badConfig("Cannot use the keys: the file contains none");
   return keys;
 }
 
-/** A program of sh that carries the shim and its installer, for root on the host. */
+/** A shell script with the shim and its installer, to be run as root on the host. */
 export function formatInstallScript({ format, verifier, accounts, keys, check, more }: {
   readonly format: EnvelopeVersion;
   /** The bundled verifier of v1; absent: the one on the host stays. */
@@ -165,7 +167,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
   readonly more: readonly string[];
 }): readonly string[] {
   const verifierLines = verifier?.trimEnd().split("\n") ?? [];
-  if (verifierLines.includes(END)) throw badConfig("Cannot use the verifier: not a bundle");
+  if (verifierLines.includes(END)) throw badConfig("Cannot use the verifier: expected a bundle");
   const words = [
     ...["--src", '"$work/gateway-shim"', "--format", format],
     ...verifier === undefined ? [] : ["--verifier", '"$work/verifier"'],
@@ -181,7 +183,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
     keys: keys?.lines ?? [],
   };
   const what = `broker-ctl host install-shim: ${
-    check ? "looks at" : "installs"
-  } gateway-shim on this host, as root.`;
+    check ? "checks" : "installs"
+  } gateway-shim on this host. Run as root.`;
   return formatProgram(what, files, `sh "$work/install" ${words.join(" ")}`);
 }

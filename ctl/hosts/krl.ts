@@ -34,10 +34,10 @@ to krl_callers in the signer's config. The output lists the commands that instal
   async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
     const config = await loadSignerHosts(path, workingFolder);
     if (!Object.hasOwn(config.hosts, name)) {
-      throw notFound(`unknown host: ${quoteText(name)}`);
+      throw notFound(`Cannot find host ${quoteText(name)} in the config`);
     }
     if (config.envelope_key === "") {
-      throw badConfig("Cannot sign a list: the signer's config has no envelope_key");
+      throw badConfig("Cannot sign a revocation list: the signer's config has no envelope_key");
     }
     const at = (file: string) => resolve(workingFolder, file);
     const ca = await readOperatorText(at(config.client_ca), "client_ca");
@@ -49,7 +49,7 @@ to krl_callers in the signer's config. The output lists the commands that instal
     const pair = await issueLeaf(await loadAuthority(ca, key), {
       subject: [{ CN: [caller] }],
       usage: "client",
-      // It is valid for the list only, and nobody renews it on the host.
+      // It gives access to the list only, and is not renewed on the host.
       notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
     });
     const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
@@ -76,8 +76,8 @@ to krl_callers in the signer's config. The output lists the commands that instal
         `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
         `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
         `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
-        "The last command must be a new login within 5 minutes. In the sources, shim/ holds the files of " +
-        "/usr/share/gateway/krl/, and shim/KRL.md the instructions.",
+        "The last command must be a new login within 5 minutes. In the sources, the files of /usr/share/gateway/krl/ " +
+        "and the instructions (KRL.md) are in shim/.",
       ],
     };
   },
@@ -96,7 +96,7 @@ async function writeFolder(folder: string, files: Readonly<Record<string, string
     await Deno.mkdir(folder, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    throw conflict(`Cannot make ${quoteText(folder)}: it exists; name another with --out`);
+    throw conflict(`Cannot create ${quoteText(folder)}: it exists; pass another directory with --out`);
   }
   for (const [name, text] of Object.entries(files)) {
     await Deno.writeTextFile(join(folder, name), text, { mode: 0o600, createNew: true });

@@ -15,7 +15,7 @@ export function rotationFiles(path: string) {
 
 export function planKeys(config: SignerConfig) {
   const ring = planCaKeys(config);
-  if (ring === undefined) throw badConfig("There is no CA key in the signer's config");
+  if (ring === undefined) throw badConfig("Cannot find a CA key in the signer's config");
   return ring;
 }
 
@@ -53,8 +53,8 @@ export function rotatedKeys(
     },
     load: (path: string) => loadKey({ ...config, public_key_path: path }, variables),
     make: (path: string): Promise<void> => {
-      const fix = "add the next key to the agent that has the former one, and put its public key there";
-      return Promise.reject(notFound(`There is no ${quoteText(path)}: ${fix}`));
+      const fix = "add the next key to the same agent, and write its public key to this file";
+      return Promise.reject(notFound(`Cannot find ${quoteText(path)}`, undefined, fix));
     },
   };
 }
@@ -66,14 +66,14 @@ export async function loadKey(key: CaKeyConfig, variables: Environment["variable
 }
 
 export function needKey<K>(key: K | undefined, path: string): K {
-  if (key === undefined) throw notFound(`There is no key ${quoteText(path)}`);
+  if (key === undefined) throw notFound(`Cannot find key ${quoteText(path)}`);
   return key;
 }
 
 async function readCaKey(path: string): Promise<CaKey | undefined> {
   const text = await ifThere(readRegularText(path));
   if (text === undefined) return undefined;
-  // Its packages read environment variables, which no other command needs.
+  // Loaded on demand: its packages read environment variables, which no other command needs.
   const { parsePemCaKey } = await import("@gateway/shared/ca/pem");
   return parsePemCaKey(text);
 }

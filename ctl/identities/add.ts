@@ -76,13 +76,13 @@ another user may write to, and with --pki only to that directory.
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;
     if (p12 && csr !== undefined) {
-      throw invalid("Options '--p12' and '--csr' exclude each other: the key is not here");
+      throw invalid("Cannot use --p12 with --csr: the private key is not on this machine");
     }
     if (passwordFile !== undefined && !p12) {
-      throw invalid("Option '--password-file' means nothing without '--p12'");
+      throw invalid("Option '--password-file' has no effect without --p12");
     }
     if (san.length > 0 && !isServer(kind)) {
-      throw invalid(`Option '--san' means nothing to a ${kind}: nobody connects to it`);
+      throw invalid(`Option '--san' has no effect for kind ${kind}: it has no listener`);
     }
     const password = p12 ? await bundlePassword(passwordFile, workingFolder, systemRandom) : undefined;
     const { certify, readPublicKey, readRequestKey, requestCertificate } = await import("./x509.ts");
@@ -94,7 +94,7 @@ another user may write to, and with --pki only to that directory.
       : await readOperatorText(resolve(workingFolder, csr), "the request");
     const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
     const at = (suffix: string) => join(folder, `${name}.${suffix}`);
-    // A key without a certificate is left of an interrupted attempt.
+    // A key without a certificate is left over from an interrupted attempt.
     const left = request === undefined ? await ifThere(readRegularText(at("key"))) : undefined;
     const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
     const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
@@ -122,7 +122,7 @@ another user may write to, and with --pki only to that directory.
       await ifThere(Deno.remove(at("p12")));
       await createFile(at("p12"), bundle, 0o600);
     }
-    // A certificate that is written elsewhere only would be missing in the list, and never be renewed.
+    // A certificate that is only in another directory would be missing in the list, and never be renewed.
     for (const path of new Set([at("crt"), own])) {
       if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
     }
@@ -137,7 +137,7 @@ another user may write to, and with --pki only to that directory.
       json: { kind, name, files, expires: notAfter.toISOString(), ...shown, next },
       lines: [
         `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
-        ...Object.values(shown).map((text) => `the bundle's password, shown this once: ${text}`),
+        ...Object.values(shown).map((text) => `password of the bundle, shown only now: ${text}`),
         ...next,
       ],
     };
@@ -160,8 +160,8 @@ function checkFree(
 }
 
 function alreadyThere(path: string, name: string): AppError {
-  const fix = "broker-ctl identity renew makes it last longer";
-  return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
+  const problem = `Cannot add ${quoteText(name)}: ${quoteText(path)} exists`;
+  return conflict(problem, undefined, `to renew it: broker-ctl identity renew ${name}`);
 }
 
 /** The list of the signer's config that gives names of a kind their rights. */
@@ -180,7 +180,7 @@ function listOf(kind: IdentityKind, { signer, controlPlane }: IdentitySetUp): re
   return brokers?.length === 0 ? undefined : brokers;
 }
 
-/** Writes the new name into the configs. @returns the steps that are left */
+/** Writes the new name into the configs. @returns the remaining steps */
 async function giveRole(
   kind: IdentityKind,
   name: string,
@@ -195,17 +195,17 @@ async function giveRole(
       ...{ path, workingFolder },
       edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
     });
-    return [`it is in ${list} of ${signerFile}; next: broker-ctl reload`];
+    return [`added to ${list} of ${signerFile}. Next: broker-ctl reload`];
   }
   const addTo = (list: string) =>
-    `next: add ${quoteText(name)} to ${list} of the control plane's config, and restart it`;
+    `Next: add ${quoteText(name)} to ${list} of the control plane's config, and restart it`;
   if (kind === "approver") {
     if (controlPlane === undefined) return [addTo("approval.callers")];
     return [await addCaller(controlPlane, "approver", name)];
   }
   if (kind === "agent") {
     return [
-      `next: add ${quoteText(name)} to run_callers of a broker's config that has it, and restart that broker`,
+      `Next: if the broker's config has run_callers, add ${quoteText(name)} to it and restart the broker`,
     ];
   }
   if (kind !== "broker") return [];
@@ -216,6 +216,6 @@ async function giveRole(
       ? []
       : [await addCaller(controlPlane, "broker", name)],
     ...controlPlane === undefined && via !== "" ? [addTo("sign_callers")] : [],
-    `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
+    `Next: broker-ctl callers add --name ${name} --groups GROUPS${via}`,
   ];
 }

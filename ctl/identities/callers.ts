@@ -58,14 +58,14 @@ all unlisted callers. --force changes the groups of an existing caller, and with
       edit(text, _there, { callers }) {
         isFirst = Object.keys(callers).length === 0;
         const path = ["callers", given.name];
-        // An empty list stays in the text: it says that there is none, and was not forgotten.
+        // An empty list stays in the text: it shows that no group was intended.
         const grouped = setValue(text, [...path, "allowed_groups"], list);
         return writeFields(grouped, { path, isNew: false }, { only_via: via });
       },
       describe: () => ({
         json: { allowed_groups: list, ...via !== undefined && { only_via: via } },
         facts: `groups=${list.join(",")}`,
-        lines: isFirst ? ["it is the only one: every other caller sees nothing from then on"] : [],
+        lines: isFirst ? ["This is the only caller: all other callers see no hosts."] : [],
       }),
     });
   },
@@ -84,7 +84,7 @@ caller would see every host then. To stop a caller immediately: broker-ctl freez
   check(config, name) {
     requireEntry(CALLERS_OF, config, name);
     if (Object.keys(config.callers).length > 1) return;
-    const why = "it is the last one, and without any every caller sees every host";
+    const why = "it is the last one, and without callers every client certificate can use every host";
     throw conflict(`Cannot remove caller ${quoteText(name)}: ${why}`);
   },
 });
@@ -150,7 +150,7 @@ the key file is in a new location, restart the signer: a reload is not enough.
       edit(text, there) {
         if (there === undefined && type === undefined) throw invalid("A new CA key needs --type");
         refuseWithoutSocket(given, there);
-        // The keys of one type mean nothing to another type.
+        // The config keys of one type do not apply to another type.
         const isNew = there === undefined || (type !== undefined && type !== there.type);
         return writeFields(text, { path: ["ca_keys", name], isNew }, {
           ...{ type, path, vault_url: vaultUrl, key_name: keyName },
@@ -163,7 +163,7 @@ the key file is in a new location, restart the signer: a reload is not enough.
         lines: [path, publicKeyPath, socket].flatMap((path = "") =>
           path === "" || isAbsolute(path)
             ? []
-            : [`${quoteText(path)} is looked for in the folder that the signer is started in`]
+            : [`${quoteText(path)} is relative to the working directory of the signer`]
         ),
       }),
     });
@@ -197,8 +197,9 @@ function refuseWithoutSocket(
   const kept = there?.type === "agent" ? there.socket : "";
   if (!isAgent || (socket ?? kept) !== "") return;
   throw invalid(
-    "A CA key in an agent needs --socket, the path that the agent listens at. Your shell's own: " +
-      '--socket "$SSH_AUTH_SOCK"; the signer has to be able to use it, such as /run/gateway-ca-agent/agent.sock',
+    "A CA key in an agent needs --socket",
+    undefined,
+    'pass a socket that the signer can use, such as /run/gateway-ca-agent/agent.sock; that of your shell is "$SSH_AUTH_SOCK"',
   );
 }
 

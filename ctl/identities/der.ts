@@ -1,7 +1,7 @@
 import { concatBytes } from "@gateway/shared/text";
 import ipaddr from "ipaddr.js";
 
-/** The part of DER (X.690) that a certificate bundle needs. */
+/** The parts of DER (X.690) that a certificate bundle needs. */
 
 function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint8Array {
   const content = concatBytes(contents);
@@ -60,8 +60,8 @@ function encodeBase128(value: number): readonly number[] {
 }
 
 /**
- * The names and addresses that a CA may vouch for (RFC 5280 section 4.2.1.10): a browser trusts it for no other site.
- * They include the loopback interface: localhost, 127.0.0.0/8 and ::1.
+ * The names and addresses for which a CA can issue certificates (RFC 5280 section 4.2.1.10): a browser trusts it for no
+ * other site. They include the loopback interface: localhost, 127.0.0.0/8 and ::1.
  */
 
 const [DNS, IP, PERMITTED] = [0x82, 0x87, 0xa0];
@@ -84,7 +84,7 @@ export function encodeNameConstraints(names: readonly string[]): Uint8Array {
   return sequence(encodeDer(PERMITTED, ...permitted.map((name) => sequence(name))));
 }
 
-/** Checks if a CA with such an extension may vouch for a name or an address. */
+/** Checks if a CA with such an extension can issue certificates for a name or an address. */
 export function permits(extension: Uint8Array, name: string): boolean {
   const content = readAll(extension)[0]?.content ?? new Uint8Array();
   const subtrees = readAll(content).filter(({ tag }) => tag === PERMITTED)
@@ -102,7 +102,7 @@ export function permits(extension: Uint8Array, name: string): boolean {
     domains.some((domain) => wanted === domain || wanted.endsWith(`.${domain}`));
 }
 
-/** The values that follow each other. */
+/** The values in a sequence of DER encodings. */
 function readAll(der: Uint8Array) {
   const values: { readonly tag: number; readonly content: Uint8Array }[] = [];
   for (let at = 0; at < der.length;) {
@@ -113,7 +113,7 @@ function readAll(der: Uint8Array) {
       : der.subarray(at + 2, at + 2 + size).reduce((sum, byte) => sum * 256 + byte, 0);
     const start = at + 2 + size;
     at = start + length;
-    if (at > der.length) throw new RangeError("a value that is longer than what holds it");
+    if (at > der.length) throw new RangeError("a DER value is longer than its container");
     values.push({ tag, content: der.subarray(start, at) });
   }
   return values;

@@ -93,7 +93,10 @@ broker-ctl identity add agent agent-8 --csr agent-8.csr
     await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
     await createFile(key, keyPem, 0o600);
     await createFile(request, requestPem, 0o644);
-    return { json: { key, request }, lines: [`${key} stays here; ${request} goes to where the CA is`] };
+    return {
+      json: { key, request },
+      lines: [`created ${key}`, `created ${request}; copy it to the machine with the CA`],
+    };
   },
 });
 
@@ -119,7 +122,7 @@ function describe(found: FoundCertificate, setUp: IdentitySetUp, seen: ReadonlyM
   };
 }
 
-/** The newest records of each log that are read: a log can have millions. */
+/** The number of records that are read from the end of each log, because a log can have millions. */
 const RECORDS = 20_000;
 
 /** The time of the newest record of each caller in these logs. */
@@ -162,7 +165,7 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
 `,
   async run({ names, due = false, within = RENEW_DAYS, days = LEAF_DAYS, ...flags }, { workingFolder }) {
     if ((names.length > 0) === due) {
-      throw invalid("Name whose certificates to renew, or --due for all that end soon");
+      throw invalid("Pass the names of certificates, or --due for all that expire soon");
     }
     const { signer, certificates, denied } = await openOwnSetUp(flags, workingFolder);
     const now = systemClock.now();
@@ -175,12 +178,14 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
       : names.map((name) => {
         const found = certificates.find((each) => each.name === name);
         if (found === undefined) {
-          throw notFound(`There is no certificate ${quoteText(name)}`);
+          throw notFound(`Cannot find certificate ${quoteText(name)}`);
         }
         if (found.kind === "ok") refuseDenied(denied, found.facts.commonName);
         return found;
       });
-    if (chosen.length === 0) return { json: { renewed: [], failed: [] }, lines: ["nothing ends soon"] };
+    if (chosen.length === 0) {
+      return { json: { renewed: [], failed: [] }, lines: ["no certificate expires soon"] };
+    }
     const authority = await openAuthority(signer.client_ca, flags.caKey, workingFolder);
     const renewed: { name: string; expires: string; key_is_here: boolean }[] = [];
     const failed: { name: string; problem: string }[] = [];
@@ -197,7 +202,7 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
       lines: [
         ...renewed.map(({ name, expires, key_is_here }) =>
           `${name} renewed until ${expires.replace(".000", "")}${
-            key_is_here ? "" : `; take ${name}.crt to where its key is`
+            key_is_here ? "" : `; copy ${name}.crt to the machine with its key`
           }`
         ),
         ...failed.map(({ name, problem }) => `${name} NOT renewed: ${problem}`),
@@ -207,12 +212,12 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
   },
 });
 
-/** @returns the end of the new certificate */
+/** @returns the expiry of the new certificate */
 async function renewOne(found: FoundCertificate, authority: TrustedAuthority, days: number): Promise<string> {
   if (found.kind === "broken") throw badConfig(found.problem);
   const { path, pem, facts, hasKey } = found;
-  if (facts.isAuthority) throw invalid("it is a CA, which is not renewed by this");
-  // Otherwise an account that may write to the directory could have anything signed.
+  if (facts.isAuthority) throw invalid("it is a CA, and this command does not renew CAs");
+  // Otherwise an account with write access to the directory could obtain arbitrary certificates.
   if (!isTrusted(pem, authority)) throw badConfig("no CA of client_ca signed it");
   const { certify, readLeaf, readPublicKey } = await import("./x509.ts");
   const { publicKey: known, ...leaf } = readLeaf(pem);
@@ -220,14 +225,14 @@ async function renewOne(found: FoundCertificate, authority: TrustedAuthority, da
   const keyPem = hasKey
     ? await readOperatorText(resolve(path.replace(/\.crt$/, ".key")), "the key")
     : undefined;
-  // A key that was replaced counts: it needs the certificate.
+  // The current key file counts, even if the key was replaced: the service uses it.
   const publicKey = keyPem === undefined ? known : readPublicKey(keyPem);
   const notAfter = endIn(days, authority);
   await replaceFile(path, await certify(authority, publicKey, { ...leaf, notAfter }));
   return readCertificateFacts(await readRegularText(path)).notAfter.toISOString();
 }
 
-/** `identity revoke`: services reject a certificate before its end. */
+/** `identity revoke`: services reject a certificate before it expires. */
 const REVOKE = command({
   name: "revoke",
   summary: "Revoke an identity.",
@@ -254,7 +259,7 @@ ${REMOTE_HELP}`,
     const requests = (["caller", "end_user"] as const).map((kind) => {
       const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
       if (data !== undefined) return data;
-      throw invalid("Cannot revoke: the name must be one word, and --reason have no control characters");
+      throw invalid("Cannot revoke: the name must be one word, and --reason must have no control characters");
     });
     const setUp = await openOwnSetUp(flags, call.workingFolder);
     const { denied } = setUp;
@@ -281,23 +286,23 @@ ${REMOTE_HELP}`,
           const question = { what: "freeze", method: "POST", path: "/v1/freeze", body } as const;
           await askSigner(call, { ...question, schema: freezeResponse });
         }
-        return `${quoteText(name)} is frozen in the signer, as a caller and as an end user`;
+        return `${quoteText(name)} is frozen in the signer, as caller and end user`;
       },
       "frozen",
-      `sessions may go on until broker-ctl freeze --caller ${name} and --end-user ${name} succeed`,
+      `sessions can continue; run broker-ctl freeze --caller ${name} and broker-ctl freeze --end-user ${name}`,
     );
     const note = `${new Date(systemClock.now()).toISOString()} ${reason}`.trimEnd();
     const isListed = await attempt(
       async () => {
         const isNew = await addDenied(denied, name, note);
-        return `${quoteText(name)} ${isNew ? "is on" : "was already on"} ${denied.path}`;
+        return `${quoteText(name)} ${isNew ? "added to" : "was already in"} ${denied.path}`;
       },
-      `on ${denied.path}`,
-      `its certificate is believed until broker-ctl identity revoke ${name} succeeds`,
+      `added to ${denied.path}`,
+      `its certificate is still accepted; run broker-ctl identity revoke ${name} again`,
     );
     const others = await findOtherLists(setUp, denied.path);
     const warnings = others.map((path) =>
-      `warning: ${path} does not name that list: its listener goes on believing ${name}`
+      `warning: ${path} does not use this list: its listener still accepts ${name}`
     );
     const failed = problems.length > 0;
     const problem = failed ? { problem: problems.join("; ") } : {};

@@ -35,28 +35,28 @@ export function parseKind(text: string): IdentityKind {
 export function checkName(name: string): string {
   if (NAME.test(name) && !isHostIdentity(name) && !hasUnseen(name)) return name;
   throw invalid(
-    `Cannot use the name ${quoteText(name)}: expected letters, digits, dots, dashes, underscores and @, ` +
-      `and not ${HOST_IDENTITY_SUFFIX} at the end, which hosts have`,
+    `Cannot use name ${quoteText(name)}: expected letters, digits, dots, dashes, underscores and @, ` +
+      `without the suffix ${HOST_IDENTITY_SUFFIX} of hosts`,
   );
 }
 
-/** A server's certificate has names. */
+/** Checks if certificates of a kind are for a server, and so contain its names. */
 export function isServer(kind: IdentityKind): boolean {
   return IDENTITY_KINDS[kind] !== "client";
 }
 
 export const LEAF_DAYS = 90;
 
-/** Commands warn of a certificate this long before its end. */
+/** Commands warn this long before a certificate expires. */
 const WARN_DAYS = 14;
 
-/** `identity renew --due` renews a certificate this long before its end. */
+/** `identity renew --due` renews certificates that expire within this time. */
 export const RENEW_DAYS = 30;
 
 type SignerRoles = Pick<SignerConfig, "reload_callers" | "trusted_forwarders" | "callers" | "krl_callers">;
 type ControlPlaneRoles = Pick<ControlPlaneConfig, "approval" | "sign_callers" | "trusted_forwarders">;
 
-/** The role of a name in the configs: a certificate of another kind with that name would get its rights. */
+/** The role of a name in the configs. A certificate of another kind with that name would get the role's rights. */
 export function roleOf(name: string, signer: SignerRoles, controlPlane: ControlPlaneRoles | undefined) {
   if (signer.reload_callers.includes(name)) return "operator";
   if (signer.trusted_forwarders.includes(name)) return "control-plane";
@@ -95,7 +95,7 @@ export function readCertificateFacts(pem: string) {
   };
 }
 
-/** The end of a certificate in words; `undefined`: it is valid for long. */
+/** Describes the expiry of a certificate; `undefined` if it is not soon. */
 export function describeEnd({ notAfter, notBefore }: CertificateFacts, now: number): string | undefined {
   const time = notAfter.toISOString().replace(".000", "");
   if (now > notAfter.getTime()) return `expired at ${time}`;
@@ -108,13 +108,13 @@ export function endsWithin({ notAfter }: CertificateFacts, days: number, now: nu
   return notAfter.getTime() - now < days * DAY_MS;
 }
 
-/** A config names its certificates at the beginning, before a list of hosts that can be long. */
+/** Only the beginning of a config is searched, because certificates come before the list of hosts, which can be long. */
 const HEAD_BYTES = 65_536;
 const NAMED = /"(?:server_cert|client_cert|client_ca|cert|ca)"\s*:\s*"([^"\\]+)"/g;
 
 /**
- * Warnings about certificates that end soon or have ended: those that configs name, and others by their paths. Files
- * that can't be read are skipped, because the command that needs them reports them.
+ * Warnings about certificates that expire soon or have expired: those in configs, and others by their paths. Unreadable
+ * files are skipped, because the command that needs them reports them.
  */
 export async function warningsOfEnds(
   configs: readonly string[],

@@ -45,12 +45,12 @@ const OID = {
 } as const;
 
 /**
- * A certificate and its private key in one file that browsers import (PKCS #12, RFC 7292): the key encrypted
- * with AES-256 under PBKDF2, all of it under an HMAC, both of SHA-256 as OpenSSL 3 makes them.
+ * A certificate and its private key in one file for browsers (PKCS #12, RFC 7292). The key is encrypted with AES-256 and
+ * PBKDF2, and an HMAC covers everything; both use SHA-256 like OpenSSL 3.
  */
 export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uint8Array {
   const der = decodePem(pair.certPem);
-  // The same in both bags: a browser finds the key of the certificate by it.
+  // The same ID in both bags: browsers match key and certificate by it.
   const keyId = createHash("sha256").update(der).digest();
   const attributes = setOf(
     sequence(objectIdentifier(OID.friendlyName), setOf(bmpString(options.name))),
@@ -111,7 +111,7 @@ function decodePem(pem: string): Uint8Array {
   return Uint8Array.fromBase64(pem.replaceAll(/-----[^-]+-----/g, ""));
 }
 
-/** An attacker who has the file can guess without limit. */
+/** The minimum length of a password, because an attacker with the file can guess without limit. */
 const SHORTEST = 12;
 const RANDOM_BYTES = 15;
 

@@ -52,15 +52,14 @@ export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
   return { signerFile, signer, controlPlane, folder, certificates, denied };
 }
 
-/** An account that may write the config need not be one that may use the CA. */
+/** The account that can write the config may have no right to use the CA. */
 async function requireIn(pki: string, folder: string): Promise<void> {
   const [wanted, named] = await Promise.all([pki, folder].map((path) => ifThere(Deno.realPath(path))));
   if (wanted !== undefined && wanted === named) return;
-  const found = `client_ca in ${quoteText(folder)}, not in ${quoteText(pki)} (--pki)`;
-  throw badConfig(`The signer's config has its ${found}`);
+  throw badConfig(`Cannot use client_ca in ${quoteText(folder)}: expected it in ${quoteText(pki)} (--pki)`);
 }
 
-/** {@linkcode openSetUp} for a command that writes there, or signs with the CA's key. */
+/** Like {@linkcode openSetUp}, for commands that write to the directory or sign with the CA's key. */
 export async function openOwnSetUp(flags: SetUpFlags, workingFolder: string): Promise<IdentitySetUp> {
   const setUp = await openSetUp(flags, workingFolder);
   await requireOwn(setUp.folder);
@@ -72,7 +71,7 @@ export type FoundCertificate = Awaited<ReturnType<typeof listCertificates>>[numb
 
 const SUFFIX = ".crt";
 
-/** The certificates of a directory by name, CAs included. */
+/** The certificates in a directory by name, including CAs. */
 async function listCertificates(folder: string) {
   let names: readonly string[];
   try {
@@ -90,7 +89,7 @@ async function listCertificates(folder: string) {
     } catch (cause) {
       const problem = cause instanceof Error && cause.name in Deno.errors
         ? describeReadFailure(cause)
-        : "it is no certificate";
+        : "it is not a certificate";
       return { ...found, kind: "broken" as const, problem };
     }
   }));
@@ -100,8 +99,8 @@ const ROOT = 0;
 const STICKY = 0o1000;
 
 /**
- * Rejects a path if an account other than root can replace a part of it, up from the file to the root directory: that
- * account could have root sign anything, or write anywhere. Other accounts are not checked.
+ * Rejects a path if an account other than root can replace the file or a directory above it: that account could make root
+ * sign arbitrary certificates or write to arbitrary files. Other users than root are not checked.
  */
 async function requireOwn(path: string): Promise<void> {
   if (Deno.uid() !== ROOT) return;
@@ -117,7 +116,7 @@ async function requireOwn(path: string): Promise<void> {
     } is not root's alone (${state})`;
     throw new HintedError(
       new AppError("not_supported", problem),
-      `run it as its owner, or have root own it: chown root ${at}; chmod go-w ${at}`,
+      `run the command as the owner, or: chown root ${at}; chmod go-w ${at}`,
     );
   }
 }
@@ -136,10 +135,12 @@ async function readDenied(deniedCallers: string, workingFolder: string) {
   }
 }
 
-/** A revoked name stays unusable, because somebody may still have the old key. */
+/** A revoked name cannot be used again, because an attacker may still have the old key. */
 export function refuseDenied(denied: DeniedList | undefined, name: string): void {
   if (denied?.names.has(name) !== true) return;
-  throw conflict(`${quoteText(name)} was revoked, and its key may be somewhere: use another name`);
+  throw conflict(
+    `Cannot use name ${quoteText(name)}: it was revoked, and its old key may still exist; use another name`,
+  );
 }
 
 /** Adds a name to the list, durably. @returns false if the name was on the list before */
@@ -147,9 +148,9 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   return await editLocked(path, "denied_callers", (text) => {
     const isNew = !parseDeniedCallers(text).has(name);
     const edited = isNew ? `${text}# ${note}\n${name}\n` : text;
-    // A name that begins with # would be a comment, and its holder trusted on.
+    // A name that starts with # would be a comment, and its certificate still accepted.
     if (parseDeniedCallers(edited).has(name)) return [edited, isNew];
-    throw invalid(`${quoteText(name)} can't be on the list`);
+    throw invalid(`Cannot add ${quoteText(name)} to denied_callers`);
   });
 }
 
@@ -161,7 +162,7 @@ const ROLE_LISTS = {
   broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
 } as const;
 
-/** Lets a name decide on approvals, or request certificates. @returns the next step */
+/** Permits a name to decide approvals or to request certificates. @returns the next step */
 export async function addCaller(
   { path, config }: ControlPlaneFile,
   role: keyof typeof ROLE_LISTS,
@@ -177,7 +178,7 @@ export async function addCaller(
       return [edited, undefined];
     });
   }
-  return `it is in ${list.path.join(".")} of ${path}; next: restart the control plane`;
+  return `added to ${list.path.join(".")} of ${path}. Next: restart the control plane`;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -190,7 +191,7 @@ export interface TrustedAuthority extends X509Authority {
 }
 
 /**
- * Opens the CA of identities. Of several certificates in `client_ca`, the one counts that the key belongs to.
+ * Opens the CA of identities. If `client_ca` has several certificates, the one that matches the key is used.
  *
  * @param caKey its private key; absent: the file of `client_ca` with `.key` in place of `.crt`
  */
@@ -202,7 +203,7 @@ export async function openAuthority(clientCa: string, caKey: string | undefined,
   const keyPem = await readOperatorText(key, "the CA's key (--ca-key names it)");
   const blocks = certs.match(CERTIFICATE) ?? [];
   const { loadAuthority } = await import("./x509.ts");
-  let failure: unknown = badConfig(`Cannot use client_ca ${quoteText(ca)}: no certificate in it`);
+  let failure: unknown = badConfig(`Cannot use client_ca ${quoteText(ca)}: it contains no certificate`);
   for (const block of blocks) {
     try {
       const authority = await loadAuthority(`${block}\n`, keyPem);
@@ -223,16 +224,16 @@ export function checkNames({ certificate }: X509Authority, names: readonly strin
   if (constraints === undefined) return;
   const refused = names.filter((name) => !permits(new Uint8Array(constraints.value), name));
   if (refused.length === 0) return;
-  const bound = "it is bound to the names that init --name was given, and to this machine";
-  throw invalid(`The CA can't vouch for ${refused.map(quoteText).join(", ")}: ${bound}`);
+  const why = "the CA is restricted to this machine and the names of init --name";
+  throw invalid(`Cannot issue a certificate for ${refused.map(quoteText).join(", ")}: ${why}`);
 }
 
-/** The end of a new certificate: never after its CA, whose end ends the trust. */
+/** The expiry of a new certificate: not after the expiry of its CA. */
 export function endIn(days: number, { certificate }: X509Authority): Date {
   return new Date(Math.min(systemClock.now() + days * 86_400_000, certificate.notAfter.getTime()));
 }
 
-/** Verifies the signature: a certificate could merely name a trusted CA. */
+/** Verifies the signature, because a certificate can name a trusted CA as issuer without its signature. */
 export function isTrusted(certificatePem: string, { trusted }: TrustedAuthority): boolean {
   const certificate = new X509Certificate(certificatePem);
   return trusted.some((ca) => certificate.verify(new X509Certificate(ca).publicKey));
@@ -265,9 +266,8 @@ export async function findIssued(paths: readonly string[], { kind, name, authori
     const pem = await ifThere(readRegularText(path));
     if (pem === undefined) continue;
     if (!isSought(pem) || (found !== undefined && found !== pem)) {
-      const wanted = `which is no certificate of this CA for ${quoteText(name)} and its key`;
-      const fix = "broker-ctl identity renew makes one last longer";
-      throw conflict(`There is ${quoteText(path)}, ${wanted}; ${fix}`);
+      const problem = `Cannot add ${quoteText(name)}: ${quoteText(path)} is another certificate`;
+      throw conflict(problem, undefined, `to renew it: broker-ctl identity renew ${name}`);
     }
     found = pem;
   }

@@ -50,9 +50,9 @@ const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
 const SIGNING_ALGORITHM = { name: "ECDSA", hash: "SHA-256" } as const;
 
 /**
- * Creates a self-signed CA whose certificates can't be CAs themselves.
+ * Creates a self-signed CA that cannot issue further CAs.
  *
- * @param localOnly binds it to the names and addresses of the loopback interface, and to `names`: a browser that trusts
+ * @param localOnly restricts it to the names and addresses of the loopback interface and to `names`: a browser that trusts
  * the CA trusts it for no other site
  */
 export async function createCertificateAuthority({ commonName, localOnly = false, names = [], ...more }: {
@@ -157,22 +157,22 @@ export function readLeaf(certPem: string) {
   };
 }
 
-/** The key of a request for a certificate. */
+/** The public key in a certificate request. */
 export async function readRequestKey(requestPem: string): Promise<x509.PublicKey> {
   const refuse = (why: string) => badConfig(`Cannot use the request: ${why}`);
   let request: x509.Pkcs10CertificateRequest;
   try {
     request = new x509.Pkcs10CertificateRequest(requestPem);
   } catch {
-    throw refuse("it is no PKCS #10 request in PEM");
+    throw refuse("expected a PKCS #10 request in PEM");
   }
   const algorithm: Algorithm & { readonly namedCurve?: string; readonly modulusLength?: number } =
     request.publicKey.algorithm;
   const isGood = algorithm.name === "ECDSA"
     ? algorithm.namedCurve === "P-256" || algorithm.namedCurve === "P-384"
     : algorithm.name.startsWith("RSA") && (algorithm.modulusLength ?? 0) >= 2048;
-  if (!isGood) throw refuse("its key is neither ECDSA P-256 or P-384 nor RSA of 2048 bits or more");
-  if (!await request.verify().catch(() => false)) throw refuse("it is not signed by its key");
+  if (!isGood) throw refuse("expected a key of ECDSA P-256, ECDSA P-384, or RSA with at least 2048 bits");
+  if (!await request.verify().catch(() => false)) throw refuse("its signature is invalid");
   return request.publicKey;
 }
 
@@ -183,7 +183,7 @@ export function readPublicKey(keyPem: string): x509.PublicKey {
       Uint8Array.from(createPublicKey(keyPem).export({ type: "spki", format: "der" })),
     );
   } catch {
-    throw badConfig("Cannot use the private key: it is no unencrypted PEM key");
+    throw badConfig("Cannot use the private key: expected an unencrypted key in PEM");
   }
 }
 

@@ -110,7 +110,7 @@ Only callers in reload_callers see who froze a subject, and why.
 `,
   question: () => ({
     ...{ method: "GET", path: "/v1/revocations", schema: revocationList } as const,
-    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
+    advice: { 403: "the certificate's caller is frozen, or unknown to the signer" },
   }),
   show(entries, _given, { terminal }) {
     const rows = entries.toSorted(bySubject).map((entry) => [
@@ -153,13 +153,13 @@ ${REMOTE_HELP}`,
     const { body, data } = await askSigner(call, question);
     const failed = data.persisted === false;
     const known = data.revoked === 0
-      ? "none that is new and still valid to this signer"
+      ? "this signer knows no further valid certificate"
       : `certificates revoked: ${data.revoked}`;
     const result = {
       json: body,
       lines: [
-        `listed ${subject} in revocation list ${data.krl_version}; ${known}`,
-        ...(failed ? ["not stored: in force now, but a restart of the signer undoes it"] : []),
+        `added ${subject} to revocation list ${data.krl_version}; ${known}`,
+        ...(failed ? ["not stored: in force until the signer restarts"] : []),
       ],
       failed,
     };
@@ -168,8 +168,7 @@ ${REMOTE_HELP}`,
 });
 
 const NOT_PERSISTED =
-  "not stored: in force now, but a restart of the signer undoes it; make room for its state_db " +
-  "(its log says what failed), then freeze again";
+  "not stored: in force until the signer restarts; fix state_db (see the signer's log), then freeze again";
 
 async function freeze(
   call: Call,
@@ -177,7 +176,7 @@ async function freeze(
   { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
 ): Promise<CommandResult> {
   if (wait && subject.kind === "session_id") {
-    throw invalid("Cannot wait for a session: freeze its --serial, or its --caller");
+    throw invalid("Cannot use --wait with a session: freeze its --serial or --caller instead");
   }
   const wish = { ...subject, reason: asOneWord(reason), allow_volatile: volatile };
   const { data: request } = freezeRequest.safeParse(wish);
@@ -185,12 +184,12 @@ async function freeze(
   const { body, data } = await askSigner(call, {
     ...{ method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
     advice: {
-      409: "--volatile freezes until the signer restarts; state_db in its config makes freezes last",
+      409: "pass --volatile to freeze until the signer restarts, or set state_db in its config",
     },
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const silent = (data.silent_signers ?? []).map((name) =>
-    `not confirmed by signer ${name}: certificates that it issued in its last 2 s are revoked when it is back`
+    `not confirmed by signer ${name}: certificates of its last 2 s are revoked when it is reachable again`
   );
   const { certificates_revoked: certificates, tokens_revoked: tokens } = data;
   const counts = [
@@ -215,12 +214,12 @@ function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJEC
   const values = { caller, end_user: endUser, session_id: sessionId, serial };
   const [kind, ...others] = FREEZE_KINDS.filter((kind) => values[kind] !== undefined);
   if (kind === undefined || others.length > 0) {
-    throw invalid("Name one subject: --caller, --end-user, --session-id or --serial");
+    throw invalid("Pass exactly one of --caller, --end-user, --session-id and --serial");
   }
   const value = values[kind] ?? "";
   if (kind === "serial") return { kind, value: parseSerial(value).toString() };
   if (unfreezeRequest.safeParse({ kind, value }).success) return { kind, value };
-  throw invalid(`Cannot use ${kind} ${quoteText(value)}: it must not be empty or contain blanks`);
+  throw invalid(`Cannot use ${kind} ${quoteText(value)}: it must not be empty or contain spaces`);
 }
 
 function bySubject(left: RevocationEntry, right: RevocationEntry): number {
@@ -233,7 +232,7 @@ function describe({ kind, value }: FreezeSubject): string {
 }
 
 function readRequest(serial: string | undefined, keyId: string | undefined, reason: string) {
-  if ((serial === undefined) === (keyId === undefined)) throw invalid("Name one: --serial or --key-id");
+  if ((serial === undefined) === (keyId === undefined)) throw invalid("Pass either --serial or --key-id");
   if (keyId !== undefined && !revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success) {
     throw invalid("Cannot revoke: --key-id is empty, too long or has control characters");
   }
@@ -257,20 +256,20 @@ const WAIT_MS = 30_000;
 const PAUSE_MS = 200;
 
 /**
- * Waits until all hosts have a revocation, or the time is up, and adds the hosts to the result. A host that is behind
- * is a failure.
+ * Waits until all hosts have a revocation, or the time is up, and adds the hosts to the result. A host without the
+ * revocation is a failure.
  *
- * @param version of the list with the revocation; `undefined`: the signer publishes no list
+ * @param version the version of the list with the revocation; `undefined`: the signer publishes no list
  */
 async function waitForHosts(call: Call, result: CommandResult, version: number | undefined) {
   if (version === undefined) {
-    const why = "hosts fetch no revocation list: the signer's config has no envelope_key";
+    const why = "the signer publishes no revocation list: its config has no envelope_key";
     return { ...result, lines: [...result.lines, why], failed: true };
   }
   const status = await pollStatus(call, version);
   const spread = spreadOf(status, version);
   const isEmpty = status.readers.length === 0;
-  const none = isEmpty ? ["no host fetches it: krl_callers of the signer's config is empty"] : [];
+  const none = isEmpty ? ["no host fetches the list: krl_callers of the signer's config is empty"] : [];
   return {
     json: { ...z.looseObject({}).parse(result.json), krl_hosts: status },
     lines: [...result.lines, ...describeSpread(spread, version), ...none],
@@ -289,34 +288,33 @@ async function pollStatus(call: Call, version: number): Promise<KrlStatus> {
 }
 
 /**
- * The hosts that have installed a version or a later one, and the hosts that have not. A version later than the
- * signer's own has nothing of this signer: a host never accepts an older list.
+ * The hosts that have installed a version or a later one, and the other hosts. A host whose version is later than the
+ * signer's own does not have this signer's list, because hosts never accept an older list.
  */
 export function spreadOf({ version: current, readers }: KrlStatus, version: number) {
   const holds = readers.filter(({ version: has = 0 }) => has >= version && has <= current);
   return { current, holds, behind: readers.filter((reader) => !holds.includes(reader)) };
 }
 
-/** A line for each host, those that are behind first. */
+/** A line for each host, with outdated hosts first. */
 export function describeSpread({ current, holds, behind }: ReturnType<typeof spreadOf>, version: number) {
   const count = holds.length + behind.length;
   return [
-    `revocation list ${version}: installed by ${holds.length} of ${count}`,
-    ...behind.map((reader) => `behind: ${describeReader(reader, current)}`),
-    ...holds.map((reader) => `holds: ${nameOf(reader)}`),
+    `revocation list ${version}: installed on ${holds.length} of ${count}`,
+    ...behind.map((reader) => `outdated: ${describeReader(reader, current)}`),
+    ...holds.map((reader) => `current: ${nameOf(reader)}`),
   ];
 }
 
 function describeReader(reader: KrlReader, current: number): string {
   const { version, seen_at: seenAt = "?" } = reader;
-  if (version === undefined) return `${nameOf(reader)} has not asked since the signer's start`;
+  if (version === undefined) return `${nameOf(reader)} has not fetched it since the signer's start`;
   const has = `${nameOf(reader)} has version ${version}`;
-  if (version <= current) return `${has}, asked at ${seenAt}`;
-  const fix = "takes none of its lists: shim/KRL.md says what to do there";
-  return `${has}, later than any of this signer (now ${current}), and ${fix}`;
+  if (version <= current) return `${has}, last request at ${seenAt}`;
+  return `${has}, later than this signer's ${current}, and rejects its lists; see shim/KRL.md`;
 }
 
-/** The hosts, which operators know, before the identity that fetches for them. */
+/** The host names, followed by the identity that fetches the list. */
 function nameOf({ caller, hosts }: KrlReader): string {
   return hosts.length === 0 ? caller : `${hosts.join(",")} (${caller})`;
 }

@@ -9,11 +9,10 @@ Deno.test("describeSpread() names the hosts that are behind first, and what they
     { caller: "e.krl", hosts: ["e"], version: 11, seen_at: "2026-01-02T03:04:05Z" },
   ];
   assert.deepEqual(describeSpread(spreadOf({ version: 10, readers }, 9), 9), [
-    "revocation list 9: installed by 1 of 4",
-    "behind: b,c (b.krl) has version 8, asked at 2026-01-02T03:04:05Z",
-    "behind: d.krl has not asked since the signer's start",
-    "behind: e (e.krl) has version 11, later than any of this signer (now 10), and takes none of its lists: " +
-    "shim/KRL.md says what to do there",
-    "holds: a (a.krl)",
+    "revocation list 9: installed on 1 of 4",
+    "outdated: b,c (b.krl) has version 8, last request at 2026-01-02T03:04:05Z",
+    "outdated: d.krl has not fetched it since the signer's start",
+    "outdated: e (e.krl) has version 11, later than this signer's 10, and rejects its lists; see shim/KRL.md",
+    "current: a (a.krl)",
   ]);
 });

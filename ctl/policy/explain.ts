@@ -41,10 +41,10 @@ type Flags = Given<typeof TAKES>;
 
 const HOW = ["sudo", "sudoUser", "pty", "fileTransfer"] as const;
 
-/** Options without a meaning for a cluster. */
+/** Options that apply to hosts only. */
 const HOST_FLAGS = ["command", "sessionMode", ...HOW] as const;
 
-/** Options that matter to a decision only. */
+/** Options that apply to a decision only. */
 const INTENT_FLAGS = ["caller", "endUser", "endUserGroups", ...HOW] as const;
 
 /** `policy explain`: the signer's decision, and its rule. */
@@ -67,7 +67,7 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
   async run(flags, { workingFolder }) {
     const target = readTarget(flags);
     if (target.kind === "cluster") {
-      refuseFlags(flags, HOST_FLAGS, "to a cluster");
+      refuseFlags(flags, HOST_FLAGS, "with --cluster");
       if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
       const { action, caller, endUser = "" } = flags;
       const question = { action, caller, endUser, endUserGroups: readGroups(flags.endUserGroups) };
@@ -79,7 +79,7 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
     const host = policy.hosts.get(target.name);
     if (host === undefined) {
       const message = `Cannot explain host ${quoteText(target.name)}: unknown host`;
-      throw new HintedError(new AppError("unknown_host", message), "broker-ctl host list shows the hosts");
+      throw new HintedError(new AppError("unknown_host", message), "broker-ctl host list");
     }
     const source = config.hosts[host.name];
     const policies = source === undefined ? [] : listContributions(config, source);
@@ -104,12 +104,12 @@ export function readTarget(
   { host, cluster, action }: { readonly host?: string; readonly cluster?: string; readonly action?: unknown },
 ): { readonly kind: "host" | "cluster"; readonly name: string } {
   if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
-  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
+  if (host === undefined || cluster !== undefined) throw invalid("Pass either --host or --cluster");
   if (action === undefined) return { kind: "host", name: host };
-  throw invalid("Option '--action' means nothing to a host");
+  throw invalid("Option '--action' has no effect with --host");
 }
 
-/** The intent that the flags describe; `undefined` for a question about the host alone. */
+/** The intent in the flags; `undefined` if only the host is to be shown. */
 function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   const { command, sessionMode } = flags;
   if (command === undefined && sessionMode === undefined) {
@@ -118,7 +118,7 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   }
   if (command === "") throw invalid("Cannot explain an empty command");
   if (flags.sudoUser !== undefined && flags.sudo !== true) {
-    throw invalid("Option '--sudo-user' means nothing without --sudo");
+    throw invalid("Option '--sudo-user' has no effect without --sudo");
   }
   const { caller, endUser = "", sudo = false, sudoUser = "", pty = false, fileTransfer = false } = flags;
   return {
@@ -132,7 +132,7 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
 
 function refuseFlags(flags: Flags, names: readonly (keyof Flags)[], where: string): void {
   const name = names.find((name) => flags[name] !== undefined);
-  if (name !== undefined) throw invalid(`Option '${optionOf(name)}' means nothing ${where}`);
+  if (name !== undefined) throw invalid(`Option '${optionOf(name)}' has no effect ${where}`);
 }
 
 function readGroups(text: string | undefined): readonly string[] | null {
@@ -142,7 +142,7 @@ function readGroups(text: string | undefined): readonly string[] | null {
 
 const NAME_WIDTH = 16;
 
-/** The facts about a host that hold for each command. */
+/** The facts about a host that are the same for every command. */
 function formatHost(host: CompiledHost, contributions: ReturnType<typeof listContributions>) {
   const { restricts } = host.commands;
   return [
@@ -152,9 +152,11 @@ function formatHost(host: CompiledHost, contributions: ReturnType<typeof listCon
     ...contributions.map(({ name, via, label }) =>
       `  ${formatRow([name, `[${via}]`, label], [NAME_WIDTH, 10])}`
     ),
-    ...(restricts ? [] : ["  (none restricts: any command is allowed)"]),
+    ...(restricts ? [] : ["  (no restrictions: every command is allowed)"]),
     `Sessions:  ${
-      restricts ? "exec only, each command decided before it runs; shell and pty refused" : "allowed"
+      restricts
+        ? "exec only, and each command is decided before it runs; shell and pty are denied"
+        : "allowed"
     }`,
   ];
 }
@@ -170,7 +172,7 @@ function formatDecision(
   const table = formatTable(["", "", "", ""], rows);
   return [
     "",
-    `Command:   ${command === "" ? "(opening of a session)" : command}`,
+    `Command:   ${command === "" ? "(open a session)" : command}`,
     ...(steps.length === 0 ? [] : table.slice(1).map((line) => `  ${line}`)),
     `Decision:  ${describeDecision(decision)}`,
     ...(decision.kind === "denied" ? [`Reason:    ${decision.reason}`] : [
@@ -263,7 +265,7 @@ export function listSteps({ commands }: CompiledHost, command: string) {
   if (parsed === undefined || parsed.kind === "refused") {
     return [{ command, verdict: decideCommand(commands, command) }];
   }
-  // Each command has been parsed already: patterns match its words, and no shell reads them again.
+  // Each command is already parsed: patterns match its words, which no shell parses again.
   const rules = { ...commands, parses: false };
   return parsed.commands.map((words) => {
     const text = words.join(" ");

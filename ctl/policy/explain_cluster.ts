@@ -50,7 +50,7 @@ export function explainCluster(
       action,
       decision: decision.kind === "mismatch" ? decision : {
         ...toWireClusterDecision(decision),
-        // The operator may know what an agent is not told.
+        // Agents do not see deny patterns, but operators may.
         matched_rule: decision.matchedRule,
       },
     },
@@ -77,8 +77,8 @@ function decide(
 }
 
 /**
- * Reads an action as it is written in records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
- * group may be left out, and a list needs no place.
+ * Reads an action in the form of audit records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
+ * group is optional, and so is the namespace of a list.
  */
 export function readAction(text: string): AskedAction {
   const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
@@ -93,7 +93,7 @@ export function readAction(text: string): AskedAction {
   return { verb, resource, group: group.join("."), namespace: orNone(namespace), name: orNone(name) };
 }
 
-/** The facts about a cluster that hold for each action. */
+/** The facts about a cluster that are the same for every action. */
 function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): readonly string[] {
   const { name, apiServer, groups, bindings, tokenTtlSeconds, leaseNamespace } = cluster;
   return [
@@ -104,10 +104,10 @@ function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): read
       .map((line) => `  ${line}`),
     "Accounts:",
     ...bindings.map(({ namespace, serviceAccount, groups }) =>
-      `  ${namespace}/${serviceAccount}  for ${groups.size === 0 ? "everybody" : [...groups].join(", ")}`
+      `  ${namespace}/${serviceAccount}  for ${groups.size === 0 ? "everyone" : [...groups].join(", ")}`
     ),
     `Tokens:    ${tokenTtlSeconds}s, ${
-      leaseNamespace === "" ? "can't be taken back before they end" : "taken back by a freeze"
+      leaseNamespace === "" ? "valid until they expire" : "revoked by a freeze"
     }`,
   ];
 }
@@ -115,7 +115,7 @@ function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): read
 function describe(decision: ClusterDecision): readonly string[] {
   switch (decision.kind) {
     case "mismatch":
-      return ["Decision:  ERROR (the command is not the action)"];
+      return ["Decision:  ERROR (the command does not match the action)"];
     case "denied":
       return [`Decision:  DENIED (${decision.matchedRule || EMPTY_CELL})`, `Reason:    ${decision.reason}`];
     case "allowed": {
@@ -124,7 +124,7 @@ function describe(decision: ClusterDecision): readonly string[] {
         `Decision:  ALLOWED${requireApproval ? ", requires approval" : ""} (${matchedRule})`,
         `Account:   ${binding.namespace}/${binding.serviceAccount}`,
         `Valid for: ${ttlSeconds}s`,
-        ...(reveal ? ["Secrets:   their values are shown"] : []),
+        ...(reveal ? ["Secrets:   values are shown"] : []),
       ];
     }
     default:

@@ -39,9 +39,9 @@ function ruleCommand(
       body: { pattern: allow },
       schema: z.object({ status: z.string(), host: z.string(), hosts: z.int() }),
       advice: {
-        404: "broker-ctl host list --remote shows the hosts",
+        404: "broker-ctl host list --remote",
         409: conflict,
-        500: "the signer kept its policy; its log says more",
+        500: "the signer's policy is unchanged; see its log",
       },
     }),
     show: ({ hosts }, { host, allow }) => [`allow ${quoteText(allow)} ${done} on ${host} (hosts: ${hosts})`],
@@ -53,13 +53,13 @@ export const RULES: readonly CommandData[] = [
     summary: "Add an allow pattern to a host, permanently.",
     method: "POST",
     done: "added",
-    conflict: "the pattern is there already, nothing changed; broker-ctl policy explain shows what holds",
+    conflict: "the pattern exists, nothing changed; broker-ctl policy explain shows the policies",
   }),
   ruleCommand("remove", {
     summary: "Remove an allow pattern from a host.",
     method: "DELETE",
     done: "removed",
-    conflict: "the host's own policy has no such pattern, letter by letter, nothing changed",
+    conflict: "the host's own policy does not contain exactly this pattern, nothing changed",
   }),
 ];
 
@@ -97,9 +97,10 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
       body: readWish(flags),
       schema: grantCreated,
       advice: {
-        400: "the patterns must be RE2, the duration within max_grant_ttl_seconds of the signer's config",
-        404: "broker-ctl host list --remote shows the hosts, broker-ctl cluster list --remote the clusters",
-        409: "a grant adds to an allowlist only, and to nobody who is frozen (broker-ctl revocations)",
+        400: "patterns must be RE2, and the duration at most max_grant_ttl_seconds of the signer's config",
+        404: "broker-ctl host list --remote, or broker-ctl cluster list --remote",
+        409:
+          "grants need a host with an allowlist, and a subject that is not frozen (broker-ctl revocations)",
       },
     };
   },
@@ -150,21 +151,21 @@ Takes effect immediately. broker-ctl policy grants lists the IDs.
     method: "DELETE",
     path: joinPath("v1", "policy", "grants", id),
     schema: grantRevoked,
-    advice: { 404: "broker-ctl policy grants shows the ids; one that is not there has ended" },
+    advice: { 404: "the grant has expired, or see broker-ctl policy grants for its ID" },
   }),
   show: ({ id }) => [`revoked grant ${id}`],
 });
 
-/** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
+/** `policy grant`, `grants` and `revoke`: additional allow patterns for a limited time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
 function readWish({ ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>) {
   const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
-  if (allow.length === 0) throw invalid("Name what is granted: --allow, or --action of a cluster");
+  if (allow.length === 0) throw invalid("Pass --allow, or --action with --cluster");
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };
   const { data, error } = grantRequest.safeParse(wish);
   if (data !== undefined) return data;
-  const { path, message } = error.issues[0] ?? { path: [], message: "not understood" };
+  const { path, message } = error.issues[0] ?? { path: [], message: "invalid" };
   throw invalid(`Cannot grant: ${path.join(".")}: ${message}`);
 }
 

@@ -15,7 +15,7 @@ const HEADS = { promote: "PROMOTE", friction: "FRICTION", "dead-rule": "DEAD" } 
   string
 >;
 
-/** `policy recommend`: changes of the rules that an audit log suggests. */
+/** `policy recommend`: policy changes that an audit log suggests. */
 export const RECOMMEND = command({
   name: "recommend",
   summary: "Suggest policy changes based on an audit log.",
@@ -41,7 +41,7 @@ The log is not verified, and agents choose the commands in it: review each sugge
     const isSince = createFilter(since === undefined ? {} : { since });
     const policy = compileSigner(await loadSignerFile(config, workingFolder));
     if (host !== undefined && !policy.hosts.has(host)) {
-      throw notFound(`There is no host ${quoteText(host)} in the config`);
+      throw notFound(`Cannot find host ${quoteText(host)} in the config`);
     }
     const recommender = new Recommender(policy);
     let broken = 0;
@@ -54,10 +54,10 @@ The log is not verified, and agents choose the commands in it: review each sugge
     return {
       json: suggestions,
       lines: [
-        `${audit}: ${looked} commands looked at, ${passedOver} passed over (masked, cut, or of no host), ` +
-        `${broken} broken lines`,
+        `${audit}: ${looked} commands analyzed, ${passedOver} skipped (masked, truncated, or of an unknown host), ` +
+        `${broken} invalid lines`,
         ...(suggestions.length === 0 ? ["(no suggestions)"] : suggestions.flatMap(format)),
-        "advisory only: nothing was changed",
+        "These are suggestions. Nothing was changed.",
       ],
     };
   },
@@ -89,7 +89,7 @@ const RAN: ReadonlySet<string> = new Set([
   "executed",
   "session_exec",
   "dry_run_allowed",
-  // A decision and its use are two records: only the use counts.
+  // An approved command has two records, the decision and the use. Only the use counts.
   "approval-granted",
 ]);
 const REFUSED: ReadonlySet<string> = new Set(["denied", "session_exec_denied", "dry_run_denied"]);
@@ -125,7 +125,7 @@ export class Recommender {
     if (!RAN.has(seen.outcome) && !isRefused) return;
     const command = seen.command_line || seen.command;
     if (command === "") return;
-    // A record does not tell two hosts at one address apart.
+    // An address in a record is ambiguous if two hosts share it.
     const [first, ...others] = this.#byAddress.get(seen.host) ?? [];
     const host = this.#policy.hosts.get(seen.host_name || seen.host) ??
       (others.length === 0 ? first : undefined);
@@ -148,7 +148,7 @@ export class Recommender {
     }
   }
 
-  /** @param minCount leaves out rarer commands, but no rule that matched nothing */
+  /** @param minCount the minimum number of occurrences; does not apply to rules without a match */
   finish({ minCount }: { readonly minCount: number }) {
     const counted = [...this.#tallies.values()].filter(({ count }) => count >= minCount).map((
       { callers, first, last, ...tally },
@@ -159,7 +159,7 @@ export class Recommender {
     return { suggestions, looked: this.#looked, passedOver: this.#passedOver };
   }
 
-  /** The rules of used hosts that match no command, even if another rule decided first. */
+  /** The patterns of used hosts that match no command, whichever rule decided. */
   #findDead(): readonly Suggestion[] {
     return [...this.#texts].flatMap(([{ name: host, commands }, texts]) => {
       const patterns = commands.members.flatMap(({ mode, allow, deny }) => [

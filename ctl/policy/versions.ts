@@ -47,24 +47,25 @@ All "hosts" of the file become the next version; comments are not imported. If t
     const schema = z.looseObject({ hosts: z.record(z.string(), z.unknown()).default({}) });
     const { hosts } = parseConfig({ what: "hosts", source: path, text, schema });
     if (Object.keys(hosts).length === 0) {
-      throw invalid(`${quoteText(path)} has no hosts: nothing was changed`);
+      throw invalid(`Cannot import ${quoteText(path)}: it contains no hosts; nothing was changed`);
     }
     const base = await findNewest(call);
     const changes = diffHosts(base === 0 ? {} : await fetchHostsIfReadable(call, base), hosts);
     if (base > 0 && changes.length === 0) {
       return {
         json: { status: "unchanged", version: base },
-        lines: [`version ${base} has these hosts: nothing to change`],
+        lines: [`version ${base} already contains these hosts, nothing was changed`],
       };
     }
     if (base > 0 && !replace && !dryRun) {
       throw conflict(
-        `the database has other hosts already (version ${base}): nothing was changed; --dry-run shows the difference, ` +
-          "--replace puts these in their place",
+        `Cannot import: the database has other hosts (version ${base}); nothing was changed`,
+        undefined,
+        "pass --dry-run to show the difference, or --replace to replace them",
       );
     }
     const request = { base_version: base, hosts, dry_run: dryRun };
-    return await change(call, request, changes, `the hosts of ${quoteText(path)} are in the database`);
+    return await change(call, request, changes, `imported the hosts of ${quoteText(path)}`);
   },
 });
 
@@ -85,7 +86,7 @@ const HISTORY = versionCommand({
   async run(_given, call) {
     const history = await fetchHistory(call);
     const rows = history.map((each) => [`${each.version}`, each.made_at, each.made_by, each.change]);
-    const heading = ["VERSION", "MADE (UTC)", "BY", "CHANGE"];
+    const heading = ["VERSION", "CREATED (UTC)", "BY", "CHANGE"];
     return {
       json: history,
       lines: tableOr("(the database has no hosts yet)", heading, rows, call.terminal.columns),
@@ -126,7 +127,7 @@ The restored hosts become a new version; the later versions are kept.
     const base = await findNewest(call);
     const changes = diffHosts(await fetchHostsIfReadable(call, base), wanted.hosts);
     const request = { base_version: base, from_version: version, dry_run: dryRun };
-    return await change(call, request, changes, `version ${version} is in force again`);
+    return await change(call, request, changes, `restored version ${version}`);
   },
 });
 
@@ -137,7 +138,7 @@ async function change(call: Call, body: PolicyRequest, changes: readonly string[
   const question = { method: "POST", path: VERSIONS_PATH, body, schema: policyChanged } as const;
   const { data: { version, hosts } } = await askSigner(call, question);
   const lines = body.dry_run
-    ? [...changes, `nothing was changed (--dry-run); it would be version ${version} with ${hosts} hosts`]
+    ? [...changes, `nothing was changed (--dry-run); the new version would be ${version} with ${hosts} hosts`]
     : [`${done}: version ${version}, ${hosts} hosts, in force at all signers`];
   return { json: { version, hosts, dry_run: body.dry_run, changes }, lines };
 }
@@ -155,7 +156,7 @@ async function fetchVersion(call: Call, number: number | undefined) {
   return (await askSigner(call, { method: "GET", path, schema: policyVersionHosts })).data;
 }
 
-/** No hosts for a manually edited version that can't be read: it must be possible to replace it. */
+/** No hosts if a version was edited manually and cannot be read, so that it can be replaced. */
 async function fetchHostsIfReadable(call: Call, number: number) {
   try {
     return (await fetchVersion(call, number)).hosts;
@@ -167,13 +168,13 @@ async function fetchHostsIfReadable(call: Call, number: number) {
 
 type Hosts = Readonly<Record<string, unknown>>;
 
-/** The difference of two sets of hosts, host by host, by name. */
+/** The difference between two sets of hosts, for each host by name. */
 export function diffHosts(before: Hosts, after: Hosts): readonly string[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return names.flatMap((name) => diffLines(format(before, name), format(after, name), `hosts.${name}`));
 }
 
-/** Empty for no host. The order of keys means nothing. */
+/** A host as JSON with sorted keys, because their order has no meaning; empty if the host does not exist. */
 function format(hosts: Hosts, name: string): string {
   return Object.hasOwn(hosts, name) ? JSON.stringify(sorted(hosts[name]), null, 2) : "";
 }

@@ -20,13 +20,13 @@ export interface ConfigChoices {
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
   readonly networks: readonly string[];
-  /** The names of the installation for other machines; without names, only this machine can reach it. */
+  /** The names of the installation for other machines. Without names, only this machine can reach it. */
   readonly names?: readonly string[];
 }
 
 const APPROVAL_WAIT_SECONDS = 120;
 
-/** Commands without effects. Their arguments begin with a letter or digit, so that they are no options. */
+/** Read-only commands. Their arguments start with a letter or digit, so that they cannot be options. */
 const STARTER_ALLOW = [
   "^uptime$",
   "^hostname$",
@@ -39,15 +39,15 @@ const STARTER_ALLOW = [
 ] as const;
 
 export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
-  return `// Made by broker-ctl init. After a change: broker-ctl reload.
+  return `// Created by broker-ctl init. After a change: broker-ctl reload.
 {
-  // Agents never speak to the signer.
+  // Agents never connect to the signer.
 ${formatListener(layout, listeners.signer, "signer")},
 
-  // The key that hosts trust. A file is for labs.
+  // The CA key that hosts trust. A key in a file is for labs only.
   "ca_key": ${quote(layout.sshCa)},
 
-  // Signs the commands of sealed hosts (broker-ctl host seal), and the list of revoked certificates.
+  // Signs the commands for sealed hosts (broker-ctl host seal) and the revocation list.
   "envelope_key": ${quote(layout.envelopeKey)},
 
 ${formatAudit(layout.audit.signer)},
@@ -59,25 +59,25 @@ ${formatAudit(layout.audit.signer)},
   // Grants and freezes survive a restart.
   "state_db": ${quote(layout.signerState)},
 
-  // Who may administer the signer: an operator, never the broker that agents speak through.
+  // Administrators of the signer: operators, never a broker.
   "reload_callers": ["operator-local"],
 
-  // Who may say on whose behalf it asks, and that a human approved: the control plane.
+  // The control plane may name the caller of a request and report approvals.
   "trusted_forwarders": ["control-plane-local"],
 
 ${formatCallers(route)}
 
-  // Add one with broker-ctl host add, or like this, and enrol it:
+  // Add a host with broker-ctl host add or like this, then run broker-ctl host enroll:
   //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
   //              "principal": "host:web01", "groups": ["local"], "unsealed_sessions": false }
   "hosts": ${indent(formatHosts(hosts))},
 
-  // What may run: everything that no pattern matches is refused.
+  // Allowed commands. A command that matches no pattern is denied.
   "command_policies": {
     "starter": {
       "mode": "allowlist",
       "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)},
-      // Of what is allowed, what a human has to approve each time, such as "^systemctl restart nginx$".
+      // Allowed commands that need an approval each time, such as "^systemctl restart nginx$".
       "require_approval": []
     }
   },
@@ -87,17 +87,17 @@ ${formatCallers(route)}
 }
 
 export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): string {
-  return `// Made by broker-ctl init: the broker for agents, over MCP on a socket and over HTTP (serve-http).
+  return `// Created by broker-ctl init: the broker for agents, with MCP on a socket and HTTP (serve-http).
 {
-  // For gateway connect. Mode 0600 is for an agent that runs as the broker's own account, which can read every key of
-  // this account; 0660 is for an agent with an account of its own, by the group of the socket's directory.
+  // Sockets for gateway connect. 0600: the agent runs in the broker's account and can read its keys. 0660: the agent runs
+  // in a separate account, which belongs to the group of the socket's directory.
   "sockets": [
     { "path": ${quote(layout.agentSocket)}, "caller": "agent-local", "mode": "${
     isInside(layout) ? "0600" : "0660"
   }" }
   ],
 
-  // Agents prove themselves with a certificate such as pki/agent.crt. Which of them may run commands:
+  // CNs of the agents that may run commands over HTTP, with certificates such as pki/agent.crt.
   "run_callers": ["agent-local"],
 ${formatListener(layout, choices.listeners.broker, "brokerServer")},
 ${formatBrokerCommon(layout, choices, layout.audit.broker)}
@@ -108,10 +108,9 @@ ${formatAddresses(choices)}
 }
 
 export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string {
-  return `// Made by broker-ctl init: a broker over stdio (serve-mcp) that an MCP client starts itself, in place of a socket.
-// The client's account, and so the agent, can read the broker's key.
-// Several clients may run at the same time: each further broker keeps a log of its own beside audit_log (audit-2.log,
-// audit-3.log …), which broker-ctl audit verify --set checks together.
+  return `// Created by broker-ctl init: a broker over stdio (serve-mcp), which an MCP client starts instead of using a socket.
+// The client's account can read the broker's key, and so can the agent. With several clients at the same time, further
+// brokers write audit-2.log, audit-3.log … next to audit_log; broker-ctl audit verify --set checks all of them.
 {
 ${formatBrokerCommon(layout, choices, layout.audit.mcp)}
 ${formatAddresses(choices)}
@@ -132,34 +131,33 @@ ${formatAudit(audit)},
 
 function formatCallers(route: BrokerRoute): string {
   if (route === "signer") {
-    return `  // Who sees the hosts of which groups.
+    return `  // Callers, and the host groups that they may use.
   "callers": { "broker-local": { "allowed_groups": ["local"] } },`;
   }
-  return `  // Who sees the hosts of which groups, and through whom: a broker that came directly would go round the control
-  // plane's guardrails.
+  return `  // Callers, and the host groups that they may use. only_via: without it, a broker could bypass the control plane.
   "callers": { "broker-local": { "allowed_groups": ["local"], "only_via": ["control-plane-local"] } },`;
 }
 
 function formatRoute({ route, listeners }: ConfigChoices): string {
   if (route === "signer") {
-    return `  // The signer itself: what needs approval is refused, for nobody could give it.
+    return `  // The signer. Without a control plane, commands that need approval are denied.
   "signer": {
     "url": ${quote(`https://${reachable(listeners.signer)}`)},`;
   }
-  return `  // The control plane, which asks the signer, and a human where the policy wants one.
+  return `  // The control plane, which forwards requests to the signer and handles approvals.
   "signer": {
     "url": ${quote(`https://${reachable(listeners.controlPlane)}`)},
     "approval_wait_seconds": ${APPROVAL_WAIT_SECONDS},`;
 }
 
 export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices): string {
-  return `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
+  return `// Created by broker-ctl init: connections of the operator. Use: broker-ctl --client-config <this file>
 {
   "signer": {
     "url": ${quote(reachable(listeners.signer))},
 ${formatPair(layout, "operator")}
   },
-  // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
+  // For broker-ctl approval, with the approver's certificate. Requesters cannot decide their own requests.
   "control_plane": {
     "url": ${quote(reachable(listeners.controlPlane))},
 ${formatPair(layout, "approver")}
@@ -185,8 +183,8 @@ function formatAddresses({ hosts, networks }: ConfigChoices): string {
     !networks.some((one) => isInNetwork(addr, one))
   );
   return `
-  // The only addresses that the broker's process may connect to. The host list is the signer's: the broker can use a
-  // new host within these networks immediately. A host elsewhere needs a line here and a restart of the broker.
+  // Addresses that the broker may connect to. New hosts in these networks work immediately. A host with another address
+  // needs a line here and a restart of the broker.
   "networks": ${indent(JSON.stringify([...networks, ...new Set(others)], null, 2))}`;
 }
 
@@ -220,23 +218,23 @@ function indent(text: string, columns = 2): string {
 }
 
 export function formatControlPlaneConfig(layout: Layout, { listeners, names = [] }: ConfigChoices): string {
-  return `// Made by broker-ctl init: the control plane, between the brokers and the signer.
+  return `// Created by broker-ctl init: the control plane between brokers and signer.
 {
-  // Approvers come here too.
+  // Approvers also connect here.
 ${formatListener(layout, listeners.controlPlane, "controlPlane")},
 
-  // The signer knows it as a trusted forwarder.
+  // The signer trusts this client as a forwarder.
   "signer": {
     "url": ${quote(`https://${reachable(listeners.signer)}`)},
 ${formatPair(layout, "controlPlaneClient", "client_")}
   },
 
-  // Whose requests go to the signer, and whose word about their end users counts.
+  // Brokers whose requests are forwarded, and brokers that may name their end users.
   "sign_callers": ["broker-local"],
   "trusted_forwarders": ["broker-local"],
 
-  // What needs approval stands in the policies of signer.json ("require_approval"); here, who may give it.
-  // Nobody approves what it asked for itself.
+  // Approvers. "require_approval" in signer.json defines the commands that need approval.
+  // Requesters cannot decide their own requests.
   "approval": {
     "callers": ["approver-local"],
     "timeout_seconds": ${APPROVAL_WAIT_SECONDS},
@@ -244,13 +242,13 @@ ${formatPair(layout, "controlPlaneClient", "client_")}
     "approval_url_template": ${quote(`${approvalsUrl(publicAddress(listeners.controlPlane, names))}/{id}`)}
   },
 
-  // observe: what is unusual stands in the audit log. enforce: it has to be approved, and too much is refused.
+  // observe: unusual requests are recorded. enforce: they need approval, and requests above the rate limit are denied.
   "behavior": { "mode": "observe", "rate_limit_per_min": 60 },
 
 ${formatAudit(layout.audit.controlPlane)},
   "monitor_listen": ${quote(listeners.controlPlaneMonitor)},
 
-  // Approvals, and what is usual for whom, survive a restart.
+  // Approvals and usual behavior survive a restart.
   "state_db": ${quote(layout.controlPlaneState)}
 }
 `;
@@ -269,7 +267,7 @@ export interface GuideFacts extends Omit<ConfigChoices, "networks"> {
   readonly approverPassword: string;
 }
 
-/** The entry of the broker in the `mcpServers` of an MCP client's settings. */
+/** The broker's entry in `mcpServers` of an MCP client's settings. */
 export function mcpClientEntry({ layout, runtime }: Pick<GuideFacts, "layout" | "runtime">) {
   const { agentSocket: socket } = layout;
   if (runtime.deno === undefined) return { command: "gateway", args: ["connect", socket] };
@@ -279,8 +277,8 @@ export function mcpClientEntry({ layout, runtime }: Pick<GuideFacts, "layout" | 
 }
 
 /**
- * The commands that start the services, in the order of their dependencies. From source they use the launcher itself:
- * `deno task` would stay in memory as the service's parent.
+ * The commands that start the services, in the order of their dependencies. From source they use the launcher directly,
+ * because `deno task` would stay in memory as the service's parent.
  */
 export function startCommands({ layout, route, runtime: { deno, sources } }: GuideFacts): readonly string[] {
   const services = [
@@ -304,45 +302,45 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
   const signerConfig = shellQuote(layout.signerConfig);
   const entry = JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2);
   return [
-    `Set up ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
+    `Installation in ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
     ...(backup === undefined ? [] : [
-      `The former set-up, its keys and logs are in ${backup}`,
-      "Hosts trust the former CA until they are enrolled again.",
+      `The previous installation with its keys and logs is in ${backup}`,
+      "Hosts trust the previous CA until you enroll them again.",
     ]),
     "",
-    "1. Enrol each host",
+    "1. Enroll each host",
     ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
-      `   ${controlTool} host enrol ${name} --over ssh --config ${signerConfig}`
+      `   ${controlTool} host enroll ${name} --over ssh --config ${signerConfig}`
     ),
-    "   That logs in as root; without --over ssh it prints what is to be run there. What sshd trusts already stays.",
+    "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
     ...hosts.length > 0 ? [] : [
-      `   NAME is the host's name in "hosts" of ${layout.signerConfig}, which is still empty.`,
+      `   NAME is the name of a host in "hosts" of ${layout.signerConfig}; add one first.`,
     ],
     "",
-    `2. Start ${what}, each in a terminal of its own`,
+    `2. Start ${what}, each in a separate terminal`,
     ...startCommands(facts).map((command) => `   ${command}`),
     "",
-    "3. Let an agent in. Over MCP, add to the client's settings:",
+    "3. Connect an agent. For MCP, add this to the client's settings:",
     ...entry.split("\n").map((line) => `   ${line}`),
-    `   Over HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
+    `   For HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
     isInside(layout)
-      ? "   An agent that runs as this account can read every key in pki: give it an account of its own (init --socket)."
-      : '   As root, for the group of the agent\'s account: install -d -o "$USER" -g GROUP -m 2750 ' +
+      ? "   An agent in this account can read all keys in pki: use a separate account (init --socket)."
+      : '   As root, with the group of the agent\'s account: install -d -o "$USER" -g GROUP -m 2750 ' +
         shellQuote(dirname(layout.agentSocket)),
     "",
     ...hasApprovals
       ? [
-        '4. Have a human approve what "require_approval" of a policy in signer.json names, on a terminal:',
+        '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
         `   ${controlTool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
-        "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
-        `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
-        `   ${layout.approverBundle} as your own certificate (password, shown only now: ${facts.approverPassword})`,
-        `   ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
+        "   or in a browser. First import two files in its certificate settings:",
+        `   ${layout.mtlsCa} as an authority (restricted to this installation)`,
+        `   ${layout.approverBundle} as your certificate (password, shown only now: ${facts.approverPassword})`,
+        `   Then open ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
         "",
       ]
       : [],
-    "Certificates end after 90 days. This renews what ends within 30, and a timer for it is in systemd/:",
+    "Certificates expire after 90 days. To renew those that expire within 30 days (systemd/ contains a timer):",
     `   ${controlTool} identity renew --due --config ${signerConfig}`,
-    "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
+    "pki/ssh_ca is a key in a file, for labs only: anyone who can read it can log in to every enrolled host.",
   ];
 }

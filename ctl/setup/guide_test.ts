@@ -38,7 +38,7 @@ Deno.test.each([
   {
     name: "in the set-up's folder",
     socket: undefined,
-    says: /runs as this account can read every key in pki/,
+    says: /An agent in this account can read all keys in pki/,
   },
   {
     name: "elsewhere",
@@ -69,12 +69,12 @@ Deno.test.each([
 
 Deno.test("formatGuide() says where the former set-up is, and what it means", () => {
   const text = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1" }).join("\n");
-  assert.match(text, /backup-1[\s\S]*trust the former CA/);
+  assert.match(text, /backup-1[\s\S]*trust the previous CA/);
 });
 
 Deno.test("formatGuide() says what to fill in when there is no host yet", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
-  assert.match(text, /host enrol NAME[\s\S]*NAME is the host's name in "hosts"/);
+  assert.match(text, /host enroll NAME[\s\S]*NAME is the name of a host in "hosts"/);
 });
 
 Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([
@@ -123,7 +123,7 @@ Deno.test("formatGuide() tells an approver of the terminal and the browser, unle
   assert.match(text, /approval list --client-config '\/srv\/gate way\/broker-ctl\.json'/);
   assert.match(
     text,
-    /pki\/approver\.p12 as your own certificate[\s\S]*https:\/\/127\.0\.0\.1:7443\/ui\/approvals/,
+    /pki\/approver\.p12 as your certificate[\s\S]*https:\/\/127\.0\.0\.1:7443\/ui\/approvals/,
   );
   assert.doesNotMatch(formatGuide({ ...FACTS, route: "signer", backup: undefined }).join("\n"), /approval/);
 });
@@ -247,15 +247,15 @@ Deno.test.each<
     mode: 0o41777,
     self: /other users may write .* \(mode 1777\)/,
   },
-  { name: "a link of root's", uid: 0, mode: 0o120777, isLink: true, self: /is a link/ },
-  { name: "a link of one's own", mode: 0o120777, isLink: true, self: /is a link/ },
+  { name: "a link of root's", uid: 0, mode: 0o120777, isLink: true, self: /is a symbolic link/ },
+  { name: "a link of one's own", mode: 0o120777, isLink: true, self: /is a symbolic link/ },
   {
     name: "a link of another user's",
     uid: OTHER,
     mode: 0o120777,
     isLink: true,
     below: /another user/,
-    self: /is a link/,
+    self: /is a symbolic link/,
   },
 ])("a set-up in or below $name", (row) => {
   const trusted = { self: SELF, root: 0 };

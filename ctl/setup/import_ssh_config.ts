@@ -14,8 +14,8 @@ export interface ImportedHosts {
 }
 
 /**
- * Imports the hosts of an ssh config, as ssh itself resolves each alias, with the key in known_hosts. A host without a
- * known key is left out, because the network could show any key.
+ * Imports the hosts of an ssh config. ssh itself resolves each alias, and keys come from known_hosts. A host without a
+ * known key is skipped, because an attacker in the network could supply a key.
  *
  * @param path absolute
  */
@@ -26,21 +26,21 @@ export async function importSshConfig(path: string): Promise<ImportedHosts> {
     // A name that is safe in names, principals and files.
     const name = alias.toLowerCase().replaceAll(/[^a-z0-9._-]/g, "-");
     const host = hosts.some((host) => host.name === name)
-      ? `there is a host ${quoteText(name)} already`
+      ? `host ${quoteText(name)} exists already`
       : await importHost(path, alias, name);
-    if (typeof host === "string") notes.push(`${alias} of ${path} is left out: ${host}`);
+    if (typeof host === "string") notes.push(`${alias} in ${path} was skipped: ${host}`);
     else hosts.push(host);
   }
   return { hosts, notes };
 }
 
-/** @returns the host, or why it is left out */
+/** @returns the host, or the reason why it is skipped */
 async function importHost(path: string, alias: string, name: string): Promise<InitHost | string> {
   const { success, stdout, stderr } = await runToEnd("ssh", ["-G", "-F", path, "--", alias]);
   if (!success) throw badConfig(`Cannot read ssh config ${quoteText(path)}: ${stderr.trim()}`);
   const { hostname, user, port, hostKeyAlias, through, knownHostsFiles } = parseSshFacts(stdout);
   if (through !== undefined) {
-    return `it is reached through ${quoteText(through)}: broker-ctl host add --jump`;
+    return `it is behind ${quoteText(through)}; add it with broker-ctl host add --jump`;
   }
   const texts: string[] = [];
   for (const file of knownHostsFiles) {
@@ -49,7 +49,7 @@ async function importHost(path: string, alias: string, name: string): Promise<In
   }
   const key = findHostKey(texts, hostKeyAlias ?? (port === "22" ? hostname : `[${hostname}]:${port}`));
   if (key === undefined) {
-    return "its key is in no known_hosts: log in to it once, or broker-ctl host add --scan";
+    return "its key is not in known_hosts; log in to it once, or use broker-ctl host add --scan";
   }
   try {
     const host = hostname.includes(":") ? `[${hostname}]` : hostname;
@@ -112,7 +112,7 @@ function readLine(line: string) {
   }
 }
 
-/** Matches patterns with commas between, of which one with `!` excludes a name; or one hashed name. */
+/** Matches a list of patterns, of which one with `!` excludes a name, or one hashed name. */
 function matches(names: string, name: string): boolean {
   const [, salt, hash] = /^\|1\|([A-Za-z0-9+/=]+)\|([A-Za-z0-9+/=]+)$/.exec(names) ?? [];
   if (salt !== undefined && hash !== undefined) {
@@ -126,14 +126,14 @@ function matches(names: string, name: string): boolean {
     patterns.some((pattern) => !pattern.startsWith("!") && is(pattern));
 }
 
-/** A pattern with more than three stars matches nothing, so that the time stays linear in the name. */
+/** A pattern with more than three stars matches nothing, to keep the matching time linear in the name. */
 function toRegExp(pattern: string): RegExp {
   if ((pattern.match(/\*/g)?.length ?? 0) > 3) return /$^/;
   const text = pattern.replaceAll(/[\\^$.|+()[\]{}]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
   return new RegExp(`^${text}$`, "i");
 }
 
-/** The aliases in a text of ssh_config(5), in order: no patterns, and nothing that looks like an option. */
+/** The aliases in a text of ssh_config(5), in order, without patterns and names that look like options. */
 export function listAliases(text: string): readonly string[] {
   const names = text.split("\n").flatMap((line) => {
     const [, words = ""] = /^host(?:\s*=|\s)([^]*)$/i.exec(line.trim()) ?? [];

@@ -90,15 +90,16 @@ ssh-keyscan trusts the network: compare the fingerprint with /etc/ssh/ssh_host_e
 
 const OCCUPIED: Advice = {
   when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
-  hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
+  hint:
+    "pass --force to replace the installation and its keys; the previous files move to a backup directory",
 };
 
 /** An absolute path that is safe in configs, commands and permission flags. */
 function readPath(text: string, workingFolder: string): string {
   const path = resolve(workingFolder, text);
   if (!/[\p{Cc},]/u.test(path)) return path;
-  const why = "a path with a comma or a control character can't be granted to a process";
-  throw invalid(`Cannot set up ${JSON.stringify(path)}: ${why}`);
+  const why = "Deno permissions cannot contain a path with a comma or a control character";
+  throw invalid(`Cannot use ${JSON.stringify(path)}: ${why}`);
 }
 
 async function importHosts(
@@ -108,7 +109,7 @@ async function importHosts(
   if (file === undefined) return { hosts: [], notes: [] };
   if (file !== true) return await importSshConfig(resolve(workingFolder, file));
   if (HOME) return await importSshConfig(join(HOME, ".ssh", "config"));
-  throw invalid("There is no HOME: name the file, --import-ssh-config <file>");
+  throw invalid("Cannot find ~/.ssh/config: HOME is not set; pass --import-ssh-config <file>");
 }
 
 function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
@@ -130,7 +131,7 @@ function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigCho
       signer: service("signer", flags.listenSigner),
       controlPlane: service("controlPlane", flags.listenControlPlane),
       broker: service("broker", flags.listenBroker),
-      // A monitor stays on loopback, because it answers every client.
+      // A monitor stays on loopback, because it has no authentication.
       signerMonitor: monitor("signerMonitor", flags.monitorSigner),
       controlPlaneMonitor: monitor("controlPlaneMonitor", flags.monitorControlPlane),
       brokerMonitor: monitor("brokerMonitor", flags.monitorBroker),
@@ -196,7 +197,7 @@ async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
   };
 }
 
-/** Registers the broker as an MCP server of `claude`; a failure does not change the installation. */
+/** Registers the broker as an MCP server in `claude`. A failure does not affect the installation. */
 async function registerMcp({ command, args }: ReturnType<typeof mcpClientEntry>) {
   const words = ["mcp", "add", "gateway", "--", command, ...args];
   const failure = await runToEnd("claude", words).then(
@@ -204,13 +205,13 @@ async function registerMcp({ command, args }: ReturnType<typeof mcpClientEntry>)
     errorText,
   );
   if (failure === undefined) {
-    return { registered: true, lines: ["claude has the broker as the MCP server gateway now."] };
+    return { registered: true, lines: ["The broker is registered in claude as the MCP server gateway."] };
   }
   return {
     registered: false,
     lines: [
-      `claude did not take the broker as an MCP server: ${visibleText(failure)}`,
-      "When that is mended:",
+      `claude did not register the broker as an MCP server: ${visibleText(failure)}`,
+      "After fixing the problem, run:",
       `   claude ${words.map(shellQuote).join(" ")}`,
     ],
   };

@@ -23,14 +23,14 @@ export const SET_UP_ENTRIES = [
 /** The certificates, each of a separate identity, and their files. */
 export const IDENTITIES = {
   signer: { file: "signer", subject: "CN=localhost", usage: "server" },
-  // Also for approvers' browsers.
+  // Browsers of approvers connect to it too.
   controlPlane: { file: "control-plane", subject: "CN=localhost", usage: "server" },
   // The control plane as a client of the signer.
   controlPlaneClient: { file: "control-plane-client", subject: "CN=control-plane-local", usage: "client" },
   brokerServer: { file: "broker-server", subject: "CN=localhost", usage: "server" },
   // The broker as a client of the control plane or the signer.
   broker: { file: "broker", subject: "CN=broker-local", usage: "client" },
-  // Administers the signer. Agents speak through the broker, which never has this identity.
+  // Administers the signer. The broker, which agents use, never has this identity.
   operator: { file: "operator", subject: "CN=operator-local", usage: "client" },
   approver: { file: "approver", subject: "CN=approver-local", usage: "client" },
   agent: { file: "agent", subject: "CN=agent-local", usage: "client" },
@@ -46,7 +46,7 @@ export function approvalsUrl(listen: string): string {
 /**
  * The paths of an installation in an absolute directory.
  *
- * @param agentSocket the socket of an agent that has an account of its own: that account cannot enter the directory
+ * @param agentSocket the socket of an agent with a separate account, which cannot access the directory
  */
 export function createLayout(folder: string, agentSocket = join(folder, "run", "agent.sock")) {
   const at = (...names: readonly string[]) => join(folder, ...names);
@@ -64,7 +64,7 @@ export function createLayout(folder: string, agentSocket = join(folder, "run", "
     controlPlaneConfig: at("control-plane.json"),
     /** For the broker with sockets and HTTP. */
     brokerConfig: at("config.json"),
-    /** For the broker over stdio: a process of its own, with an audit log of its own. */
+    /** For the broker over stdio: a separate process with a separate audit log. */
     mcpConfig: at("mcp.json"),
     clientConfig: at("broker-ctl.json"),
     sshCa: at("pki", "ssh_ca"),
@@ -73,7 +73,7 @@ export function createLayout(folder: string, agentSocket = join(folder, "run", "
     mtlsCaKey: at("pki", "mtls_ca.key"),
     deniedCallers: at("pki", "denied_callers"),
     approverBundle: at("pki", "approver.p12"),
-    /** One seed for each service: with another service's seed, it could forge that service's records. */
+    /** One seed for each service: with the seed of another service, it could forge that service's records. */
     audit: {
       signer: audit("signer", "signer"),
       controlPlane: audit("control_plane", "control-plane"),
@@ -90,7 +90,7 @@ export function createLayout(folder: string, agentSocket = join(folder, "run", "
 
 export type Layout = ReturnType<typeof createLayout>;
 
-/** Whether the agent's socket is in the directory of the installation, which only one account can enter. */
+/** Checks if the agent's socket is in the directory of the installation, which only one account can access. */
 export function isInside({ agentSocket, folder }: Layout): boolean {
   return agentSocket.startsWith(join(folder, "/"));
 }
@@ -158,8 +158,8 @@ export function parseHost(text: string) {
     const form = "name=addr,user=account,key=<public key of the host>";
     return invalid(`Cannot use host ${JSON.stringify(text)}: ${reason}; expected ${form}`);
   };
-  if (match === null) throw refuse("it does not have that form");
-  if (!isPlainName(name)) throw refuse("the name may hold letters, digits, dots, dashes and underscores");
+  if (match === null) throw refuse("its form is wrong");
+  if (!isPlainName(name)) throw refuse("the name may contain letters, digits, dots, dashes and underscores");
   if (!USER.test(user)) throw refuse("the user is not an account name");
   if (!ADDRESS.test(addr)) throw refuse("the address is not a host:port");
   try {
@@ -176,7 +176,7 @@ export function parseHosts(texts: readonly string[]): readonly InitHost[] {
   const hosts = texts.map(parseHost);
   for (const [index, { name }] of hosts.entries()) {
     if (hosts.findIndex((host) => host.name === name) === index) continue;
-    throw invalid(`Cannot use two hosts of the name ${JSON.stringify(name)}`);
+    throw invalid(`Cannot use host name ${JSON.stringify(name)} twice`);
   }
   return hosts;
 }
@@ -184,15 +184,13 @@ export function parseHosts(texts: readonly string[]): readonly InitHost[] {
 /**
  * Reads an address of a listener, with a fixed port.
  *
- * @param names the names of the installation; without names, only loopback is accepted: no certificate could name the
- *   listener
+ * @param names the names of the installation; without names, only loopback is accepted, because no certificate would be
+ *   valid for another address
  */
 export function parseListener(text: string, names: readonly string[] = []): string {
   const { hostname, port } = readAddress(text);
   if (port !== 0 && (names.length > 0 || LOOPBACK.test(hostname))) return formatAddress(hostname, port);
-  const why = port === 0
-    ? "name a port"
-    : "without --name a set-up is for this machine alone, use 127.0.0.1:<port>";
+  const why = port === 0 ? "expected a port" : "pass --name for other machines, or use 127.0.0.1:<port>";
   throw invalid(`Cannot listen on ${JSON.stringify(text)}: ${why}`);
 }
 
@@ -213,7 +211,7 @@ export function parseNames(texts: readonly string[]): readonly string[] {
   throw invalid(`Cannot use name ${JSON.stringify(wrong)}: expected a DNS name or an IP address`);
 }
 
-/** The address of a listener for people: by the first of its names, or on this machine. */
+/** The address of a listener for people: the first name of the installation, or an address of this machine. */
 export function publicAddress(listen: string, names: readonly string[]): string {
   const { hostname, port } = parseListenAddress(listen);
   const [name] = names;

@@ -36,12 +36,12 @@ signer's grants and freezes. Prints each changed value, what needs your decision
   async run({ directory, to = "gateway", dryRun = false }, { workingFolder }) {
     const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
     if (await ifThere(Deno.lstat(target)) !== undefined) {
-      throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; name another with --to`);
+      throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; pass another directory with --to`);
     }
     await checkFolder(target);
     const sources = await findSources(from);
     if (sources.configs.length === 0) {
-      throw notFound(`Cannot migrate ${quoteText(from)}: there is no config of a service`);
+      throw notFound(`Cannot migrate ${quoteText(from)}: it contains no config of a service`);
     }
     const plan = await planMigration(from, target, sources);
     if (!dryRun) await write(plan, target);

@@ -42,12 +42,12 @@ export const RELOAD = command({
   },
 });
 
-/** A number alone: `kill` would send to every process for -1, and to its own group for 0. */
+/** A positive number: `kill` would signal all processes for -1, and its own group for 0. */
 const PID = /^[1-9]\d{0,9}$/;
 
 /**
- * Sends SIGHUP to the process in a PID file if it is the signer of this config: the number in a file outlives its
- * process, and can belong to another process.
+ * Sends SIGHUP to the process in a PID file if it is the signer of this config. After the signer ends, the number in the
+ * file can belong to another process.
  *
  * @returns undefined if no signal was sent
  */
@@ -56,36 +56,36 @@ async function signal(pidFile: string, config: string | undefined, { workingFold
   const configPath = resolve(workingFolder, config ?? "signer.json");
   const pid = (await readOperatorText(path, "pid file")).trim();
   if (!PID.test(pid)) {
-    throw invalid(`Cannot use ${quoteText(path)}: expected the number of a process`);
+    throw invalid(`Cannot use ${quoteText(path)}: expected a process ID`);
   }
   const args = (await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid])).stdout.trim();
-  let why = args === "" ? "is not there any more" : `is not the signer of ${quoteText(configPath)}`;
+  let why = args === "" ? "does not exist" : `is not the signer of ${quoteText(configPath)}`;
   if (isSignerOf(args, configPath)) {
     const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
     const lines = [`SIGHUP sent to signer (PID ${pid})`];
     if (success) return { json: { signal: "SIGHUP", pid: Number(pid) }, lines };
-    why = `can't be signalled: ${stderr.trim()}`;
+    why = `cannot be signaled: ${stderr.trim()}`;
   }
-  terminal.err(`${visibleText(`no signal was sent: process ${pid} ${why}; asking over HTTPS`)}\n`);
+  terminal.err(`${visibleText(`no signal sent: process ${pid} ${why}; requesting the reload over HTTPS`)}\n`);
   return undefined;
 }
 
 /**
- * The start of each service's command line: `signer/main.js` from source and from a package, else a program of that name.
- * A name that is only a word of another program does not match.
+ * The start of each service's command line: `signer/main.js` from source and from a package, or a program of that name. A
+ * name that is only an argument of another program does not match.
  */
 const SERVICE =
   /(?<=^|[ /])(?<name>signer|control[-_]plane|broker|gateway|mcp-broker(?:-http)?)(?:\/main\.[jt]s|(?<! \k<name>))(?: serve-(?:http|mcp-http|mcp))? --?config[ =]/g;
 
 /**
- * Whether a command line, its words joined by spaces, is that of a signer with this config. A line that can be read as
- * two services is rejected: a value of an option may look like a service.
+ * Checks if a command line, its words joined by spaces, belongs to a signer with this config. A line that matches two
+ * services is rejected, because the value of an option may look like a service.
  */
 export function isSignerOf(args: string, config: string): boolean {
   const [service, ...more] = args.matchAll(SERVICE);
   if (service?.groups?.["name"] !== "signer" || more.length > 0) return false;
-  const told = args.slice(service.index + service[0].length);
-  return told === config || told.startsWith(`${config} -`);
+  const rest = args.slice(service.index + service[0].length);
+  return rest === config || rest.startsWith(`${config} -`);
 }
 
 export const VERSION_COMMAND = command({

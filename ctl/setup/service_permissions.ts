@@ -11,7 +11,7 @@ export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
 type Service = (typeof SERVICES)[number];
 
-/** Loads a service's config and derives what its process may do. */
+/** Loads a service's config and derives the permissions of its process. */
 export async function derivePermissions({ service, configPath, workingFolder, frontend }: {
   readonly service: Service;
   readonly configPath: string;
@@ -68,7 +68,7 @@ export function parseStart(args: readonly string[]) {
     else configs.push(match.groups?.["value"] ?? others[++index] ?? "");
   }
   if (configs.includes("") || configs.length > 1) {
-    throw invalid("Cannot start a service: --config wants one file");
+    throw invalid("Cannot start a service: --config needs one file");
   }
   return { ...request, config: configs[0] ?? config, rest };
 }

@@ -47,25 +47,25 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
 }
 
 /**
- * Writes an installation to a private directory, moves the former one to a backup, and then moves the new entries in, the
- * last planned one last. A failure before that changes nothing.
+ * Writes an installation to a private directory, moves the previous one to a backup, and then moves the new entries into
+ * place in the planned order. A failure before the last step changes nothing.
  *
- * @returns the directory of the former installation, if there was one
+ * @returns the directory of the previous installation, if there was one
  */
 export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions) {
   const { folder, random } = options;
   const explain = (cause: unknown) => {
-    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
+    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing was written`;
     throw internal(message, cause);
   };
   await createFolder(folder).catch(explain);
   // Two inits at the same time would mix keys of one with configs of the other.
   using lock = await tryLockFile(folder);
   if (lock === undefined) {
-    const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
+    const message = `Cannot set up ${JSON.stringify(folder)}: another init is running; try again`;
     throw new AppError("conflict", message, { retryAfterSeconds: 1 });
   }
-  // Again, because another user may have created entries meanwhile.
+  // Check again, because another user may have created entries in the meantime.
   await checkFree(options);
   const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
   try {
@@ -76,8 +76,12 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
         await Deno.rename(join(staging, path), join(folder, path));
       }
     } catch (cause) {
-      const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
-      const message = `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`;
+      const former = backup === undefined
+        ? ""
+        : `; the previous installation is in ${JSON.stringify(backup)}`;
+      const message = `Cannot finish the installation in ${JSON.stringify(folder)}: ${
+        errorText(cause)
+      }${former}`;
       throw internal(message, cause);
     }
     return { backup };
@@ -88,7 +92,7 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
 
 async function createFolder(folder: string): Promise<void> {
   if (await exists(folder)) return;
-  // Whatever the umask, other users must not write to the directories above keys.
+  // Regardless of the umask, other users must not write to the directories above keys.
   await Deno.mkdir(dirname(folder), { recursive: true, mode: 0o755 });
   await createPrivateFolder(folder);
 }
@@ -142,8 +146,8 @@ async function exists(path: string): Promise<boolean> {
 const MAX_LINKS = 40;
 
 /**
- * Rejects a directory for keys if another user could replace it or a directory on the way to it. Absent directories are
- * not checked.
+ * Rejects a directory for keys if another user could replace it or a directory above it. Missing directories are not
+ * checked.
  *
  * @param folder absolute
  */
@@ -168,11 +172,11 @@ export async function checkFolder(folder: string): Promise<void> {
       refuse(whyUnsafe(part, trusted));
       if (part.isLink) ways.push(resolve(await Deno.realPath(dirname(path)), await Deno.readLink(path)));
     }
-    if (ways.length > MAX_LINKS) refuse("the way to it has too many links");
+    if (ways.length > MAX_LINKS) refuse("its path contains too many symbolic links");
   }
 }
 
-/** Every directory on the way to a path, from the root on, and the path itself. */
+/** The directories above a path, from the root on, and the path itself. */
 function partsOf(path: string): readonly string[] {
   const { root } = parse(path);
   let part = root;
@@ -197,7 +201,7 @@ const STICKY = 0o1000;
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * Why keys must not be below a part of a path; `undefined` if they may.
+ * The reason why keys must not be below a part of a path; `undefined` if they may.
  *
  * @param part a directory, or a link to one, whose own path is checked as well
  */
@@ -211,15 +215,15 @@ export function whyUnsafe(part: PathPart, trusted: Trusted): string | undefined 
   return whyWritable(part);
 }
 
-/** Why keys must not be in a directory itself; a link and a sticky directory are rejected too. */
+/** The reason why keys must not be directly in a directory. A link and a sticky directory are rejected too. */
 export function whyUnsafeFolder(folder: PathPart, trusted: Trusted): string | undefined {
-  if (folder.isLink) return `${quoteText(folder.path)} is a link: name the folder that it leads to`;
+  if (folder.isLink) return `${quoteText(folder.path)} is a symbolic link; pass its target directory`;
   return whyUnsafe(folder, trusted) ?? whyWritable(folder);
 }
 
 function whyWritable({ path, mode }: PathPart): string | undefined {
   if ((mode & WRITABLE_BY_OTHERS) === 0) return undefined;
-  const advice = "take that from them (chmod go-w), or choose another";
+  const advice = `run chmod go-w ${path}, or use another directory`;
   return `other users may write to ${quoteText(path)} (mode ${formatMode(mode)}); ${advice}`;
 }
 
@@ -229,7 +233,7 @@ const PUBLIC_MODE = 0o644;
 const CONFIG_MODE = 0o640;
 const IDENTITY_NAMES = Object.keys(IDENTITIES) as Identity[];
 const DENIED_CALLERS =
-  "# Whose certificates are refused, one CN a line. Made by broker-ctl identity revoke.\n";
+  "# CNs of rejected certificates, one per line. Written by broker-ctl identity revoke.\n";
 
 type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
 
@@ -261,7 +265,7 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
       name: "approver-local",
       random,
     }),
-    /** No file holds it. */
+    /** Not stored in any file. */
     approverPassword,
     seeds: { signer: seed(), controlPlane: seed(), broker: seed(), mcp: seed(), envelope: seed() },
   };
@@ -269,7 +273,7 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
 
 export interface PlannedEntry {
   readonly path: string;
-  /** The exact permission bits, whatever the umask. */
+  /** The exact permission bits, regardless of the umask. */
   readonly mode: number;
   readonly content?: string | Uint8Array;
 }
@@ -330,9 +334,9 @@ export function renewalUnits(layout: Layout, { deno, sources }: Runtime): readon
     { path: "systemd", mode: 0o755 },
     {
       ...{ path: "systemd/gateway-renew.service", mode: PUBLIC_MODE },
-      content: `# Made by broker-ctl init.
+      content: `# Created by broker-ctl init.
 [Unit]
-Description=Renew the gateway's certificates that end soon
+Description=Renew the gateway's certificates that expire soon
 
 [Service]
 Type=oneshot
@@ -342,10 +346,10 @@ ExecStart=${words.map((word) => `"${escape(word)}"`).join(" ")}
     {
       ...{ path: "systemd/gateway-renew.timer", mode: PUBLIC_MODE },
       content:
-        `# Made by broker-ctl init. As root: systemctl enable --now ${layout.folder}/systemd/gateway-renew.timer
-# (and systemctl link ${layout.folder}/systemd/gateway-renew.service before)
+        `# Created by broker-ctl init. As root: systemctl link ${layout.folder}/systemd/gateway-renew.service, then
+# systemctl enable --now ${layout.folder}/systemd/gateway-renew.timer
 [Unit]
-Description=Renew the gateway's certificates that end soon
+Description=Renew the gateway's certificates that expire soon
 
 [Timer]
 OnCalendar=daily

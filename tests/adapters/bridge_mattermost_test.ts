@@ -44,7 +44,7 @@ Deno.test("bridge to Mattermost: an answer below the message decides, and the me
       ttl_seconds: 7200,
       shown_ids: [ID],
       comment:
-        "the chat bridge says: Mattermost user bobbobbobbobbobbobbobbobbo, bob@example.com by its identity map",
+        "reported by the chat bridge: Mattermost user bobbobbobbobbobbobbobbobbo, bob@example.com in the identity map",
     }]);
   });
 });
@@ -53,17 +53,17 @@ const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: stri
   {
     name: "by who asked",
     changes: { user_id: "annannannannannannannannan" },
-    said: /whoever asks does not approve/,
+    said: /requesters cannot approve their own requests/,
   },
   {
     name: "by somebody unknown",
     changes: { user_id: "eveeveeveeveeveeveeveeveev" },
-    said: /identity map does not say/,
+    said: /not in the bridge's identity map/,
   },
   {
     name: "by another bot",
     changes: { user_id: "carcarcarcarcarcarcarcarca" },
-    said: /programs do not decide/,
+    said: /programs cannot decide requests/,
   },
   {
     name: "by a user of another server",
@@ -97,7 +97,7 @@ Deno.test("bridge to Mattermost: refuses every answer that is not what it seems,
     chat.answer(first, "deny");
     await poll(() => plane.decisions.length > 0, { what: "the decision" });
     assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
-    const refusals = chat.said.filter((text) => /not decided/.test(text));
+    const refusals = chat.said.filter((text) => /your decision was rejected/.test(text));
     assert.equal(refusals.length, REFUSED.filter(({ said }) => said !== undefined).length);
   }, ({ users }) => {
     users.set("carcarcarcarcarcarcarcarca", { is_bot: true });
@@ -145,6 +145,6 @@ Deno.test("bridge to Mattermost: --check finds a token that does not serve, and 
       ...{ clock: impatientClock, logger: memoryLogger([]), fetch, signal },
     }).connect();
   assert.equal(await connect(chat.token), BOT);
-  await assert.rejects(connect("other"), /answered 401: MATTERMOST_TOKEN is none/);
+  await assert.rejects(connect("other"), /HTTP 401: MATTERMOST_TOKEN is invalid/);
   await assert.rejects(connect(chat.token, "otherotherotherotherothero"), /the bot is not in the channel/);
 });

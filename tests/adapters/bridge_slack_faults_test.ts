@@ -67,7 +67,7 @@ Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at fi
     await poll(() => slack.said.length === 1, { what: "that the decision failed" });
     assert.match(
       slack.said[0]!,
-      /it is not known whether this was decided: Slack did not answer as it should/,
+      /the result of your decision is unknown: Slack sent an invalid response/,
     );
     slack.send(clickOn(slack.posted[0]!, "approve"));
     await standing(slack, /^Approved/);
@@ -147,7 +147,7 @@ Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the
     await stop();
     plane.records.delete(ID);
     await restart();
-    await standing(slack, /^Over: the control plane knows it no longer/);
+    await standing(slack, /^Closed: the control plane no longer lists this request/);
     assert.equal(slack.posted.length, 2);
   });
 });
@@ -228,10 +228,13 @@ Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits 
     plane.isDown = true;
     slack.send(clickOn(slack.posted[0]!, "approve"));
     await pollUndecided(plane, () => slack.said.length === 1, { what: "that it was not decided" });
-    assert.match(slack.said[0]!, /Failed contacting the control plane; its page shows how it stands/);
+    assert.match(
+      slack.said[0]!,
+      /Failed contacting the control plane; see the request's page for its status/,
+    );
     plane.isDown = false;
     plane.records.set(ID, { ...plane.records.get(ID)!, status: "expired" });
-    await standing(slack, /^Expired: nothing ran/);
+    await standing(slack, /^Expired, not run/);
     assert.deepEqual(plane.decisions, []);
   });
 });
@@ -257,7 +260,7 @@ Deno.test("bridge to Slack: a pause of years that Slack wants is one of minutes"
     return impatientClock.now() + ahead;
   };
   await withSlack(slack, plane, async ({ log }) => {
-    await poll(() => log.some((line) => /Slack wants a pause/.test(line)), { what: "the pause" });
+    await poll(() => log.some((line) => /Slack requested a pause/.test(line)), { what: "the pause" });
     ahead = 10 * 60_000;
     const before = looks;
     await poll(() => slack.posted.length > 0 || looks > before + 10, { what: "the message, or many a poll" });
@@ -276,7 +279,7 @@ Deno.test("bridge to Slack: --check finds each token that does not serve, and a 
   for (
     const { method, error, said } of [
       { method: "auth.test", error: "invalid_auth", said: /auth\.test: invalid_auth: SLACK_BOT_TOKEN/ },
-      { method: "users.info", error: "missing_scope", said: /users\.info: missing_scope: give the app/ },
+      { method: "users.info", error: "missing_scope", said: /users\.info: missing_scope: add the scopes/ },
       {
         method: "apps.connections.open",
         error: "not_allowed_token_type",
@@ -295,6 +298,6 @@ Deno.test("bridge to Slack: --check finds each token that does not serve, and a 
     slack.fail("conversations.history", refuse("missing_scope"));
     const log: string[] = [];
     assert.equal(await connect(log), "U0BRIDGE in T0TEAM");
-    assert.match(log.join("\n"), /a message whose answer is lost is posted twice/);
+    assert.match(log.join("\n"), /app cannot read the channel, a request may be posted twice/);
   });
 });

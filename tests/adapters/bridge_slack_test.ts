@@ -83,7 +83,7 @@ Deno.test("bridge to Slack: a click decides, under the clicker's name, and the m
       learn: false,
       ttl_seconds: 0,
       shown_ids: [ID],
-      comment: "the chat bridge says: Slack user U0BOB, bob@example.com by its identity map",
+      comment: "reported by the chat bridge: Slack user U0BOB, bob@example.com in the identity map",
     }]);
     assert.deepEqual(elementsOf(slack.posted[0]!), []);
     assert.deepEqual(slack.said, []);
@@ -114,7 +114,7 @@ Deno.test("bridge to Slack: learns for the time that was chosen, and says it whe
       "nothing to learn: it was only unusual; approve it without learn",
     );
     await settle(slack, slack.send(clickOn(first, "learn")), () => slack.said.length === 1);
-    assert.match(slack.said[0]!, /^U0BOB: not decided: nothing to learn/);
+    assert.match(slack.said[0]!, /^U0BOB: your decision failed: nothing to learn/);
     await settle(slack, slack.send(clickOn(first, "learn")), () => plane.decisions.length === 1);
     assert.deepEqual([plane.decisions[0]?.learn, plane.decisions[0]?.ttl_seconds], [true, 3600]);
   });
@@ -157,7 +157,7 @@ const FORGERIES: readonly Forgery[] = [
   {
     name: "with the button of another message",
     forge: (click, other) => withAction(click, { value: elementsOf(other)[0]?.value }),
-    said: /the button is not this message's/,
+    said: /the button belongs to another message/,
   },
   {
     name: "with the id of another approval alone",
@@ -166,7 +166,7 @@ const FORGERIES: readonly Forgery[] = [
   {
     name: "with a made-up button",
     forge: (click) => withAction(withUser(click, { id: "U0TOM" }), { value: `${ID}.0` }),
-    said: /not this message's/,
+    said: /belongs to another message/,
   },
   {
     name: "on a message that the bridge did not post",
@@ -175,22 +175,22 @@ const FORGERIES: readonly Forgery[] = [
   {
     name: "by who asked",
     forge: (click) => withUser(click, { id: "U0ANN" }),
-    said: /whoever asks does not approve/,
+    said: /requesters cannot approve their own requests/,
   },
   {
     name: "by somebody unknown",
     forge: (click) => withUser(click, { id: "U0EVE" }),
-    said: /identity map does not say/,
+    said: /not in the bridge's identity map/,
   },
   {
     name: "by a program",
     forge: (click) => withUser(click, { id: "U0BOT" }),
-    said: /programs do not decide/,
+    said: /programs cannot decide requests/,
   },
   {
     name: "by a closed account",
     forge: (click) => withUser(click, { id: "U0GONE" }),
-    said: /account is closed/,
+    said: /account is deactivated/,
   },
   { name: "by a guest of Slack Connect", forge: (click) => withUser(click, { team_id: "T0OTHER" }) },
   {
@@ -253,7 +253,7 @@ Deno.test("bridge to Slack: does not decide what has changed since it was shown,
       slack.send(clickOn(first, "approve")),
       () => slack.said.length === 1,
     );
-    assert.match(slack.said[0]!, /what is asked is not what is shown here/);
+    assert.match(slack.said[0]!, /the request has changed since this message was posted/);
     plane.records.set(ID, PENDING);
     plane.decideElsewhere(ID, false);
     await poll(() => /^Denied[^]*by approver-1/.test(textOf(slack.posted[0]!)), {
@@ -283,7 +283,7 @@ Deno.test("bridge to Slack: without a known end user nobody approves, and everyb
       slack.send(clickOn(first, "approve")),
       () => slack.said.length === 1,
     );
-    assert.match(slack.said[0]!, /for whom it is asked is not known/);
+    assert.match(slack.said[0]!, /the requester is unknown/);
     await settle(slack, slack.send(clickOn(first, "deny", "U0EVE")), () => plane.decisions.length === 1);
     assert.equal(plane.decisions[0]?.approve, false);
   }, { plane });
@@ -292,7 +292,10 @@ Deno.test("bridge to Slack: without a known end user nobody approves, and everyb
 Deno.test("bridge to Slack: with the guard off, who is in the channel approves, and the record says so", async () => {
   await withSlack(async ({ slack, plane, first }) => {
     await settle(slack, slack.send(clickOn(first, "approve", "U0EVE")), () => plane.decisions.length === 1);
-    assert.equal(plane.decisions[0]?.comment, "the chat bridge says: Slack user U0EVE, identity guard off");
+    assert.equal(
+      plane.decisions[0]?.comment,
+      "reported by the chat bridge: Slack user U0EVE, identity guard off",
+    );
   }, { identities: undefined });
 });
 
@@ -317,10 +320,10 @@ Deno.test("bridge to Slack: text of others is plain text in which nothing hides,
     await poll(() => slack.posted.length === 3, { what: "three messages" });
     const [, masked, cut] = slack.posted;
     assert.doesNotMatch(JSON.stringify(masked), /hunter2/);
-    assert.match(textOf(cut!), /\[CUT: 2000 of/);
+    assert.match(textOf(cut!), /\[TRUNCATED: 2000 of/);
     for (const message of [masked!, cut!]) {
       assert.deepEqual(elementsOf(message).map(({ action_id }) => action_id), ["gateway_deny"]);
-      assert.match(textOf(message), /approve it on its page/);
+      assert.match(textOf(message), /To approve it, open its page/);
       const forged = clickOn(message, "deny");
       const action = { ...(forged["actions"] as readonly object[])[0], action_id: "gateway_approve" };
       const said = slack.said.length;
@@ -329,7 +332,7 @@ Deno.test("bridge to Slack: text of others is plain text in which nothing hides,
         slack.send({ ...forged, actions: [action] }),
         () => slack.said.length > said,
       );
-      assert.match(slack.said.at(-1)!, /not all of it is shown here/);
+      assert.match(slack.said.at(-1)!, /does not show the complete request/);
     }
     assert.deepEqual(plane.decisions, []);
   }, { plane });

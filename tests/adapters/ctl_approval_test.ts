@@ -130,7 +130,7 @@ Deno.test("approval show tells all of one request", async () => {
   );
   assert.match(
     out,
-    /\nlearning {3}nobody is asked again for at most 2h0m0s, from when the broker collects it/,
+    /\nlearning {3}identical requests are approved automatically for at most 2h0m0s/,
   );
   assert.deepEqual(JSON.parse((await service.run("approval", "show", ID, "--json")).out), PENDING);
 });
@@ -182,7 +182,7 @@ Deno.test("approval list cuts a long command where everybody sees it, and says h
     [
       `${ID}  [pending]  caller=broker-local user=ann host=web01 elevation=sudo:root`,
       `    cmd="echo ${"a".repeat(395)}"… rule=require_approval:^systemctl restart `,
-      `    CUT: first 400 of 60015 characters of the command; all of it: broker-ctl approval show ${ID}`,
+      `    TRUNCATED: first 400 of 60015 characters of the command; for all of it: broker-ctl approval show ${ID}`,
       `${LEARNED.id}  [approved]  caller=broker-local user=- host=web01 elevation=none`,
       `    cmd="systemctl restart nginx" rule=`,
       "",
@@ -200,7 +200,7 @@ Deno.test("approval allow --learn says what to do where there is nothing to lear
   const [error, hint = ""] = err.split("\n");
   assert.equal(error, `error: approval allow failed (HTTP 400): ${detail}`);
   assert.ok(
-    hint.endsWith(`; it still waits; to approve it this once: broker-ctl approval allow ${ID}`),
+    hint.endsWith(`; the request is still pending; to approve it once: broker-ctl approval allow ${ID}`),
     hint,
   );
 });
@@ -209,15 +209,15 @@ Deno.test("approval show fails for a request that is not there", async () => {
   await using service = await FakeService.start([PENDING]);
   const { out, err, exit } = await service.run("approval", "show", "nope");
   assert.deepEqual([out, exit], ["", 1]);
-  assert.match(err, /^error: Cannot show request "nope": .*\nhint: broker-ctl approval list/);
+  assert.match(err, /^error: Cannot find request "nope"\nhint: broker-ctl approval list/);
 });
 
 /** What is said of approve-and-learn: when it begins, and that the time asked for is the longest. */
 function learning(time: string): string {
   return [
     `request ${ID} approved`,
-    `learning: nobody is asked again for at most ${time}, from when the broker collects it and the signer learns it`,
-    "    max_grant_ttl_seconds of the signer may make it less; broker-ctl policy grants shows until when",
+    `learning: identical requests are approved automatically for at most ${time} after the broker collects this approval`,
+    "    max_grant_ttl_seconds of the signer limits this time; broker-ctl policy grants shows the expiry",
   ].join("\n");
 }
 
@@ -288,7 +288,7 @@ Deno.test("approval allow and deny decide the requests that are named, and say s
   await using older = await FakeService.start(record);
   const { out, err, exit } = await older.run("approval", "allow", ID, second);
   assert.deepEqual([out, exit], ["", 1]);
-  assert.match(err, /does not confirm the decision on/);
+  assert.match(err, /did not confirm the decision on/);
 });
 
 Deno.test("approval allow encodes the id", async () => {
@@ -298,7 +298,7 @@ Deno.test("approval allow encodes the id", async () => {
 });
 
 Deno.test.each([
-  { name: "another status", record: { ...PENDING, status: "denied" }, error: /it is denied now/ },
+  { name: "another status", record: { ...PENDING, status: "denied" }, error: /the request is denied/ },
   { name: "another request", record: { ...LEARNED }, error: /approval allow failed/ },
   {
     name: "what is not an approval",
@@ -315,7 +315,7 @@ Deno.test.each([
 const SELF = "self-approval not allowed: broker-local asked for this itself";
 
 Deno.test.each<{ args: string[]; status: number; detail: string; hint: RegExp }>([
-  { args: ["allow", ID], status: 403, detail: SELF, hint: /differ from the one that asked/ },
+  { args: ["allow", ID], status: 403, detail: SELF, hint: /requesters cannot decide their own requests/ },
   { args: ["deny", ID], status: 403, detail: "not authorised to approve", hint: /approval\.callers/ },
   { args: ["allow", ID], status: 409, detail: "not pending: expired", hint: /approval list/ },
   { args: ["allow", ID], status: 500, detail: "audit unavailable", hint: /the control plane's log/ },
@@ -341,13 +341,13 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an invalid time", args: ["allow", ID, "--learn", "--ttl", "soon"], error: /duration "soon"/ },
   { name: "no time", args: ["allow", ID, "--learn", "--ttl", "0s"], error: /at least 1/ },
   { name: "less than a second", args: ["allow", ID, "--learn", "--ttl", "500ms"], error: /whole seconds/ },
-  { name: "200 years", args: ["allow", ID, "--learn", "--ttl", "1753200h"], error: /at most/ },
+  { name: "200 years", args: ["allow", ID, "--learn", "--ttl", "1753200h"], error: /the maximum is/ },
   {
     name: "a value for --learn",
     args: ["allow", ID, "--learn", "2h"],
-    error: /"2h": it is not a request ID/,
+    error: /"2h": expected an approval ID/,
   },
-  { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": it is not a request ID/ },
+  { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
   { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
   { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },
 ])("approval refuses $name without asking, with exit code 2", async ({ args, error }) => {

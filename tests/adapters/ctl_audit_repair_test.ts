@@ -29,7 +29,7 @@ Deno.test("audit repair shows what it would do, and changes nothing", async () =
   assert.deepEqual(await repair(log, "--key", "seed"), {
     out: [
       "kept: 3 records, the last has seq 3",
-      `torn: ${TORN.length} bytes from byte ${kept} on: ${TORN.replace("\x1b", "\\x1b")}`,
+      `damaged: ${TORN.length} bytes after byte ${kept}: ${TORN.replace("\x1b", "\\x1b")}`,
       "nothing was changed; with --apply these bytes move to audit.log.corrupt-<time>",
       "",
     ].join("\n"),
@@ -95,7 +95,7 @@ Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
 Deno.test("audit repair shows no more than 120 bytes of a tail, without control characters", async () => {
   await using log = await createLog(`${"ab\x9b".repeat(100)}\n`);
   const { out } = await repair(log);
-  assert.match(out, /on: (?:ab\\x9b){30}…\n/);
+  assert.match(out, /after byte \d+: (?:ab\\x9b){30}…\n/);
   assert.match(out, /^(?:\P{C}|\n)*$/u);
 });
 
@@ -183,7 +183,7 @@ Deno.test("audit repair of a first record that was torn keeps none", async () =>
   await using log = new LogFolder();
   await Deno.writeTextFile(log.path, `${TORN}\n`);
   const { out, exit } = await repair(log, "--apply");
-  assert.match(out, /^kept: no record\nrepaired: \d+ bytes/);
+  assert.match(out, /^kept: no records\nrepaired: \d+ bytes/);
   assert.equal(exit, 0);
   await log.write("one");
   assert.deepEqual(await log.problems(), []);

@@ -11,7 +11,7 @@ class Remembered extends LogFolder {
     await Deno.writeFile(`${log.folder}/seed`, SEED);
     await log.write("one", "two", "three");
     const { out, exit } = await log.verify(...flags);
-    assert.match(out, /"[^"]*\/head" is new and remembers this end/);
+    assert.match(out, /"[^"]*\/head" created/);
     assert.equal(exit, 0);
     return log;
   }
@@ -61,8 +61,8 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
   await change(log);
   const { out, exit } = await log.verify();
   assert.equal(exit, 0, out);
-  assert.match(out, new RegExp(`^since .*\\(seq 3, .*; ${after} entries came after it$`, "m"));
-  assert.match(out, /^not proved: that nothing was written after the remembered head and taken away again/m);
+  assert.match(out, new RegExp(`^since .*\\(head seq 3, .*; ${after} new entries$`, "m"));
+  assert.match(out, /^not proved: records that were added after the remembered head and removed/m);
   const [, head] = /^head: .*SHA-256 (\w+)$/m.exec(out) ?? [];
   assert.equal(JSON.parse(log.head()).heads[0].hash, head);
   assert.deepEqual(log.names().filter((name) => name.startsWith(".")), [], "nothing is left of writing it");
@@ -100,8 +100,8 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
   if (name.includes("anew")) log.now += 1000;
   await change(log);
   const { out, exit } = await log.verify();
-  assert.match(out, /^ERROR: audit\.log does not contain what was its end at .* \(seq 3, SHA-256 \w+\)/m);
-  assert.match(out, /^FAIL: .* 1 error\(s\) found\n"[^"]*\/head" was left as it is$/m);
+  assert.match(out, /^ERROR: audit\.log no longer contains its head of .* \(seq 3, SHA-256 \w+\)/m);
+  assert.match(out, /^FAIL: .* 1 error\(s\) found\n"[^"]*\/head" was not changed$/m);
   assert.deepEqual([exit, log.head()], [1, before]);
   const json = JSON.parse((await log.verify("--json")).out);
   assert.deepEqual([json.ok, json.since.contained], [false, false]);
@@ -144,7 +144,7 @@ Deno.test.each([
   await using log = await Remembered.create();
   await Deno.writeTextFile(`${log.folder}/head`, text);
   const { err, exit } = await log.verify();
-  assert.match(err, /Cannot read remembered heads ".*": not a file that audit verify --since has written/);
+  assert.match(err, /Cannot read remembered heads ".*": expected a file of audit verify --since/);
   assert.deepEqual([exit, log.head()], [1, text]);
 });
 
@@ -154,7 +154,7 @@ Deno.test("audit verify --since does not take the head of one log for that of an
   const result = await run(log.folder, "audit", "verify", "--log", "other.log", "--since", "head");
   assert.match(
     result.out,
-    /ERROR: audit\.log is remembered and was not checked: it is another log than this one/,
+    /ERROR: remembered log audit\.log was not checked: it is another log/,
   );
   assert.equal(result.exit, 1);
 });
@@ -175,11 +175,11 @@ Deno.test("audit verify --set checks the logs of all processes, and --since each
   assert.equal(exit, 0);
   assert.match(
     (await log.verify()).out,
-    /audit-2\.log is remembered and was not checked: .*--set is missing/,
+    /remembered log audit-2\.log was not checked: .*--set is missing/,
   );
   Deno.removeSync(`${log.folder}/audit-2.log`);
   const gone = await log.verify("--set");
-  assert.match(gone.out, /^ERROR: audit-2\.log is remembered and was not checked: it is gone$/m);
+  assert.match(gone.out, /^ERROR: remembered log audit-2\.log was not checked: it is missing$/m);
   assert.equal(gone.exit, 1);
   const { logs, ...json } = JSON.parse((await log.verify("--set", "--json")).out);
   assert.deepEqual(json, { ok: false, gone: ["audit-2.log"] });

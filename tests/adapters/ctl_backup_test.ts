@@ -57,7 +57,7 @@ Deno.test("a backup that can't be written says where, and that nothing of it is 
   // Too long for the name that it has meanwhile; a full disk says so in the same place.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
   assert.equal(exit, 1);
-  assert.match(err, /^error: Cannot make a backup in ".+": .*too long.*; nothing of it is there\n$/);
+  assert.match(err, /^error: Cannot create a backup in ".+": .*too long.*; nothing was written\n$/);
 });
 
 Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
@@ -81,7 +81,7 @@ Deno.test("a config that is a link is backed up, and restored to where it really
   // Another file in the place of the link.
   await Deno.remove(it.at("gateway/signer.json"));
   await Deno.writeTextFile(it.at("gateway/signer.json"), "{}");
-  assert.match((await it.restore()).err, /signer\.json" is there and is not the backup's/);
+  assert.match((await it.restore()).err, /signer\.json": a different file exists/);
 });
 
 Deno.test.each<
@@ -106,7 +106,7 @@ Deno.test.each<
     name: "the backup has a folder that climbs",
     spoil: ({ at, editManifest }) =>
       editManifest((text) => text.replaceAll(at("gateway/pki"), `${at("gateway")}/../elsewhere`)),
-    err: /manifest\.json is broken/,
+    err: /manifest\.json is damaged/,
   },
   {
     name: "the backup's copy is a link to another file",
@@ -114,7 +114,7 @@ Deno.test.each<
       await Deno.rename(at("backup/files/0001"), at("secret"));
       await Deno.symlink(at("secret"), at("backup/files/0001"));
     },
-    err: /is no file of its own/,
+    err: /is not a regular file/,
   },
 ])("restore --dir writes nothing outside, nor inside, when $name", async ({ spoil, err: expected }) => {
   await using it = await setUp();
@@ -285,7 +285,7 @@ const ATTACKS: readonly {
   {
     name: "an added config elsewhere",
     attack: (it) => addEntry(it, { path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
-    unsigned: /elsewhere\/evil": it is no config of an installation/,
+    unsigned: /elsewhere\/evil": it is not a config of an installation/,
   },
   {
     name: "an added log elsewhere",
@@ -407,7 +407,7 @@ Deno.test("restore stops at encrypted keys, unless --identity or --without-keys 
   await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
   const { exit, out, err } = await it.restore("--dir", "new");
   assert.deepEqual([exit, out], [2, ""]);
-  assert.match(err, /Cannot restore: the backup holds \d+ encrypted keys\nhint: pass --identity FILE/);
+  assert.match(err, /Cannot restore: the backup contains \d+ encrypted keys\nhint: pass --identity FILE/);
   await assert.rejects(Deno.stat(it.at("new")), Deno.errors.NotFound);
   assert.match((await it.restore("--dir", "new", "--without-keys")).out, /and 0 keys of/);
 });
@@ -431,5 +431,5 @@ Deno.test("a backup leaves out a key that a restore could not put back, and name
   const recipient = await identityToRecipient(await generateIdentity());
   const { exit, out } = await it.tryBackup("--recipient", recipient);
   assert.equal(exit, 0);
-  assert.match(out, /left out: server_key of signer\.json: \S+\/signer\.key is outside /);
+  assert.match(out, /not included: server_key of signer\.json: \S+\/signer\.key is outside /);
 });

@@ -96,7 +96,7 @@ Deno.test("ca-keys add says whose folder a relative path counts from", async () 
     (await config.ctl("ca-keys", "add", "--name", name, "--type", "pem", "--path", path)).out;
   assert.match(
     await add("near", "pki/ca"),
-    /"pki\/ca" is looked for in the folder that the signer is started in/,
+    /"pki\/ca" is relative to the working directory of the signer/,
   );
   assert.doesNotMatch(await add("far", "/etc/ca"), /looked for/);
 });
@@ -172,14 +172,14 @@ Deno.test("callers remove leaves the last one, for without any every caller sees
   await using config = await withConfig(text);
   const { exit, err } = await config.ctl("callers", "remove", "a");
   assert.equal(exit, 1);
-  assert.match(err, /it is the last one, and without any every caller sees every host/);
+  assert.match(err, /it is the last one, and without callers every client certificate can use every host/);
   assert.equal(await config.read(), text);
 });
 
 Deno.test("callers add says that the first one shuts all others out", async () => {
   await using config = await withConfig(configWith("{}"));
   const { out } = await config.ctl("callers", "add", "--name", "a", "--groups", "web");
-  assert.match(out, /it is the only one: every other caller sees nothing from then on/);
+  assert.match(out, /This is the only caller: all other callers see no hosts/);
 });
 
 Deno.test("callers list and ca-keys list show a table", async () => {

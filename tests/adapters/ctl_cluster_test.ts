@@ -53,7 +53,7 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
   assert.equal(
     out,
     'cluster "dev" added (api_server=https://10.0.0.6:6443, rules=allow:1)\n' +
-      'token_file "dev.token" is not there yet: until it is, the signer refuses this config\n' +
+      'token_file "dev.token" does not exist yet; until then, the signer rejects this config\n' +
       "Not yet active. To apply it: broker-ctl reload\n",
   );
   const text = await config.read();
@@ -179,15 +179,15 @@ Deno.test("cluster list --remote does not deny clusters that the certificate's C
   );
 });
 
-Deno.test("cluster enrol prints manifests for kubectl, and nothing without --print", async () => {
+Deno.test("cluster enroll prints manifests for kubectl only with --print", async () => {
   await using config = await createConfig(WITH_PROD);
-  const { out, exit } = await config.ctl("enrol", "prod", "--print");
+  const { out, exit } = await config.ctl("enroll", "prod", "--print");
   assert.equal(exit, 0);
   assert.equal(
     out,
-    `# What cluster "prod" (https://10.0.0.5:6443) has to have, and no more. Apply it as an administrator:
-#   broker-ctl cluster enrol prod --print | kubectl apply -f -
-# Then write the token that makes tokens, for the signer's account alone, and renew it before it ends:
+    `# Accounts and roles for cluster "prod" (https://10.0.0.5:6443). Apply them as an administrator:
+#   broker-ctl cluster enroll prod --print | kubectl apply -f -
+# Then write the signer's token, readable by the signer's account only, and renew it before it expires:
 #   (umask 077 && kubectl -n gateway create token gateway-minter --duration=720h > prod.token)
 #   broker-ctl cluster check prod
 ---
@@ -264,7 +264,7 @@ subjects:
   );
   const list = JSON.parse((await config.ctl("enrol", "prod", "--print", "--json")).out);
   assert.deepEqual([list.kind, list.items.length], ["List", 6]);
-  assert.match((await config.ctl("enrol", "prod")).err, /Nothing to do without --print/);
+  assert.match((await config.ctl("enrol", "prod")).err, /Pass --print: this command only prints/);
   assert.match((await config.ctl("enrol", "prod", "--print", "--minter", "a/b;c")).err, /Cannot use minter/);
   assert.match((await config.ctl("enrol", "dev", "--print")).err, /unknown cluster/);
 });

@@ -35,7 +35,7 @@ async function edit(path: string, key: readonly string[], value: unknown) {
 const LAB = [
   "ca_key is a key in a file, and no host on another machine is configured yet",
   'agents that run as the broker\'s account can read its keys (socket mode 0600): "agent-local"',
-  "the account that starts serve-mcp with this config, and so the agent, can read its keys",
+  "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
 ];
 
 Deno.test("doctor only warns of the CA key in a file and of the keys that an agent of this account reads", async () => {
@@ -99,7 +99,7 @@ Deno.test.each<Row>([
     name: `a monitor at ${listen}`,
     set: ["signer.json", ["monitor_listen"], listen],
     level: "fail",
-    check: /shows metrics to anybody/,
+    check: /is public: everyone can read the metrics/,
   })),
   {
     name: "approvers without sign_callers",
@@ -130,13 +130,13 @@ Deno.test.each<Row>([
     name: "a certificate that is not of its key",
     change: (at) => Deno.copyFile(at("pki/agent.key"), at("pki/signer.key")),
     level: "fail",
-    check: /^server_cert .* is not the certificate of its key/,
+    check: /^server_cert .* does not match its private key/,
   },
   {
     name: "a certificate that was written in part",
     change: (at) => Deno.writeTextFile(at("pki/broker.crt"), "-----BEGIN CERT"),
     level: "fail",
-    check: /^signer\.client_cert .* holds no certificate/,
+    check: /^signer\.client_cert .* contains no certificate/,
   },
   {
     name: "a key that others may read",
@@ -148,7 +148,7 @@ Deno.test.each<Row>([
     change: async (at) =>
       Deno.writeTextFile(at("mcp.json"), (await Deno.readTextFile(at("mcp.json"))).slice(0, 300)),
     level: "fail",
-    check: /^the config can't be used/,
+    check: /^the config is unusable/,
   },
   {
     name: "a file that can't be looked at",
@@ -157,7 +157,7 @@ Deno.test.each<Row>([
       await Deno.symlink("signer.key", at("pki/signer.key"));
     },
     level: "unknown",
-    check: /^server_key .* can't be looked at/,
+    check: /^server_key .* cannot be checked/,
   },
   {
     name: "what an edit that was killed has left",
@@ -180,25 +180,25 @@ Deno.test.each<Row>([
     name: "a list of denied callers that is gone",
     change: (at) => Deno.remove(at("pki/denied_callers")),
     level: "fail",
-    check: /^denied_callers .* can't be used: no such file/,
+    check: /^denied_callers .* cannot be used: no such file/,
   },
   {
     name: "a list of denied callers that was written in part",
     change: (at) => Deno.writeTextFile(at("pki/denied_callers"), "mall"),
     level: "fail",
-    check: /^denied_callers .* can't be used: .*written in part/,
+    check: /^denied_callers .* cannot be used: .*written in part/,
   },
   {
     name: "a rule that is no pattern, with which the signer would not load it",
     set: ["signer.json", ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] }],
     level: "fail",
-    check: /^the service does not take it: command_policies\.web\.allow\[0\]: Cannot compile pattern/,
+    check: /^the service rejects this config: command_policies\.web\.allow\[0\]: Cannot compile pattern/,
   },
   ...["signer.json", "control-plane.json", "config.json"].map((file): Row => ({
     name: `a rule of masking that is no pattern, with which the service of ${file} would not start`,
     set: [file, ["redact"], { patterns: [{ name: "ticket", regex: "T-(" }] }],
     level: "fail",
-    check: /^the service does not take it: redact\.patterns\[0\]\.regex: /,
+    check: /^the service rejects this config: redact\.patterns\[0\]\.regex: /,
   })),
   {
     name: "a rule that is no pattern where the broker decides itself",
@@ -210,7 +210,7 @@ Deno.test.each<Row>([
       await edit(at("mcp.json"), ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] });
     },
     level: "fail",
-    check: /^the service does not take it: .*command_policies\.web\.allow\[0\]: Cannot compile pattern/,
+    check: /^the service rejects this config: .*command_policies\.web\.allow\[0\]: Cannot compile pattern/,
   },
   {
     name: "a sealed host where the signer has no key for it",
@@ -219,7 +219,7 @@ Deno.test.each<Row>([
       await edit(at("signer.json"), ["hosts", "web01"], { ...HOST, sealed_exec: true });
     },
     level: "fail",
-    check: /^the service does not take it: hosts\.web01\.sealed_exec: needs envelope_key/,
+    check: /^the service rejects this config: hosts\.web01\.sealed_exec: needs envelope_key/,
   },
   ...[undefined, true].map((unsealed_sessions): Row => ({
     name: `a host with command rules and unsealed_sessions ${unsealed_sessions}`,
@@ -267,8 +267,8 @@ Deno.test("doctor --live says which services and hosts do not answer", async () 
       await edit(at(name), ["monitor_listen"], "127.0.0.1:1");
     }
   }, "--live");
-  assert.equal(wrong.filter(({ check }) => check.startsWith("the service does not answer")).length, 3);
-  assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not answer')));
+  assert.equal(wrong.filter(({ check }) => check.startsWith("the service does not respond")).length, 3);
+  assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not respond')));
 });
 
 Deno.test("doctor --live asks each service that a broker names, by the broker's certificate", async () => {
@@ -295,8 +295,8 @@ Deno.test("doctor --live asks each service that a broker names, by the broker's 
   ]]);
   const said = (url: string) =>
     wrong.filter(({ check }) => check.startsWith(`${url} `)).map(({ check, fix }) => check + fix);
-  assert.match(`${said(gone)}`, /does not answer: .*REFUSED.*nothing listens at this address/);
-  assert.match(`${said(denying.url)}`, /does not take the certificate of signer.client_cert.*identity list/);
+  assert.match(`${said(gone)}`, /does not respond: .*REFUSED.*nothing listens at this address/);
+  assert.match(`${said(denying.url)}`, /rejects the certificate of signer.client_cert.*identity list/);
   assert.match(`${said(foreign.url)}`, /was not signed by the CA in pki\/ca/);
 });
 
@@ -304,7 +304,7 @@ Deno.test("doctor --live says of what it may not read that it does not know whet
   const { wrong } = await diagnose((at) => Deno.remove(at("pki/broker.key")), "--live");
   assert.ok(
     wrong.some(({ level, check }) =>
-      level === "unknown" && /can't be asked from here.*client_key/.test(check)
+      level === "unknown" && /the connection to the signer cannot be checked.*client_key/.test(check)
     ),
   );
 });
@@ -312,7 +312,7 @@ Deno.test("doctor --live says of what it may not read that it does not know whet
 Deno.test("doctor fails where there is nothing to look at", async () => {
   await using folder = await createFolder();
   const { err, exit } = await run(folder.path, "doctor");
-  assert.match(err, /There is no config to look at/);
+  assert.match(err, /Cannot find a config: pass --config/);
   assert.equal(exit, 1);
 });
 
@@ -326,7 +326,7 @@ Deno.test("doctor works under the permissions that broker-ctl has", async () => 
     env: { NO_COLOR: "1" },
   }).output();
   const { findings } = JSON.parse(new TextDecoder().decode(stdout)) as { findings: readonly Finding[] };
-  assert.ok(findings.some(({ check }) => check === "there is room for records"));
+  assert.ok(findings.some(({ check }) => check === "enough disk space for audit records"));
   assert.ok(!findings.some(({ check }) => /Requires|NotCapable/.test(check)), JSON.stringify(findings));
 });
 
@@ -361,10 +361,10 @@ Deno.test("doctor --live does not know what a listener is that says no version a
     "--live",
   );
   const unknown = wrong
-    .filter(({ level, check }) => level === "unknown" && / does not say which /.test(check))
+    .filter(({ level, check }) => level === "unknown" && / did not report its /.test(check))
     .map(({ check }) => check);
   assert.equal(unknown.length, 2, JSON.stringify(wrong));
-  assert.match(unknown.join(), /does not say which version[^]*does not say which time/);
+  assert.match(unknown.join(), /did not report its version[^]*did not report its time/);
 });
 
 Deno.test("doctor --live says of hosts behind others that it does not look at them", async () => {
@@ -373,13 +373,13 @@ Deno.test("doctor --live says of hosts behind others that it does not look at th
     (at) => edit(at("signer.json"), ["hosts"], { j: jump, b: { ...HOST, principal: "b", jump: "j" } }),
     "--live",
   );
-  assert.ok(wrong.some(({ check }) => check === "1 host is behind others, and not looked at"));
+  assert.ok(wrong.some(({ check }) => check === "1 host is behind a bastion and not checked"));
 });
 
 Deno.test.each([
-  { name: "is whole and of today", days: 0, level: "pass", check: /of this week, signed by \S{44}$/ },
+  { name: "is whole and of today", days: 0, level: "pass", check: /at most a week old, signed by \S{44}$/ },
   { name: "is 8 days old", days: -8, level: "warn", check: /8 days old/ },
-  { name: "is of a time to come", days: 2, level: "fail", check: /which is to come/ },
+  { name: "is of a time to come", days: 2, level: "fail", check: /is in the future/ },
 ])("doctor --backup looks into a backup that $name", async (row) => {
   await using folder = await createFolder();
   await run(folder.path, "init");

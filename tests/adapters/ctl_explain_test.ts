@@ -51,7 +51,7 @@ Deno.test("policy explain shows which policies hold for a host", async () => {
       "  nginx             [web]       allowlist(allow:2) approval:1",
       "  base              [web]       denylist(deny:1)",
       "  <inline>          [host]      allowlist(allow:1)",
-      "Sessions:  exec only, each command decided before it runs; shell and pty refused",
+      "Sessions:  exec only, and each command is decided before it runs; shell and pty are denied",
       "",
     ].join("\n"),
     err: "",
@@ -75,7 +75,7 @@ Deno.test("policy explain shows which policies hold for a host", async () => {
 Deno.test("policy explain shows that nothing restricts a host", async () => {
   await using folder = await createConfig();
   const { out } = await run(folder.path, "policy", "explain", "--host", "free");
-  assert.match(out, /Groups: {4}—\nCommand policies:\n {2}\(none restricts: .*\)\nSessions: {2}allowed\n$/);
+  assert.match(out, /Groups: {4}—\nCommand policies:\n {2}\(no restrictions: .*\)\nSessions: {2}allowed\n$/);
 });
 
 Deno.test("policy explain shows each simple command's verdict and rule", async () => {
@@ -239,8 +239,8 @@ Deno.test("policy explain shows what holds for a cluster", async () => {
       "  allow             get       configmaps   *           *      reveal",
       "Accounts:",
       "  gateway/dba  for dba",
-      "  gateway/agent  for everybody",
-      "Tokens:    900s, taken back by a freeze",
+      "  gateway/agent  for everyone",
+      "Tokens:    900s, revoked by a freeze",
       "",
     ].join("\n"),
     err: "",

@@ -62,9 +62,9 @@ Deno.test("host list --remote tells of each host that fetches the revocation lis
   });
   const { out } = await signer.run("host", "list", "--remote");
   assert.deepEqual(out.split("\n").slice(5), [
-    "revocation list of web01: version 9, in force, asked 3 s ago",
-    "revocation list of web02: version 9, BEHIND, asked 3 s ago",
-    "revocation list of web03: not asked for since the signer's start",
+    "revocation list of web01: version 9, current, last request 3 s ago",
+    "revocation list of web02: version 9, OUTDATED, last request 3 s ago",
+    "revocation list of web03: not fetched since the signer's start",
     "",
   ]);
 });
@@ -207,7 +207,7 @@ Deno.test("host krl makes an identity for one host, and names it in the config",
 });
 
 Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
-  { name: "an unknown host", args: ["db01", ...URL_ARGS, ...KEY_ARGS], text: /unknown host: "db01"/ },
+  { name: "an unknown host", args: ["db01", ...URL_ARGS, ...KEY_ARGS], text: /Cannot find host "db01"/ },
   {
     name: "another CA's key",
     args: ["web01", ...URL_ARGS, "--ca-key", "other.key"],
@@ -231,7 +231,7 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   {
     name: "a folder that exists",
     args: ["web01", ...URL_ARGS, ...KEY_ARGS, "--out", "."],
-    text: /it exists; name another/,
+    text: /it exists; pass another directory/,
   },
 ])("host krl refuses $name, and changes nothing", async ({ args, text }) => {
   await using folder = await createSetUp();

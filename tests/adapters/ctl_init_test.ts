@@ -87,7 +87,7 @@ Deno.test.each([
   await Deno.writeTextFile(join(folder.path, name), "mine");
   const result = await run(folder.path, "init");
   assert.deepEqual([result.exit, result.out], [1, ""]);
-  assert.match(result.err, new RegExp(`"${name}" exists\nhint: --force`));
+  assert.match(result.err, new RegExp(`"${name}" exists\nhint: pass --force`));
   assert.deepEqual(await names(folder.path), [name]);
   assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
 });
@@ -133,13 +133,13 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
       await Deno.mkdir(join(path, "elsewhere"));
       await Deno.symlink("elsewhere", join(path, "set-up"));
     },
-    says: /set-up" is a link/,
+    says: /set-up" is a symbolic link/,
   },
   {
     name: "that is a link to nowhere",
     dir: "set-up",
     spoil: (path) => Deno.symlink("nowhere", join(path, "set-up")),
-    says: /set-up" is a link/,
+    says: /set-up" is a symbolic link/,
   },
   {
     name: "below a link that leads past one that others may write to",
@@ -249,7 +249,7 @@ Deno.test.each([{ args: [] }, { args: ["--force"] }])(
       using _other = await tryLockFile(folder.path);
       const { exit, err } = await run(folder.path, "init", "--dir", ".", ...args);
       assert.equal(exit, 1);
-      assert.match(err, /another init is at it; try again\n$/);
+      assert.match(err, /another init is running; try again\n$/);
     }
     assert.deepEqual(await names(folder.path), []);
     assert.equal((await run(folder.path, "init", "--dir", ".", ...args)).exit, 0);

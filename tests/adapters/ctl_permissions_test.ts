@@ -84,7 +84,7 @@ Deno.test("commands that start ssh can do so under their own permissions", async
   ) {
     const { text } = await brokerCtl(cwd, args);
     // What they say then shows that the program ran.
-    assert.match(text, /refused|No Ed25519 host key/, `${args.join(" ")}: ${text}`);
+    assert.match(text, /refused|no Ed25519 host key/, `${args.join(" ")}: ${text}`);
     assert.doesNotMatch(text, /Cannot start|run access/);
   }
 });
@@ -106,15 +106,15 @@ Deno.test("reload --pid-file signals the signer of the config, and nobody else",
   await Deno.writeTextFile(`${cwd}/all.pid`, "-1\n");
   const reload = (file: string, config = "signer.json") =>
     brokerCtl(cwd, ["reload", "--pid-file", file, "--config", config, "--url", CLOSED]);
-  assert.match((await reload("signer.pid", "else.json")).text, /no signal was sent: process \d+ is not the/);
-  assert.match((await reload("other.pid")).text, /no signal was sent: process \d+ is not the signer of/);
+  assert.match((await reload("signer.pid", "else.json")).text, /no signal sent: process \d+ is not the/);
+  assert.match((await reload("other.pid")).text, /no signal sent: process \d+ is not the signer of/);
   assert.match((await reload("none.pid")).text, /Cannot read pid file ".*none\.pid": no such file/);
-  assert.match((await reload("all.pid")).text, /Cannot use ".*all\.pid": expected the number of a process/);
+  assert.match((await reload("all.pid")).text, /Cannot use ".*all\.pid": expected a process ID/);
   const { success, text } = await reload("signer.pid");
   assert.deepEqual([success, text], [true, `SIGHUP sent to signer (PID ${signer.pid})\n`]);
   assert.equal((await signer.status).code, 42);
   await output.cancel();
-  assert.match((await reload("signer.pid")).text, /no signal was sent: process \d+ is not there any more/);
+  assert.match((await reload("signer.pid")).text, /no signal sent: process \d+ does not exist/);
 });
 
 Deno.test("init --register-mcp hands the broker to claude, and says how where that fails", async () => {
@@ -131,7 +131,7 @@ Deno.test("init --register-mcp hands the broker to claude, and says how where th
   assert.ok(refused.success, refused.text);
   assert.match(
     refused.text,
-    /claude did not take .*: it is there\nWhen that is mended:\n {3}claude mcp add gateway -- /,
+    /claude did not register .*: it is there\nAfter fixing the problem, run:\n {3}claude mcp add gateway -- /,
   );
   await claude("exit 0");
   const taken = await brokerCtl(cwd, ["init", "--dir", "second", "--register-mcp", "--json"], path);

@@ -194,20 +194,20 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
   })();
   const keys = child.stdin.getWriter();
   const type = (key: string) => keys.write(new TextEncoder().encode(key));
-  await poll(() => shown.includes("q quit"), { what: "the request" });
+  await poll(() => shown.includes("[q]uit"), { what: "the request" });
   assert.match(shown, /command\s+"systemctl restart nginx"/);
   assert.equal(shown.includes("\x1b[2J"), false);
   // What is typed too soon counts for nothing: a key that means nothing is typed until it counts, and then those that do.
   await poll(async () => {
     await type("x");
-    return shown.split("q quit").length > 2;
+    return shown.split("[q]uit").length > 2;
   }, { what: "a key that counts" });
   await type("a");
   await type("y");
   await poll(() => shown.includes(`request ${ID} approved`), { what: "the decision" });
-  assert.match(shown, new RegExp(`allow ${ID}\\? y does it`));
+  assert.match(shown, /Approve "systemctl restart nginx" on web01\? \[y\/N\]/);
   assert.deepEqual(decisions, [{ approve: true, shown_ids: [ID] }]);
-  await poll(() => shown.includes("(nothing waits; q quits)"), { what: "the end of the list" });
+  await poll(() => shown.includes("(no pending requests; press q to quit)"), { what: "the end of the list" });
   await type("q");
   await poll(() => /ended 0/.test(shown), { what: "the end" });
   await keys.close();
@@ -221,5 +221,8 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
 Deno.test("approval watch wants a terminal", async () => {
   const { exit, err } = await run("/tmp", "approval", "watch");
   assert.equal(exit, 2);
-  assert.match(err, /standard input is no terminal\nhint: broker-ctl approval list --status pending --json/);
+  assert.match(
+    err,
+    /standard input is not a terminal\nhint: in programs, use broker-ctl approval list --status pending --json/,
+  );
 });

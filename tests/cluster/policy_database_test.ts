@@ -70,11 +70,11 @@ Deno.test({
         const preview = await ctl(stage, a, "policy", "import", a.configPath, "--dry-run");
         assert.equal(preview.exit, 0, preview.err);
         assert.match(preview.out, /^\+ {2}"addr": /m);
-        assert.match(preview.out, /it would be version 1 with 1 hosts$/m);
+        assert.match(preview.out, /the new version would be 1 with 1 hosts$/m);
         assert.equal(await server.sql("SELECT count(*) FROM signer.policy_versions"), "0");
         const { out, err, exit } = await ctl(stage, a, "policy", "import", a.configPath);
         assert.equal(exit, 0, err);
-        assert.match(out, /are in the database: version 1, 1 hosts, in force at all signers/);
+        assert.match(out, /imported the hosts of .*: version 1, 1 hosts, in force at all signers/);
         assert.equal(await decided(brokerAtB), 200);
       });
 
@@ -173,7 +173,7 @@ Deno.test({
         assert.match(preview.out, /^- +"\^systemctl status nginx\$"/m);
         assert.equal(await decided(brokerAtA, STATUS), 200, "nothing was changed");
         const back = await ctl(stage, b, "policy", "rollback", "1");
-        assert.match(back.out, /version 1 is in force again: version \d+, 1 hosts/, back.err);
+        assert.match(back.out, /restored version 1: version \d+, 1 hosts/, back.err);
         assert.equal(await decided(brokerAtA, STATUS), 403);
         assert.match(
           await Deno.readTextFile(b.auditLog),
@@ -191,13 +191,13 @@ Deno.test({
         await Deno.writeTextFile(path, out);
         assert.match(
           (await ctl(stage, a, "policy", "import", path)).out,
-          /has these hosts: nothing to change/,
+          /already contains these hosts, nothing was changed/,
         );
         await Deno.writeTextFile(path, out.replace('"groups"', '"allow_pty": true, "groups"'));
         const refused = await ctl(stage, a, "policy", "import", path);
         assert.match(
           refused.err,
-          /the database has other hosts already \(version \d+\): nothing was changed/,
+          /the database has other hosts \(version \d+\); nothing was changed/,
         );
         assert.equal(refused.exit, 1);
         assert.equal((await ctl(stage, a, "policy", "import", path, "--replace")).exit, 0);

@@ -134,8 +134,8 @@ Deno.test(
         }
         const alone = await status(a.monitor, "127.0.0.1:1");
         assert.equal(alone.code, 1);
-        assert.match(alone.shown.problems.join(), /^127\.0\.0\.1:1: it does not answer/);
-        assert.deepEqual(alone.shown.notes, ['signer: "signer-b" lives too, and was not asked']);
+        assert.match(alone.shown.problems.join(), /^127\.0\.0\.1:1: no response/);
+        assert.deepEqual(alone.shown.notes, ['signer: also running, but not checked: "signer-b"']);
       });
 
       await test.step("one that was stopped is not waited for longer than it would decide, and then refuses", async () => {

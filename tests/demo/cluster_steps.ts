@@ -63,7 +63,7 @@ export function createClusterSteps(
           ],
         });
         const shown = await showEnrolment(stage, enrolled);
-        [, checked = ""] = /a token was made for this check, id (\S+)/.exec(shown.shows) ?? [];
+        [, checked = ""] = /token issued for this check, ID (\S+)/.exec(shown.shows) ?? [];
         return shown;
       },
     },

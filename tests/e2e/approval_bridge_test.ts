@@ -72,7 +72,7 @@ Deno.test("approval-bridge: as a process, killed in between, it has a request ap
     const options = await optionsOf(scene, slack);
     await using check = new BridgeProcess([...options, "--check"]);
     assert.equal((await check.end()).code, 0, check.log);
-    assert.match(check.log, /the control plane takes this for an approver[^]*the chat takes the tokens/);
+    assert.match(check.log, /control plane accepted the approver's certificate[^]*chat accepted the tokens/);
 
     const id = await scene.park({ end_user: "ann@example.com", reason: "the page is slow" });
     await using killed = new BridgeProcess(options);
@@ -89,7 +89,7 @@ Deno.test("approval-bridge: as a process, killed in between, it has a request ap
     );
     slack.send(clickOn(message!, "approve", "U0ANN"));
     await poll(() => slack.said.length === 1, { what: "the refusal" });
-    assert.match(slack.said[0]!, /whoever asks does not approve/);
+    assert.match(slack.said[0]!, /requesters cannot approve their own requests/);
     slack.send(clickOn(message!, "approve"));
     await poll(() => /^Approved[^]*by approver-local/.test(textOf(slack.posted[0]!)), {
       what: "the decision",
@@ -102,7 +102,7 @@ Deno.test("approval-bridge: as a process, killed in between, it has a request ap
     assert.match(decision ?? "", /"approved_by":"approver-local"/);
     assert.match(
       decision ?? "",
-      /the chat bridge says: Slack user U0BOB, bob@example\.com by its identity map/,
+      /reported by the chat bridge: Slack user U0BOB, bob@example\.com in the identity map/,
     );
     assert.equal((await bridge.stop()).code, 0, bridge.log);
     assert.doesNotMatch(check.log + killed.log + bridge.log, /xoxb-secret|xapp-secret|secret-ticket/);

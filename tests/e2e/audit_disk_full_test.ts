@@ -190,7 +190,7 @@ diskTest(
       const frozen = await brokerCtl(stage, "freeze", "--caller", SUBJECT.value);
       assert.match(
         frozen.out,
-        /^frozen caller=broker-local [^]*\nnot stored: [^]* restart of the signer undoes it/,
+        /^frozen caller=broker-local [^]*\nnot stored: in force until the signer restarts/,
       );
       assert.deepEqual([frozen.err, frozen.code], ["", 1]);
       assert.equal(await hostsStatus(stage), 403);

@@ -55,7 +55,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
     assert.equal(made.exit, 0, made.err);
     assert.match(
       made.out,
-      /: 5 configs, 2 states, 1 list of denied callers, 3 files of audit logs, \d+ keys \(encrypted\)\n/,
+      /: 5 configs, 2 states, 1 list of denied callers, 3 audit log files, \d+ keys \(encrypted\)\n/,
     );
     assert.doesNotMatch(made.out, /left out/);
     const secrets = await Deno.readTextFile(stage.init.ssh_ca);
@@ -73,7 +73,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
     const restore = ["restore", target, "--dir", folder, "--identity", join(spare.path, "id.txt")];
     const restored = await ctl(...restore, "--public-key", publicKey);
     assert.equal(restored.exit, 0, restored.out + restored.err);
-    assert.match(restored.out, /\d audit logs: intact, and end where they did\n/);
+    assert.match(restored.out, /\d audit logs: intact, with the heads of the backup\n/);
     assert.match(restored.out, /made after the backup are lost: freeze these identities again/);
     assert.doesNotMatch(restored.out, /missing|ERROR/);
     assert.equal(((await Deno.stat(join(folder, "pki", "ssh_ca"))).mode ?? 0) & 0o777, 0o600);
@@ -128,13 +128,13 @@ Deno.test("a backup without recipients holds no key, and a restore says what is 
   await using spare = await createFolder();
   assert.match(
     (await backedUp(spare.path)).out,
-    /no keys\n.*\n?the keys are not in it: --recipient adds them/,
+    /no keys\n.*\n?the backup contains no keys; --recipient adds them/,
   );
   const all = [...(await contentsOf(join(spare.path, "backup"))).values()].join("");
   assert.equal(all.includes(new TextEncoder().encode("PRIVATE KEY").toHex()), false);
   const { exit, out } = await restore(spare.path);
   assert.equal(exit, 0);
-  assert.match(out, /missing: ca_key of signer\.json: .*new\/pki\/ssh_ca is not there/);
+  assert.match(out, /missing: ca_key of signer\.json: .*new\/pki\/ssh_ca does not exist/);
 });
 
 Deno.test.each<
@@ -143,17 +143,17 @@ Deno.test.each<
   {
     name: "with a file that is another one",
     damage: (backup) => Deno.writeTextFile(join(backup, "files", "0001"), "{}"),
-    err: /copy of ".*" is damaged: it is not what was written/,
+    err: /copy of ".*" is damaged: its content has changed/,
   },
   {
     name: "that lacks a file",
     damage: (backup) => Deno.remove(join(backup, "files", "0002")),
-    err: /copy of ".*" is damaged: it is not there/,
+    err: /copy of ".*" is missing/,
   },
   {
     name: "with a manifest that is cut off",
     damage: (backup) => Deno.truncate(join(backup, "manifest.json"), 100),
-    err: /manifest\.json is broken, or of a later version/,
+    err: /manifest\.json is damaged, or of a later version/,
   },
   {
     name: "of a later format",
@@ -174,7 +174,7 @@ Deno.test.each<
       await Deno.mkdir(target);
       await Deno.writeTextFile(join(target, "mcp.json"), "{}");
     },
-    err: /"[^"]*mcp\.json" is there and is not the backup's; nothing was written/,
+    err: /"[^"]*mcp\.json": a different file exists; nothing was written/,
   },
 ])("restore refuses a backup $name, and writes nothing", async ({ damage, err: expected }) => {
   await using spare = await createFolder();
@@ -195,9 +195,9 @@ Deno.test("restore refuses keys that are damaged, and an identity that is anothe
   const file = join(spare.path, "id.txt");
   await Deno.writeTextFile(file, await generateIdentity());
   const opened = () => restore(spare.path, "--identity", file);
-  assert.match((await opened()).err, /Cannot open the backup's keys with --identity: no identity matched/);
+  assert.match((await opened()).err, /Cannot decrypt the backup's keys with --identity: no identity matched/);
   await Deno.writeTextFile(file, "nonsense");
-  assert.match((await opened()).err, /Cannot open the backup's keys/);
+  assert.match((await opened()).err, /Cannot decrypt the backup's keys/);
   await Deno.writeTextFile(file, identity);
   const sealed = join(spare.path, "backup", "keys.age");
   await Deno.truncate(sealed, (await Deno.stat(sealed)).size - 1);
@@ -211,7 +211,7 @@ Deno.test("a backup is refused where something of that name is there, and says o
   const setUp = join(spare.path, "gateway");
   const again = (name: string) =>
     ctl("backup", join(spare.path, name), "--config", join(setUp, "signer.json"));
-  assert.match((await again("backup")).err, /Cannot make a backup in ".*": it is there/);
+  assert.match((await again("backup")).err, /Cannot create a backup in ".*": it exists/);
   await Deno.writeTextFile(join(setUp, "log", "signer", "audit.log"), '{"seq":1}\n{"seq":7}\n');
   const { exit, out } = await again("second");
   assert.match(out, /ERROR: Audit log ".*" is not intact/);

@@ -100,7 +100,7 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     assert.equal(added.status, 200, added.text);
     assert.equal((await sign()).status, 200);
     const text = await Deno.readTextFile(stage.init.signer_config);
-    assert.match(text, /^\/\/ Made by broker-ctl init/);
+    assert.match(text, /^\/\/ Created by broker-ctl init/);
     assert.ok(text.includes('"^echo hello$"'));
     const { mode } = await Deno.stat(stage.init.signer_config);
     assert.equal((mode ?? 0) & 0o777, 0o640, "the file's rights stay");
@@ -116,7 +116,7 @@ Deno.test("a policy edit over HTTP is in force, in the file with its comments, a
     assert.deepEqual([again.status, removed.status], [200, 200], again.text + removed.text);
     assert.equal((await sign()).status, 403);
     const kept = await Deno.readTextFile(stage.init.signer_config);
-    for (const comment of ['// "^reboot$"\n', "// INC-7\n", "// Made by broker-ctl init"]) {
+    for (const comment of ['// "^reboot$"\n', "// INC-7\n", "// Created by broker-ctl init"]) {
       assert.ok(kept.includes(comment), kept);
     }
     assert.ok(kept.includes('"^id$"') && !kept.includes('"^echo hello$"'));

@@ -102,7 +102,7 @@ Deno.test.each(KINDS)(
     assert.deepEqual([err, exit], ["", 0], out);
     const lines = out.trim().split("\n");
     assert.ok(lines.every((line) => /^(ok: | )/.test(line)), out);
-    assert.equal(lines.at(-1), `ok: ${enrolled.gateway}/agent may do what the rules allow, and nothing else`);
+    assert.equal(lines.at(-1), `ok: ${enrolled.gateway}/agent has exactly the rights that the rules need`);
 
     const api = await cluster.connectAs(enrolled.agent);
     const configMap = (name: string) => ({
@@ -151,22 +151,22 @@ Deno.test.each(KINDS)(
     assert.deepEqual(warnings.map(({ level, text }) => [level, text]).sort(), [
       [
         "warning",
-        `${gateway}/agent may delete pods in ${web}: no rule calls for it`,
+        `${gateway}/agent may delete pods in ${web}: no rule needs it`,
       ],
       [
         "warning",
-        `${gateway}/agent may get, list secrets in ${web}, ${gateway}, default, kube-system: no rule calls for it`,
+        `${gateway}/agent may get, list secrets in ${web}, ${gateway}, default, kube-system: no rule needs it`,
       ],
       [
         "warning",
-        `system:serviceaccount:${gateway}:gateway-minter may list secrets in ${gateway}: making tokens does not call for it`,
+        `system:serviceaccount:${gateway}:gateway-minter may list secrets in ${gateway}: issuing tokens does not need it`,
       ],
     ]);
     const details = warnings.flatMap(({ details }) => details).join("\n");
     assert.match(details, /ClusterRoleBinding "agent-\w+" of ClusterRole "agent-\w+"/);
     assert.match(
       details,
-      /take away \{apiGroups: \[""\], resources: \["secrets"\], verbs: \["get", "list"\]\}/,
+      /remove \{apiGroups: \[""\], resources: \["secrets"\], verbs: \["get", "list"\]\}/,
     );
   },
 );
@@ -208,10 +208,10 @@ Deno.test.each(KINDS)(
     await Deno.writeTextFile(join(folder.path, "token"), "eyJhbGciOiJub25lIn0.e30.x");
     assert.match(
       await check(),
-      /^ERROR: https:.*does not take the token \(HTTP 401\).*\n +renew the token in token_file\n$/,
+      /^ERROR: https:.*it rejected the token \(HTTP 401\).*\n +renew the token in token_file\n$/,
     );
     await Deno.writeTextFile(join(folder.path, "token"), "two tokens");
-    assert.match((await enrolled.ctl("check", name)).err, /expected one token and nothing else/);
+    assert.match((await enrolled.ctl("check", name)).err, /expected exactly one token/);
     await Deno.remove(join(folder.path, "token"));
     assert.match(
       (await enrolled.ctl("check", name)).err,
@@ -219,15 +219,15 @@ Deno.test.each(KINDS)(
     );
     await Deno.writeTextFile(join(folder.path, "token"), "t");
     await Deno.writeTextFile(join(folder.path, "ca.crt"), foreignCa);
-    assert.match(await check(), /^ERROR: https:.*: its certificate is not from a CA of ca_cert/);
+    assert.match(await check(), /^ERROR: https:.*: its certificate is not from a CA in ca_cert/);
     await Deno.writeTextFile(join(folder.path, "ca.crt"), cluster.caPem);
     await enrolled.ctl("add", name, "--force", "--api-server", `https://127.0.0.1:${freePort()}`);
-    assert.match(await check(), /^ERROR: https:.*: it can't be reached/);
+    assert.match(await check(), /^ERROR: https:.*: it is unreachable/);
   },
 );
 
 Deno.test.each(KINDS)(
-  "what cluster enrol --print gives is enough for each verb ($kind)",
+  "the manifests of cluster enroll --print are enough for each verb ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster, [

@@ -113,7 +113,7 @@ Deno.test.each(KINDS)("audit show --join marks what a token was not issued for (
     records[0].used.map((use: Record<string, unknown>) => [use["verb"], use["status"], use["as_recorded"]]),
     [["get", 404, true], ["list", 200, false], ["get", 403, false]],
   );
-  assert.equal((await scene.join()).out.match(/NOT WHAT IT WAS ISSUED FOR$/gm)?.length, 2);
+  assert.equal((await scene.join()).out.match(/MISUSED: not issued for this request$/gm)?.length, 2);
 });
 
 Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)", async ({ kind }) => {
@@ -131,7 +131,7 @@ Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)",
   await scene.seen(`${pods}/shop-2`);
   const { out, exit } = await scene.join();
   assert.equal(exit, 1);
-  const [, unexplained = ""] = out.split("Of these no record tells:\n");
+  const [, unexplained = ""] = out.split("Requests that no record explains:\n");
   const user = `system:serviceaccount:${namespace}:agent`;
   const lines = unexplained.trimEnd().split("\n");
   assert.equal(lines.length, 4, out);
@@ -144,7 +144,7 @@ Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)",
   assert.match(lines[3] ?? "", new RegExp(`get 404 ${pods}/shop-2 .* by ${user} with token `));
   // Records that are not shown explain as well.
   const other = await scene.join("--serial", "8");
-  assert.match(other.out, /^\(no matching entries\)\n\nOf these no record tells:\n/);
+  assert.match(other.out, /^\(no matching entries\)\n\nRequests that no record explains:\n/);
   assert.equal(other.out.includes(ours.jti), false);
 });
 
@@ -172,9 +172,9 @@ Deno.test("audit show --join says when the API server knows none of the tokens, 
   await Deno.writeTextFile(`${log.folder}/api.log`, `${event}\n${event.slice(0, 40)}\n`);
   const { out, exit } = await run(log.folder, "audit", "show", "--log", "audit.log", "--join", "api.log");
   assert.equal(exit, 0);
-  assert.match(out, /token 4e72bbd2: the cluster's log does not say when it was issued; never used\n/);
-  assert.match(out, /1 line\(s\) of the API server's log not understood\n/);
-  assert.match(out, /none of the tokens is in the API server's log/);
+  assert.match(out, /token 4e72bbd2: no issue time in the cluster's log; never used\n/);
+  assert.match(out, /1 malformed line\(s\) of the API server's log skipped\n/);
+  assert.match(out, /The API server's log contains none of the tokens/);
 
   const compressed = new Blob([`${event}\n`]).stream().pipeThrough(new CompressionStream("gzip"));
   const bytes = await new Response(compressed).bytes();
@@ -184,7 +184,7 @@ Deno.test("audit show --join says when the API server knows none of the tokens, 
   assert.match((await join("api.log.gz")).out, /none of the tokens/);
   assert.match(
     (await join("cut.log.gz")).err,
-    /^error: Cannot read audit log .*: it is not whole, or no gzip file\n$/,
+    /^error: Cannot read audit log .*: it is incomplete, or not a gzip file\n$/,
   );
 });
 
@@ -255,7 +255,7 @@ Deno.test("an operator enrols a cluster, checks it, grants more on it, and follo
   });
   const joined = JSON.parse((await join("--json")).out);
   // What check made to look at rights, and said so.
-  const [, id = ""] = /a token was made for this check, id (\S+)/.exec(checked.out) ?? [];
+  const [, id = ""] = /token issued for this check, ID (\S+)/.exec(checked.out) ?? [];
   const idsOf = (events: readonly Record<string, unknown>[]) =>
     new Set(events.map((event) => event["jti"] ?? event["issued_jti"]));
   assert.ok(idsOf(joined.unexplained).has(id));

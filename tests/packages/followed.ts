@@ -116,7 +116,7 @@ async function followReadme(root: RootFilesystem): Promise<void> {
     after: async (text, output) => {
       printed.set(text, output);
       if (text.includes("broker-ctl init")) {
-        const enrol = /^ *(deno task broker-ctl host enrol .*)$/m.exec(output)?.[1];
+        const enrol = /^ *(deno task broker-ctl host enroll .*)$/m.exec(output)?.[1];
         assert.ok(enrol !== undefined, output);
         await inSources(enrol);
       }

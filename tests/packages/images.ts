@@ -120,7 +120,7 @@ Deno.test("images", async (t) => {
       const guide = await mustRun("podman", "run", "--rm", ...LOCKED, entry, ...init);
       assert.match(
         guide,
-        /^ *broker-ctl host enrol NAME .*\n[^]*^ *signer --config \/tmp\/gateway\/signer.json$/m,
+        /^ *broker-ctl host enroll NAME .*\n[^]*^ *signer --config \/tmp\/gateway\/signer.json$/m,
       );
       assert.doesNotMatch(guide, /deno|start\.sh/);
     });

@@ -130,7 +130,7 @@ Deno.test("packages on a Debian without our software", async (t) => {
       const host = `web01=127.0.0.1:22,user=deploy,key=${HOST_KEY}`;
       const { code, stdout, stderr } = await root.run("gateway-setup", "--host", host);
       assert.equal(code, 0, stdout + stderr);
-      assert.match(stdout, /host enrol web01/);
+      assert.match(stdout, /host enroll web01/);
       const again = await root.run("gateway-setup", "--host", host);
       assert.equal(again.code, 1);
       assert.match(again.stderr, /this machine is set up/);

@@ -87,7 +87,7 @@ Deno.test("a new operator's first weeks", async (t) => {
         const key = (await company.machine("web01").must("cat", "/etc/ssh/ssh_host_ed25519_key.pub")).trim();
         await gateway.does(
           `gateway-setup --name gw.example.org --listen 0.0.0.0 --host 'web01=10.77.0.11:22,user=deploy,key=${key}'`,
-          /host enrol web01/,
+          /host enroll web01/,
         );
         await gateway.does(`systemctl enable --now ${SERVICES} gateway-renew.timer gateway-backup.timer`);
         await whole(gateway);
@@ -99,7 +99,10 @@ Deno.test("a new operator's first weeks", async (t) => {
         /signer reloaded/,
       );
       for (const web of ["web01", "web02"]) {
-        await gateway.does(`broker-ctl host enrol ${web} --over ssh ${CONFIG}`, /logged in as deploy/);
+        await gateway.does(
+          `broker-ctl host enrol ${web} --over ssh ${CONFIG}`,
+          /login as deploy with a certificate for \S+ succeeded/,
+        );
       }
     });
     await chapter(
@@ -146,7 +149,10 @@ Deno.test("a new operator's first weeks", async (t) => {
       await gateway.does(
         `broker-ctl host add ${CONFIG} --name web03 --addr 10.77.0.13:22 --user deploy --groups local --scan --reload`,
       );
-      await gateway.does(`broker-ctl host enrol web03 --over ssh ${CONFIG}`, /logged in as deploy/);
+      await gateway.does(
+        `broker-ctl host enrol web03 --over ssh ${CONFIG}`,
+        /login as deploy with a certificate for \S+ succeeded/,
+      );
       await poll(async () => (await ask(desk, "agent-3", "web03", "hostname")).endsWith(" 200"), {
         what: "the new host",
         intervalMs: 2_000,
@@ -171,7 +177,7 @@ Deno.test("a new operator's first weeks", async (t) => {
     const askInChat = async (file: string) => {
       const asked = ask(desk, "agent-1", "web01", `touch /tmp/${file}`);
       await chat.read(new RegExp(`agent-1[^]*touch /tmp/${file}`));
-      await chat.clicks("U0ANN", /whoever asks does not approve/);
+      await chat.clicks("U0ANN", /requesters cannot approve their own requests/);
       await assert.rejects(company.machine("web01").must("test", "-e", `/tmp/${file}`));
       await chat.clicks("U0BOB", /^Approved[^]*by approval-bridge/);
       assert.match(await asked, /"exit_code":0.* 200$/);
@@ -184,7 +190,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       const log = "/var/log/gateway/control-plane/audit.log";
       await gateway.does(
         `broker-ctl audit show --log ${log} --full --json | grep approval-decision-allow | tail -1`,
-        /U0BOB, bob@example.org by its identity map/,
+        /U0BOB, bob@example.org in the identity map/,
       );
     });
     await chapter(
@@ -202,7 +208,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       })();
       try {
         await gateway.does(rotate("begin"), /ok {3}web03/);
-        await gateway.does(rotate("status"), /ok {3}web02: trusts the key that signs; trusts the next key/);
+        await gateway.does(rotate("status"), /ok {3}web02: trusts the current key; trusts the next key/);
         await gateway.does(rotate("finish"), /the next key signs/);
         transcript.say("-- sixteen minutes later");
         await gateway.does("printf 2026-01-01T00:00:00.000Z >/etc/gateway/pki/ssh_ca.switched");

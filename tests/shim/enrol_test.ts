@@ -3,7 +3,7 @@ import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { CONFIG, EnrolHost, PRINCIPAL, runOverSshTo } from "./enrol_host.ts";
 import { ACCOUNT, sealTest } from "./sealed_host.ts";
 
-/** How hosts are set up before, what goes on there, and what else has to hold. */
+/** Hosts before the enrollment: lines of sshd_config, a preparation, and a principal of the other CA. */
 const HOSTS: readonly {
   readonly name: string;
   readonly lines: string;
@@ -103,20 +103,23 @@ sealTest(
     const before = await host.state();
     const good = await enrol();
     assert.equal(good.code, 0, good.text);
-    assert.match(good.text, /a certificate for host:web01 logged in as gw-sealed/);
+    assert.match(good.text, /login as gw-sealed with a certificate for host:web01 succeeded/);
     assert.equal((await enrol("unenrol")).code, 0);
     await Deno.writeTextFile(`${folder.path}/bin/ssh.no-listener`, "");
     const patient = await enrol();
     assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
     assert.equal((await enrol("unenrol")).code, 0);
-    // What enrols is right, and yet nobody gets in.
+    // The enrollment itself is correct, but sshd refuses the account.
     await host.sh(
       `echo 'DenyUsers ${ACCOUNT}' | cat - ${CONFIG} >/var/k/new && cp /var/k/new ${CONFIG}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`,
     );
     const kept = await host.state();
     const bad = await enrol();
     assert.equal(bad.code, 1);
-    assert.match(bad.text, /does not let gw-sealed in[^]*sshd wrote why[^]*everything was taken back/);
+    assert.match(
+      bad.text,
+      /Cannot log in to \S+ as gw-sealed[^]*sshd's log on the host has the reason[^]*all changes were rolled back/,
+    );
     assert.equal(await host.state(), kept);
     assert.notEqual(before, "");
   },

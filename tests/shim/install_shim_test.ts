@@ -193,22 +193,26 @@ Deno.test("broker-ctl host install-shim refuses a host with another shim", async
     assert.equal(exit, 1);
     assert.match(
       err,
-      /Host "web01" has envelope_domain "\S+" and shim_command "\S+": what is installed here is/,
+      /Cannot install on host "web01": its envelope_domain "\S+" or shim_command "\S+" belongs to another build's shim/,
     );
   }
 });
 
 Deno.test.each([
-  { name: "keys that are none", args: ["--pubkey", "signer.json"], error: /line 1 is none of format v2/ },
+  {
+    name: "keys that are none",
+    args: ["--pubkey", "signer.json"],
+    error: /line 1 is not a key of format v2/,
+  },
   {
     name: "two sets of keys",
     args: ["--pubkey", "next", "--add-pubkey", "next"],
-    error: /exclude each other/,
+    error: /Cannot use --pubkey with --add-pubkey: pass one/,
   },
   {
     name: "a verifier where none is needed",
     args: ["--verifier", "next"],
-    error: /is for hosts with envelope v1/,
+    error: /has no effect without envelope v1/,
   },
   { name: "another way", args: ["--over", "telnet"], error: /telnet/ },
   {
