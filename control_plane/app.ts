@@ -61,11 +61,7 @@ const LATE_MS = 20;
 function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const { gate, metrics, registry } = options;
   const events = metrics.counter("controlplane_events_total", "Audit events by outcome", ["outcome"]);
-  metrics.gauge(
-    "controlplane_approvals_pending",
-    "Requests whose approval nobody has decided",
-    () => registry.pendingCount(),
-  );
+  metrics.gauge("controlplane_approvals_pending", "Pending approval requests", () => registry.pendingCount());
   const late = new LateRecords({
     append: (entry) => gate.bestEffort(entry),
     clock: options.clock,
@@ -73,14 +69,10 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
     signal: options.stopping,
   });
   const timings = {
-    sign: metrics.histogram(
-      "controlplane_sign_duration_seconds",
-      "Duration of sign requests",
-      "exchange",
-    ),
+    sign: metrics.histogram("controlplane_sign_duration_seconds", "Duration of sign requests", "exchange"),
     approval: metrics.histogram(
       "controlplane_approval_wait_seconds",
-      "From the request for an approval to its decision, or to its expiry when somebody asks",
+      "Time to a decision or expiry",
       "human",
     ),
   };

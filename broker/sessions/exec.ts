@@ -142,28 +142,21 @@ const MAX_REASON = 200;
 /** The last line of the shim. The account's shell may print before it. */
 const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
 
-/** The first pattern that matches the shim's reason selects the remedy. */
-const REMEDIES: readonly { readonly says: RegExp; readonly remedy: string }[] = [
-  { says: /replay|already used/i, remedy: "if it did not run, send it again: an envelope is good once" },
-  {
-    says: /expir|clock|future/i,
-    remedy:
-      "the clocks of signer and host differ, or the way took longer than 30 seconds: an operator has to look",
-  },
-  { says: /nonce|store|record/i, remedy: "an operator has to look at the shim's store of used envelopes" },
-  {
-    says: /signature|\bkeys?\b|cannot read/i,
-    remedy: "an operator has to give the host the signer's key (broker-ctl envelope pubkey)",
-  },
-  {
-    says: /another host|host mismatch/i,
-    remedy: "an operator has to find out why the certificate and the envelope name two hosts",
-  },
+/** The first pattern that matches the shim's reason selects the fix. */
+const FIXES: readonly (readonly [pattern: RegExp, fix: string])[] = [
+  [/replay|already used/i, "if the command did not run, send it again: an envelope is valid once"],
+  [/expir|clock|future/i, "ask an operator to compare the clocks of signer and host"],
+  [/nonce|store|record/i, "ask an operator to check the shim's store of used envelopes"],
+  [
+    /signature|\bkeys?\b|cannot read/i,
+    "ask an operator to install the signer's key (broker-ctl envelope pubkey)",
+  ],
+  [/another host|host mismatch/i, "ask an operator why certificate and envelope name different hosts"],
 ];
-const OTHER_REMEDY =
-  "an operator has to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
+const OTHER_FIX =
+  "ask an operator to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
 /** An agent must know this before it acts on text from a host. */
-const FORGEABLE = "a command can print the same";
+const FORGEABLE = "a command can print the same text";
 
 /** Explains to an agent that the shim of a sealed host refused its command; `undefined` for other results. */
 export function explainShimRefusal(
@@ -173,15 +166,12 @@ export function explainShimRefusal(
   if (stdout.totalBytes > 0) return undefined;
   const printed = new TextDecoder().decode(keptBytes(stderr));
   if (exitCode === NOT_FOUND && printed.includes(shim)) {
-    return `the host is sealed, but its shell says that it does not find ${
-      quoteText(shim)
-    }, so that no command ran ` +
-      `(${FORGEABLE}): an operator has to install the shim`;
+    return `the host is sealed, but its shell did not find ${quoteText(shim)}, so the command did not run ` +
+      `(${FORGEABLE}): ask an operator to install the shim`;
   }
   const reason = exitCode === REFUSED ? REFUSAL.exec(printed)?.groups?.["reason"] : undefined;
   if (reason === undefined) return undefined;
-  const said = quoteText(shortenText(visibleText(reason), MAX_REASON));
-  const remedy = REMEDIES.find(({ says }) => says.test(reason))?.remedy ?? OTHER_REMEDY;
-  return "the sealed host answered as its shim does when it refuses a command, which then did not run " +
-    `(${FORGEABLE}): ${said}; ${remedy}`;
+  const shown = quoteText(shortenText(visibleText(reason), MAX_REASON));
+  const fix = FIXES.find(([pattern]) => pattern.test(reason))?.[1] ?? OTHER_FIX;
+  return `the shim of the sealed host rejected the command, which did not run (${FORGEABLE}): ${shown}; ${fix}`;
 }

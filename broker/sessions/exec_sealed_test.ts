@@ -188,9 +188,8 @@ Deno.test("a refusal of the shim is a result that says so, to the agent and in t
   const { exitCode, warnings } = await broker.exec(id, { command: "id" });
   assert.equal(exitCode, 126);
   const warning =
-    "the sealed host answered as its shim does when it refuses a command, which then did not run " +
-    '(a command can print the same): "the signature is not of a pinned key"; an operator has to give the host the signer\'s key ' +
-    "(broker-ctl envelope pubkey)";
+    "the shim of the sealed host rejected the command, which did not run (a command can print the same text): " +
+    '"the signature is not of a pinned key"; ask an operator to install the signer\'s key (broker-ctl envelope pubkey)';
   assert.deepEqual(warnings, [warning]);
   assert.equal(broker.log.entries.at(-1)?.warning, warning);
 });
@@ -203,17 +202,17 @@ Deno.test("on a host that is not sealed the same words are output and nothing el
 });
 
 Deno.test.each([
-  ["gateway-shim: refused: envelope already used (replay)\n", /if it did not run, send it again/],
+  ["gateway-shim: refused: envelope already used (replay)\n", /if the command did not run, send it again/],
   ["gateway-shim: refused: the envelope has expired", /clocks of signer and host/],
   ["other-shim: refused: clock skew\n", /clocks of signer and host/],
   ["gateway-shim: refused: cannot record the use in /var/lib/x\n", /store of used envelopes/],
   ["gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", /envelope pubkey/],
-  ["gateway-shim: refused: the envelope is for another host\n", /name two hosts/],
+  ["gateway-shim: refused: the envelope is for another host\n", /name different hosts/],
   [
     "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
     /envelope_domain/,
   ],
-  ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same\): "x"/],
+  ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same text\): "x"/],
 ])("explainShimRefusal() of %s", (says, remedy) => {
   assert.match(
     explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
@@ -225,7 +224,7 @@ Deno.test("explainShimRefusal() says that the shim is missing", () => {
   const missing = printed("", { stderr: "sh: 1: gateway-shim: not found\n", exitCode: 127 });
   assert.match(
     explainShimRefusal(missing, "gateway-shim") ?? "",
-    /does not find "gateway-shim", so that no command ran \(a command can print the same\)/,
+    /did not find "gateway-shim", so the command did not run \(a command can print the same text\)/,
   );
 });
 

@@ -98,12 +98,12 @@ export function createRecordings(
   },
   createFile = createRecordingFile,
 ): StartRecording | undefined {
-  const failures = metrics.counter("recording_write_errors_total", "Failures to record sessions");
+  const failures = metrics.counter("recording_write_errors_total", "Failed writes of session recordings");
   if (directory === "") return undefined;
   const openRedaction = createRedactStreams(redact);
   const onFailure = (error: unknown) => {
     failures.inc();
-    logger.warn("Cannot record session", { error });
+    logger.warn("session recording failed", { error });
   };
   return async (header) => {
     try {

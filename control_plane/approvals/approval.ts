@@ -141,19 +141,19 @@ export function decide(
 export function nothingToLearn(
   { rule, request, target }: Pick<Approval, "rule" | "request" | "target">,
 ): string | undefined {
-  if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
-  if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
+  if (request.dry_run) return "it only asks whether the command is allowed";
+  if (rule === BEHAVIOR_RULE) return "no policy rule requires approval";
   if (request.target_type === "k8s") {
-    if (request.k8s_force_fields.length > 0) return "it takes fields over from other managers";
+    if (request.k8s_force_fields.length > 0) return "it takes over fields of other managers";
     // An object that is learned by its name alone would let every later change through.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
-    return isUnsaid ? "it changes an object, and nobody says how" : undefined;
+    return isUnsaid ? "it changes an object without a manifest" : undefined;
   }
   if (!request.file_transfer) return undefined;
   // A file that is learned by its path alone would let every later content through.
-  if (request.content_sha256 === "") return "it moves a file, and nobody says with what content";
+  if (request.content_sha256 === "") return "it transfers a file of unknown content";
   // A signer that does not name the target is of an earlier version, which learns the path alone.
-  return target === undefined ? "it moves a file, and the signer would learn its path alone" : undefined;
+  return target === undefined ? "it transfers a file, and the signer would learn only its path" : undefined;
 }
 
 /**

@@ -69,7 +69,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
       ["Status", "pending"],
       ["Created", "2026-01-02T03:04:05Z"],
       [
-        "Asks",
+        "Request",
         "for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes",
       ],
       ["Host", "web01"],
@@ -79,7 +79,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
       ["End user", "ada@example.org"],
       ["Elevation", "sudo → root"],
       ["Access", "session:pty, pty"],
-      ["Certificate", "lives 5 minutes"],
+      ["Certificate lifetime", "5 minutes"],
       ["Reason given", "deploy 4711"],
       ["Writes", `3 bytes, SHA-256 ${"ab".repeat(32)}`],
       ["Policy rule", "require_approval:^systemctl restart"],

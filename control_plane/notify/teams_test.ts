@@ -16,8 +16,7 @@ Deno.test("teamsMessageCard() is a MessageCard whose section is not Markdown", (
     summary: "Approval required: systemctl restart nginx on web01",
     sections: [{
       activityTitle: "Access Broker — Approval Required",
-      activitySubtitle:
-        "A command waits for the decision of a second person. Nothing runs until someone approves it.",
+      activitySubtitle: "A command needs the approval of a second person. Nothing runs before that.",
       facts: [
         { name: "Approval ID", value: APPROVAL_ID },
         { name: "Status", value: "pending" },
@@ -104,8 +103,7 @@ Deno.test("teamsWorkflowMessage() is an Adaptive Card with title, sentence, fact
           {
             type: "TextBlock",
             wrap: true,
-            text:
-              "A command waits for the decision of a second person. Nothing runs until someone approves it.",
+            text: "A command needs the approval of a second person. Nothing runs before that.",
           },
           {
             type: "FactSet",

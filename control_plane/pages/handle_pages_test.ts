@@ -158,7 +158,7 @@ Deno.test("the page of what was only unusual offers nothing to learn, and its fo
   assert.doesNotMatch((await page(path)).text, /value="learn"/);
   const { status, text } = await submit("decision=learn&ttl=900", { path });
   assert.equal(status, 400);
-  assert.match(text, /role="alert"[^>]*>Not done: <[^>]*>nothing to learn: /);
+  assert.match(text, /role="alert"[^>]*>Decision failed: <[^>]*>nothing to learn: /);
   assert.equal(registry.pendingCount(), 2);
 });
 
@@ -235,7 +235,7 @@ Deno.test("POST /ui/approvals/{id} without a time to learn is 400: the page agai
   const { status, text, headers } = await submit("decision=learn&ttl=other&amount=%22%3E%3Cb%3E&unit=60");
   assert.equal(status, 400);
   assert.equal(headers.get("content-security-policy"), pageHeaders()["content-security-policy"]);
-  assert.match(text, /role="alert"[^>]*>Not done: .*Say for how long to learn/);
+  assert.match(text, /role="alert"[^>]*>Decision failed: .*Enter how long to learn/);
   assert.match(text, /name="amount" id="amount" value="&quot;&gt;&lt;b&gt;"/);
   assert.match(text, /value="other" selected/);
   assert.equal(registry.pendingCount(), 1);
@@ -268,7 +268,7 @@ Deno.test("POST /ui/approvals/{id} of an expired request is 409", async () => {
   await clock.advance(121_000);
   const { status, text } = await submit("decision=approve");
   assert.equal(status, 409);
-  assert.match(text, /Nobody decided in time/);
+  assert.match(text, /No approver decided in time/);
 });
 
 Deno.test("POST /ui/approvals/{id} of an unknown request is 409, as for programs", async () => {
@@ -283,7 +283,7 @@ Deno.test("POST /ui/approvals/{id} approves nothing that can't be recorded: 500 
   log.failing = true;
   const answer = await submit("decision=approve");
   assert.equal(answer.status, 500);
-  assert.match(answer.text, /Not done: .*audit unavailable/);
+  assert.match(answer.text, /Decision failed: .*audit unavailable/);
   assert.equal(status()?.status, "pending");
 });
 
@@ -369,25 +369,45 @@ Deno.test.each([
   { name: "JSON", body: '{"approve":true}', detail: /approve or to deny/ },
   { name: "two decisions", body: "decision=deny&decision=approve", detail: /decision more than once/ },
   { name: "two times", body: "decision=learn&ttl=60&ttl=3600", detail: /ttl more than once/ },
-  { name: "no time", body: "decision=learn", detail: /for how long/ },
-  { name: "an empty time", body: "decision=learn&ttl=", detail: /for how long/ },
-  { name: "no number", body: "decision=learn&ttl=other&amount=&unit=60", detail: /for how long/ },
-  { name: "no unit", body: "decision=learn&ttl=other&amount=5", detail: /for how long/ },
-  { name: "nothing of a unit", body: "decision=learn&ttl=other&amount=0&unit=60", detail: /for how long/ },
-  { name: "less than nothing", body: "decision=learn&ttl=-60", detail: /for how long/ },
-  { name: "a fraction", body: "decision=learn&ttl=other&amount=1.5&unit=3600", detail: /for how long/ },
-  { name: "an exponent", body: "decision=learn&ttl=1e3", detail: /for how long/ },
-  { name: "hexadecimal", body: "decision=learn&ttl=0x10", detail: /for how long/ },
-  { name: "spaces", body: "decision=learn&ttl=+60", detail: /for how long/ },
+  { name: "no time", body: "decision=learn", detail: /Enter how long to learn: a whole number/ },
+  { name: "an empty time", body: "decision=learn&ttl=", detail: /Enter how long to learn: a whole number/ },
+  {
+    name: "no number",
+    body: "decision=learn&ttl=other&amount=&unit=60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "no unit",
+    body: "decision=learn&ttl=other&amount=5",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "nothing of a unit",
+    body: "decision=learn&ttl=other&amount=0&unit=60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "less than nothing",
+    body: "decision=learn&ttl=-60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "a fraction",
+    body: "decision=learn&ttl=other&amount=1.5&unit=3600",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  { name: "an exponent", body: "decision=learn&ttl=1e3", detail: /Enter how long to learn: a whole number/ },
+  { name: "hexadecimal", body: "decision=learn&ttl=0x10", detail: /Enter how long to learn: a whole number/ },
+  { name: "spaces", body: "decision=learn&ttl=+60", detail: /Enter how long to learn: a whole number/ },
   {
     name: "more digits than a number keeps",
     body: `decision=learn&ttl=${"9".repeat(30)}`,
-    detail: /for how long/,
+    detail: /Enter how long to learn: a whole number/,
   },
   {
     name: "more than 100 years",
     body: "decision=learn&ttl=other&amount=9999999999&unit=86400",
-    detail: /shorter/,
+    detail: /at most 100 years/,
   },
 ])("parseDecisionForm() refuses $name", ({ body, detail }) => {
   assert.throws(() => parseDecisionForm(body), { code: "invalid_request", message: detail });

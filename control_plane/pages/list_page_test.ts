@@ -24,7 +24,7 @@ const DENIED = recordOf({
 Deno.test("renderListPage() says when nothing waits", () => {
   const elements = render([]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "Approvals");
-  assert.ok(elements.some(({ text }) => text === "No request waits for a decision."));
+  assert.ok(elements.some(({ text }) => text === "No pending requests"));
   assert.ok(elements.every(({ tag }) => tag !== "table"));
 });
 
@@ -32,8 +32,8 @@ Deno.test("renderListPage() shows what waits first, and how many in the title", 
   const elements = render([DENIED, recordOf(), recordOf({ id: "2".repeat(32) })]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "(2) Approvals");
   assert.deepEqual(elements.filter(({ tag }) => tag === "h2").map(({ text }) => text), [
-    "2 requests wait for a decision",
-    "Decided and expired",
+    "2 pending requests",
+    "Decided and expired requests",
   ]);
 });
 
@@ -44,7 +44,7 @@ Deno.test("renderListPage() shows who asks, on whose behalf, where, elevation, a
     "web01",
     "sudo as postgres",
     "broker-1 for alice@example.com",
-    "1 min asked 1 min ago",
+    "1 min requested 1 min ago",
     "Review: systemctl restart nginx on web01",
   ]);
 });
@@ -55,11 +55,11 @@ Deno.test("renderListPage() says what is asked where no command says it, and how
     recordOf({ command: "cat > '/a'", access: ["file_transfer"], content_bytes: 12_345 }),
   ]).filter(({ tag }) => tag === "td").map(({ text }) => text.trim());
   assert.deepEqual([cells[0], cells[1], cells[5]], [
-    "Interactive shell asked for 2 times",
+    "Interactive shell requested 2 times",
     "web01 10.0.0.1:22",
     "Review: Interactive shell on web01",
   ]);
-  assert.equal(cells[6], "cat > '/a' moves a file: writes 12,345 bytes");
+  assert.equal(cells[6], "cat > '/a' transfers a file: writes 12,345 bytes");
 });
 
 Deno.test("renderListPage() says whether what was approved is collected", () => {
@@ -79,9 +79,9 @@ Deno.test("renderListPage() says in words what became of a request, by whom and 
 Deno.test("renderListPage() names own requests as such", () => {
   const link = (approver: string) =>
     render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
-  assert.match(link("broker-1") ?? "", /^View your own: /);
-  assert.match(link("alice") ?? "", /^View your own: /);
-  assert.match(link("ALICE.") ?? "", /^View your own: /, "however the name is written");
+  assert.match(link("broker-1") ?? "", /^View own: /);
+  assert.match(link("alice") ?? "", /^View own: /);
+  assert.match(link("ALICE.") ?? "", /^View own: /, "however the name is written");
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 
@@ -125,7 +125,7 @@ Deno.test("renderListPage() keeps 10,000 requests to a page that can be read, an
   );
   const page = renderListPage({ approvals: many, approver: "approver-1", now: READ_AT });
   assert.ok(page.length < 500_000, String(page.length));
-  assert.match(page, /9,?800 more are not shown here/);
+  assert.match(page, /9,?800 more: run <code>broker-ctl approval list/);
   assert.match(page, /<title>\(10000\) Approvals<\/title>/);
 });
 
@@ -227,7 +227,7 @@ Deno.test("renderPage() has landmarks, a language, a skip link to the content, a
     assert.equal(find(landmark).length, 1, landmark);
   }
   assert.equal(find("main")[0]?.attributes["id"], "main");
-  assert.ok(find("header")[0]?.text.includes("You are approver-1"));
+  assert.ok(find("header")[0]?.text.includes("Signed in as approver-1"));
   assert.equal(elements.find(({ attributes }) => attributes["role"] === "status")?.attributes["id"], "news");
 });
 

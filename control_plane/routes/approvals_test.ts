@@ -137,7 +137,7 @@ Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later wai
   assert.equal((await plane.poll(late[1] ?? "")).status, 202);
   const other = await plane.park({ command: "rm y" });
   const { status, body } = await plane.decide(other, { approve: true, shown_ids: [other, late[1]] });
-  const detail = `"${late[1]}" of shown_ids is not a request that can be decided with "${other}"`;
+  const detail = `request "${late[1]}" in shown_ids is not identical to "${other}"`;
   assert.deepEqual([status, body.detail], [409, detail]);
   assert.equal((await plane.poll(other)).status, 202);
 });
@@ -164,11 +164,11 @@ Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its co
   const { status, body } = await plane.decide(await plane.park({ file_transfer: true }), learn);
   assert.deepEqual([status, body.detail], [
     400,
-    "nothing to learn: it moves a file, and nobody says with what content; approve it without learn",
+    "nothing to learn: it transfers a file of unknown content; approve it without learn",
   ]);
   const said = { file_transfer: true, content_sha256: "aa".repeat(32) };
   const early = await plane.decide(await plane.park(said), learn);
-  assert.match(early.body.detail ?? "", /the signer would learn its path alone/, "of an earlier version");
+  assert.match(early.body.detail ?? "", /the signer would learn only its path/, "of an earlier version");
   plane.signer.reply = (request) => {
     const { body } = gate(request);
     return { body: { ...body as object, target: { user: "deploy", addr: "10.0.0.1:22" } } };
@@ -183,12 +183,12 @@ Deno.test.each<{ name: string; request: Record<string, unknown>; detail: RegExp 
   {
     name: "the check of a session's command",
     request: { purpose: "session", session_mode: "exec", dry_run: true, preflight: true, host: "web02" },
-    detail: /^nothing to learn: it is asked whether the command may run.*; approve it without learn$/,
+    detail: /^nothing to learn: it only asks whether the command is allowed; approve it without learn$/,
   },
   {
     name: "what was only unusual",
     request: { command: "df", host: "web02" },
-    detail: /^nothing to learn: no rule wants it approved.*; approve it without learn$/,
+    detail: /^nothing to learn: no policy rule requires approval; approve it without learn$/,
   },
 ])("POST /v1/approvals/{id} does not claim to learn from $name: 400", async ({ request, detail }) => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
@@ -344,7 +344,7 @@ Deno.test.each([
   assert.equal((await plane.decide(id, row.decision)).status, 500);
   assert.equal((await plane.poll(id)).status, 202, "it waits as before");
   const [decided, takenBack] = plane.log.entries.slice(-2);
-  const err = "not decided, in spite of the record: The state database could not be used";
+  const err = "not decided, despite the earlier record: The state database could not be used";
   assert.equal(decided?.outcome, row.outcome);
   assert.deepEqual(takenBack, { ...decided, outcome: "error", err });
 });
@@ -357,7 +357,7 @@ Deno.test("POST /v1/approvals/{id} that comes too late while it is recorded is t
     await append(entry);
   };
   assert.equal((await plane.decide(id, { approve: true })).status, 409);
-  const err = "not decided, in spite of the record: it is expired";
+  const err = "not decided, despite the earlier record: it is expired";
   assert.deepEqual(plane.outcomes().slice(-2), ["approval-decision-allow", "error"]);
   assert.equal(last(plane.log)?.err, err);
 });

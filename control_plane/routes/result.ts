@@ -95,7 +95,7 @@ async function collect(ports: ControlPlanePorts, claim: Claim, signal: AbortSign
       });
       isRecorded = true;
     }).catch(async (error) => {
-      const err = `withheld, in spite of the record: ${describeFault(error)}`;
+      const err = `withheld, despite the earlier record: ${describeFault(error)}`;
       if (isRecorded) await ports.record({ ...entry, outcome: "error", err });
       await revokeWithheld(ports, response, caller);
       throw error;

@@ -243,7 +243,7 @@ Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as colle
   const { status, body } = await plane.poll(id);
   assert.deepEqual([status, body["certificate"]], [500, undefined]);
   const [granted, takenBack] = plane.log.entries.slice(-2);
-  const err = "withheld, in spite of the record: The state database could not be used";
+  const err = "withheld, despite the earlier record: The state database could not be used";
   assert.deepEqual([granted?.outcome, takenBack?.outcome, takenBack?.err], [
     "approval-granted",
     "error",

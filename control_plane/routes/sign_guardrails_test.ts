@@ -298,7 +298,7 @@ Deno.test("an apply that a human has to approve is shown with what it changes, i
     get(`/ui/approvals/${id}`, { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }),
     "approver-1",
   );
-  assert.match(html, /What it would change/);
+  assert.match(html, /<h2 id="change">Changes/);
   assert.match(html, /data\.password/);
   assert.match(html, /\[masked: 7 bytes\]/);
   assert.doesNotMatch(html, /aHVudGVyMg/);
@@ -347,7 +347,7 @@ Deno.test("an apply whose manifest nobody has said is approved once only, and no
   const decision = { approve: true, learn: true, ttl_seconds: 60 };
   const answer = await plane.send(post(`/v1/approvals/${id}`, decision), "approver-1");
   assert.equal(answer.status, 400);
-  assert.match(String(answer.body.detail), /nobody says how/);
+  assert.match(String(answer.body.detail), /without a manifest/);
 });
 
 Deno.test("an unusual apply that no rule gates is shown with what it changes too", async () => {

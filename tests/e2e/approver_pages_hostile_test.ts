@@ -112,7 +112,7 @@ browserTest(
     for (const host of ["localhost", "127.0.0.1"]) {
       await page.goto(`http://${host}:${evil.addr.port}/`);
       await Promise.all([page.waitForURL(target), page.evaluate("document.forms[0].submit()")]);
-      await page.getByText("decisions have to be sent from the page of the request").waitFor();
+      await page.getByText("a decision must be sent from the request page").waitFor();
       await page.goto(`http://${host}:${evil.addr.port}/frame`);
       const [, frame] = page.frames();
       assert.equal(await frame?.locator("form, button").count(), 0);
@@ -261,7 +261,7 @@ async function onPages(
     page.on("dialog", (dialog) => (events.push(dialog.message()), dialog.dismiss()));
     page.on("pageerror", (error) => events.push(error.message));
     await page.goto(`/ui/approvals/${id}`);
-    await page.getByText("The manifest", { exact: true }).click();
+    await page.getByText("Manifest", { exact: true }).click();
     await checkLayout(page, width);
     await test(page, width);
     assert.deepEqual(events, []);
@@ -282,7 +282,7 @@ browserTest(
     onPages(LARGE, async (page) => {
       const changes = page.getByRole("region", { name: "Changed fields" });
       assert.equal(await changes.locator("dt").count(), LARGE.fields);
-      assert.match(await page.locator("main").innerText(), /\b7 more are not shown\./);
+      assert.match(await page.locator("main").innerText(), /\b7 more fields are not shown\./);
       const shown = await page.getByRole("region", { name: "Manifest" }).textContent() ?? "";
       for (const [name, text] of [["manifest", shown], ["changes", await changes.textContent() ?? ""]]) {
         assert.doesNotMatch(text?.replaceAll("\n", "") ?? "", /[\p{C}\p{Zl}\p{Zp}\p{DI}]/u, `${name}`);

@@ -147,11 +147,11 @@ Deno.test(
       assert.equal(refused.structured["exit_code"], 126);
       assert.match(
         refused.text,
-        /\[warning\] the sealed host answered as its shim does when it refuses a command, .*pinned key.*envelope pubkey/,
+        /\[warning\] the shim of the sealed host rejected the command, .*pinned key.*envelope pubkey/,
       );
       assert.match(
         String((await records()).at(-1)?.["warning"]),
-        /as its shim does when it refuses a command/,
+        /the shim of the sealed host rejected the command/,
       );
       await shim.writeKeys(old.trim(), shim.format.keyLine(createEnvelopeKey(seed)));
       assert.equal((await client.exec(id, "echo new")).structured["stdout"], "new\n");
