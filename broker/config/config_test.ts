@@ -123,7 +123,7 @@ Deno.test.each([
   {
     name: "a path that no socket can have",
     keys: { signer: SIGNER, sockets: [{ path: `/${"x".repeat(101)}`, caller: "ann" }] },
-    message: "sockets[0].path: must be at most 101 bytes; init --socket",
+    message: "sockets[0].path: must be at most 101 bytes; set another path with init --socket",
   },
   {
     name: "two sockets of one caller",
