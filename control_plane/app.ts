@@ -3,7 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { currentRequestId, outsideRequests } from "@gateway/shared/service";
-import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
+import { handleUiDecide, handleUiDetail, handleUiList, redirectToList } from "./pages/handle_pages.ts";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
@@ -29,10 +29,10 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/revocations/requests": { POST: handleRevokeRequests },
   "/v1/approvals": { GET: fresh(handleListApprovals) },
   "/v1/approvals/:id": { POST: fresh(handleDecide) },
-  "/": { GET: leadToList },
-  "/ui": { GET: leadToList },
-  "/ui/": { GET: leadToList },
-  "/ui/approvals/": { GET: leadToList },
+  "/": { GET: redirectToList },
+  "/ui": { GET: redirectToList },
+  "/ui/": { GET: redirectToList },
+  "/ui/approvals/": { GET: redirectToList },
   "/ui/approvals": { GET: fresh(handleUiList) },
   "/ui/approvals/:id": { GET: fresh(handleUiDetail), POST: fresh(handleUiDecide) },
 });

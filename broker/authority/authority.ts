@@ -34,7 +34,7 @@ export interface SignOptions {
 }
 
 /** The caller of an action. Each request brings its own. */
-export interface Asker {
+export interface Requester {
   /** The constant of the stdio frontend, the CN of the agent's certificate, or the end user of a token or socket. */
   readonly caller: string;
   /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */

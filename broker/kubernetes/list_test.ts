@@ -3,7 +3,7 @@ import type { ApiRequest } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
-import { list, type ListWish } from "./act.ts";
+import { list, type ListOptions } from "./act.ts";
 import { AppError } from "@gateway/shared/errors";
 import { checkManifest } from "./run_action.ts";
 
@@ -28,13 +28,13 @@ class Pods extends FakeConnection {
 
 const run = (
   connection: FakeConnection,
-  wish: Partial<ListWish> = {},
+  options: Partial<ListOptions> = {},
   action: ClusterAction = ACTIONS.listPods,
 ) => {
   const clock = new FakeClock();
   const { signal } = new AbortController();
   const asking = { connection, token: "t", clock, endsAt: clock.now() + 30_000, signal };
-  return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...wish });
+  return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...options });
 };
 
 Deno.test("list() gives a list of one page, an item a line, without managedFields", async () => {

@@ -6,15 +6,15 @@ import { parseJson } from "@gateway/shared/json";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
 import { cutText, quoteText } from "@gateway/shared/text";
 import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
-import type { Asker, Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
+import type { Authority, Requester, TokenAnswer, TokenRequest } from "../authority/authority.ts";
 import { perform } from "../request/execute.ts";
-import { approvalRequired, ask, badRequest, describeAsker } from "../request/obtain.ts";
+import { approvalRequired, ask, badRequest, describeRequester } from "../request/obtain.ts";
 import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
 import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
 
-export interface ActionRequest extends Asker {
+export interface ActionRequest extends Requester {
   readonly cluster: string;
   readonly asked: AskedAction;
   readonly options: ActionOptions;
@@ -117,7 +117,7 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     ...(action.verb === "apply" && { k8s_manifest: manifest }),
     ...(forceFields.length > 0 && { k8s_force_fields: forceFields }),
     ...(request.dryRun && { dry_run: true }),
-    ...describeAsker(request),
+    ...describeRequester(request),
   };
 }
 

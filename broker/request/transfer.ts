@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { cutText, isUnsafe, quoteText, shortenText, singleQuote } from "@gateway/shared/text";
 import type { SignRequest, WireDecision } from "@gateway/shared/wire";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { keptBytes, type Output, outputText } from "../ssh/output.ts";
 import { describeRequest, execute, type ExecutePorts, type ExecuteRequest } from "./execute.ts";
 import { badRequest } from "./obtain.ts";
 
-interface TransferRequest extends Asker, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
+interface TransferRequest extends Requester, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
   readonly path: string;
 }
 

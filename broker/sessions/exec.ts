@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { prefixed } from "../request/obtain.ts";
 import { audited, canceledBy } from "../request/records.ts";
 import { targetOf } from "../request/route.ts";
@@ -11,7 +11,7 @@ import { type OpenPorts, reopenSession } from "./open.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
 import { type LinkRunOptions, NO_LINK, type Session, type SessionInfo, type SessionLink } from "./session.ts";
 
-export interface ExecRequest extends Asker {
+export interface ExecRequest extends Requester {
   readonly sessionId: string;
   readonly command: string;
   readonly output?: KeptBytes;
@@ -35,7 +35,7 @@ export async function execInSession(
       audited(events, { entry: { ...session.entry, command, outcome }, signal }, async () => await step());
     const clear = () =>
       recorded(
-        () => preflight(ports, { session: session.info, asker: request, command }, signal),
+        () => preflight(ports, { session: session.info, requester: request, command }, signal),
         "session_exec_denied",
       );
     await recorded(() => {
@@ -46,7 +46,7 @@ export async function execInSession(
     if (!fits(session, cleared)) {
       await recorded(() => {
         refuseApproved(session, cleared);
-        return reopenSession(ports, session, { asker: request, route: cleared.route }, signal);
+        return reopenSession(ports, session, { requester: request, route: cleared.route }, signal);
       });
       // An envelope is valid for seconds, and the connection may have taken them.
       cleared = await clear();

@@ -5,7 +5,7 @@ import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import { describeRequest } from "../request/execute.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { audited, type Events } from "../request/records.ts";
 import { findRoute, type Route, routeSignature, targetOf } from "../request/route.ts";
 import type { ConnectSession } from "./connect_session.ts";
@@ -14,7 +14,7 @@ import type { StartRecording } from "./recorder.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { NO_LINK, Session, type SessionInfo, type SessionLink } from "./session.ts";
 
-export interface OpenRequest extends Asker {
+export interface OpenRequest extends Requester {
   readonly host: string;
   /** `exec` when empty. */
   readonly mode: string;
@@ -92,7 +92,7 @@ async function establish(
   const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await audited(
     events,
     { entry: { ...asked, session_id: id }, signal },
-    () => obtainSession(ports, opening, { asker: request, route: known }, signal),
+    () => obtainSession(ports, opening, { requester: request, route: known }, signal),
   );
   const certified = { serial, elevationPrefix, shim, otherSerials: bastionSerials };
   const info = { ...opening, ...certified, routeSignature: routeSignature(route) };
@@ -126,21 +126,21 @@ async function connectWith<T>(
 async function obtainSession(
   ports: OpenPorts,
   opening: Pick<SessionInfo, "id" | "host" | "mode" | "sudo" | "sudoUser">,
-  { asker, route }: {
-    readonly asker: Asker & Partial<Pick<OpenRequest, "ttlSeconds">>;
+  { requester, route }: {
+    readonly requester: Requester & Partial<Pick<OpenRequest, "ttlSeconds">>;
     readonly route: Route;
   },
   signal: AbortSignal,
 ): Promise<RouteAuthority> {
   const { sudo } = opening;
   const intent = {
-    ...asker,
+    ...requester,
     sessionId: opening.id,
     purpose: "session" as const,
-    ttlSeconds: clampTtl(asker.ttlSeconds ?? 0, ports.maxTtlSeconds),
+    ttlSeconds: clampTtl(requester.ttlSeconds ?? 0, ports.maxTtlSeconds),
     target: { session_max_seconds: ports.sessionMaxSeconds, ...targetOfSession(opening) },
   };
-  const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: asker.onProgress });
+  const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: requester.onProgress });
   if (obtained.kind === "needs_approval") throw approvalRequired(opening.host, obtained.rule);
   if ((obtained.elevationPrefix !== "") !== sudo) {
     const returned = sudo ? "no elevation" : "an elevation that nobody asked for";
@@ -164,12 +164,12 @@ function modeRequest(request: OpenRequest, mode: string) {
 export async function reopenSession(
   ports: OpenPorts,
   session: Session,
-  { asker, route }: { readonly asker: Asker; readonly route: Route },
+  { requester, route }: { readonly requester: Requester; readonly route: Route },
   signal: AbortSignal,
 ): Promise<void> {
   const { info, entry } = session;
   const renewing = session.renew(async (signal) => {
-    const obtained = await obtainSession(ports, info, { asker, route }, signal);
+    const obtained = await obtainSession(ports, info, { requester, route }, signal);
     checkRoute(obtained.route, info);
     const { hops, serial, elevationPrefix, shim } = obtained;
     return await connectWith(ports, { hops, mode: info.mode, elevationPrefix, signal }, async (link) => {

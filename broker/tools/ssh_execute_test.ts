@@ -7,7 +7,7 @@ import { keepOf, printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_commands.ts";
 import fc from "fast-check";
 import { FixedRandom } from "@gateway/shared/testing";
-import { jsonEnd, jsonLength, jsonStart, keptFor, readOutputWish, renderExecuted } from "./executed.ts";
+import { jsonEnd, jsonLength, jsonStart, keptFor, renderExecuted, selectOutput } from "./executed.ts";
 import { RESULT_BYTES } from "./tool.ts";
 
 const context = {
@@ -177,10 +177,10 @@ function render(
     readonly args?: { readonly max_output_bytes?: number; readonly tail?: boolean };
   } = {},
 ) {
-  const wish = readOutputWish(args, limits);
-  const result = keepOf(printed(stdout, { stderr }), { output: keptFor(wish) });
+  const selection = selectOutput(args, limits);
+  const result = keepOf(printed(stdout, { stderr }), { output: keptFor(selection) });
   const view = { ...result, serial: 18446744073709551615n, warnings: ["w".repeat(5000)] };
-  return renderExecuted({ random: new FixedRandom([0xab]), limits }, view, wish);
+  return renderExecuted({ random: new FixedRandom([0xab]), limits }, view, selection);
 }
 
 const numbered = (length: number) =>

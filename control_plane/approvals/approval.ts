@@ -96,7 +96,7 @@ export function isPurgeable({ createdAt }: Approval, { now, timeoutMs }: Timing)
 }
 
 /** True for the requesting broker and for its end user, in every spelling of the name. */
-export function hasAskedFor(
+export function isRequester(
   { caller, endUser }: Pick<Approval, "caller" | "endUser">,
   name: string,
 ): boolean {
@@ -123,7 +123,7 @@ export function decide(
   approval: Approval,
   { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
 ): Decided {
-  if (hasAskedFor(approval, approver)) return { kind: "self" };
+  if (isRequester(approval, approver)) return { kind: "self" };
   const status = statusOf(approval, timing);
   if (status !== "pending") return { kind: "not_pending", status };
   const decision = {
@@ -272,7 +272,7 @@ function toTimestamp(ms: number): string {
  * Time that never goes back. If the clock is set back, this time continues from the same moment. So nobody stays
  * blocked until the clock has caught up, and nothing is forgotten or allowed early.
  */
-export class SteadyTime {
+export class MonotonicTime {
   readonly #clock: Clock;
   #readAt: number;
   #now: number;

@@ -7,13 +7,13 @@ import {
   decide,
   expiresAt,
   isPurgeable,
+  MonotonicTime,
   statusOf,
-  SteadyTime,
   toRecord,
   withoutToken,
 } from "./approval.ts";
 import * as fc from "fast-check";
-import { EndQueue } from "./shelf.ts";
+import { EndQueue } from "./approval_index.ts";
 import { isSameKey } from "./registry.ts";
 import { FakeClock } from "@gateway/shared/testing";
 
@@ -213,7 +213,7 @@ Deno.test("isSameKey() takes no two absent keys for the same", () => {
 
 Deno.test("now() follows the clock, and stands still for a moment when it is set back", async () => {
   const clock = new FakeClock(1_000_000);
-  const time = new SteadyTime(clock);
+  const time = new MonotonicTime(clock);
   await clock.advance(500);
   assert.equal(time.now(), 1_000_500);
   await clock.advance(-86_400_000);
@@ -224,7 +224,7 @@ Deno.test("now() follows the clock, and stands still for a moment when it is set
 
 Deno.test("onClock() and at() translate to what the clock shows now, and back", async () => {
   const clock = new FakeClock(1_000_000);
-  const time = new SteadyTime(clock);
+  const time = new MonotonicTime(clock);
   await clock.advance(-600_000);
   const now = time.now();
   assert.equal(time.onClock(now), 400_000);

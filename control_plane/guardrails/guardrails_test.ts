@@ -329,13 +329,13 @@ const theirs = (lastSeen: number) => ({ subject: SUBJECT, lastSeen, hosts: ["web
 Deno.test("a subject that another control plane has learned is not unknown here, and is read once", async () => {
   const store = new SharedBaselineStore();
   const { guardrails, anomaliesOf, clock, check } = await start({}, store);
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.deepEqual(anomaliesOf(UNUSUAL), [], "nobody knows it");
   store.rows.set(SUBJECT, theirs(clock.now()));
-  await Promise.all([guardrails.meet(UNUSUAL), guardrails.meet(USUAL)]);
+  await Promise.all([guardrails.loadBaseline(UNUSUAL), guardrails.loadBaseline(USUAL)]);
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
   assert.deepEqual(anomaliesOf(USUAL), []);
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.equal(store.asked.length, 3);
   assert.equal(check(USUAL).kind, "normal");
 });
@@ -345,7 +345,7 @@ Deno.test("what another has not seen for too long is forgotten, here too", async
   const clock = new FakeClock(10 * DAY_MS);
   const { guardrails, anomaliesOf } = await start({}, store, clock);
   store.rows.set(SUBJECT, theirs(clock.now() - 2 * DAY_MS));
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.deepEqual(anomaliesOf(UNUSUAL), []);
 });
 
@@ -353,10 +353,10 @@ Deno.test("where nobody can tell what others have learned, enforce lets nothing 
   const store = new SharedBaselineStore();
   store.isDown = true;
   const enforcing = await start({}, store);
-  await assert.rejects(enforcing.guardrails.meet(USUAL), { code: "internal" });
+  await assert.rejects(enforcing.guardrails.loadBaseline(USUAL), { code: "internal" });
   enforcing.check().learn();
-  await enforcing.guardrails.meet(USUAL);
+  await enforcing.guardrails.loadBaseline(USUAL);
   const observing = await start({ mode: "observe" }, store);
-  await observing.guardrails.meet(USUAL);
-  await (await start({ mode: "off" }, store)).guardrails.meet(USUAL);
+  await observing.guardrails.loadBaseline(USUAL);
+  await (await start({ mode: "off" }, store)).guardrails.loadBaseline(USUAL);
 });

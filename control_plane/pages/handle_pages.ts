@@ -14,7 +14,7 @@ const MAX_FORM_BYTES = 16 * 1024;
 
 type PageRequest = Parameters<Handler>[1];
 
-export function leadToList(): Response {
+export function redirectToList(): Response {
   return seeOther(LIST_PATH);
 }
 

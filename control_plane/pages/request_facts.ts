@@ -8,7 +8,7 @@ import {
   isCommandShown,
 } from "@gateway/shared/policy";
 import type { ApprovalRecord, ApprovalStatus, K8sDiff, K8sFieldChange } from "@gateway/shared/wire";
-import { BEHAVIOR_RULE, hasAskedFor, type StoredRequest } from "../approvals/approval.ts";
+import { BEHAVIOR_RULE, isRequester, type StoredRequest } from "../approvals/approval.ts";
 import {
   findPeculiarities,
   formatCount,
@@ -312,7 +312,7 @@ function showRule(rule: string, limit = Infinity): Html {
 }
 
 export function isOwnRequest({ caller, end_user }: ApprovalRecord, reader: string): boolean {
-  return hasAskedFor({ caller, endUser: end_user ?? "" }, reader);
+  return isRequester({ caller, endUser: end_user ?? "" }, reader);
 }
 
 export function showAge(since: number, now: number): Html {

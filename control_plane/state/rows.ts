@@ -17,7 +17,7 @@ import type * as z from "@zod/zod";
 import {
   type Approval,
   type ApprovalState,
-  hasAskedFor,
+  isRequester,
   type StoredRequest,
   withoutToken,
 } from "../approvals/approval.ts";
@@ -135,7 +135,7 @@ function decodeApproval(row: Row): Approval {
   if (isConsumed && status !== "approved") {
     throw new TypeError("column consumed: only what was approved is collected");
   }
-  if (status !== "pending" && (by === "" || hasAskedFor(rest, by))) {
+  if (status !== "pending" && (by === "" || isRequester(rest, by))) {
     throw new TypeError("column decided_by: who asks never decides, and somebody has to");
   }
   return {

@@ -19,7 +19,7 @@ const SHARES = 4;
 const ALL = "";
 
 /** The entries of a registry, by ID and by their ends, and the count of the pending ones. */
-export class Shelf {
+export class ApprovalIndex {
   /** The IDs of forgotten entries that the store may still have. */
   readonly forgotten: string[] = [];
   readonly #byId = new Map<string, Entry>();
@@ -123,7 +123,7 @@ export class Shelf {
   }
 
   /** Ends the hold of an entry, and does what was due during the hold. */
-  letGo(entry: Entry, now: number): void {
+  release(entry: Entry, now: number): void {
     entry.heldAt = undefined;
     if (entry.statusAt(now) !== "pending") this.settle(entry);
     if (entry.isPurgeable(now)) this.#forget(entry);
