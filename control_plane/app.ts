@@ -55,7 +55,7 @@ function fresh<Param extends string>(handler: Handler<Param>): Handler<Param> {
   };
 }
 
-/** The time for which a late record can be missing after kill -9. */
+/** After kill -9, records of this last period can be missing. */
 const LATE_MS = 20;
 
 function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
@@ -92,7 +92,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   };
 }
 
-/** If more records are on their way to a disk that hangs, adding one waits. */
+/** With more records in the queue to a disk that hangs, adding one waits. */
 const MAX_UNWRITTEN = 1024;
 
 interface LateOptions {
@@ -106,8 +106,8 @@ interface LateOptions {
 }
 
 /**
- * Records that nobody waits for, appended in groups. Each sync of this log takes the disk from the signer's log, which
- * every certificate waits for.
+ * Appends records without a waiting request in groups. Each sync of this log delays the signer's log on the same disk,
+ * and every certificate waits for the signer's log.
  */
 export class LateRecords {
   readonly #options: LateOptions;

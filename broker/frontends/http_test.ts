@@ -366,5 +366,5 @@ Deno.test.each([
   const headers = version === undefined ? {} : { "mcp-protocol-version": version };
   const { code, message } = await frontend.refusalOf({ token: "alice", headers, body: [LIST] });
   assert.equal(code, "invalid_request");
-  assert.equal(/know no batches$/.test(message), refused, message);
+  assert.equal(/have no batches$/.test(message), refused, message);
 });

@@ -286,7 +286,7 @@ Deno.test("createMcpHttp() runs so many calls of a user at a time, and counts a 
   };
   const calls = Array.from({ length: USER_BOUNDS.calls }, () => send("alice"));
   await until(() => running === USER_BOUNDS.calls);
-  assert.match(await send("alice"), /too many calls at once \(32\); wait for one to end/);
+  assert.match(await send("alice"), /too many concurrent calls \(limit: 32\); wait until one ends/);
   const others = send("bob");
   await until(() => running === USER_BOUNDS.calls + 1);
   gate.reject(new AppError("upstream_failure", "failed"));

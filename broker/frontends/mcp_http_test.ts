@@ -87,7 +87,7 @@ Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: s
     name: "a batch of a version without batches",
     request: { token: "alice", headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
     code: "invalid_request",
-    message: /know no batches$/,
+    message: /have no batches$/,
   },
   {
     name: "a request outside a session",
@@ -111,7 +111,7 @@ Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: s
     name: "an invalid Last-Event-ID",
     request: { token: "alice", session: "x", headers: { "last-event-id": "x" } },
     code: "invalid_request",
-    message: "Last-Event-ID is not one of this server's",
+    message: "Last-Event-ID is not from this server",
   },
   {
     name: "an unknown session",

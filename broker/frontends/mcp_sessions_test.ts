@@ -313,7 +313,7 @@ Deno.test("MCP over HTTP of the stateless generation has them too", async () => 
   assert.deepEqual(await list(), K8S_TOOLS);
 });
 
-const IN_USE = /belongs to a request that has not been answered yet/;
+const IN_USE = /belongs to a request that is still running/;
 
 Deno.test.each(GENERATIONS)(
   "MCP %s over stdio refuses an id whose call still runs; the call keeps its answer",

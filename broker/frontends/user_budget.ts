@@ -19,12 +19,12 @@ export const USER_BOUNDS = {
 
 const TOTAL_KEPT = 64 << 20;
 
-/** A shorter answer never waits: a client that has gone to sleep must not stop the user's other clients. */
+/** Shorter answers never wait, so that a sleeping client does not block the user's other clients. */
 export const SHORT_LENGTH = 64 << 10;
 
 const TOO_LONG =
-  "the call has ended, but the answers to this batch are too long together: what it did is in the audit log; " +
-  "send calls one by one";
+  "the call has ended, but the answers to this batch are too long in total; the audit log has the outcome; " +
+  "send the calls one by one";
 
 export class UserBudget {
   readonly #gates = new Map<string, Gate>();
@@ -34,7 +34,7 @@ export class UserBudget {
     if (place !== undefined) return place;
     throw new AppError(
       "rate_limited",
-      `too many ${what} at once (${USER_BOUNDS[what]}); wait for one to end`,
+      `too many concurrent ${what} (limit: ${USER_BOUNDS[what]}); wait until one ends`,
     );
   }
 
@@ -43,7 +43,7 @@ export class UserBudget {
     if (length <= SHORT_LENGTH) return;
     if (signal.aborted) throw canceledBy(signal);
     const gate = this.#gate(user, "sending");
-    // An exchange sends its answers only when it has all: an answer would wait for the exchange's others forever.
+    // An exchange sends its answers together, so one answer must not wait for room that another one holds.
     if (exchange.longAnswers > 0 && !gate.hasRoom(length)) throw new AppError("rate_limited", TOO_LONG);
     exchange.longAnswers += 1;
     try {
@@ -62,7 +62,7 @@ export class UserBudget {
   }
 }
 
-/** The places that one HTTP request holds until its client has read the response, or has gone. */
+/** The places that an HTTP request holds until its client has read the response or disconnects. */
 export class Exchange implements Disposable {
   readonly #places = new DisposableStack();
   longAnswers = 0;
@@ -198,7 +198,7 @@ export class KeptEvents {
       buffer.length += event.length;
       if ("result" in event.message && event.length > NOTE_LENGTH) buffer.long.add(event);
     }
-    // It would replace all other answers by notes first.
+    // Otherwise all other answers would be replaced by notes first.
     if (event.length > Math.min(this.#bounds.user, this.#bounds.total)) this.#shorten(event);
     this.#shrink(this.#bufferOf(event.session.user), this.#bounds.user);
     this.#shrink(this.#all, this.#bounds.total);
@@ -219,8 +219,8 @@ export class KeptEvents {
     const { message, length } = event;
     if (!("result" in message)) return;
     const text =
-      `the call has ended, but its answer of about ${length} characters was not kept for a client ` +
-      "whose connection was lost: what it did is in the audit log; let it print less";
+      `the call has ended, but its answer of about ${length} characters was too long to keep after the lost ` +
+      "connection; the audit log has the outcome; use a command that prints less";
     const error = { code: ProtocolErrorCode.InternalError, message: text };
     event.message = { jsonrpc: "2.0", id: message.id, error };
     event.length = textLength(event.message) + EVENT_LENGTH;

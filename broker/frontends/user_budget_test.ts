@@ -36,7 +36,7 @@ Deno.test.each<{ what: "calls" | "requests" | "resumed streams"; max: number }>(
     const places = Array.from({ length: max }, () => budget.take(user, what));
     const refusal = {
       code: "rate_limited",
-      message: `too many ${what} at once (${max}); wait for one to end`,
+      message: `too many concurrent ${what} (limit: ${max}); wait until one ends`,
     };
     assert.throws(() => budget.take(user, what), refusal);
     places[0]?.[Symbol.dispose]();
@@ -255,7 +255,7 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
   const sent: string[] = [];
   await store.replayEventsAfter("a_0", {
     send: (_id, event) => {
-      const note = "error" in event && /was not kept/.test(event.error.message) ? "!" : "";
+      const note = "error" in event && /was too long to keep/.test(event.error.message) ? "!" : "";
       sent.push("id" in event ? `${event.id}${note}` : "");
       return Promise.resolve();
     },

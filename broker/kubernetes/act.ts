@@ -61,7 +61,7 @@ export async function act(
   }
   const output = maskText(text, { isSecret: true });
   if (output === undefined) {
-    throw failure(request, "the answer can't be read, and so its values can't be masked");
+    throw failure(request, "cannot mask the values of an unreadable answer");
   }
   if (Buffer.byteLength(output) > maxBytes) throw tooLarge(action, request, maxBytes);
   return { output, warnings };

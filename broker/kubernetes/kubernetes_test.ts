@@ -67,7 +67,7 @@ Deno.test.each<
     "a token that is good no more",
     status(401, "Unauthorized"),
     `${PATH}: 401 Unauthorized ` +
-    "(the token has ended or was taken back: call again, or ask who has frozen it)",
+    "(the token has expired or was revoked: call again, or ask an operator about a freeze)",
     {},
   ],
   ["HTML", answered("<html>oops</html>\n", { status: 500 }), `${PATH}: 500 <html>oops</html>`, {}],
@@ -91,7 +91,7 @@ Deno.test.each<
   [
     "a certificate of somebody else",
     { kind: "untrusted", cause: new Error("10.0.0.5") },
-    `${PATH}: the API server's certificate is not one of the cluster's CA ` +
+    `${PATH}: the cluster's CA did not issue the API server's certificate ` +
     "(ca_cert of the cluster in the signer's config)",
     {},
   ],
@@ -141,7 +141,7 @@ Deno.test("act() withholds a Secret that can't be read", async () => {
   const { result } = run(() => answered('{"data":{"password":"aHVudGVyMg=="}'), {
     action: ACTIONS.getSecret,
   });
-  await assert.rejects(result, /its values can't be masked$/);
+  await assert.rejects(result, /cannot mask the values of an unreadable answer$/);
 });
 
 Deno.test("act() measures a Secret as it is shown", async () => {

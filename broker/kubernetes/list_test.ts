@@ -250,17 +250,17 @@ Deno.test.each([
   {
     name: "a second name",
     manifest: text({}).replace('"kind"', '"kind":"Secret","kind"'),
-    message: /key twice$/,
+    message: /has a duplicate key$/,
   },
   {
     name: "a second name deep inside, written otherwise",
     manifest: text({}).replace('{"a":1}', '{"a":1,"\\u0061":2}'),
-    message: /key twice$/,
+    message: /has a duplicate key$/,
   },
   ...["\u0085", "\u2028", "\u2029"].map((char) => ({
     name: `a line break of YAML alone, ${JSON.stringify(char)}`,
     manifest: metadata({ annotations: { run: `rm /tmp${char}/x` } }),
-    message: /has a line break that YAML reads otherwise: write it as \\u0085/,
+    message: /has a line break of YAML: escape it as \\u0085/,
   })),
   ...["12345678901234567890", "-9223372036854775809", "1e19"].map((number) => ({
     name: `the number ${number}, which would become another`,

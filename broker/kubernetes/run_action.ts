@@ -121,7 +121,7 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
   };
 }
 
-/** The fields of every record. For an unknown cluster, only `ext` holds the action: nobody has checked it. */
+/** The fields of every record. For an unknown cluster, only `ext` holds the action, which is unchecked. */
 function describeAction(
   { caller, cluster: name, asked, dryRun, options: { manifest } }: ActionRequest,
   known?: { readonly cluster: Cluster; readonly action: ClusterAction },
@@ -186,10 +186,10 @@ function parseManifest(text: string): Readonly<Record<string, unknown>> {
   }
   if (!isObject(manifest)) throw badRequest("the manifest is not a JSON object");
   // The API server reads YAML, in which a duplicate key may be an error or may win.
-  if (keys !== countColons(text)) throw badRequest("the manifest has an object with a key twice");
+  if (keys !== countColons(text)) throw badRequest("the manifest has a duplicate key");
   if (YAML_BREAK.test(text)) {
     throw badRequest(
-      "the manifest has a line break that YAML reads otherwise: write it as \\u0085, \\u2028 or \\u2029",
+      "the manifest has a line break of YAML: escape it as \\u0085, \\u2028 or \\u2029",
     );
   }
   return manifest;
@@ -220,7 +220,7 @@ function countKeys(value: unknown): number {
 
 function expect(what: string, found: unknown, expected: string): void {
   if (found === expected) return;
-  const told = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
+  const given = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
   const wanted = expected === "" ? "none" : quoteText(expected);
-  throw badRequest(`the manifest's ${what} does not match the arguments: ${told}, expected ${wanted}`);
+  throw badRequest(`the manifest's ${what} does not match the arguments: ${given}, expected ${wanted}`);
 }

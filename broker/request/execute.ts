@@ -98,7 +98,7 @@ export interface ExecuteRequest extends Requester {
   readonly askHuman?: AskHuman | undefined;
 }
 
-/** Asks the human at the client to say yes or no. Never rejects: every failure is a no. */
+/** Asks the human at the client for approval. Never rejects: every failure declines. */
 export type AskHuman = (question: string) => Promise<HumanAnswer>;
 
 export type HumanAnswer =

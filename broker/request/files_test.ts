@@ -253,7 +253,7 @@ Deno.test.each([
   if (allowed) await got;
   else {await assert.rejects(got, {
       code: "invalid_request",
-      message: /^bad request: path is in \/proc, where only/,
+      message: /^bad request: path is in \/proc: transfers need/,
     });}
   assert.equal(broker.runner.runs.length, allowed ? 1 : 0);
 });

@@ -49,12 +49,12 @@ type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_grant
 type Keyed = Exclude<SignAnswer, Refused> & { readonly key: EphemeralKey };
 type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
 
-/** Two instances that stop one after the other can lose one answer each. */
+/** Two instances that stop in succession can each lose an answer. */
 const MAX_ATTEMPTS = 3;
 
 /**
- * Requests a certificate, a token or a decision, and waits for a human if an approval has been requested. A lost
- * answer is requested again: nobody has the certificate that may have been signed.
+ * Requests a certificate, a token or a decision, and waits for a human if an approval was requested. A lost answer is
+ * requested again: its certificate is useless, because its key is discarded.
  * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
  * not decided, `upstream_failure` when there is no usable answer
  */

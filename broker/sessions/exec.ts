@@ -93,7 +93,7 @@ function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: C
   if (shim === undefined || !waited) return;
   throw new AppError(
     "approval_required",
-    `the host is sealed: what a human has approved does not run in its sessions; ${ONE_SHOT_INSTEAD}`,
+    `the host is sealed and its sessions do not run approved commands; ${ONE_SHOT_INSTEAD}`,
   );
 }
 
@@ -106,9 +106,8 @@ function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleare
     "upstream_failure",
     "session execution: " +
       (session.info.shim === undefined
-        ? `the signer sent an envelope for ${host}, whose certificates it does not seal`
-        : `${host} is sealed, but the signer's answer has no envelope; a control plane that does not pass ` +
-          "envelopes on has to be upgraded"),
+        ? `the signer sent an envelope for ${host}, which is not sealed`
+        : `${host} is sealed, but the signer's answer has no envelope; upgrade a control plane that drops envelopes`),
   );
 }
 

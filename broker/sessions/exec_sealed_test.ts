@@ -47,8 +47,8 @@ Deno.test("the stdin of a sealed command is held open, too, where stop_on_discon
 });
 
 Deno.test.each([
-  { name: "before its host was sealed", sealed: true, words: "sealed now", run: /^SEALED\d$/ },
-  { name: "while its host was sealed", sealed: false, words: "not sealed now", run: /^id$/ },
+  { name: "before its host was sealed", sealed: true, words: "sealed", run: /^SEALED\d$/ },
+  { name: "while its host was sealed", sealed: false, words: "not sealed", run: /^id$/ },
 ])("a session that was opened $name is opened anew, and its old connection closed", async (row) => {
   const host = { sealed: !row.sealed };
   const broker = sealable(host);
@@ -65,7 +65,7 @@ Deno.test.each([
     ) => [outcome, serial, session_id, warning]),
     [
       ["session_open", SERIAL, id, ""],
-      ["session_open", SERIAL - 1n, id, `opened again: the host is ${row.words}`],
+      ["session_open", SERIAL - 1n, id, `reopened: the host is now ${row.words}`],
       ["session_exec", SERIAL - 1n, id, ""],
     ],
   );
@@ -138,21 +138,18 @@ Deno.test.each([
   {
     name: "where the signer's envelopes are lost on the way",
     host: { sealed: true, envelopes: false },
-    message:
-      'session execution: "web01" is sealed, but the signer\'s answer has no envelope; a control plane that ' +
-      "does not pass envelopes on has to be upgraded",
+    message: 'session execution: "web01" is sealed, but the signer\'s answer has no envelope; upgrade ' +
+      "a control plane that drops envelopes",
   },
   {
     name: "where certificates are not sealed and commands are",
     host: { sealed: false, envelopes: true },
-    message:
-      'session execution: the signer sent an envelope for "web01", whose certificates it does not seal',
+    message: 'session execution: the signer sent an envelope for "web01", which is not sealed',
   },
   {
     name: "that a human has approved for a session",
     host: { sealed: true, envelopes: false, waited: true },
-    message:
-      "the host is sealed: what a human has approved does not run in its sessions; use ssh_execute for " +
+    message: "the host is sealed and its sessions do not run approved commands; use ssh_execute for " +
       "approval-gated commands",
   },
 ])("nothing runs $name, and the session stays", async ({ host, message }) => {

@@ -108,7 +108,7 @@ async function establish(
   return await audited(events, { entry, signal }, connect);
 }
 
-/** Connects and takes a step with the connection, which is closed if the step fails. */
+/** Connects and runs a step. If the step fails, the connection is closed. */
 async function connectWith<T>(
   { connect }: OpenPorts,
   options: Parameters<ConnectSession>[0],
@@ -143,7 +143,7 @@ async function obtainSession(
   const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: requester.onProgress });
   if (obtained.kind === "needs_approval") throw approvalRequired(opening.host, obtained.rule);
   if ((obtained.elevationPrefix !== "") !== sudo) {
-    const returned = sudo ? "no elevation" : "an elevation that nobody asked for";
+    const returned = sudo ? "no elevation" : "an elevation that was not requested";
     throw new AppError("upstream_failure", `upstream failure: signing service returned ${returned}`);
   }
   return obtained;
@@ -155,7 +155,7 @@ function readMode(text: string): SessionMode {
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }
 
-/** The opening of a session as a request, for its audit records. */
+/** The request that the audit records of an opening describe. */
 function modeRequest(request: OpenRequest, mode: string) {
   return { ...request, command: `mode=${mode}`, pty: mode === "pty", dryRun: false };
 }
@@ -173,7 +173,7 @@ export async function reopenSession(
     checkRoute(obtained.route, info);
     const { hops, serial, elevationPrefix, shim } = obtained;
     return await connectWith(ports, { hops, mode: info.mode, elevationPrefix, signal }, async (link) => {
-      const warning = `opened again: the host is ${shim === undefined ? "not sealed" : "sealed"} now`;
+      const warning = `reopened: the host is now ${shim === undefined ? "not sealed" : "sealed"}`;
       await ports.events.require({ ...entry, serial, outcome: "session_open", warning });
       return { ...obtained, link };
     });

@@ -43,7 +43,7 @@ export function encodeHeader({ sessionId, caller, host, serial, startedAt }: Rec
 /** Encodes typed input (`i`), terminal output (`o`) or text of the error stream (`e`). */
 export function encodeEvent(elapsedMs: number, type: "i" | "o" | "e", data: string): string {
   const seconds = Math.round(elapsedMs * 1000) / 1e6;
-  // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.
+  // Players write to a raw terminal, where a line feed does not return to the start of the line.
   const shown = type === "i" ? data : data.replace(/\r?\n/g, "\r\n");
   return `[${seconds}, "${type}", ${stringifyJson(shown.toWellFormed())}]\n`;
 }

@@ -230,7 +230,7 @@ Deno.test.each([
     shell.print("stderr", `${begin}:0\n${end}:${err}\n`);
   };
   await assert.rejects(link.run("x", { signal: NEVER }), {
-    message: "execution: the shell's answer makes no sense",
+    message: "execution: the shell's answer is invalid",
   });
   assert.notEqual(link.broken, undefined);
 });

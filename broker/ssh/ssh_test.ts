@@ -82,8 +82,7 @@ Deno.test.each([
   { error: "10.0.0.21", text: "connection: connect failed" },
   {
     error: new Deno.errors.NotCapable('Requires net access to "10.0.0.21:22"'),
-    text:
-      "connection: host address is not among those that this broker may connect to (networks in its config)",
+    text: "connection: this broker must not connect to the host's address (networks in its config)",
   },
 ])("socketFailure() says '$text' and keeps the address for the log (I19)", ({ error, text }) => {
   const failure = socketFailure(error);

@@ -38,7 +38,7 @@ export const EXECUTED_FIELDS = {
 
 /** The longest warning in a result, in characters. */
 export const MAX_WARNING = 1000;
-/** A host cannot guess the mark: it is drawn after the host has sent its output. */
+/** Drawn after the host has sent its output, so that the host cannot guess it. */
 const MARK_BYTES = 8;
 
 /** The part of a command's output that its caller requests. */
@@ -194,8 +194,8 @@ function wholeAtStart(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Puts UTF-8 text between two lines with a random mark, so that no line of the text can pass for the end.
- * @returns `note` says where the rest is if the block has only the beginning and the end
+ * Puts UTF-8 text between two lines with a random mark, so that no line of the text can imitate the end.
+ * @returns `note` names the place of the rest if the block has only the beginning and the end
  */
 export function fence(name: string, bytes: Uint8Array<ArrayBuffer>, random: Random) {
   const mark = random.bytes(MARK_BYTES).toHex();

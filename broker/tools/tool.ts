@@ -82,7 +82,7 @@ export interface Tool {
   call(args: unknown, context: ToolContext): Promise<ToolResult>;
 }
 
-/** The arguments with checks of their own. */
+/** Arguments with separate limits. */
 const OWN_LIMITS = ["content", "reason", "pod"];
 
 export function defineTool<Input extends object>(

@@ -45,7 +45,7 @@ export interface Approval {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly caller: string;
-  /** Empty if the broker names nobody, or is not trusted to name end users. */
+  /** Empty if the broker names no end user, or is not trusted to name one. */
   readonly endUser: string;
   readonly host: string;
   readonly command: string;
@@ -144,7 +144,7 @@ export function nothingToLearn(
   if (request.dry_run) return "it only asks whether the command is allowed";
   if (rule === BEHAVIOR_RULE) return "no policy rule requires approval";
   if (request.target_type === "k8s") {
-    if (request.k8s_force_fields.length > 0) return "it takes over fields of other managers";
+    if (request.k8s_force_fields.length > 0) return "it overwrites fields of other managers";
     // An object that is learned by its name alone would let every later change through.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
     return isUnsaid ? "it changes an object without a manifest" : undefined;
@@ -254,7 +254,7 @@ function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord>
   };
 }
 
-/** A bastion and an interactive session both have an empty command; only their access tells them apart. */
+/** A bastion and an interactive session both have an empty command. Only their access differs. */
 function accessOf({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): readonly string[] {
   return [
     ...(role === "bastion" ? ["bastion"] : []),
@@ -269,8 +269,8 @@ function toTimestamp(ms: number): string {
 }
 
 /**
- * Time that never goes back. If the clock is set back, this time continues from the same moment. So nobody stays
- * blocked until the clock has caught up, and nothing is forgotten or allowed early.
+ * Time that never goes back. If the clock is set back, this time continues from the same moment, so that no limit lasts
+ * until the clock has caught up, and nothing is removed or allowed early.
  */
 export class MonotonicTime {
   readonly #clock: Clock;

@@ -172,8 +172,8 @@ export class ApprovalRegistry {
     const status = entry.statusAt(now);
     if (status === "approved") return { kind: "claimed", claim: this.#claim(entry, now) };
     if (status !== "expired") return { kind: status };
-    const isFirst = !entry.isExpiryTold;
-    entry.isExpiryTold = true;
+    const isFirst = !entry.isExpiryReported;
+    entry.isExpiryReported = true;
     return { kind: "expired", approval, isFirst };
   }
 
@@ -210,8 +210,8 @@ export class ApprovalRegistry {
   }
 
   /**
-   * Takes over the changes of other instances and wakes the waiters. Nothing goes back: a decision that was made here
-   * meanwhile stays.
+   * Applies the changes of other instances and wakes the waiters. It never reverts a decision that this instance made
+   * meanwhile.
    *
    * @param load returns the approvals that are not purgeable, the oldest first
    */

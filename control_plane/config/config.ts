@@ -68,7 +68,7 @@ const LONGEST_TIMEOUT_SECONDS = 366 * 86_400;
 
 const path = z.string().min(1);
 const names = z.array(z.string()).default([])
-  // An empty CN is nobody.
+  // An empty CN identifies no caller.
   .transform((list) => list.filter((name) => name !== ""));
 
 /** 0 means the default, as in the reference. */

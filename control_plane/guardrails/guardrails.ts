@@ -232,7 +232,7 @@ export class BaselineWriter {
     while (this.waiting > 0) {
       if (await this.#writeSome()) continue;
       const subjects = this.waiting;
-      this.#options.logger.warn("Cannot keep the last changes of behaviour baselines", { subjects });
+      this.#options.logger.warn("last changes of behavior baselines not stored", { subjects });
       return;
     }
   }
@@ -269,7 +269,7 @@ export class BaselineWriter {
       return true;
     } catch (error) {
       onStoreError();
-      logger.warn("Cannot keep behaviour baselines, trying again", { subjects: this.waiting, error });
+      logger.warn("behavior baselines not stored, retrying", { subjects: this.waiting, error });
       return false;
     }
   }

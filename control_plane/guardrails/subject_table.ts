@@ -32,11 +32,11 @@ type BrokerSubjects<T> = Readonly<Record<Standing, Set<Own<T>>>>;
  * Subjects in bounded memory. A sixteenth of the room is reserved for the unproven, and a sixteenth for the proven. In a
  * full standing, a new subject replaces one of the same standing, never of a higher one:
  *
- * - one of its own broker, if that broker has its share (the standing's room divided by the brokers): the one not seen
+ * - one of the same broker, if that broker has its share (the standing's room divided by the brokers): the one not seen
  *   for the longest time, but no established one that was seen within the last hour;
  * - otherwise one of the broker that has the most.
  *
- * So a broker that invents end users replaces its own, and of other brokers at most those beyond their share. `now`
+ * So a broker that invents end users replaces its own subjects, and at most the surplus of other brokers. `now`
  * never goes back.
  */
 export class SubjectTable<T> {

@@ -286,7 +286,7 @@ Deno.test("createNotifier() logs neither the webhook's address nor the secret wh
   );
   assert.deepEqual(lines, [
     '{"time":"1970-01-01T00:00:00.000Z","level":"warn","service":"control-plane",' +
-    `"message":"Cannot send approval notification","approval":"${APPROVAL_ID}","reason":"answered 404"}\n`,
+    `"message":"approval notification failed","approval":"${APPROVAL_ID}","reason":"answered 404"}\n`,
   ]);
   assert.match(await metrics.text(), /^controlplane_notifications_total\{result="failed"\} 1$/m);
   assert.ok(!inspect(notifier, { depth: 9, showHidden: true }).includes(SECRET.slice(6)));

@@ -99,7 +99,7 @@ Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 secon
   assert.deepEqual(results, ["failed"]);
   assert.deepEqual(logger.calls, [{
     level: "warn",
-    message: "Cannot send approval notification",
+    message: "approval notification failed",
     fields: { approval: "a", reason: "answered 503" },
   }]);
 });
@@ -232,7 +232,7 @@ Deno.test("Outbox claims again what a receiver that is down did not take, until 
   assert.deepEqual([attempts.length, results], [4, ["postponed", "sent"]]);
   assert.deepEqual(await left(), []);
   assert.deepEqual(logger.calls.map(({ message, fields }) => [message, fields]), [
-    ["Postponed approval notification", { approval: "a", reason: "answered 503" }],
+    ["approval notification postponed", { approval: "a", reason: "answered 503" }],
   ]);
   await outbox.close();
   assert.equal(clock.sleeping, 0);
@@ -338,7 +338,7 @@ Deno.test("Outbox says once that it can't look at the store, and looks on", asyn
   outbox.start();
   await clock.advance(20_000);
   assert.deepEqual(logger.calls.map(({ message }) => message), [
-    "Cannot look for approval notifications that are left over",
+    "search for unsent approval notifications failed",
   ]);
   store.failing.clear();
   await clock.advance(CLAIM_MS);
@@ -353,5 +353,5 @@ Deno.test("Outbox says that a notification may come again when it can't note tha
   (await park("a")).send();
   await outbox.close();
   assert.deepEqual(results, ["sent"]);
-  assert.match(logger.calls[0]?.message ?? "", /may come again/);
+  assert.match(logger.calls[0]?.message ?? "", /may be sent again/);
 });

@@ -47,7 +47,7 @@ export function renderDetailPage(page: DetailPage): string {
     live: {
       state: [id, status, decided_by, expires_at, joined, collected, next?.id],
       news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
-      // Without an expiry nothing can change any more.
+      // Without an expiry the state is final.
       refreshSeconds: expires_at === undefined ? 0 : 3,
     },
     main: markup`${

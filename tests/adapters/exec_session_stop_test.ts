@@ -151,7 +151,7 @@ Deno.test({
       await assert.rejects(running, (error: Error) => {
         assert.match(
           String(error.cause),
-          /it may run on; stop_on_disconnect in the signer's policy of this host/,
+          /may still run; with stop_on_disconnect in the signer's policy of this host/,
         );
         return true;
       });

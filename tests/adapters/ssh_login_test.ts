@@ -293,7 +293,7 @@ const rowsPermissions = [
   {
     name: "says so when it may not connect to the host",
     allowed: "other",
-    shows: /connection: host address is not among those that this broker may connect to/,
+    shows: /connection: this broker must not connect to the host's address/,
   },
 ] as const;
 

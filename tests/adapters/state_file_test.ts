@@ -99,7 +99,7 @@ Deno.test.each<Row>([
     name: "of another implementation, with approvals",
     opener: "control plane",
     sql: `${OTHER_APPROVALS} ${IN_SECONDS}`,
-    cause: /it is of another implementation: it keeps times in seconds, this program in milliseconds/,
+    cause: /another implementation wrote it, with times in seconds instead of milliseconds/,
     remedy: OWN_FILE,
   },
   {

@@ -192,7 +192,7 @@ Deno.test("a host is added by one command and works in a session that is open, a
     assert.match(beyond.out, /the broker of "mcp\.json" may not connect to 127\.0\.0\.1:\d+: add/);
     assert.match(
       (await run("web03")).text,
-      /not among those that this broker may connect to \(networks/,
+      /this broker must not connect to the host's address \(networks/,
     );
 
     const removed = await ctl(stage, "host", "remove", "web02", "--reload");

@@ -128,7 +128,7 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
     assert.equal(foreign.isError, true);
     assert.match(
       foreign.text,
-      /: the API server is not among those that this broker may connect to \(api_servers in its config\)$/,
+      /: this broker must not connect to the API server \(api_servers in its config\)$/,
     );
     assert.equal(server.requests.filter(({ method }) => method === "GET").length, before);
 

@@ -301,7 +301,7 @@ Deno.test(
       assert.deepEqual(await decideAll(stage, unusual, true), [`${HOST} touch ${file}`]);
       assert.match(
         (await unusual).text,
-        /the host is sealed: what a human has approved does not run in its sessions/,
+        /the host is sealed and its sessions do not run approved commands/,
       );
       assert.equal(shim.claims().length, 1, "an approval of a preflight brings no envelope");
       const denied = client.exec(id, `rm ${file}`);

@@ -217,10 +217,10 @@ const HIDDEN = /secret|deny/;
 const WORDS = [
   "only these commands:",
   '- exactly "uptime"',
-  '- what begins with "systemctl status "',
-  "some of them are denied nevertheless, which is not shown",
-  "each command of a line is judged for itself; redirections, substitutions, assignments and the like are refused",
-  "a human has to approve:",
+  '- commands that begin with "systemctl status "',
+  "some of them are denied and not shown",
+  "each command of a line is checked separately; redirections, substitutions and assignments are denied",
+  "commands that need approval:",
   '- exactly "systemctl status nginx"',
 ];
 
