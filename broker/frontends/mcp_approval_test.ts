@@ -58,15 +58,18 @@ function outcomes(client: RawMcpClient): readonly string[] {
   );
 }
 
-Deno.test.each(GENERATIONS)("MCP %s asks the human and runs what was approved (A21)", async (generation) => {
-  const client = await connect(generation);
-  const { question, result } = await callAndAnswer(client, generation, YES);
-  assert.deepEqual(question, QUESTION);
-  assert.equal(result.structuredContent.exit_code, 0);
-  assert.deepEqual(outcomes(client), ["error", "approval_granted", "executed"]);
-  assert.equal(client.clock.sleeping, 0);
-  await client.end();
-});
+Deno.test.each(GENERATIONS)(
+  "MCP %s asks the human and runs the approved command (A21)",
+  async (generation) => {
+    const client = await connect(generation);
+    const { question, result } = await callAndAnswer(client, generation, YES);
+    assert.deepEqual(question, QUESTION);
+    assert.equal(result.structuredContent.exit_code, 0);
+    assert.deepEqual(outcomes(client), ["error", "approval_granted", "executed"]);
+    assert.equal(client.clock.sleeping, 0);
+    await client.end();
+  },
+);
 
 Deno.test.each(GENERATIONS.flatMap((generation) => [
   { generation, name: "decline", answer: { action: "decline" }, why: "declined: decline" },
@@ -119,14 +122,17 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
     capabilities: { elicitation: { form: {} } },
     askInChat: false,
   },
-]))("MCP $generation says what is missing at $name", async ({ generation, capabilities, askInChat }) => {
-  const client = await connect(generation, capabilities, askInChat);
-  const { result } = await client.request("tools/call", CALL);
-  assert.equal(result.isError, true);
-  assert.match(result.content[0].text, /^command on "web01" requires human approval \(require_approval:/);
-  assert.deepEqual(outcomes(client), ["error"]);
-  await client.end();
-});
+]))(
+  "MCP $generation reports the missing approval at $name",
+  async ({ generation, capabilities, askInChat }) => {
+    const client = await connect(generation, capabilities, askInChat);
+    const { result } = await client.request("tools/call", CALL);
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /^command on "web01" requires human approval \(require_approval:/);
+    assert.deepEqual(outcomes(client), ["error"]);
+    await client.end();
+  },
+);
 
 Deno.test.each(GENERATIONS)("MCP %s takes no answer in time for a no (A14)", async (generation) => {
   const client = await connect(generation);
@@ -220,7 +226,7 @@ Deno.test("MCP stateless knows its call whichever way the arguments are ordered"
   await client.end();
 });
 
-Deno.test("MCP stateless asks although a call brings an answer that nobody asked for", async () => {
+Deno.test("MCP stateless asks even if a call contains an unsolicited answer", async () => {
   const client = await connect("2026-07-28");
   const forged = { ...CALL, inputResponses: { approval: YES } };
   const { result } = await client.request("tools/call", forged);
@@ -229,7 +235,7 @@ Deno.test("MCP stateless asks although a call brings an answer that nobody asked
   await client.end();
 });
 
-Deno.test("MCP stateless refuses an answer to a question of its own making", async () => {
+Deno.test("MCP stateless rejects an answer to an invented question", async () => {
   const client = await connect("2026-07-28");
   const forged = { ...CALL, requestState: "0".repeat(32), inputResponses: { approval: YES } };
   assert.equal((await client.request("tools/call", forged)).error.code, -32602);
@@ -253,7 +259,7 @@ Deno.test("MCP stateless keeps a bounded number of questions open", async () => 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s tells a client that wants to know what a call waits for",
+  "MCP %s reports as progress what a call waits for",
   async (generation) => {
     const client = await connect(generation);
     client.broker.authority.answer = (_request, _signal, { onWaiting }) => {
@@ -330,7 +336,7 @@ Deno.test("readElicitation() takes accept with approve for a yes", () => {
   });
 });
 
-Deno.test("readInput() takes the answer of its own name alone", () => {
+Deno.test("readInput() reads only the answer with its own name", () => {
   const yes = { action: "accept", content: { approve: true } };
   assert.equal(readInput({ approval: yes }).kind, "approved");
   for (const responses of [undefined, {}, { other: yes }, Object.create({ approval: yes })]) {

@@ -93,7 +93,7 @@ Deno.test("createMcpHttp() cancels an SSH session's command when a stateless con
   assert.equal(broker.log.entries.at(-1)?.err, "canceled");
 });
 
-Deno.test("createMcpHttp() lets a client take up a stream whose connection it alone knows to be lost", async () => {
+Deno.test("createMcpHttp() lets a client resume a stream whose lost connection the broker has not noticed", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -108,7 +108,7 @@ Deno.test("createMcpHttp() lets a client take up a stream whose connection it al
   assert.match(await resumed.text(), /late/);
 });
 
-Deno.test("createMcpHttp() keeps a session in which a call runs although nobody waits for it", async () => {
+Deno.test("createMcpHttp() keeps a session with a running call after its client disconnects", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -205,7 +205,7 @@ class Arrivals<T> {
   }
 }
 
-Deno.test("createMcpHttp() holds no more long answers of one user than have room, until the client takes them", async () => {
+Deno.test("createMcpHttp() holds a bounded number of long answers per user until the client reads them", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const session = await frontend.open("alice");
   const readers = [];
@@ -230,7 +230,7 @@ Deno.test("createMcpHttp() holds no more long answers of one user than have room
   await Promise.all(readers.map((reader) => reader.cancel()));
 });
 
-Deno.test("createMcpHttp() holds no more long answers of stateless calls than have room", async () => {
+Deno.test("createMcpHttp() holds a bounded number of long answers of stateless calls", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const call = (id: number) =>
     frontend.send({

@@ -9,7 +9,7 @@ import { escapeKey } from "@gateway/shared/testing";
 import { LinePipe } from "../testing/line_pipe.ts";
 import { StdioTransport } from "./mcp_stdio.ts";
 
-Deno.test("MCP initialize says who serves, and what", async () => {
+Deno.test("MCP initialize returns server info, capabilities and instructions", async () => {
   const client = new RawMcpClient("2025-11-25");
   const { result } = await client.initialize("2025-11-25");
   assert.equal(result.protocolVersion, "2025-11-25");
@@ -173,7 +173,7 @@ Deno.test.each<{ name: string; args?: object; answer?: SignAnswer; texts: readon
     ],
   },
 ])(
-  "MCP shows after $name what to do next, next to the unchanged error text",
+  "MCP adds the next step after $name to the unchanged error text",
   async ({ args, answer, texts }) => {
     const client = await RawMcpClient.connect("2025-11-25");
     if (answer !== undefined) client.broker.authority.answer = () => answer;
@@ -191,7 +191,7 @@ Deno.test("MCP shows as the next step after a freeze to stop", async () => {
   await client.end();
 });
 
-Deno.test("MCP shows an upstream failure with its category, and keeps faults of its own to itself", async () => {
+Deno.test("MCP shows an upstream failure with its category, and hides internal errors", async () => {
   const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = () => {
     throw new AppError("upstream_failure", "connection: connection refused");
@@ -227,7 +227,7 @@ Deno.test.each(GENERATIONS)(
 );
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s tells a client that wants to know that a long command still runs, until it ends",
+  "MCP %s reports the progress of a long command until it ends",
   async (generation) => {
     const client = await RawMcpClient.connect(generation);
     client.broker.runner.answer = hangUntilAborted;
@@ -247,7 +247,7 @@ Deno.test.each(GENERATIONS)(
   },
 );
 
-Deno.test("MCP ends what runs when the client closes its end", async () => {
+Deno.test("MCP ends running commands when the client disconnects", async () => {
   const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
   await client.start("tools/call", {
@@ -260,7 +260,7 @@ Deno.test("MCP ends what runs when the client closes its end", async () => {
   assert.equal(client.broker.log.entries[0]?.err, "canceled");
 });
 
-Deno.test("MCP ends what runs when the server closes", async () => {
+Deno.test("MCP ends running commands when the server closes", async () => {
   const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
   await client.start("tools/call", {
@@ -284,7 +284,7 @@ Deno.test("MCP answers lists that it does not have with empty ones, and unknown 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s gives each call an id of its own, and passes the client's trace on",
+  "MCP %s creates a request ID per call and forwards the client's trace",
   async (generation) => {
     const client = await RawMcpClient.connect(generation);
     const seen: Readonly<Record<string, string>>[] = [];
@@ -362,7 +362,7 @@ Deno.test.each([
   assert.equal(errors.length, 1);
 });
 
-Deno.test("StdioTransport reads what a line says, whatever was read before", async () => {
+Deno.test("StdioTransport reads each line independently of earlier lines", async () => {
   const { pipe, transport, received } = connect();
   await transport.start();
   const message = { jsonrpc: "2.0", method: "note", params: { server: "web01", command: "uptime" } };

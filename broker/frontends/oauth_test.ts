@@ -40,7 +40,7 @@ Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
   assert.deepEqual(readBearer({ headers: new Headers(headers), url }), { code: "no_token" });
 });
 
-Deno.test("readBearer() refuses a token that stands in the URL as well", () => {
+Deno.test("readBearer() rejects a token that is also in the URL", () => {
   const headers = new Headers({ authorization: "Bearer abc" });
   assert.deepEqual(readBearer({ headers, url: `${ENDPOINT}?access_token=abc` }), {
     code: "invalid_request",
@@ -296,7 +296,7 @@ Deno.test("createMcpHttp() shows a user without groups no server", async () => {
   assert.deepEqual((await response.json()).result.structuredContent, { servers: [] });
 });
 
-Deno.test("createMcpHttp() takes a new key of the provider at once, and an old one no more", async () => {
+Deno.test("createMcpHttp() accepts the provider's new key immediately and rejects the old one", async () => {
   await using scene = await Scene.create();
   await scene.clock.advance(20_000);
   scene.issuer.published = [otherKey.jwk];

@@ -29,7 +29,7 @@ Deno.test.each<{ what: "calls" | "requests" | "resumed streams"; max: number }>(
   { what: "calls", max: 32 },
   { what: "requests", max: 128 },
   { what: "resumed streams", max: 16 },
-])("UserBudget gives a user $max $what at once, and no other user less", ({ what, max }) => {
+])("UserBudget gives each user $max concurrent $what", ({ what, max }) => {
   const budget = new UserBudget();
   // A name is only a name.
   for (const user of ["alice", "__proto__", "constructor", ""]) {
@@ -59,7 +59,7 @@ Deno.test("UserBudget lets a long answer wait until the exchanges before it have
   await budget.hold("alice", new Exchange(), 2 * USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget frees the room of an exchange at its end, also room that comes only then", async () => {
+Deno.test("UserBudget frees the room of an exchange at its end, including late room", async () => {
   const budget = new UserBudget();
   const [one, two] = [new Exchange(), new Exchange()];
   await budget.hold("alice", one, HALF, NEVER);
@@ -72,7 +72,7 @@ Deno.test("UserBudget frees the room of an exchange at its end, also room that c
   await budget.hold("alice", new Exchange(), USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget refuses an answer that would wait for others of its own exchange, forever", async () => {
+Deno.test("UserBudget rejects an answer that would wait forever for others of its exchange", async () => {
   const budget = new UserBudget();
   const exchange = new Exchange();
   await budget.hold("alice", exchange, LONG, NEVER);
@@ -90,7 +90,7 @@ Deno.test("UserBudget refuses an answer while another of its exchange waits: tha
   await first;
 });
 
-Deno.test("UserBudget forgets an answer whose call is canceled while it waits", async () => {
+Deno.test("UserBudget drops a waiting answer whose call is canceled", async () => {
   const budget = new UserBudget();
   const [others, exchange] = [new Exchange(), new Exchange()];
   await budget.hold("alice", others, LONG, NEVER);
@@ -203,7 +203,7 @@ async function replay(store: EventStore, lastId: string) {
   return { streamId, sent };
 }
 
-Deno.test("KeptEvents gives what came after an event, of the same stream", async () => {
+Deno.test("KeptEvents replays the later events of the same stream", async () => {
   const store = new KeptEvents(...ROOMY).open("alice");
   const first = await store.storeEvent("a", message("a1"));
   await store.storeEvent("b", message("b1"));
@@ -263,7 +263,7 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
   return sent;
 }
 
-Deno.test("KeptEvents keeps a note in the place of an answer that is longer than the limit, and what was there", async () => {
+Deno.test("KeptEvents replaces an answer above the limit by a note and keeps the other events", async () => {
   const kept = new KeptEvents(10_000, 10_000);
   const store = kept.open("alice");
   await store.storeEvent("a", long("a1", 5000));
@@ -287,7 +287,7 @@ Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in al
   assert.deepEqual(await replayed(other), ["b1"]);
 });
 
-Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of them make it keep", async () => {
+Deno.test("KeptEvents stays within its limits for one user and for all users", async () => {
   const limits = { userLength: 50_000, totalLength: 80_000 };
   const kept = new KeptEvents(limits.userLength, limits.totalLength);
   for (const user of ["alice", "bob", "carol"]) {
@@ -303,7 +303,7 @@ Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of
   }
 });
 
-Deno.test("KeptEvents takes nothing from other users for one who has the most", async () => {
+Deno.test("KeptEvents drops nothing of other users for the largest user", async () => {
   const kept = new KeptEvents(50_000, 100_000);
   const [alice, bob] = [kept.open("alice"), kept.open("bob")];
   await bob.storeEvent("a", long("b1", 40_000));
@@ -322,7 +322,7 @@ Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async ()
   assert.equal(kept.length, 0);
 });
 
-Deno.test("KeptEvents forgets a session, also what its calls say after its end", async () => {
+Deno.test("KeptEvents drops a session, including events after its end", async () => {
   const kept = new KeptEvents(100 * COST, 2 * COST);
   const [gone, other] = [kept.open("alice"), kept.open("bob")];
   await other.storeEvent("b", message("b1"));
@@ -410,7 +410,7 @@ Deno.test.each<{ name: string; message: unknown }>([
   requests.begin([message]);
 });
 
-Deno.test("OpenRequests forgets what the library did not take, and what is cancelled before it was one", () => {
+Deno.test("OpenRequests drops requests that the library rejected or that were canceled early", () => {
   const requests = new OpenRequests();
   const abandon = requests.begin([call(7)]);
   abandon[Symbol.dispose]();

@@ -81,7 +81,7 @@ Deno.test("list() renders the API server's Table, with the namespace where the l
   assert.equal(one.output, "NAME\tREADY\nx\t1/1\n");
 });
 
-Deno.test("list() cuts a Table between rows, and counts what it knows to remain", async () => {
+Deno.test("list() truncates a Table between rows and counts the known rest", async () => {
   const { output, warnings } = await run(tableOf(250, ["x".repeat(500), "1/1"]), {
     asTable: true,
     maxBytes: 10_000,
@@ -106,7 +106,7 @@ Deno.test("list() shows of a Table of Secrets only columns that hold no value", 
   assert.equal(output, "NAME\tTYPE\tDATA\ndb\tOpaque\t1\n");
 });
 
-Deno.test("list() follows the pages to the end, as one list that goes on nowhere", async () => {
+Deno.test("list() joins all pages into one list without a continue token", async () => {
   const connection = new Pods(250);
   const { output, warnings } = await run(connection);
   const whole = JSON.parse(output);
@@ -125,14 +125,14 @@ Deno.test.each([
   { limit: 3, count: 2, shown: 2, warnings: [] },
   { limit: 0, count: 101, shown: 101, warnings: [] },
   { limit: -1, count: 101, shown: 101, warnings: [] },
-])("list() of $count with the limit $limit shows $shown and says whether more remain", async (row) => {
+])("list() of $count with the limit $limit shows $shown and reports whether more remain", async (row) => {
   const connection = new Pods(row.count);
   const { output, warnings } = await run(connection, { limit: row.limit });
   assert.equal(JSON.parse(output).items.length, row.shown);
   assert.deepEqual(warnings, row.warnings);
 });
 
-Deno.test("list() shows no more than the limit of an API server that does not heed it", async () => {
+Deno.test("list() applies the limit itself if the API server ignores it", async () => {
   const connection = new FakeConnection();
   connection.answer = () =>
     answered({ kind: "PodList", metadata: {}, items: [{ a: 1 }, { a: 2 }, { a: 3 }] });
@@ -141,7 +141,7 @@ Deno.test("list() shows no more than the limit of an API server that does not he
   assert.deepEqual(warnings, ["the list stops at the limit of 2; 1 more remain"]);
 });
 
-Deno.test("list() stops where the output is full, and says so", async () => {
+Deno.test("list() stops at the output limit and reports it", async () => {
   const { output, warnings } = await run(new Pods(250, () => ({ name: "x".repeat(1000) })), {
     maxBytes: 120_000,
   });

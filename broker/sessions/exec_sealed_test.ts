@@ -49,7 +49,7 @@ Deno.test("the stdin of a sealed command is held open, too, where stop_on_discon
 Deno.test.each([
   { name: "before its host was sealed", sealed: true, words: "sealed", run: /^SEALED\d$/ },
   { name: "while its host was sealed", sealed: false, words: "not sealed", run: /^id$/ },
-])("a session that was opened $name is opened anew, and its old connection closed", async (row) => {
+])("a session that was opened $name reconnects and closes its old connection", async (row) => {
   const host = { sealed: !row.sealed };
   const broker = sealable(host);
   const id = await broker.open();
@@ -85,7 +85,7 @@ Deno.test("an envelope that was made before the connection is not used after it"
   assert.deepEqual(broker.links[1]?.runs, ["SEALED4"]);
 });
 
-Deno.test("commands at the same time share one new connection, and what runs on the old one ends there", async () => {
+Deno.test("concurrent commands share one reconnect; running commands end on the old connection", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -117,7 +117,7 @@ Deno.test("a session that ends closes the connections of before, too", async () 
   assert.deepEqual(broker.links.map(({ closed }) => closed), [true, true]);
 });
 
-Deno.test("a session that ends while it is opened anew leaves no connection", async () => {
+Deno.test("a session that ends during a reconnect leaves no connection", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -161,7 +161,7 @@ Deno.test.each([
   assert.equal(broker.registry.size, 1);
 });
 
-Deno.test("what can't be opened anew stays as it was, and nothing runs", async () => {
+Deno.test("a failed reconnect changes nothing and runs nothing", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -177,7 +177,7 @@ Deno.test("what can't be opened anew stays as it was, and nothing runs", async (
   assert.equal((await broker.exec(id, { command: "id" })).exitCode, 0);
 });
 
-Deno.test("a refusal of the shim is a result that says so, to the agent and in the log", async () => {
+Deno.test("a rejection by the shim is a result with a warning, for the agent and in the log", async () => {
   const broker = sealable({ sealed: true });
   const id = await broker.open();
   const stderr = "gateway-shim: refused: the signature is not of a pinned key\n";
@@ -217,7 +217,7 @@ Deno.test.each([
   );
 });
 
-Deno.test("explainShimRefusal() says that the shim is missing", () => {
+Deno.test("explainShimRefusal() reports a missing shim", () => {
   const missing = printed("", { stderr: "sh: 1: gateway-shim: not found\n", exitCode: 127 });
   assert.match(
     explainShimRefusal(missing, "gateway-shim") ?? "",

@@ -55,7 +55,7 @@ Deno.test("execInSession() asks again, runs, records and gives the output", asyn
   );
 });
 
-Deno.test("every preflight has a key of its own", async () => {
+Deno.test("every preflight has its own key", async () => {
   const broker = new SessionFixture();
   const id = await broker.open();
   await broker.exec(id);
@@ -285,7 +285,7 @@ Deno.test("output is withheld when the command can't be recorded", async () => {
   assert.deepEqual((await broker.exec(id)).stdout, sent("ok"));
 });
 
-Deno.test("an audit-mode policy's warning comes with the result", async () => {
+Deno.test("the result has the warning of a policy in audit mode", async () => {
   const broker = new SessionFixture();
   const id = await broker.open();
   broker.answerPreflight(decided({ allowed: true, warning: "would deny" }));
@@ -293,7 +293,7 @@ Deno.test("an audit-mode policy's warning comes with the result", async () => {
   assert.equal(broker.log.entries.at(-1)?.warning, "would deny");
 });
 
-Deno.test("a broken session says so at once, and asks nobody", async () => {
+Deno.test("a broken session reports it immediately and requests no decision", async () => {
   const broker = new SessionFixture();
   const id = await broker.open({ mode: "shell" });
   broker.links[0]!.broken = "session shell has ended";

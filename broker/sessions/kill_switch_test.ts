@@ -126,7 +126,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
   { kind: "serial", value: () => SERIAL.toString(), told: [] },
   { kind: "caller", value: () => "broker-1", told: [] },
 ])(
-  "the signer is told the certificate of a session frozen by $kind, unless it knows it: once",
+  "a session frozen by $kind has its certificate reported to the signer once, unless the signer knows it",
   ({ kind, value, told }) =>
     new Scene().watch(async (scene) => {
       const id = await scene.broker.open();
@@ -137,7 +137,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
     }),
 );
 
-Deno.test("the signer is told the certificates of before, too: they open the host until they end", () =>
+Deno.test("replaced certificates, which are still valid, are reported to the signer too", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const { answer } = broker.authority;
@@ -155,7 +155,7 @@ Deno.test("the signer is told the certificates of before, too: they open the hos
     assert.deepEqual(scene.told, [{ ...TOLD, serials: [SERIAL, SERIAL - 1n] }]);
   }));
 
-Deno.test("the signer is told the certificates of the bastions on the way, too, those of before as well", () =>
+Deno.test("current and replaced certificates of bastions are reported to the signer too", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const bastion01 = { addr: "10.0.0.9:22", user: "jump", host_key: "k" };
@@ -191,7 +191,7 @@ Deno.test("a freeze of a bastion's certificate ends the session that goes throug
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("what the signer could not be told is told again; a refusal is reported and not repeated", () =>
+Deno.test("a failed report to the signer is repeated; a rejected one is logged and not repeated", () =>
   new Scene().watch(async (scene) => {
     const id = await scene.broker.open();
     scene.freeze("session_id", id);
@@ -301,7 +301,7 @@ Deno.test("a session that is being killed is not killed again by the next poll",
     assert.deepEqual([scene.polled, broker.outcomes], [2, ["session_open", "session_killed"]]);
   }));
 
-Deno.test("what goes wrong in killing is told, and the next poll is made", () =>
+Deno.test("a failed kill is logged, and polling continues", () =>
   new Scene().watch(async (scene) => {
     scene.registry = { kill: () => Promise.reject(new Error("broken")) };
     await scene.clock.advance(10_000);

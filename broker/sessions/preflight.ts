@@ -123,7 +123,7 @@ async function currentRoute(
   signal: AbortSignal,
 ): Promise<Route> {
   const route = await inContext("session connectivity preflight", async () => {
-    const hosts = await within({ clock, signal }, view.refreshAnew());
+    const hosts = await within({ clock, signal }, view.refreshAgain());
     return buildRoute(hosts, session.host);
   });
   checkRoute(route, session);

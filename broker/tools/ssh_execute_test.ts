@@ -207,14 +207,14 @@ Deno.test.each([
   }
 });
 
-Deno.test("as much plain text as the default allows comes whole, on both streams at once", () => {
+Deno.test("plain text up to the default limit is complete on both streams", () => {
   const text = numbered(409_600);
   const { structured } = render(text, { stderr: text });
   assert.deepEqual([structured["stdout"], structured["stderr"]], [text, text]);
   assert.equal("stdout_total_bytes" in structured, false);
 });
 
-Deno.test("the text keeps beginning and end of what is long, and says what is left out and where it is", () => {
+Deno.test("a long text keeps its beginning and end, and names the omitted bytes and their place", () => {
   const text = numbered(LONG);
   const shown = render(text);
   const lines = shown.text.split("\n");
@@ -288,7 +288,7 @@ Deno.test("output can forge neither an end, nor another stream, a warning or an 
   assert.equal(text.split("\n").filter((line) => line.includes(MARK)).length, 2);
 });
 
-Deno.test("what stands between the marks never steers a terminal or hides, whatever was printed", () => {
+Deno.test("text between the marks never has control or invisible characters", () => {
   fc.assert(fc.property(fc.string({ unit: "binary" }), fc.boolean(), (output, tail) => {
     const { text } = render(output, { limits: LIMITS, args: { tail, max_output_bytes: 20 } });
     assert.doesNotMatch(text.replaceAll(/[\n\t]/g, ""), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
@@ -309,13 +309,13 @@ Deno.test("renderExecuted() draws a new mark for each result", () => {
 const texts = fc.string({ unit: "binary", maxLength: 60 });
 const sizeOf = (text: string) => new TextEncoder().encode(JSON.stringify(text)).length - 2;
 
-Deno.test("jsonLength() is what the text takes in JSON", () => {
+Deno.test("jsonLength() is the length of the text in JSON", () => {
   fc.assert(fc.property(texts, (text) => assert.equal(jsonLength(text), sizeOf(text))));
   const every = String.fromCharCode(...Array.from({ length: 0xd800 }, (_, code) => code));
   assert.equal(jsonLength(every), sizeOf(every));
 });
 
-Deno.test("jsonStart() and jsonEnd() fit, cut no character in two, and leave out no more than they must", () => {
+Deno.test("jsonStart() and jsonEnd() fit, keep characters whole and omit as little as possible", () => {
   fc.assert(fc.property(texts, fc.nat(80), (text, max) => {
     const characters = [...text];
     const start = [...jsonStart(text, max)];

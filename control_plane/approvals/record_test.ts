@@ -20,7 +20,7 @@ import { FakeClock } from "@gateway/shared/testing";
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
 const APPROVED = { kind: "approved", by: "alice", at: CREATED_AT + 500, learnTtlSeconds: 0 } as const;
 
-Deno.test("toRecord() of a pending one: what is empty is absent, decided_at is the zero time", () => {
+Deno.test("toRecord() of a pending approval omits empty fields and has a zero decided_at", () => {
   assert.deepEqual(toRecord(approvalOf(), TIMING), {
     id: "00112233445566778899aabbccddeeff",
     caller: "broker-1",
@@ -93,7 +93,7 @@ Deno.test.each([
     access: ["session:pty", "pty"],
   },
   { name: "a file", asked: { file_transfer: true }, access: ["file_transfer"] },
-])("toRecord() tells $name by its access (A3)", ({ asked, access }) => {
+])("toRecord() shows $name by its access (A3)", ({ asked, access }) => {
   const request = { ...approvalOf().request, ...asked };
   const record = toRecord(approvalOf({ request }), TIMING);
   assert.deepEqual(record.access, access);
@@ -168,7 +168,7 @@ interface Item {
 
 const endOf = ({ end }: Item) => end;
 
-Deno.test("EndQueue: gives those that ended before a time, the first of them first, each once", () => {
+Deno.test("EndQueue returns items that ended before a time, in order and once", () => {
   const queue = new EndQueue(endOf);
   for (const end of [1, 2, 4, 3, 5]) queue.add({ end });
   assert.deepEqual([...queue.takeEndedBefore(4)].map(endOf), [1, 2, 3]);
@@ -177,7 +177,7 @@ Deno.test("EndQueue: gives those that ended before a time, the first of them fir
   assert.deepEqual([...queue.takeEndedBefore(Infinity)].map(endOf), [2, 4, 5]);
 });
 
-Deno.test("EndQueue: whatever is added and taken, it gives what a sorted list would", () => {
+Deno.test("EndQueue returns the same items as a sorted list", () => {
   const steps = fc.array(fc.record({ adds: fc.array(fc.nat(100)), before: fc.nat(100) }), { maxLength: 30 });
   fc.assert(fc.property(steps, (all) => {
     const queue = new EndQueue(endOf);
@@ -211,7 +211,7 @@ Deno.test("isSameKey() takes no two absent keys for the same", () => {
   assert.equal(isSameKey("", ""), false);
 });
 
-Deno.test("now() follows the clock, and stands still for a moment when it is set back", async () => {
+Deno.test("now() follows the clock and does not go back when it is set back", async () => {
   const clock = new FakeClock(1_000_000);
   const time = new MonotonicTime(clock);
   await clock.advance(500);
@@ -222,7 +222,7 @@ Deno.test("now() follows the clock, and stands still for a moment when it is set
   assert.equal(time.now(), 1_000_520);
 });
 
-Deno.test("onClock() and at() translate to what the clock shows now, and back", async () => {
+Deno.test("onClock() and at() convert to clock time and back", async () => {
   const clock = new FakeClock(1_000_000);
   const time = new MonotonicTime(clock);
   await clock.advance(-600_000);
@@ -293,7 +293,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("decide() lets nobody decide what a trusted broker asks in their name (A2)", () => {
+Deno.test("decide() rejects the end user that a trusted broker names (A2)", () => {
   const approval = approvalOf({ endUser: "alice" });
   assert.deepEqual(decide(approval, APPROVE), { kind: "self" });
   assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");
@@ -303,7 +303,7 @@ Deno.test.each([
   { name: "the caller in capitals", approver: "BROKER-1" },
   { name: "the end user with a dot", approver: "alice." },
   { name: "the end user in full-width letters", approver: "\uff21lice" },
-])("decide() takes $name for who asks (A2)", ({ approver }) => {
+])("decide() treats $name as the requester (A2)", ({ approver }) => {
   assert.deepEqual(decide(approvalOf({ endUser: "Alice" }), { ...APPROVE, approver }), { kind: "self" });
 });
 

@@ -91,7 +91,7 @@ Deno.test("one end user can't take all places of a broker: a quarter, trusted or
   assert.deepEqual(await registry.create(of("dave")), { kind: "too_many", limit: 8, of: "caller" });
 });
 
-Deno.test("the share of an end user counts what is pending: a decision, expiry and a restart", async () => {
+Deno.test("the share of an end user counts pending requests across decision, expiry and restart", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 4 });
   await scene.decide(registry, await park(registry, of("mallory")), { approve: false });
@@ -111,7 +111,7 @@ Deno.test.each([{ limit: 1 }, { limit: 2 }, { limit: 3 }])(
   },
 );
 
-Deno.test("of many requests at the same instant no more than the cap get through", async () => {
+Deno.test("concurrent requests stay within the limit", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 5 });
   const disk = gate();
@@ -126,7 +126,7 @@ Deno.test("of many requests at the same instant no more than the cap get through
 Deno.test.each([
   { name: "an approval", verdict: {} },
   { name: "a denial", verdict: { approve: false } },
-])("the cap counts what is pending: $name makes room", async ({ verdict }) => {
+])("the limit counts pending requests: $name makes room", async ({ verdict }) => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 1 });
   await scene.decide(registry, await park(registry), verdict);
@@ -135,7 +135,7 @@ Deno.test.each([
   assert.equal((await registry.create(draftOf())).kind, "too_many");
 });
 
-Deno.test("the cap counts what is pending: expiry makes room, at the timeout itself it does not", async () => {
+Deno.test("the limit counts pending requests: expiry makes room, but not exactly at the timeout", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 1 });
   await park(registry);
@@ -147,7 +147,7 @@ Deno.test("the cap counts what is pending: expiry makes room, at the timeout its
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("the cap counts what is pending: what was loaded counts too", async () => {
+Deno.test("the limit counts loaded pending requests", async () => {
   const scene = new RegistryScene();
   await park(await scene.open());
   const registry = await scene.open({ maxPendingPerCaller: 1 });
@@ -214,7 +214,7 @@ Deno.test("an approval is collected once: claimed, consumed, then gone", async (
   assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
-Deno.test("of many polls at once exactly one collects, the others are told that it is being issued", async () => {
+Deno.test('exactly one of many concurrent polls collects; the others get "issuing"', async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await approved(scene, registry);

@@ -88,7 +88,7 @@ Deno.test("decide() changes nothing when the store fails", async () => {
   assert.equal(poll(registry, approval), "denied");
 });
 
-Deno.test("of two approvers who decide at the same instant one decides, and only that is audited", async () => {
+Deno.test("one of two concurrent approvers decides, and only that decision is audited", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const disk = gate();
@@ -124,7 +124,7 @@ Deno.test("after a failed audit it is the next approver's turn", async () => {
 Deno.test.each([
   { name: "at the timeout itself", waited: TIMEOUT_MS, kind: "decided" },
   { name: "just after", waited: TIMEOUT_MS + 1, kind: "not_pending" },
-])("decide() $name comes to $kind", async ({ waited, kind }) => {
+])("decide() $name returns $kind", async ({ waited, kind }) => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);
@@ -195,7 +195,7 @@ Deno.test("decisions on other approvals don't wait for a slow one", async () => 
   await waiting;
 });
 
-Deno.test("what is being collected, or was, is decided no more", async () => {
+Deno.test("an approval that is being or was collected cannot be decided", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);
@@ -220,7 +220,7 @@ function wait(registry: ApprovalRegistry, { id }: Approval, { ms = 8000, signal 
 Deno.test.each([
   { name: "an approval", approve: true, then: "claimed" },
   { name: "a denial", approve: false, then: "denied" },
-])("$name wakes all who wait, without the clock moving on", async ({ approve, then }) => {
+])("$name wakes all waiters immediately", async ({ approve, then }) => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const [approval, other] = [await parkApart(registry), await parkApart(registry)];
@@ -259,7 +259,7 @@ Deno.test("a wait ends when the approval expires, and not before", async () => {
   assert.deepEqual([waiting.isOver, poll(registry, approval)], [true, "expired"]);
 });
 
-Deno.test("an aborted wait ends at once, and never rejects", async () => {
+Deno.test("an aborted wait ends immediately and never rejects", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);
@@ -290,7 +290,7 @@ Deno.test("there is nothing to wait for when it is decided, expired or forgotten
 Deno.test.each([
   { name: "released", end: "release", then: "claimed" },
   { name: "consumed", end: "consume", then: "consumed" },
-])("who waits for what another poll collects is woken when that is $name", async ({ end, then }) => {
+])("a waiter for another poll's collection is woken when that is $name", async ({ end, then }) => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);
@@ -305,7 +305,7 @@ Deno.test.each([
   assert.deepEqual([waiting.isOver, poll(registry, approval)], [true, then]);
 });
 
-Deno.test("who waits while a decision is audited is woken by its effect, and not by its failure", async () => {
+Deno.test("a waiter is woken by the effect of a decision, not by its failed audit", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);

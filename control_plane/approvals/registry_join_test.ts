@@ -97,7 +97,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
     name: "that leads elsewhere by now",
     fields: { target: { user: "root", addr: "10.0.0.2:22", lifeSeconds: 60 } },
   },
-])("a request $name is an approval of its own", async ({ fields }) => {
+])("a request $name is a separate approval", async ({ fields }) => {
   const registry = await new RegistryScene().open();
   await park(registry);
   const other = await registry.create(draftOf(fields));
@@ -105,7 +105,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   assert.deepEqual([other.hasJoined, registry.list().length], [false, 2]);
 });
 
-Deno.test("a request that comes while an identical one is being stored waits with it", async () => {
+Deno.test("a request joins an identical one that is being stored", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const disk = gate();
@@ -117,7 +117,7 @@ Deno.test("a request that comes while an identical one is being stored waits wit
   assert.equal(registry.list().length, 1);
 });
 
-Deno.test("a request whose identical one can't be stored stands alone", async () => {
+Deno.test("a request stays separate if its identical one cannot be stored", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   let isFirst = true;
@@ -134,7 +134,7 @@ Deno.test("a request whose identical one can't be stored stands alone", async ()
   assert.ok(next.kind === "parked" && next.hasJoined);
 });
 
-Deno.test("a request that is stored before an identical one, which then can't be, stands alone", async () => {
+Deno.test("a request stays separate if the identical one that is stored later fails", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const disk = gate();
@@ -153,7 +153,7 @@ Deno.test("a request that is stored before an identical one, which then can't be
   assert.deepEqual(registry.list().map(({ id }) => id), [second.approval.id]);
 });
 
-Deno.test("a request that comes while an identical one is being decided is not decided with it", async () => {
+Deno.test("a request that arrives during the decision of an identical one stays pending", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const first = await park(registry);
@@ -277,7 +277,7 @@ Deno.test("a decision that names a request which is not identical decides nothin
   assert.deepEqual(scene.audited, []);
 });
 
-Deno.test("a group has no more requests than one decision can name", async () => {
+Deno.test("a group has at most as many requests as a decision can name", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 300 });
   for (let n = 0; n < 201; n++) await park(registry);

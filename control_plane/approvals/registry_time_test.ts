@@ -61,7 +61,7 @@ Deno.test.each([
   assert.deepEqual(registry.list(), []);
 });
 
-Deno.test("what is decided and never collected, because its broker is gone, takes no place and is forgotten (A7)", async () => {
+Deno.test("a decided approval that is never collected takes no place and is removed (A7)", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open({ maxPendingPerCaller: 2 });
   for (let round = 0; round < 50; round++) {
@@ -119,7 +119,7 @@ Deno.test("a purge that fails is logged and counted, and the registry keeps work
   assert.deepEqual([registry.list().length, scene.storeErrors, scene.warnings.length], [1, 1, 1]);
 });
 
-Deno.test("what is being collected is not purged from the store either", async () => {
+Deno.test("an approval that is being collected is not purged from the store", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const approval = await park(registry);
@@ -165,7 +165,7 @@ Deno.test("a clock set back lets nothing live longer", async () => {
   assert.deepEqual([poll(registry, approved), poll(registry, later)], ["expired", "expired"]);
 });
 
-Deno.test("a clock set back does not shorten the life of what is created then, and shows its own time", async () => {
+Deno.test("a clock set back does not shorten new approvals, which show clock time", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   await parkApart(registry);
@@ -199,7 +199,7 @@ Deno.test("a clock set back many times still lets approvals be forgotten, in the
   assert.deepEqual(await scene.store.loadApprovals(EVER), []);
 });
 
-Deno.test("a clock set forward by mistake and back again: what expired stays so, what is new lives", async () => {
+Deno.test("after a clock jump forward and back, expired approvals stay expired and new ones are valid", async () => {
   const scene = new RegistryScene();
   const registry = await scene.open();
   const old = await park(registry);

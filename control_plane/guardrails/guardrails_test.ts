@@ -39,7 +39,7 @@ async function start(
   return { guardrails, store, clock, check, anomaliesOf, errors: () => errors };
 }
 
-Deno.test("check() is normal for the first request, and finds what differs once that was issued", async () => {
+Deno.test("check() accepts the first request and detects differences after its issue", async () => {
   const { check, anomaliesOf } = await start();
   const first = check();
   assert.equal(first.kind, "normal");
@@ -48,7 +48,7 @@ Deno.test("check() is normal for the first request, and finds what differs once 
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
 });
 
-Deno.test("a subject whose first request was denied stays unknown: denied requests are never learned", async () => {
+Deno.test("a subject whose first request was denied stays unknown", async () => {
   const { check, anomaliesOf } = await start();
   assert.equal(check(UNUSUAL).kind, "normal");
   check(USUAL).learn();
@@ -117,7 +117,7 @@ Deno.test.each<{ mode: BehaviorMode }>([{ mode: "observe" }, { mode: "enforce" }
   },
 );
 
-Deno.test("who waits for retryAfterSeconds may pass", async () => {
+Deno.test("a request after retryAfterSeconds passes", async () => {
   const { clock, check } = await start({ rate_limit_per_min: 3 });
   for (let i = 0; i < 50; i++) {
     const verdict = check();
@@ -146,7 +146,7 @@ Deno.test("in enforce a request beyond the rate teaches nothing, even of a subje
   assert.deepEqual(verdict.kind === "anomalous" && verdict.anomalies, ["rate-exceeded"]);
 });
 
-Deno.test("what is usual is not written again", async () => {
+Deno.test("usual requests cause no write", async () => {
   const { store, clock, check } = await start();
   for (let i = 0; i < 3; i++) {
     check().learn();
@@ -205,14 +205,14 @@ Deno.test("a restart brings baselines back, and no rates", async () => {
   assert.deepEqual(after.anomaliesOf({ ...UNUSUAL, host: "web02" }), ["new-command:psql"]);
 });
 
-Deno.test("what is kept holds no secret of a command", async () => {
+Deno.test("stored baselines contain no secret of a command", async () => {
   const { guardrails, store } = await start();
   guardrails.learn({ ...USUAL, command: "PGPASSWORD=hunter2 psql" });
   await guardrails.close();
   assert.ok(!JSON.stringify([...store.rows]).includes("hunter2"));
 });
 
-Deno.test("a kill loses at most what the last second changed", async () => {
+Deno.test("a kill loses at most the changes of the last second", async () => {
   const store = new FakeBaselineStore();
   const { guardrails, clock, check } = await start({}, store);
   check().learn();
@@ -340,7 +340,7 @@ Deno.test("a subject that another control plane has learned is not unknown here,
   assert.equal(check(USUAL).kind, "normal");
 });
 
-Deno.test("what another has not seen for too long is forgotten, here too", async () => {
+Deno.test("a baseline that is idle at another instance is forgotten here too", async () => {
   const store = new SharedBaselineStore();
   const clock = new FakeClock(10 * DAY_MS);
   const { guardrails, anomaliesOf } = await start({}, store, clock);
@@ -349,7 +349,7 @@ Deno.test("what another has not seen for too long is forgotten, here too", async
   assert.deepEqual(anomaliesOf(UNUSUAL), []);
 });
 
-Deno.test("where nobody can tell what others have learned, enforce lets nothing pass; observe goes on", async () => {
+Deno.test("if baselines of others are unreadable, enforce rejects and observe continues", async () => {
   const store = new SharedBaselineStore();
   store.isDown = true;
   const enforcing = await start({}, store);

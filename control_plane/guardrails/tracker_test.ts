@@ -54,11 +54,11 @@ Deno.test.each([
     command: "constructor",
     novelties: ["new-command:constructor"],
   },
-])("check() finds what is new: $name", ({ host, command, novelties }) => {
+])("check() finds novelties: $name", ({ host, command, novelties }) => {
   assert.deepEqual(tracked().check(request(host, command), 1).novelties, novelties);
 });
 
-Deno.test("host and command are independent: each may come with what the other never did", () => {
+Deno.test("known hosts and known commands combine freely", () => {
   const tracker = tracked();
   tracker.learn(request("db01", "psql"), 1);
   assert.deepEqual(tracker.check(request("db01", "uptime"), 2).novelties, []);
@@ -86,7 +86,7 @@ Deno.test("check() alone teaches nothing (A8)", () => {
   assert.deepEqual(tracker.baseline(SUBJECT)?.hosts, ["web01"]);
 });
 
-Deno.test("subjects do not share what they do", () => {
+Deno.test("subjects have separate habits", () => {
   const tracker = tracked();
   tracker.learn(request("db01", "id", '["broker-1","alice"]'), 1);
   assert.deepEqual(tracker.check(request("db01", "uptime"), 2).novelties, ["new-host:db01"]);
@@ -112,7 +112,7 @@ Deno.test("learnUsual() learns the first request and nothing new after it", () =
   });
 });
 
-Deno.test("learn() tells whether there is something to keep", () => {
+Deno.test("learn() returns whether the baseline has changed", () => {
   const tracker = trackerOf({ maxDistinct: 1 });
   assert.equal(tracker.learn(request("", ""), 0), true, "that the subject is known");
   assert.equal(tracker.learn(request("", ""), 0), false);
@@ -142,7 +142,7 @@ Deno.test("check() knows no limit at 0", () => {
   }
 });
 
-Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is established survives it (A10)", () => {
+Deno.test("a flood of 100,000 subjects stays within max_subjects, and established subjects survive (A10)", () => {
   const forgotten: string[] = [];
   const tracker = new Tracker({ ...LIMITS, rateLimitPerMin: 60 }, (subject) => forgotten.push(subject));
   const subjects = Array.from({ length: 500 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
@@ -160,7 +160,7 @@ Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is es
   assert.ok(forgotten.length >= 100_000 - LIMITS.maxSubjects);
 });
 
-Deno.test("denied requests of made-up subjects displace nobody that ever got anything", () => {
+Deno.test("denied requests of invented subjects displace no proven subject", () => {
   const tracker = trackerOf({ maxSubjects: 160 });
   const subjects = Array.from({ length: 150 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
   for (const subject of subjects) tracker.learn(request("web01", "uptime", subject), 0);
@@ -175,7 +175,7 @@ Deno.test.each([
   { times: 2, survives: false },
   { times: 3, survives: true },
 ])(
-  "a subject that was learned $times times survives a flood of such learned once or twice: $survives",
+  "a subject learned $times times survives a flood of subjects learned once or twice: $survives",
   (row) => {
     const tracker = trackerOf({ maxSubjects: 160 });
     for (let i = 0; i < row.times; i++) tracker.learn(request("web01", "uptime"), 0);
@@ -187,7 +187,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("restore() brings back what baseline() gave", () => {
+Deno.test("restore() restores the result of baseline()", () => {
   const tracker = tracked();
   tracker.learn(request("db01", "TOKEN=x psql"), 5);
   const baseline = tracker.baseline(SUBJECT);
@@ -264,7 +264,7 @@ class Model {
   }
 }
 
-Deno.test("check() and learn() do what the rules say, as long as there is room", () => {
+Deno.test("check() and learn() follow the rules while there is room", () => {
   const step = fc.record({
     kind: fc.constantFrom("check" as const, "check" as const, "learn" as const, "learnUsual" as const),
     subject: fc.constantFrom('["a"]', '["a","b"]', '["c"]'),

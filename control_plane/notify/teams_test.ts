@@ -164,7 +164,7 @@ Deno.test.each([
   { name: "quotes", text: '"' },
   { name: "ideographs", text: "火" },
   { name: "controls", text: "\x1b" },
-])("teamsWorkflowMessage() stays below what Teams takes with 60 KiB of $name everywhere", ({ text }) => {
+])("teamsWorkflowMessage() stays below the limit of Teams with 60 KiB of $name everywhere", ({ text }) => {
   const long = text.repeat(60 * 1024);
   const record = sampleApproval({ caller: long, end_user: long, host: long, command: long, sudo_user: long });
   const message = teamsWorkflowMessage({ ...record, rule: long, anomalies: [long] }, link);

@@ -5,7 +5,7 @@ import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
 import { renderDetailPage } from "./detail_page.ts";
 import { segmentText } from "./html.ts";
 
-Deno.test("renderDetailPage() warns of what can't be seen in a command, by name and number", () => {
+Deno.test("renderDetailPage() warns of invisible characters in a command, by name and number", () => {
   const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
     .find(({ attributes }) => attributes["class"] === "warning")?.text;
   assert.match(warning ?? "", /U\+202E RIGHT-TO-LEFT OVERRIDE, 2 times/);
@@ -58,7 +58,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field",
   }
 });
 
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was asked for", ({ text }) => {
+Deno.test.each(HOSTILE)("renderDetailPage() escapes $name in the request", ({ text }) => {
   assertHarmless(render({
     approver: text,
     approval: recordOf({

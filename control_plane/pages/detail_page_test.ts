@@ -66,7 +66,7 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
   );
 });
 
-Deno.test("renderDetailPage() makes no alarm of a blank at the end of a rule, and shows it", () => {
+Deno.test("renderDetailPage() shows a trailing space of a rule without an alarm", () => {
   const elements = render({ approval: recordOf({ rule: "require_approval:^rm " }) });
   assert.equal(factsOf(elements)["Matched rule"], "require_approval:^rm␣");
   assert.ok(elements.every(({ tag }) => tag !== "mark"));
@@ -80,7 +80,7 @@ const SHELL = recordOf({
   life_seconds: 300,
 });
 
-Deno.test("renderDetailPage() says that a shell is a shell, and that what is typed in it is not shown", () => {
+Deno.test("renderDetailPage() shows a shell as a shell whose input is not shown", () => {
   const lead = (approval: typeof SHELL) =>
     render({ approval }).find(({ attributes }) => attributes["class"] === "lead")?.text;
   assert.equal(
@@ -109,7 +109,7 @@ Deno.test("renderDetailPage() does not speak of a certificate where nothing is s
   }
 });
 
-Deno.test("renderDetailPage() shows what a transfer writes: digest, size and first lines", () => {
+Deno.test("renderDetailPage() shows digest, size and first lines of a transfer", () => {
   const write = recordOf({
     command: "cat > '/etc/app.conf'",
     access: ["file_transfer"],
@@ -129,7 +129,7 @@ Deno.test("renderDetailPage() shows what a transfer writes: digest, size and fir
   assert.match(of({ content_bytes: 0 }), /Empty: the file is truncated/);
 });
 
-Deno.test("renderDetailPage() says that it decides without its script where the script would be refused", () => {
+Deno.test("renderDetailPage() explains the plain form if the script would be rejected", () => {
   const formOf = (elements: Elements) => elements.find(({ tag }) => tag === "form")?.attributes ?? {};
   assert.ok("data-api" in formOf(render()));
   const elements = render({ isElsewhere: true });
@@ -137,7 +137,7 @@ Deno.test("renderDetailPage() says that it decides without its script where the 
   assert.match(textOf(elements, "decision"), /differs from approval.approval_url_template/);
 });
 
-Deno.test("renderDetailPage() says how many of several requests have collected it, and what the approver said", () => {
+Deno.test("renderDetailPage() shows how many requests have collected the result, and the approver's comment", () => {
   const approved = recordOf({ ...DECIDED, status: "approved", joined: ["f".repeat(32)], comment: "fine" });
   const text = textOf(render({ approval: { ...approved, collected: 1 } }), "decision");
   assert.match(text, /Comment: fine/);
@@ -204,7 +204,7 @@ Deno.test("renderDetailPage() offers to approve, to deny and to learn, by a form
   assert.equal(chosen?.text, "1 hour");
 });
 
-Deno.test("renderDetailPage() does not offer to learn where there is nothing to learn, and says why", () => {
+Deno.test("renderDetailPage() explains why an approval cannot be learned", () => {
   const elements = render({ nothingToLearn: "<b>it</b> is so" });
   assert.deepEqual(buttonsOf(elements), ["approve", "deny"]);
   assert.match(textOf(elements, "decision"), /can only be approved once: <b>it<\/b> is so\./);
@@ -229,7 +229,7 @@ Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's d
 Deno.test.each([
   { name: "as broker", approver: "broker-1" },
   { name: "through a trusted broker", approver: "alice" },
-])("renderDetailPage() gives nobody buttons for an own request, $name, and says why", ({ approver }) => {
+])("renderDetailPage() has no buttons for an own request, $name, and explains why", ({ approver }) => {
   const elements = render({ approver, approval: recordOf({ end_user: "alice" }) });
   assert.deepEqual(buttonsOf(elements), []);
   assert.ok(elements.every(({ tag }) => tag !== "form"));
@@ -300,11 +300,11 @@ Deno.test.each([
   assert.equal(main?.attributes["data-refresh"], seconds);
 });
 
-Deno.test("renderDetailPage() is never reloaded by itself: that would wipe what is being entered", () => {
+Deno.test("renderDetailPage() never reloads itself, because that would clear the form", () => {
   assert.ok(render().every(({ attributes }) => attributes["http-equiv"] === undefined));
 });
 
-Deno.test("renderDetailPage() shows a problem first, and what was entered", () => {
+Deno.test("renderDetailPage() shows a problem first and keeps the entered values", () => {
   const elements = render({
     problem: "learn <b>",
     entered: { ttl: "other", amount: '"5', unit: "60", comment: "" },

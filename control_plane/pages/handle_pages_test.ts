@@ -36,7 +36,7 @@ interface Submission {
   readonly headers?: Record<string, string>;
 }
 
-Deno.test("GET /ui/approvals lists what waits, under the headers of a page", async () => {
+Deno.test("GET /ui/approvals lists pending requests with the headers of a page", async () => {
   const { page, id } = await startPages();
   const { status, headers, text } = await page("/ui/approvals");
   assert.equal(status, 200);
@@ -46,7 +46,7 @@ Deno.test("GET /ui/approvals lists what waits, under the headers of a page", asy
   assert.equal(headers.get("access-control-allow-origin"), null);
 });
 
-Deno.test("GET /ui/approvals/{id} shows a request, with what it asked for beyond its record", async () => {
+Deno.test("GET /ui/approvals/{id} shows the record and the request", async () => {
   const { page, park } = await startPages();
   const { status, headers, text } = await page(`/ui/approvals/${await park({ pty: true, ttl_seconds: 90 })}`);
   assert.equal(status, 200);
@@ -71,7 +71,7 @@ Deno.test.each([
   { method: "GET", path: "/ui/approvals" },
   { method: "GET", path: "/ui/approvals/x" },
   { method: "POST", path: "/ui/approvals/x" },
-])("$method $path is 403 for those who are not approvers, and recorded", async ({ method, path }) => {
+])("$method $path is 403 for non-approvers, and recorded", async ({ method, path }) => {
   const { page, log } = await startPages();
   const { status, headers, text } = await page(path, "broker-1", method, OUR_PAGE);
   assert.equal(status, 403);
@@ -150,7 +150,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("the page of what was only unusual offers nothing to learn, and its form refuses it all the same: 400", async () => {
+Deno.test("the page of a request that is only unusual cannot learn, and its form rejects learning: 400", async () => {
   const { sign, signer, park, page, submit, registry } = await startPages({ behavior: { mode: "enforce" } });
   signer.reply = allow;
   assert.equal((await sign()).status, 200);
@@ -198,7 +198,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   assert.equal(registry.pendingCount(), status === 303 ? 0 : 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without a word about where it comes from is 403", async () => {
+Deno.test("POST /ui/approvals/{id} without any origin header is 403", async () => {
   const { send, id, registry } = await startPages();
   const request = new Request(`https://localhost/ui/approvals/${id}`, {
     method: "POST",
@@ -230,7 +230,7 @@ Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without a time to learn is 400: the page again, with what was entered", async () => {
+Deno.test("POST /ui/approvals/{id} without a time to learn is 400 and shows the entered values again", async () => {
   const { submit, registry } = await startPages();
   const { status, text, headers } = await submit("decision=learn&ttl=other&amount=%22%3E%3Cb%3E&unit=60");
   assert.equal(status, 400);
@@ -241,7 +241,7 @@ Deno.test("POST /ui/approvals/{id} without a time to learn is 400: the page agai
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} of one's own request is 403 (four-eyes), recorded, and says so", async () => {
+Deno.test("POST /ui/approvals/{id} of an own request is 403 (four-eyes), explained and recorded", async () => {
   const { submit, park, log, registry } = await startPages();
   const own = await park({}, "both");
   const { status, text } = await submit("decision=approve", { path: `/ui/approvals/${own}`, cn: "both" });
@@ -253,7 +253,7 @@ Deno.test("POST /ui/approvals/{id} of one's own request is 403 (four-eyes), reco
   assert.equal(registry.pendingCount(), 2);
 });
 
-Deno.test("POST /ui/approvals/{id} of a decided request is 409, and shows who was faster", async () => {
+Deno.test("POST /ui/approvals/{id} of a decided request is 409 and shows the approver", async () => {
   const { submit, id, decide, status } = await startPages();
   await decide(id, { approve: false }, "approver-2");
   const answer = await submit("decision=approve");
@@ -287,7 +287,7 @@ Deno.test("POST /ui/approvals/{id} approves nothing that can't be recorded: 500 
   assert.equal(status()?.status, "pending");
 });
 
-Deno.test("POST /ui/approvals/{id} tells a program of a problem as a problem", async () => {
+Deno.test("POST /ui/approvals/{id} sends programs problem details", async () => {
   const { submit } = await startPages();
   const headers = { accept: "*/*", "content-type": "text/plain" };
   const { body, status } = await submit("decision=approve", { headers });
@@ -413,7 +413,7 @@ Deno.test.each([
   assert.throws(() => parseDecisionForm(body), { code: "invalid_request", message: detail });
 });
 
-Deno.test("entered() gives back what was entered, in bounds", () => {
+Deno.test("entered() returns the entered values within limits", () => {
   assert.deepEqual(entered("ttl=other&amount=x&unit=60&comment=y"), {
     ttl: "other",
     amount: "x",

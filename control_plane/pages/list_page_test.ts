@@ -21,14 +21,14 @@ const DENIED = recordOf({
   expires_at: undefined,
 });
 
-Deno.test("renderListPage() says when nothing waits", () => {
+Deno.test("renderListPage() shows an empty list", () => {
   const elements = render([]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "Approvals");
   assert.ok(elements.some(({ text }) => text === "No pending requests"));
   assert.ok(elements.every(({ tag }) => tag !== "table"));
 });
 
-Deno.test("renderListPage() shows what waits first, and how many in the title", () => {
+Deno.test("renderListPage() shows pending requests first and their number in the title", () => {
   const elements = render([DENIED, recordOf(), recordOf({ id: "2".repeat(32) })]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "(2) Approvals");
   assert.deepEqual(elements.filter(({ tag }) => tag === "h2").map(({ text }) => text), [
@@ -37,7 +37,7 @@ Deno.test("renderListPage() shows what waits first, and how many in the title", 
   ]);
 });
 
-Deno.test("renderListPage() shows who asks, on whose behalf, where, elevation, age and time left", () => {
+Deno.test("renderListPage() shows requester, end user, host, elevation, age and time left", () => {
   const elements = render([recordOf({ end_user: "alice@example.com", sudo: true, sudo_user: "postgres" })]);
   assert.deepEqual(elements.filter(({ tag }) => tag === "td").map(({ text }) => text.trim()), [
     "systemctl restart nginx",
@@ -49,7 +49,7 @@ Deno.test("renderListPage() shows who asks, on whose behalf, where, elevation, a
   ]);
 });
 
-Deno.test("renderListPage() says what is asked where no command says it, and how often", () => {
+Deno.test("renderListPage() shows the kind of requests without a command, and their number", () => {
   const cells = render([
     recordOf({ command: "uptime", access: ["session:shell"], addr: "10.0.0.1:22", joined: ["f".repeat(32)] }),
     recordOf({ command: "cat > '/a'", access: ["file_transfer"], content_bytes: 12_345 }),
@@ -62,7 +62,7 @@ Deno.test("renderListPage() says what is asked where no command says it, and how
   assert.equal(cells[6], "cat > '/a' transfers a file: writes 12,345 bytes");
 });
 
-Deno.test("renderListPage() says whether what was approved is collected", () => {
+Deno.test("renderListPage() shows whether an approval is collected", () => {
   const approved = recordOf({ status: "approved", decided_by: "approver-2", decided_at: DENIED.decided_at });
   const status = (fields: Partial<typeof approved>) =>
     render([{ ...approved, ...fields }]).filter(({ tag }) => tag === "td")[4]?.text;
@@ -71,12 +71,12 @@ Deno.test("renderListPage() says whether what was approved is collected", () => 
   assert.match(status({ collected: 1, joined: ["f".repeat(32)] }) ?? "", /1 of 2 collected$/);
 });
 
-Deno.test("renderListPage() says in words what became of a request, by whom and when", () => {
+Deno.test("renderListPage() shows the status, approver and time of a decision", () => {
   const cells = render([DENIED]).filter(({ tag }) => tag === "td").map(({ text }) => text);
   assert.ok(cells.includes("✕ Denied by approver-2, 30 s ago"), cells.join("|"));
 });
 
-Deno.test("renderListPage() names own requests as such", () => {
+Deno.test("renderListPage() marks own requests", () => {
   const link = (approver: string) =>
     render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
   assert.match(link("broker-1") ?? "", /^View own: /);
@@ -85,7 +85,7 @@ Deno.test("renderListPage() names own requests as such", () => {
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 
-Deno.test("renderListPage() links each request by a name of its own, in a table with headers", () => {
+Deno.test("renderListPage() links each request by a distinct name in a table with headers", () => {
   const elements = render([recordOf(), DENIED]);
   const links = elements.filter(({ attributes }) => attributes["id"]?.startsWith("view-"));
   assert.deepEqual(links.map(({ attributes }) => attributes["href"]), [
@@ -113,7 +113,7 @@ Deno.test("renderListPage() names the roles of a table, which narrow screens lay
   }
 });
 
-Deno.test("renderListPage() cuts long commands and says so", () => {
+Deno.test("renderListPage() truncates long commands with a note", () => {
   const [command] = render([recordOf({ command: "x".repeat(61_440) })]).filter(({ tag }) => tag === "td");
   assert.equal(command?.text, `${"x".repeat(200)} … 61,240 more characters`);
 });
@@ -214,7 +214,7 @@ Deno.test("script and style can't be ended from within, and load nothing", () =>
   assert.doesNotMatch(STYLE, /<|url\(|@import|https?:/i);
 });
 
-Deno.test("renderPage() has landmarks, a language, a skip link to the content, and says who reads", () => {
+Deno.test("renderPage() has landmarks, a language, a skip link and the reader's name", () => {
   const elements = read(renderPage(PAGE));
   const find = (tag: string) => elements.filter((element) => element.tag === tag);
   assert.equal(find("html")[0]?.attributes["lang"], "en");
@@ -255,7 +255,7 @@ Deno.test("renderPage() shows by its state whether the content has changed", () 
   assert.notEqual(stateOf(["a", 1]), stateOf(["a", 2]));
 });
 
-Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
+Deno.test("renderErrorPage() shows the problem escaped", () => {
   const page = renderErrorPage({
     status: 409,
     title: "Conflict",
@@ -270,7 +270,7 @@ Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
   assert.ok(elements.every(({ tag }) => tag !== "i"));
 });
 
-Deno.test("renderErrorPage() tells who is not an approver about certificates", () => {
+Deno.test("renderErrorPage() explains certificates to non-approvers", () => {
   const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
   assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
   assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);

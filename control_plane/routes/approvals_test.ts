@@ -19,7 +19,7 @@ Deno.test("GET /v1/approvals is an empty array when there are none", async () =>
   assert.equal(headers.get("x-content-type-options"), "nosniff");
 });
 
-Deno.test("GET /v1/approvals lists all, what waits first, and never a key, a token or a request", async () => {
+Deno.test("GET /v1/approvals lists all, pending first, without keys, tokens and requests", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const denied = await plane.park({ bearer_token: "secret-token" });
@@ -116,7 +116,7 @@ Deno.test("identical requests are one approval: one notification, a record and a
   );
 });
 
-Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later waits, and is announced", async () => {
+Deno.test("POST /v1/approvals/{id} decides the shown requests; later ones stay pending and are announced", async () => {
   const plane = await startControlPlane({ approval: { ...CONFIG.approval, max_pending_per_caller: 9 } });
   plane.signer.reply = gate;
   const first = await plane.park();
@@ -157,7 +157,7 @@ Deno.test("the reason and the comment are in the log and in the list", async () 
   assert.equal((await plane.sign({ command: "rm y", reason: "x".repeat(501) })).status, 400);
 });
 
-Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its content is said: 400", async () => {
+Deno.test("POST /v1/approvals/{id} learns a transfer only with its content: 400", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const learn = { approve: true, learn: true, ttl_seconds: 60 };
@@ -237,7 +237,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("POST /v1/approvals/{id} looks at the type before the id, and at learn before who asks", async () => {
+Deno.test("POST /v1/approvals/{id} checks the type before the ID, and learn before the requester", async () => {
   const { plane } = await startParked();
   const wrongType = await plane.decide("x", {}, "approver-1", { "content-type": "text/plain" });
   assert.equal(wrongType.status, 415);
@@ -270,7 +270,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
 });
 
 Deno.test.each([{ approve: true }, { approve: false }])(
-  "POST /v1/approvals/{id} by whoever asked is 403, and recorded (A1): $approve",
+  "POST /v1/approvals/{id} by the requester is 403, and recorded (A1): $approve",
   async (decision) => {
     const plane = await startControlPlane();
     plane.signer.reply = gate;
@@ -288,7 +288,7 @@ Deno.test.each([{ approve: true }, { approve: false }])(
   },
 );
 
-Deno.test("POST /v1/approvals/{id} by whoever asked is recorded also where there is nothing to learn (A1)", async () => {
+Deno.test("POST /v1/approvals/{id} by the requester is recorded even if nothing can be learned (A1)", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   assert.equal((await plane.sign({}, "both")).status, 200);
   const id = await plane.park({ command: "df", host: "web02" }, "both");
@@ -299,7 +299,7 @@ Deno.test("POST /v1/approvals/{id} by whoever asked is recorded also where there
   assert.equal((await plane.decide(id, decision)).status, 409, "decided comes first too");
 });
 
-Deno.test("POST /v1/approvals/{id} by whoever asked through a trusted broker is 403, and recorded (A2)", async () => {
+Deno.test("POST /v1/approvals/{id} by the end user of a trusted broker is 403, and recorded (A2)", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const id = await plane.park({ end_user: "approver-1" }, "broker-2");
@@ -324,7 +324,7 @@ Deno.test("POST /v1/approvals/{id} decides once: then 409", async () => {
   assert.equal((await plane.poll(id)).status, 403);
 });
 
-Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async () => {
+Deno.test("POST /v1/approvals/{id} after the expiry is 409 and names it", async () => {
   const { plane, id } = await startParked();
   await plane.clock.advance(120_001);
   const { status, body } = await plane.decide(id, { approve: true });
@@ -335,7 +335,7 @@ Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async (
 Deno.test.each([
   { name: "an approval", decision: { approve: true }, outcome: "approval-decision-allow" },
   { name: "a denial", decision: { approve: false }, outcome: "approval-denied" },
-])("POST /v1/approvals/{id}: $name that the store can't take is taken back in the log", async (row) => {
+])("POST /v1/approvals/{id}: $name that the store rejects is corrected in the log", async (row) => {
   const store = new FailingControlStore();
   const plane = await startControlPlane({}, { store });
   plane.signer.reply = gate;
@@ -349,7 +349,7 @@ Deno.test.each([
   assert.deepEqual(takenBack, { ...decided, outcome: "error", err });
 });
 
-Deno.test("POST /v1/approvals/{id} that comes too late while it is recorded is taken back in the log", async () => {
+Deno.test("POST /v1/approvals/{id} that expires during its audit is corrected in the log", async () => {
   const { plane, id } = await startParked();
   const append = plane.log.append.bind(plane.log);
   plane.log.append = async (entry) => {
@@ -384,7 +384,7 @@ Deno.test("POST /v1/approvals/{id} that cannot be recorded approves nothing (A11
   assert.equal((await plane.decide(id, { approve: true })).status, 200, "and can be tried again");
 });
 
-Deno.test("POST /v1/approvals/{id} denies also what cannot be recorded", async () => {
+Deno.test("POST /v1/approvals/{id} denies even without a record", async () => {
   const { plane, id } = await startParked();
   plane.log.failing = true;
   assert.equal((await plane.decide(id, { approve: false })).status, 200);
@@ -397,7 +397,7 @@ Deno.test("POST /v1/approvals/{id} in fail mode open approves without a record",
   assert.equal((await plane.decide(id, { approve: true })).status, 200);
 });
 
-Deno.test("POST /v1/approvals/{id} shows no more of an id than its beginning", async () => {
+Deno.test("POST /v1/approvals/{id} shows only the start of an ID", async () => {
   const plane = await startControlPlane();
   const request = post(`/v1/approvals/${"x".repeat(5000)}`, { approve: true });
   const { body } = await plane.send(request, "approver-1");

@@ -10,7 +10,7 @@ import { inRequest } from "@gateway/shared/service";
 import { FakeClock } from "@gateway/shared/testing";
 import { LateRecords } from "../app.ts";
 
-Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
+Deno.test("POST /v1/sign parks requests that need approval: 202", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const { status, body } = await plane.sign({
@@ -84,7 +84,7 @@ Deno.test("POST /v1/sign shows the end user that a trusted broker names", async 
   assert.equal(plane.notified[0]?.end_user, "alice");
 });
 
-Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
+Deno.test("POST /v1/sign bounds pending requests per caller: 429", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const answers = await Promise.all(Array.from({ length: 5 }, (_, n) => plane.sign({ command: `rm ${n}` })));
@@ -95,7 +95,7 @@ Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
   assert.equal((await plane.sign({ command: "rm x" }, "broker-2")).status, 202, "others are not affected");
 });
 
-Deno.test("POST /v1/sign bounds what waits for one end user: the others of the broker still get a place", async () => {
+Deno.test("POST /v1/sign bounds pending requests per end user, and leaves room for the broker's other users", async () => {
   const plane = await startControlPlane({ approval: { callers: ["approver-1"], max_pending_per_caller: 8 } });
   plane.signer.reply = gate;
   const ask = (end_user: string) => plane.sign({ command: "rm x", end_user }, "broker-2");
@@ -107,7 +107,7 @@ Deno.test("POST /v1/sign bounds what waits for one end user: the others of the b
   assert.equal((await ask("alice")).status, 202);
 });
 
-Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", async () => {
+Deno.test("POST /v1/sign that cannot be stored is 500 without a notification", async () => {
   const store = openMemoryStore();
   const plane = await startControlPlane({}, { store });
   await store.close();
@@ -167,7 +167,7 @@ const OWN = {
   learn_approval_id: "",
 };
 
-Deno.test("the signer is asked every field that the broker sent, but for what only the control plane may say", async () => {
+Deno.test("the signer gets every field of the broker except those of the control plane", async () => {
   const plane = await startControlPlane();
   await plane.sign({ ...EVERYTHING, new_field: 1 });
   assert.deepEqual(plane.signer.signed, [{ ...EVERYTHING, ...OWN }], "and unknown fields are dropped");
@@ -242,7 +242,7 @@ Deno.test("a dry run is given decision and envelope, and nothing else", async ()
   }
 });
 
-Deno.test("an envelope is never given for what needs approval", async () => {
+Deno.test("a request that needs approval gets no envelope", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({
     body: { decision: { ...DECISION, require_approval: true }, envelope: "e30=" },
@@ -280,7 +280,7 @@ Deno.test("LateRecords appends together, in order, a moment later", async () => 
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("LateRecords appends those that wait before whatever comes next", async () => {
+Deno.test("LateRecords appends waiting records before the next record", async () => {
   const { add, appended, clock, records } = start();
   await add("a");
   records.flush();
@@ -289,7 +289,7 @@ Deno.test("LateRecords appends those that wait before whatever comes next", asyn
   assert.deepEqual(appended, ["a"], "and once");
 });
 
-Deno.test("LateRecords appends at once when the process is to end, and from then on", async () => {
+Deno.test("LateRecords appends immediately from the end of the process on", async () => {
   const { add, appended, clock, stopping } = start();
   await add("a");
   stopping.abort();

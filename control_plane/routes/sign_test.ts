@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { ONE_SHOT, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
-Deno.test("POST /v1/sign gives what the signer issued, with its serial to the last digit", async () => {
+Deno.test("POST /v1/sign returns the signer's certificate with the exact serial", async () => {
   const plane = await startControlPlane();
   const { status, body, text } = await plane.sign();
   assert.equal(status, 200);
@@ -76,14 +76,14 @@ Deno.test.each<{ name: string; body: unknown; status: number; code: string }>([
     status: 400,
     code: "invalid_request",
   },
-])("POST /v1/sign refuses $name and asks nobody", async ({ body, status, code }) => {
+])("POST /v1/sign rejects $name without a request to the signer", async ({ body, status, code }) => {
   const plane = await startControlPlane();
   const answer = await plane.send(post("/v1/sign", body), "broker-1");
   assert.deepEqual([answer.status, answer.body.code], [status, code], `${answer.body.detail}`);
   assert.deepEqual(plane.signer.requests, []);
 });
 
-Deno.test("POST /v1/sign accepts any content type, and null for what is absent", async () => {
+Deno.test("POST /v1/sign accepts any content type, and null for absent fields", async () => {
   const plane = await startControlPlane();
   const request = post("/v1/sign", { ...ONE_SHOT, reason: null }, { "content-type": "text/plain" });
   assert.equal((await plane.send(request, "broker-1")).status, 200);
@@ -282,7 +282,7 @@ Deno.test("POST /v1/sign answers also where best-effort records are lost, and co
   assert.deepEqual(plane.counts, { failures: 2, blocked: 0 });
 });
 
-Deno.test("POST /v1/sign records who a command is elevated to", async () => {
+Deno.test("POST /v1/sign records the elevation of a command", async () => {
   const plane = await startControlPlane();
   await plane.sign({ sudo: true });
   await plane.sign({ sudo: true, sudo_user: "db" });

@@ -113,7 +113,7 @@ Deno.test.each<Row>([
     name: "with our tables and times in seconds",
     opener: "control plane",
     sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
-    cause: /it keeps times in seconds/,
+    cause: /with times in seconds instead of milliseconds/,
     remedy: OWN_FILE,
   },
   {
