@@ -31,7 +31,7 @@ const FAILURES = {
   "sends HTML": /: the answer is not JSON$/,
   "sends HTML with a 502": /: 502 /,
   "fails": /: 500 etcdserver: request timed out/,
-  "knows no such credential": /: 401 Unauthorized \(the token has ended or was taken back/,
+  "knows no such credential": /: 401 Unauthorized \(the token has expired or was revoked/,
   "forbids": /: 403 pods is forbidden: User /,
   "is busy": /: 429 /,
   "sends elsewhere": /: 307 redirects are not followed$/,
