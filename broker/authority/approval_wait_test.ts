@@ -24,7 +24,7 @@ interface Hold {
   readonly reply: SignerReply | Error;
 }
 
-/** A control plane that answers each poll as it is told to, and keeps when it was asked what. */
+/** A control plane with scripted answers that keeps the time and path of each poll. */
 class ScriptedControlPlane {
   readonly clock = new FakeClock(0);
   readonly polls: { readonly at: number; readonly path: string; readonly timeoutMs: number | undefined }[] =
@@ -190,7 +190,7 @@ Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set b
     seconds: 24,
   });
   assert.deepEqual(await finish(clock, collect(waits)), "deadline");
-  // One hold and its pause are not counted, and no more.
+  // Exactly one hold and its pause are not counted.
   assert.ok(clock.now() <= 24_000 + 8_000 + 2_500, String(plane.times));
 });
 

@@ -166,7 +166,7 @@ Deno.test("exactMembers() takes __proto__ for a member like any other", () => {
   assert.equal(JSON.stringify(value), '{"__proto__":{"serial":1}}');
 });
 
-/** What a command comes to that has printed as much as is kept of it where the config says the most. */
+/** The result of a command whose output reaches the highest configurable limit. */
 const LONGEST = renderExecuted(
   { random: new FixedRandom(), limits: { ...TEST_LIMITS, maxOutputBytes: MAX_OUTPUT_BYTES } },
   {

@@ -181,7 +181,7 @@ const long = (id: string, length = 20_000): JSONRPCMessage => ({
   id,
   result: { text: "x".repeat(length) },
 });
-/** What one event of these tests costs. */
+/** The cost of one event in these tests. */
 const COST = costOf(message("a1"));
 /** More than a note in the place of an answer costs. */
 const NOTE = 600;
@@ -250,7 +250,7 @@ Deno.test("KeptEvents drops the oldest of all beyond the limit of all", async ()
   assert.equal((await replay(two, "b_0")).sent.length, 2);
 });
 
-/** The messages that a client gets that has seen nothing, as `id` or `id!` for a note in its answer's place. */
+/** The messages that a new client receives, as `id`, or as `id!` for a note that replaces an answer. */
 async function replayed(store: EventStore): Promise<readonly string[]> {
   const sent: string[] = [];
   await store.replayEventsAfter("a_0", {

@@ -42,7 +42,7 @@ function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<R
   });
 }
 
-/** A signer that says what is frozen, and a watch over it. */
+/** A signer with scripted freezes, and a watch that polls it. */
 class Scene {
   readonly broker = new SessionFixture();
   readonly clock = new FakeClock();
@@ -52,7 +52,7 @@ class Scene {
   /** The start counts as the first. */
   polled = -1;
   readonly errors: unknown[] = [];
-  /** What the signer was told to revoke. */
+  /** The serials that the signer received for revocation. */
   readonly told: unknown[] = [];
   toldStatus = 200;
 

@@ -10,7 +10,7 @@ import { FixedRandom } from "@gateway/shared/testing";
 import { createFrame, encodeCommand, encodeStart } from "./shell_protocol.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };
-/** Short bounds pass at once, long ones never, however busy the machine is. */
+/** Short limits pass immediately and long ones never, independently of the machine's load. */
 const clock: Clock = {
   now: () => 0,
   sleep: (ms, signal) => ms < 1000 ? systemClock.sleep(0, signal) : new Promise(() => {}),
@@ -20,13 +20,13 @@ const END = /'(__BRK_[0-9a-f]{32}__)' "\$gateway_code"/;
 const START = /'(__BRK_[0-9a-f]{32}__)' 0.*'(__BRK_[0-9a-f]{32}__)' 0; }; while/;
 const NEVER = new AbortController().signal;
 
-/** A shell that answers what a test tells it to. */
+/** A shell with scripted answers. */
 class FakeShell implements ShellChannel {
   readonly lines: string[] = [];
   readonly signals: string[] = [];
   closed = false;
   exitCode: number | undefined;
-  /** Where packets end in what it prints at once. */
+  /** The ends of packets in its output. */
   cutAt = 0;
   answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
     _line,
@@ -245,7 +245,7 @@ Deno.test.each<[name: string, prepare: (shell: FakeShell) => void, message: RegE
 class MemoryTap implements Tap {
   readonly events: string[] = [];
   failing: "input" | "output" | undefined;
-  /** What each event waits for before it is recorded. */
+  /** The condition that delays the record of each event. */
   disk = Promise.resolve();
   readonly openRedaction = createRedactStreams(undefined);
 

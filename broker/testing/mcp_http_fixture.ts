@@ -114,7 +114,7 @@ export function rpc(id: number | string, method: string, params: object = {}): o
   return { jsonrpc: "2.0", id, method, params };
 }
 
-/** What a client says when its session is open. */
+/** The notification of a client after its session is open. */
 export const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
 
 /** Asks for the tools, within a session. */

@@ -73,7 +73,7 @@ Deno.test("the cap is each caller's own", async () => {
   assert.equal(registry.pendingCount(), 3);
 });
 
-/** What a broker asks for a person. */
+/** A request of a broker for an end user. */
 const of = (endUser: string, caller = "broker-1") => {
   const draft = draftOf({ caller });
   return { ...draft, request: { ...draft.request, end_user: endUser } };

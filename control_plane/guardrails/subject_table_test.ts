@@ -242,7 +242,7 @@ Deno.test("the bounds always hold, and a broker within its share loses nothing",
           else if (kind === "find") table.find(subject, now);
           else if (kind === "promote") table.promote(subject, now);
           else if (table.find(subject, now) === undefined) {
-            // What find() lets go is idle.
+            // find() removes only idle subjects.
             lost.length = 0;
             table.admit(subject, broker, "", now);
             held.set(subject, { broker, standing: "unproven" });

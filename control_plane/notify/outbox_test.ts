@@ -43,7 +43,7 @@ function scene(
     known.set(id, sampleApproval({ id }));
     return { until: notifyUntil, send: () => outbox.add(sampleApproval({ id }), notifyUntil) };
   };
-  /** What would be claimed at the end of all claims. */
+  /** The notifications that could be claimed after all claims have ended. */
   const left = () =>
     store.claimNotifications({ now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 999 });
   return {

@@ -170,7 +170,7 @@ function renderMarkdown(source: string): string {
   return rendered.replaceAll("\u00a0", " ");
 }
 
-/** What a browser makes of text content. */
+/** The text that a browser shows. */
 function renderHtml(source: string): string {
   assert.doesNotMatch(source, /[<>]/);
   assert.doesNotMatch(

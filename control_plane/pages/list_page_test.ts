@@ -278,7 +278,7 @@ Deno.test("renderErrorPage() explains certificates to non-approvers", () => {
 
 type Use = keyof typeof COLORS;
 
-/** Text and what it stands on: each pair has to reach a contrast of 4.5 (WCAG 2.2, 1.4.3). */
+/** Text and its background: each pair needs a contrast of 4.5 (WCAG 2.2, 1.4.3). */
 const TEXT_PAIRS: readonly (readonly [Use, Use])[] = [
   ["text", "page"],
   ["text", "surface"],
@@ -298,7 +298,7 @@ const TEXT_PAIRS: readonly (readonly [Use, Use])[] = [
   ["text", "warnWell"],
 ];
 
-/** What has to be seen to be used, and what it stands on: a contrast of 3 (WCAG 2.2, 1.4.11). */
+/** Controls and their background: each pair needs a contrast of 3 (WCAG 2.2, 1.4.11). */
 const EDGE_PAIRS: readonly (readonly [Use, Use])[] = [
   ["edge", "surface"],
   ["edge", "page"],

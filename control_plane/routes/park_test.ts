@@ -158,7 +158,7 @@ const EVERYTHING: SignRequest = {
   content_head: "abc",
 };
 
-/** What only the control plane may say, whatever a broker sends. */
+/** The fields that only the control plane may set. */
 const OWN = {
   on_behalf_of: "broker-1",
   approved: false,
@@ -251,7 +251,7 @@ Deno.test("a request that needs approval gets no envelope", async () => {
   assert.deepEqual(Object.keys(body), ["decision"]);
 });
 
-/** Records over a disk that writes when it is told to. */
+/** Records over a disk that writes on demand. */
 function start(delayMs = 20) {
   const clock = new FakeClock();
   const stopping = new AbortController();
