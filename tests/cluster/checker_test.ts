@@ -170,9 +170,9 @@ Deno.test.each([
 const PASSWORD = "s3cret";
 
 interface Fault {
-  /** Of the account in the database, too. */
+  /** For the account in the database, too. */
   readonly name: string;
-  /** What a signer says that starts meanwhile. */
+  /** The log of a signer that starts meanwhile. */
   readonly words: RegExp;
   begin(wire: Wire): Promise<unknown> | void;
   end(wire: Wire): Promise<unknown> | void;
@@ -202,7 +202,7 @@ function faultsOf(server: PostgresServer): readonly Fault[] {
   ];
 }
 
-/** What one says that does not start. */
+/** The log of a signer that does not start. */
 async function refusalOf({ configPath }: Member): Promise<string> {
   await using process = ServiceProcess.spawn(await signerCommand(configPath));
   assert.equal((await process.status).code, 1);

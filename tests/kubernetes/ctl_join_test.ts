@@ -10,7 +10,7 @@ import { enrolCluster } from "./enrol.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
 
-/** A minter, an account that may read and delete pods, and a log of ours that tells of tokens. */
+/** A minter, an account that may read and delete pods, and our log with tokens. */
 async function setScene(cluster: Cluster) {
   const namespace = await cluster.createNamespace("web");
   const agent = await cluster.createAccount(namespace, "agent");
@@ -258,7 +258,7 @@ Deno.test("an operator enrols a cluster, checks it, grants more on it, and follo
     what: "the use in the API server's audit log",
   });
   const joined = JSON.parse((await join("--json")).out);
-  // What check made to look at rights, and said so.
+  // The objects that `check` created to review rights, and reported.
   const [, id = ""] = /a token was made for this check, id (\S+)/.exec(checked.out) ?? [];
   const idsOf = (events: readonly Record<string, unknown>[]) =>
     new Set(events.map((event) => event["jti"] ?? event["issued_jti"]));

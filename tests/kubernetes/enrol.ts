@@ -8,7 +8,7 @@ export const CLUSTER = "prod";
 
 /** How a cluster is to be enrolled. */
 export interface EnrolOptions {
-  /** What the signer lets agents do; `<ns>` in namespaces is the one that agents act in. */
+  /** The rules of the signer for agents; `<ns>` stands for the namespace that agents use. */
   readonly rules: readonly ClusterRule[];
   /** By default the one of the cluster. */
   readonly apiServer?: string;

@@ -1,6 +1,6 @@
 import { createServer } from "node:https";
 
-/** What the containers of pods have written: text by `namespace/pod/container`. */
+/** The logs of the containers, as text by `namespace/pod/container`. */
 export type ContainerLogs = Map<string, string>;
 
 /** What `GET .../log` may ask for, as the API server passes it on to the kubelet. */
@@ -59,7 +59,7 @@ export function logOptions(query: URLSearchParams): LogOptions {
   };
 }
 
-/** The last lines of a text, and of those no more than so many bytes. */
+/** The last lines of a text, up to a number of bytes. */
 export function cutLog(text: string, { tailLines, limitBytes }: LogOptions): Uint8Array<ArrayBuffer> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const kept = tailLines === undefined ? lines : tailLines === 0 ? [] : lines.slice(-tailLines);

@@ -29,7 +29,7 @@ export interface OutgoingAnswer {
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
-/** What a server is made with. */
+/** The settings of a server. */
 export interface ApiServerOptions {
   readonly auditLog: string;
   readonly now: () => number;

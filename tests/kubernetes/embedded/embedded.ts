@@ -7,7 +7,7 @@ import type { ClusterBackend } from "../backend.ts";
 import type { ContainerLogs } from "../kubelet.ts";
 import { ApiServer, type IncomingRequest } from "./api_server.ts";
 
-/** What an embedded server can be made with. */
+/** The settings of an embedded server. */
 export interface EmbeddedOptions {
   /** The server's clock, by which tokens expire; by default the machine's. */
   readonly now?: () => number;

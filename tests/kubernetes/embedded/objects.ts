@@ -26,7 +26,7 @@ export interface ObjectRequest extends ListRequest {
   readonly body: string;
 }
 
-/** What is answered: a status and an object. */
+/** The answer: a status and an object. */
 export interface ObjectAnswer {
   readonly status: number;
   readonly object: unknown;

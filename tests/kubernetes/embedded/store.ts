@@ -9,7 +9,7 @@ export interface StoredObject {
   readonly [key: string]: unknown;
 }
 
-/** What the server keeps, in memory. */
+/** The objects of the server, in memory. */
 export class Store {
   readonly #objects = new Map<string, StoredObject>();
   /** Lists that somebody has read a part of, by the version that they show. */
