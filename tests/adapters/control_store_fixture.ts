@@ -15,7 +15,7 @@ export function openShared(state_db: string, warnings: string[] = []) {
   });
 }
 
-/** A control plane's database in a temporary folder, gone with it. */
+/** A control plane's database in a temporary folder; disposal removes both. */
 export class ControlFolder implements Disposable {
   readonly folder: string = Deno.makeTempDirSync({ prefix: "control-state-" });
   readonly path: string = `${this.folder}/control-plane.db`;
@@ -47,7 +47,7 @@ export class ControlFolder implements Disposable {
     }
   }
 
-  /** Everything in the folder, byte for byte: the database, and the log beside it. */
+  /** The bytes of all files in the folder: the database and its log. */
   bytes(): string {
     return [...Deno.readDirSync(this.folder)]
       .map(({ name }) => new TextDecoder("latin1").decode(Deno.readFileSync(`${this.folder}/${name}`)))

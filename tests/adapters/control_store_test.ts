@@ -302,7 +302,7 @@ Deno.test({
       const parked = await park(slow);
       await quick.takeOver((timing) => hasty.loadApprovals(timing));
       assert.equal(quick.pendingCount(), 1);
-      // It lives as long as the one that parked it says, here too.
+      // As elsewhere, its lifetime is the one given when it was parked.
       await clock.advance(60_000);
       assert.equal(quick.pendingCount(), 1);
       await quick.close();

@@ -250,7 +250,7 @@ class Session {
     return this.#child.pid ?? 0;
   }
 
-  /** What the loss of the connection is to it. */
+  /** Closes stdin, as a lost connection does. */
   disconnect(): void {
     this.#child.stdin.end();
   }
@@ -264,7 +264,7 @@ const SIGNALS = ["", "SIGHUP", "SIGINT", "SIGQUIT", "", "", "SIGABRT", "", "", "
 SIGNALS[13] = "SIGPIPE";
 SIGNALS[15] = "SIGTERM";
 
-/** Gives a test a shell that is called as it has to be, and a folder. */
+/** Gives a test a correctly invoked shell and a folder. */
 async function withShell(shell: Shell, test: (shell: Shell, dir: string) => Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir({ prefix: "stop-" });
   try {

@@ -138,7 +138,7 @@ Deno.test({
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
   fn: () =>
     withTarget("openssh", async ({ run }) => {
-      // Of this thread: what the process has belongs to other tests too.
+      // Measured per thread: process totals include other tests.
       const used = () => Deno.memoryUsage().heapUsed + Deno.memoryUsage().external;
       const before = used();
       let peak = before;
@@ -276,7 +276,7 @@ Deno.test({ name: ignore ? `${name} (left out: ${SSHD_PROBLEM})` : name, ignore 
   assert.equal(SSHD_PROBLEM, "");
 });
 
-/** What a process finds that is started by these words. */
+/** The sshd problem found by a process started with this launcher. */
 async function problemUnder(...launcher: readonly string[]): Promise<string> {
   const module = new URL("../ssh_target/tell_problem.ts", import.meta.url).pathname;
   const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>

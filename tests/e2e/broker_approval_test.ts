@@ -15,7 +15,7 @@ import { BrokerScene } from "./broker_scene.ts";
 const GENERATIONS = ["2025-11-25", "2026-07-28"] as const;
 type Generation = (typeof GENERATIONS)[number];
 
-/** What the human at an MCP client sees and says. */
+/** Input and display of the human at an MCP client. */
 interface Human {
   readonly questions: string[];
   answer: ElicitResult;
@@ -49,7 +49,8 @@ class McpClient implements AsyncDisposable {
       new StdioClientTransport({
         command: Deno.execPath(),
         args: [...args],
-        // Of the environment it passes little on; without it Deno would look elsewhere for the packages.
+        // The client passes on few environment variables; without this one Deno would use another package
+        // cache.
         env: { DENO_DIR: denoDir() },
         stderr: "ignore",
       }),
@@ -110,7 +111,7 @@ Deno.test.each(GENERATIONS)(
     const [, id = ""] = /^\/v1\/sign\/result\/([0-9a-f]{32})\?pubkey=ssh-ed25519\+\S+&wait=8$/.exec(path) ??
       [];
     assert.notEqual(id, "", path);
-    // What takes longer than some seconds is told too.
+    // Slow runs also report their duration.
     const waits = told.filter((text) => !/^running for \d+ s$/.test(text));
     assert.deepEqual([...new Set(waits)], [`waiting for approval ${id}`]);
   },

@@ -11,7 +11,7 @@ const ALLOW_FILES: ConfigEdit = { path: ["hosts", HOST, "allow_file_transfer"], 
 const NO_POLICY: ConfigEdit = { path: ["group_command_policies"], value: {} };
 const NO_RATE_LIMIT: ConfigEdit = { path: ["sign_rate_limit_per_min"] };
 
-/** What the file tools answer, and a folder on the host. */
+/** A client for the file tools, and a folder on the host. */
 interface Files {
   readonly stage: Stage;
   readonly folder: string;

@@ -135,7 +135,7 @@ Deno.test("certificates are issued to the broker behind the control plane, and r
     assert.match(issued.keyId, /^agent=broker-local host=web01 .* user=alice/);
     assert.equal(issued.serial, BigInt(serial));
     let forwarded: readonly AuditRecord[] = [];
-    // What is forwarded is recorded after the answer.
+    // Forwarded requests are recorded after the answer.
     await poll(async () => {
       forwarded = (await scene.records()).filter(({ outcome }) => outcome === "forwarded");
       return forwarded.length > 0;

@@ -103,7 +103,7 @@ Deno.test("kill -9 while brokers collect: each result is handed out once at most
       const before = served.size;
       let isDone = false;
       const collecting = collectAll().then(() => isDone = true);
-      // What was used up when it was killed is not served any more: there may be nothing left to wait for.
+      // Approvals used up before the kill are no longer listed, so the list may be empty.
       await poll(() => isDone || served.size > before + round, { what: "results", intervalMs: 1 });
       await controlPlane.stop("SIGKILL");
       await collecting;

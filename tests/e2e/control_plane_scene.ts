@@ -12,7 +12,7 @@ export const GATED = "hostname";
 
 const GATE = { path: ["command_policies", "starter", "require_approval"], value: [`^${GATED}$`] };
 
-/** Who talks to the control plane, and what they say. */
+/** The clients of the control plane and their identities. */
 export class ControlPlaneScene {
   readonly stage: Stage;
   readonly #clients = new Map<StageIdentity, JsonClient>();
@@ -72,7 +72,7 @@ export class ControlPlaneScene {
   }
 }
 
-/** What is looked at of audit records. */
+/** The compared fields of audit records. */
 export interface AuditRecord {
   readonly caller: string;
   readonly host: string;
@@ -84,7 +84,9 @@ export interface AuditRecord {
   readonly approved_by?: string;
 }
 
-/** Runs a test on a set-up with a control plane and a policy that has {@linkcode GATED} approved. */
+/**
+ * Runs a test on a set-up with a control plane and a policy that requires approval for {@linkcode GATED}.
+ */
 export async function withControlPlane(
   options: Omit<StageOptions, "dir" | "controlPlane">,
   test: (scene: ControlPlaneScene) => Promise<void>,
@@ -96,7 +98,7 @@ export async function withControlPlane(
   );
 }
 
-/** Something that answers where the set-up expects the signer, with the signer's own certificate. */
+/** A server at the signer's address, with the signer's own certificate. */
 export async function startAsSigner(
   { init }: Stage,
   answer: (request: Request) => Response | Promise<Response>,

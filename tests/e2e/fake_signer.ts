@@ -8,7 +8,7 @@ import type { TestCa } from "../ssh_target/certificates.ts";
 /** The serial of every certificate: the largest there is, which no `number` holds. */
 export const SERIAL = 18446744073709551615n;
 
-/** What the signer is to do. */
+/** Behaviour of the fake signer. */
 export interface FakeSignerOptions {
   readonly tls: CertificatePair;
   readonly clientCa: string;
@@ -23,9 +23,12 @@ export class FakeSigner implements AsyncDisposable {
   delay: Promise<void> = Promise.resolve();
   hosts: HostsResponse;
   answer: (() => Response) | undefined;
-  /** Who has to approve commands: nobody, the caller's own human, or one at the control plane that this is then. */
+  /**
+   * The approver of commands: none, the caller's own human, or one at the control plane, which this fake then
+   * is.
+   */
   approval: "none" | "caller" | "control plane" = "none";
-  /** What the human at the control plane decides. */
+  /** The decision of the human at the control plane. */
   decision = Promise.withResolvers<"approved" | "denied">();
   /** The polls for it, as path with query. */
   readonly polls: string[] = [];
@@ -82,7 +85,7 @@ export class FakeSigner implements AsyncDisposable {
     return this.answer?.() ?? await this.#sign(body);
   }
 
-  /** Holds the poll as a control plane does, and then tells what has been decided. */
+  /** Holds the poll like a control plane, then returns the decisions. */
   async #poll(request: Request): Promise<Response> {
     const url = new URL(request.url);
     const parked = this.#parked.get(url.pathname.split("/").at(-1) ?? "");

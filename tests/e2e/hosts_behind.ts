@@ -3,7 +3,7 @@ import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 
 /** Hosts, each of which is reached through the one before it. */
 export interface HostsBehind {
-  /** A folder for the hosts' own files. */
+  /** A folder for files of the hosts. */
   readonly dir: string;
   /** In the order of the way; the bastion of the first is {@linkcode HOST}. */
   readonly names: readonly string[];
@@ -12,7 +12,7 @@ export interface HostsBehind {
 /** Starts hosts behind the one of a config, and names them in it; ends them with what `defer` belongs to. */
 export async function addHostsBehind(
   { dir, names, configPath, caPublicKeyLine, defer }: HostsBehind & {
-    /** Of the signer, or of a broker in local mode. */
+    /** The policy of the signer, or of a broker in local mode. */
     readonly configPath: string;
     readonly caPublicKeyLine: string;
     readonly defer: (end: () => Promise<void>) => void;

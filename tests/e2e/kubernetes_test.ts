@@ -104,7 +104,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     assert.equal(isError, false, text);
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
 
-    // A cluster that is taken out while a human decides is not reached, and the agent is told so at once.
+    // A cluster removed during the decision is not contacted, and the agent gets an error at once.
     const late = apply("4");
     const asked = await pending();
     const config = await Deno.readTextFile(stage.init.signer_config);
@@ -134,7 +134,7 @@ const RULES_FREEZE = [{
   effect: "allow",
 }] as const;
 
-/** A token as the broker gets it, which shows it to nobody. */
+/** A token as received by the broker, which passes it to no client. */
 async function mint(stage: Stage, namespace: string): Promise<string> {
   const broker = await stage.signerClient("broker");
   const { status, text, body } = await broker.request({

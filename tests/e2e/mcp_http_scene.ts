@@ -14,7 +14,7 @@ export const AGENTS = [
   { id: "agent-2", secret: "secret-of-agent-2" },
 ] as const satisfies readonly Agent[];
 
-/** A request that is made by hand. */
+/** A hand-written request. */
 export interface RawRequest {
   readonly method: string;
   readonly token: string;

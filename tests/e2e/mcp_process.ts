@@ -36,7 +36,7 @@ export class McpProcess implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** What it has written to stderr so far. */
+  /** Its stderr output so far. */
   get log(): string {
     return this.#log;
   }

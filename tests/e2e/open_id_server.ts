@@ -7,7 +7,7 @@ import { freePort } from "../stage/free_port.ts";
 /** The scope that tokens for the frontend carry. */
 export const SCOPE = "mcp";
 
-/** A program with an account of its own. */
+/** A program with its own account. */
 export interface Agent {
   readonly id: string;
   readonly secret: string;

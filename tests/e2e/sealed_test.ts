@@ -341,7 +341,7 @@ Deno.test("a control plane that enforces gives a broker no envelope of what a hu
     const { status, body } = await broker.request({ method: "GET", path: `/v1/sign/result/${id}` });
     const result = body as Readonly<Record<string, unknown>>;
     assert.deepEqual([status, result["envelope"], result["certificate"]], [200, undefined, undefined]);
-    // What nothing is judged of, no envelope comes of.
+    // A request without a decision produces no envelope.
     const dryRun = await preflight(stage, "touch y", { preflight: false });
     assert.deepEqual([dryRun.status, dryRun.answer["envelope"]], [200, undefined]);
   }));

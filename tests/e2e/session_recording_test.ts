@@ -21,7 +21,7 @@ async function withRecordings(
   await withSessions({ broker, signer: [ALLOW_PTY] }, test);
 }
 
-/** What the last record of an outcome says. */
+/** The fields of the last outcome record. */
 async function lastRecord({ records }: SessionScene, outcome: string): Promise<Record<string, unknown>> {
   return (await records()).findLast((record) => record["outcome"] === outcome) ?? {};
 }
@@ -154,7 +154,7 @@ const withFolder = share<SessionScene & { readonly folder: string }>(async (use)
 Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", () =>
   withFolder(async (scene) => {
     const { client, folder, mcp } = scene;
-    // What is written while the file is being closed comes about by chance.
+    // Output during the closing of the file is not deterministic.
     for (let round = 0; round < 2; round += 1) {
       const id = await client.open({ mode: "shell" });
       const file = `${folder}/pid${round}`;
@@ -196,7 +196,7 @@ Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
     }),
 );
 
-/** That the log holds the digest of a recording that can be read, and what is to be said of it. */
+/** Asserts that the log contains the digest of a readable recording and the expected fields. */
 async function assertClosed(scene: SessionScene, path: string, warning: string | undefined): Promise<void> {
   const closed = await lastRecord(scene, "session_close");
   const bytes = await Deno.readFile(path);

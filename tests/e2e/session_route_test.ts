@@ -8,11 +8,11 @@ import { McpProcess } from "./mcp_process.ts";
 import { SessionClient } from "./session_client.ts";
 import { OPEN_POLICY } from "./session_scene.ts";
 
-/** What a test of a way has: a client, and a folder that the hosts share with it. */
+/** A client, and a folder shared with the hosts of the route. */
 interface RouteScene {
   readonly client: SessionClient;
   readonly dir: string;
-  /** Outcome and command of the records of whoever signs, and of the broker. */
+  /** Outcome and command in the records of the signer and of the broker. */
   issued(): Promise<readonly string[]>;
   broker(): Promise<readonly string[]>;
 }

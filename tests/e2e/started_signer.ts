@@ -8,7 +8,7 @@ import { ROOT } from "../stage/service_command.ts";
 export const START = `${ROOT}ctl/start.sh`;
 export const ENV = { DENO: Deno.execPath(), NO_COLOR: "1" };
 
-/** A set-up on free ports, and the monitor of its signer. */
+/** A set-up on free ports, and the metrics listener of its signer. */
 export async function createSetUp(folder: string) {
   const [signer, broker, signerMonitor, brokerMonitor] = [freePort(), freePort(), freePort(), freePort()];
   const at = (port: number) => `127.0.0.1:${port}`;

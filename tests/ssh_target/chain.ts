@@ -10,7 +10,7 @@ import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
 
-/** What a test asks of a chain; all of it may be left out. */
+/** Options of a chain. */
 export interface ChainRequest {
   /** Puts other facts in place of those of a hop. */
   readonly change?: (hop: HopLogin, index: number) => HopLogin;
@@ -29,7 +29,7 @@ export interface Chain {
   certify(publicKeyLine: string, index: number, extensions?: readonly string[]): Promise<string>;
 }
 
-/** Starts that many hosts, each with a principal of its own, gives them to a test and ends them. */
+/** Starts this many hosts, each with its own principal, passes them to a test and stops them. */
 export async function withChain(
   kind: SshTarget["kind"],
   count: number,
@@ -95,7 +95,7 @@ function principalOf(index: number): string {
   return `host:hop${index}`;
 }
 
-/** What the signer permits: a bastion forwards, the target may have a terminal. */
+/** The signer's permissions: forwarding for a bastion, a terminal for the target. */
 function extensionsOf(index: number, count: number): readonly string[] {
   return index === count - 1 ? ["permit-pty"] : ["permit-port-forwarding"];
 }

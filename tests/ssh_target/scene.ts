@@ -9,7 +9,7 @@ import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
 
-/** What a test asks of a target; all of it may be left out. */
+/** Options of a target. */
 export interface SceneRequest
   extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "stdin" | "stopsAtStdinEnd">> {
   readonly user?: string;

@@ -1,6 +1,6 @@
 /** An SSH server on loopback that trusts one certificate authority and nothing else. */
 export interface SshTarget {
-  /** The system's sshd, or the server of this folder. */
+  /** The system's sshd, or the server in this folder. */
   readonly kind: "openssh" | "embedded";
   readonly port: number;
   /** Its host key, as a line of authorized_keys. */
@@ -11,13 +11,13 @@ export interface SshTarget {
   close(): Promise<void>;
 }
 
-/** What a target trusts, and where it keeps its files. */
+/** The trust settings of a target, and the folder of its files. */
 export interface SshTargetOptions {
   /** The public key of the certificate authority, as a line of authorized_keys. */
   readonly caPublicKeyLine: string;
   /** For each account the principals that may log in to it. */
   readonly principals: Readonly<Record<string, readonly string[]>>;
-  /** A folder for the server's own files. */
+  /** A folder for files of the server. */
   readonly dir: string;
   /** A file of revoked keys, which the system's sshd looks at and the embedded server does not. */
   readonly revokedKeys?: string;
