@@ -179,7 +179,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "local mode: client address or CIDR of certificates, unless the host has its own",
   ),
   audit_log: path.describe(
-    "audit log, in a directory of its own; further serve-mcp processes write audit-2.log, … in the same directory",
+    "audit log, in a separate directory; further serve-mcp processes write audit-2.log, … in the same directory",
   ),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")

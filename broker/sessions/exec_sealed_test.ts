@@ -6,7 +6,7 @@ import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import { explainShimRefusal } from "./exec.ts";
 
-/** A broker and a signer that seals web01 depending on `host` says at the moment. */
+/** A broker and a signer that seals web01 according to the current value of `host`. */
 function sealable(host: { sealed: boolean; envelopes?: boolean; prefix?: string; waited?: boolean }) {
   const broker = new SessionFixture();
   let count = 0;

@@ -27,7 +27,7 @@ export const TEST_LIMITS: ToolLimits = {
 /** The mark around output in the results of a fixture. */
 export const MARK = "ab".repeat(8);
 
-/** The fields of every record of the request of {@linkcode BrokerFixture.run} says. */
+/** The request fields in every record of {@linkcode BrokerFixture.run}. */
 export const ASKED = {
   caller: "agent-1",
   host_name: "web01",

@@ -128,7 +128,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   approval: approvalConfig.prefault({}).describe("approval by a second human"),
   behavior: behaviorConfig.prefault({}).describe("guardrails against unusual requests"),
   trusted_forwarders: names.describe("CNs of the brokers whose end user names are trusted"),
-  audit_log: path.describe("audit log, in a directory of its own"),
+  audit_log: path.describe("audit log, in a separate directory"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no approval; open: log and proceed"),
