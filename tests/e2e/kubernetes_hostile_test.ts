@@ -183,7 +183,7 @@ const REFUSALS = {
   "floods": [502, /the API server's answer is too large$/],
 } as const satisfies Partial<Record<keyof typeof TREATMENTS, readonly [number, RegExp]>>;
 
-Deno.test("a signer makes no token of what is none, tells no address, and asks once", () =>
+Deno.test("a signer makes no token from an invalid answer, reveals no address, and sends one request", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster("embedded");
     let treatment: Treatment = { kind: "pass" };

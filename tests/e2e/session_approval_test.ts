@@ -166,7 +166,7 @@ Deno.test(
 );
 
 Deno.test(
-  "where unsealed_sessions is false an exec session runs each command with a certificate of its own",
+  "with unsealed_sessions: false, an exec session runs each command with its own certificate",
   { ignore },
   () =>
     withStage(
@@ -240,7 +240,7 @@ async function showsRules(mcp: McpProcess, host: string, rest: readonly string[]
 }
 
 Deno.test(
-  "an agent can ask what it may run: told by the signer behind the control plane",
+  "an agent can read its policy from the signer behind the control plane",
   async () => {
     const signer = [
       { path: ["command_policies", "starter"], value: SERVER_RULES },

@@ -93,8 +93,7 @@ async function assertGivenUp({ client, mcp, records }: SessionScene): Promise<vo
 }
 
 Deno.test({
-  name:
-    "a host whose sshd stands still is given up after a bounded time, which the caller and the log are told",
+  name: "a host with a stopped sshd is given up after a bounded time, as answer and log report",
   ignore,
   fn: () =>
     withSessions({ targetKind: "openssh", signer: [ALLOW_FILES] }, async (scene) => {
@@ -105,7 +104,7 @@ Deno.test({
 });
 
 Deno.test(
-  "sessions that fall into a black hole can be left, and take nobody with them",
+  "sessions on a host that stopped answering can be closed, without effect on others",
   { ignore },
   () =>
     withRelay(async ({ client, mcp, records, stage }, relay) => {
@@ -231,7 +230,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a client that goes away in mid-command takes its sessions with it, each with its record",
+  name: "a client that disconnects during a command closes its sessions, each with its record",
   ignore,
   fn: () =>
     withSessions({ targetKind: "openssh" }, async ({ client, mcp, records, stage }) => {
