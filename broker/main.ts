@@ -29,7 +29,7 @@ export async function runGateway(
     case "misused":
       return misused(command.problem);
     case "init":
-      return await init?.(command.args) ?? misused("init is not in this program: use broker-ctl init");
+      return await init?.(command.args) ?? misused("this program has no init; fix: broker-ctl init");
     case "connect": {
       const { connect } = await import("./connect.ts");
       return await connect(command.socket);

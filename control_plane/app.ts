@@ -3,7 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { currentRequestId, outsideRequests } from "@gateway/shared/service";
-import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
+import { handleUiDecide, handleUiDetail, handleUiList, redirectToList } from "./pages/handle_pages.ts";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
@@ -29,10 +29,10 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/revocations/requests": { POST: handleRevokeRequests },
   "/v1/approvals": { GET: fresh(handleListApprovals) },
   "/v1/approvals/:id": { POST: fresh(handleDecide) },
-  "/": { GET: leadToList },
-  "/ui": { GET: leadToList },
-  "/ui/": { GET: leadToList },
-  "/ui/approvals/": { GET: leadToList },
+  "/": { GET: redirectToList },
+  "/ui": { GET: redirectToList },
+  "/ui/": { GET: redirectToList },
+  "/ui/approvals/": { GET: redirectToList },
   "/ui/approvals": { GET: fresh(handleUiList) },
   "/ui/approvals/:id": { GET: fresh(handleUiDetail), POST: fresh(handleUiDecide) },
 });
@@ -55,17 +55,13 @@ function fresh<Param extends string>(handler: Handler<Param>): Handler<Param> {
   };
 }
 
-/** The time for which a late record can be missing after kill -9. */
+/** After kill -9, records of this last period can be missing. */
 const LATE_MS = 20;
 
 function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const { gate, metrics, registry } = options;
   const events = metrics.counter("controlplane_events_total", "Audit events by outcome", ["outcome"]);
-  metrics.gauge(
-    "controlplane_approvals_pending",
-    "Requests whose approval nobody has decided",
-    () => registry.pendingCount(),
-  );
+  metrics.gauge("controlplane_approvals_pending", "Pending approval requests", () => registry.pendingCount());
   const late = new LateRecords({
     append: (entry) => gate.bestEffort(entry),
     clock: options.clock,
@@ -73,14 +69,10 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
     signal: options.stopping,
   });
   const timings = {
-    sign: metrics.histogram(
-      "controlplane_sign_duration_seconds",
-      "Duration of sign requests",
-      "exchange",
-    ),
+    sign: metrics.histogram("controlplane_sign_duration_seconds", "Duration of sign requests", "exchange"),
     approval: metrics.histogram(
       "controlplane_approval_wait_seconds",
-      "From the request for an approval to its decision, or to its expiry when somebody asks",
+      "Time to a decision or expiry",
       "human",
     ),
   };
@@ -100,7 +92,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   };
 }
 
-/** If more records are on their way to a disk that hangs, adding one waits. */
+/** With more records in the queue to a disk that hangs, adding one waits. */
 const MAX_UNWRITTEN = 1024;
 
 interface LateOptions {
@@ -114,8 +106,8 @@ interface LateOptions {
 }
 
 /**
- * Records that nobody waits for, appended in groups. Each sync of this log takes the disk from the signer's log, which
- * every certificate waits for.
+ * Appends records without a waiting request in groups. Each sync of this log delays the signer's log on the same disk,
+ * and every certificate waits for the signer's log.
  */
 export class LateRecords {
   readonly #options: LateOptions;

@@ -66,17 +66,20 @@ Deno.test.each(SIGNING)("$name without sign_callers is for all but approvers (I7
   assert.notEqual((await plane.send(request(), "anyone")).status, 403);
 });
 
-Deno.test.each(SIGNING)("$name is for no host, whose identity is for its list", async ({ request }) => {
-  for (const sign_callers of [[], ["web01.krl"]]) {
-    const plane = await startControlPlane({ sign_callers });
-    assert.equal((await plane.send(request(), "web01.krl")).status, 403);
-    assert.deepEqual(plane.signer.requests, [], "the signer is not asked");
-    assert.deepEqual(plane.outcomes(), ["denied"]);
-  }
-});
+Deno.test.each(SIGNING)(
+  "$name rejects a host's identity, which is for its revocation list only",
+  async ({ request }) => {
+    for (const sign_callers of [[], ["web01.krl"]]) {
+      const plane = await startControlPlane({ sign_callers });
+      assert.equal((await plane.send(request(), "web01.krl")).status, 403);
+      assert.deepEqual(plane.signer.requests, [], "the signer is not asked");
+      assert.deepEqual(plane.outcomes(), ["denied"]);
+    }
+  },
+);
 
 Deno.test.each(SIGNING)(
-  "$name refuses a name with blanks, which a header would change",
+  "$name rejects a name with spaces, which a header would change",
   async ({ request }) => {
     const plane = await startControlPlane({ sign_callers: [] });
     for (const caller of ["broker-1 ", " broker-1", "broker\u00a01"]) {
@@ -113,7 +116,7 @@ Deno.test.each([
   ...refusedMethods(CONTROL_PLANE_ROUTES),
   { path: "/v1/sign/result/abc", method: "HEAD", allow: "GET" },
   { path: "/ui/approvals/abc", method: "DELETE", allow: "GET, POST" },
-])("$method $path is 405 and says $allow", async ({ path, method, allow }) => {
+])("$method $path is 405 with Allow: $allow", async ({ path, method, allow }) => {
   const plane = await startControlPlane();
   const { status, headers } = await plane.send(new Request(`https://localhost${path}`, { method }), "both");
   assert.deepEqual([status, headers.get("allow")], [405, allow]);
@@ -142,7 +145,7 @@ Deno.test.each(["/v1/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b",
   },
 );
 
-Deno.test("records are counted by outcome, also those that the disk did not take", async () => {
+Deno.test("records are counted by outcome, including unwritten ones", async () => {
   const plane = await startControlPlane();
   await plane.sign();
   plane.log.failing = true;
@@ -152,7 +155,7 @@ Deno.test("records are counted by outcome, also those that the disk did not take
   assert.equal(plane.counts.failures, 1);
 });
 
-Deno.test("controlplane_approvals_pending counts what waits", async () => {
+Deno.test("controlplane_approvals_pending counts pending approvals", async () => {
   const plane = await startControlPlane();
   const gauge = async () => /^controlplane_approvals_pending (\d+)$/m.exec(await plane.metrics.text())?.[1];
   assert.equal(await gauge(), "0");
@@ -163,7 +166,7 @@ Deno.test("controlplane_approvals_pending counts what waits", async () => {
   assert.equal(await gauge(), "0");
 });
 
-Deno.test("records are in the log in the order of what happened, though some are written later", async () => {
+Deno.test("records are in the log in the order of their events, although some are written late", async () => {
   const plane = await startControlPlane({}, { lateMs: 20 });
   await plane.sign();
   assert.deepEqual(

@@ -1,6 +1,5 @@
 /**
- * The control plane: stands between brokers and the signer, has commands that need it approved by a second human,
- * and watches for unusual requests.
+ * The control plane: forwards brokers' requests to the signer, asks approvers and detects unusual requests.
  *
  * @module
  */
@@ -11,15 +10,15 @@ import { startControlPlane } from "./serve.ts";
 
 const USAGE = `Usage: control-plane [--config control-plane.json]
 
-Forwards the requests of brokers to the signer in their name. What the policy wants approved, or what is unusual
-for whoever asks, waits until a second human has decided.
+Forwards the requests of brokers to the signer. Requests that need approval, or that are unusual for their caller,
+wait until an approver decides.
 
-  --config f   the config file (default control-plane.json; a single dash works too)
-  --version    prints the version; with --verbose also toolchain and platform
-  --help       prints this
+  --config f   config file (default control-plane.json)
+  --version    print the version; with --verbose toolchain and platform
+  --help       show help
 
 Approvers decide with broker-ctl approval, or with a browser at /ui/approvals.
-SIGINT and SIGTERM stop it after the requests under way. A changed config needs a restart.
+SIGINT and SIGTERM stop the control plane after running requests. A changed config needs a restart.
 `;
 
 const main = () =>

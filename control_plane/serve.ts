@@ -48,10 +48,7 @@ export async function startControlPlane(environment: Environment) {
     group?.addMetrics(metrics);
     opened.defer(() => store.close());
     opened.defer(() => group?.leave());
-    const storeErrors = metrics.counter(
-      "statedb_errors_total",
-      "Failed writes to the state database",
-    );
+    const storeErrors = metrics.counter("statedb_errors_total", "Failed writes to the state database");
     const onStoreError = () => storeErrors.inc();
     const registry = await ApprovalRegistry.open({
       ...{ store, clock: time, random, logger, onStoreError },
@@ -96,7 +93,7 @@ export async function startControlPlane(environment: Environment) {
     });
     const asking = metrics.histogram(
       "controlplane_signer_duration_seconds",
-      "What the signer takes to answer",
+      "Signer response time",
       "exchange",
     );
     const signer = new SignerClient({

@@ -3,24 +3,24 @@ import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http";
 import type { SignerClient, SignerReply, SignOptions, UndecidedReason } from "./authority.ts";
 
-/** Requests that wait at a time, in all. Each holds a connection to the control plane. */
+/** The limit of waiting requests in total. Each holds a connection to the control plane. */
 export const MAX_WAITING = 64;
 export const MAX_WAITING_OF_ONE = 16;
 
-/** The longest time for which the control plane holds a poll, in seconds. */
+/** The longest time that the control plane holds a poll, in seconds. */
 const HOLD_SECONDS = 8;
-/** A held poll with the signing at its end. */
+/** Covers a held poll and the signing after it. */
 const POLL_TIMEOUT_MS = 20_000;
-/** The time between the starts of polls that were not held, or failed. */
+/** The time between the starts of two polls that failed or were not held. */
 const PAUSE_MS = 2_000;
 /** The status of a failed signing. The control plane keeps the approval, unless the signer has rejected the request. */
 const SIGNING_FAILED = 502;
 
 interface ApprovalWaitPorts {
-  /** Not the client that signs, because waiting holds its connections. */
+  /** A separate client: waits must not hold the connections for sign requests. */
   readonly client: SignerClient;
   readonly clock: Clock;
-  /** The longest wait. 0: no wait. */
+  /** The longest wait; 0: no wait. */
   readonly seconds: number;
 }
 
@@ -69,7 +69,7 @@ export class ApprovalWaits {
 
   async #poll(parked: ParkedRequest, { signal, onWaiting }: SignOptions): Promise<SignerReply | undefined> {
     const { clock, seconds } = this.#ports;
-    // Counted down by the elapsed time, so that a clock that is set back does not prolong the wait.
+    // Counts elapsed time, so that a clock set back does not prolong the wait.
     let leftMs = seconds * 1000;
     for (;;) {
       onWaiting?.(parked.approvalId);

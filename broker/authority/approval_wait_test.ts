@@ -24,7 +24,7 @@ interface Hold {
   readonly reply: SignerReply | Error;
 }
 
-/** A control plane that answers each poll as it is told to, and keeps when it was asked what. */
+/** A control plane with scripted answers that keeps the time and path of each poll. */
 class ScriptedControlPlane {
   readonly clock = new FakeClock(0);
   readonly polls: { readonly at: number; readonly path: string; readonly timeoutMs: number | undefined }[] =
@@ -103,7 +103,7 @@ Deno.test("ApprovalWaits waits no longer than it may, and asks once more at the 
   ]);
 });
 
-Deno.test("ApprovalWaits takes an approval that comes with the last poll", async () => {
+Deno.test("ApprovalWaits accepts an approval that arrives with the last poll", async () => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count === 1 ? GIVEN : PENDING }));
   assert.deepEqual(await finish(plane.clock, collect(plane.waits(1))), GIVEN);
   assert.deepEqual(plane.times, [0, 1000]);
@@ -119,7 +119,7 @@ Deno.test.each([400, 401, 403, 404, 408, 410, 429, 500, 503])(
   },
 );
 
-Deno.test("ApprovalWaits ends where the signer has refused what was approved", async () => {
+Deno.test("ApprovalWaits ends when the signer rejects the approved request", async () => {
   const body = {
     status: 502,
     code: "signing_refused",
@@ -151,13 +151,13 @@ Deno.test.each([
     error: new Error("connect ECONNREFUSED 10.0.0.9:7443"),
     message: "querying approval result: failed",
   },
-])("ApprovalWaits says that the control plane is away $name", async ({ error, message }) => {
+])("ApprovalWaits reports an unreachable control plane $name", async ({ error, message }) => {
   const plane = new ScriptedControlPlane(() => ({ ms: 0, reply: error }));
   await assert.rejects(finish(plane.clock, collect(plane.waits(5))), { code: "upstream_failure", message });
   assert.deepEqual(plane.times, [0, 2000, 4000, 5000]);
 });
 
-Deno.test("ApprovalWaits does not wait where it is not told to", async () => {
+Deno.test("ApprovalWaits does not wait unless configured", async () => {
   const plane = new ScriptedControlPlane(held);
   assert.deepEqual(await collect(plane.waits(0)), "not_configured");
   assert.deepEqual(plane.polls, []);
@@ -190,11 +190,11 @@ Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set b
     seconds: 24,
   });
   assert.deepEqual(await finish(clock, collect(waits)), "deadline");
-  // One hold and its pause are not counted, and no more.
+  // Exactly one hold and its pause are not counted.
   assert.ok(clock.now() <= 24_000 + 8_000 + 2_500, String(plane.times));
 });
 
-Deno.test("ApprovalWaits tells with each poll what it waits for", async () => {
+Deno.test("ApprovalWaits reports the approval ID with each poll", async () => {
   const plane = new ScriptedControlPlane(held);
   const told: string[] = [];
   const { signal } = new AbortController();

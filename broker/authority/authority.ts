@@ -33,17 +33,17 @@ export interface SignOptions {
   readonly onWaiting?: (approvalId: string) => void;
 }
 
-/** The caller of an action. Each request brings its own. */
-export interface Asker {
+/** The caller of an action, from its request. */
+export interface Requester {
   /** The constant of the stdio frontend, the CN of the agent's certificate, or the end user of a token or socket. */
   readonly caller: string;
   /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
   readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret, for the signer only. */
+  /** The caller's token: a secret that only the signer receives. */
   readonly bearerToken?: string | undefined;
-  /** The reason in the caller's words, for the approver. */
+  /** The reason that the caller gives to the approver. */
   readonly reason?: string | undefined;
-  /** Called with the event that a long request waits for. */
+  /** Called with the event that delays a request. */
   readonly onProgress?: ((text: string) => void) | undefined;
 }
 
@@ -107,10 +107,10 @@ export interface AuthorityPorts {
   readonly readEnv: (name: string) => string | undefined;
 }
 
-/** An authority until it is closed. In local mode there is no signer and no upstream. */
+/** An open authority. Local mode has no signer and no upstream. */
 export interface OpenAuthority {
   readonly authority: Authority;
-  /** The client for other requests to the signer, and the name of this broker there. */
+  /** The client for other requests to the signer, and this broker's name at the signer. */
   readonly signer: { readonly client: SignerClient; readonly caller: string } | undefined;
   /** The client for readiness checks, on a connection that no other request waits for. */
   readonly upstream: UpstreamClient | undefined;

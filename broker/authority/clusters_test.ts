@@ -124,7 +124,7 @@ Deno.test.each<[name: string, changes: Partial<TokenRequest>, status: number, de
   },
 );
 
-Deno.test("LocalAuthority.token() has no approver, whatever the request says", async () => {
+Deno.test("LocalAuthority.token() ignores an approval in the request", async () => {
   const { token, asked } = createClusters();
   const apply = { command: "apply pods web/web-1", k8s_verb: "apply", approved: true } as const;
   assert.equal((await token(apply)).kind, "needs_approval");
@@ -224,7 +224,7 @@ Deno.test("RemoteAuthority.clusters() gives the list, and the very same while it
   assert.equal(await authority.clusters(), clusters);
 });
 
-Deno.test("RemoteAuthority.clusters() has none of a signer that knows none, and refuses what is no list", async () => {
+Deno.test("RemoteAuthority.clusters() is empty for a signer without clusters, and rejects an invalid list", async () => {
   assert.deepEqual(await replying(404, { detail: "not found" }).authority.clusters(), {});
   assert.deepEqual(await replying(200, {}).authority.clusters(), {});
   await assert.rejects(replying(200, { prod: {} }).authority.clusters(), /not a cluster list$/);

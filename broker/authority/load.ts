@@ -39,7 +39,7 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
           const name = ownName(fresh.cert);
           if (name !== caller) {
             // Freezes of this broker are found by its name.
-            const text = `they are of "${name}", not of "${caller}": restart for that`;
+            const text = `they belong to "${name}", not to "${caller}"; restart to use them`;
             throw new AppError("invalid_config", text);
           }
           upstreams.renew(fresh);

@@ -58,7 +58,7 @@ import type {
  */
 export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Promise<OpenWith> {
   const { clock, random, logger, readEnv } = ports;
-  // Before the keys are loaded, so that a broken policy is reported first.
+  // Compiled first, so that a broken policy is reported before a broken key.
   const policy = compileLocalPolicy(config);
   const cas = await loadClusterFiles(policy.clusters);
   const caKeys = await loadCaKeys(config, { what: "broker config", clock, readEnv });
@@ -99,7 +99,7 @@ interface LocalAuthorityPorts {
   readonly api: ClusterApi;
   readonly clock: Clock;
   readonly random: Random;
-  /** The broker's audit log replaces the signer's: it has each certificate and token before release. */
+  /** Each certificate and token is recorded here before its release, because there is no signer's log. */
   readonly events: Pick<AuditGate, "require">;
 }
 

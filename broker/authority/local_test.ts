@@ -82,7 +82,7 @@ Deno.test("LocalAuthority.hosts() lists the hosts of the config, without their p
   });
 });
 
-Deno.test("LocalAuthority.rules() tells the rules of the hosts that it knows", async () => {
+Deno.test("LocalAuthority.rules() returns the rules of known hosts", async () => {
   const rules = await createAuthority().authority.rules(["web01", "other"]);
   assert.deepEqual(Object.keys(rules), ["web01"]);
   assert.equal(rules["web01"]?.policy?.max_ttl_seconds, 300);
@@ -168,7 +168,7 @@ Deno.test.each<[name: string, changes: Partial<CertificateRequest>, status: numb
   assert.deepEqual(log.entries, []);
 });
 
-Deno.test("LocalAuthority.sign() says that the CA key could not sign", async () => {
+Deno.test("LocalAuthority.sign() reports a CA key that cannot sign", async () => {
   const broken: CaKey = {
     ...caKey(1),
     sign: () => Promise.reject(new Error("agent at /run/ca.sock is gone")),
@@ -178,7 +178,7 @@ Deno.test("LocalAuthority.sign() says that the CA key could not sign", async () 
   assert.deepEqual(log.entries, []);
 });
 
-Deno.test("LocalAuthority.sign() makes no certificate for who has gone", async () => {
+Deno.test("LocalAuthority.sign() issues no certificate after a cancellation", async () => {
   const { authority, log } = createAuthority();
   await assert.rejects(authority.sign(REQUEST, { signal: AbortSignal.abort() }), { code: "canceled" });
   assert.deepEqual(log.entries, []);
@@ -207,7 +207,7 @@ Deno.test.each([
   assert.equal(hosts.get("web01")?.source_address, expected);
 });
 
-Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that another one's jump names", () => {
+Deno.test("compileLocalPolicy() permits a bastion by its own key or by the jump of another host", () => {
   const { hosts } = compile({
     web01: { ...HOST, jump: "hop" },
     hop: HOST,
@@ -369,11 +369,11 @@ Deno.test.each([
     keys: { ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } },
     line: `${HEAD}ca_key, hosts; policy fields on 1 host(s) (web01: allow_sudo)${TAIL}`,
   },
-])("describeIgnoredKeys() tells $name", ({ keys, line }) => {
+])("describeIgnoredKeys() names $name", ({ keys, line }) => {
   assert.equal(describeIgnoredKeys(brokerConfig.parse({ ...BASE, signer: SIGNER, ...keys })), line);
 });
 
-Deno.test("describeIgnoredKeys() has nothing to tell in local mode", () => {
+Deno.test("describeIgnoredKeys() is empty in local mode", () => {
   const config = { ...BASE, ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } };
   assert.equal(describeIgnoredKeys(brokerConfig.parse(config)), undefined);
 });

@@ -48,7 +48,7 @@ Deno.test("RemoteAuthority.sign() refuses an envelope that is not text: the plai
   });
 });
 
-Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
+Deno.test("RemoteAuthority.sign() returns a required approval", async () => {
   const { authority } = replying(200, {
     decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^reboot" },
   });
@@ -58,7 +58,7 @@ Deno.test("RemoteAuthority.sign() tells a needed approval", async () => {
   });
 });
 
-Deno.test("RemoteAuthority.sign() tells an approval that waits", async () => {
+Deno.test("RemoteAuthority.sign() returns a pending approval", async () => {
   const { authority } = replying(202, { approval_id: "ab12" });
   assert.deepEqual(await authority.sign(request, options), {
     kind: "undecided",
@@ -77,7 +77,7 @@ Deno.test.each([
   ["a rate limit", 429, { detail: "slow down" }, undefined, "slow down"],
   ["a redirect, not followed", 302, undefined, "", "no reason given"],
   ["a long text, cut", 403, { detail: "x".repeat(5000) }, undefined, `${"x".repeat(1000)}…`],
-])("RemoteAuthority.sign() tells a rejection: %s", async (_name, status, body, text, detail) => {
+])("RemoteAuthority.sign() returns a rejection: %s", async (_name, status, body, text, detail) => {
   const { authority } = replying(status, body, text);
   assert.deepEqual(await authority.sign(request, options), { kind: "rejected", status, detail });
 });
@@ -157,7 +157,7 @@ Deno.test.each<{ name: string; reply: SignerReply; answer: SignAnswer }>([
     reply: { status: 404, body: { detail: "unknown request" }, text: "" },
     answer: { kind: "not_granted", status: 404, detail: "unknown request" },
   },
-])("RemoteAuthority.sign() waits for an approval, and tells $name", async ({ reply, answer }) => {
+])("RemoteAuthority.sign() waits for an approval, and returns $name", async ({ reply, answer }) => {
   const signer = new ScriptedSigner((count) =>
     count === 0 ? { status: 202, body: { approval_id: "ab12" }, text: "" } : reply
   );
@@ -181,7 +181,7 @@ Deno.test.each([
     body: { decision: { allowed: true, require_approval: true } },
     message: "signing service returned no certificate",
   },
-])("RemoteAuthority.sign() checks what an approval gives like any other answer: $name", async (row) => {
+])("RemoteAuthority.sign() checks the answer after an approval like any other: $name", async (row) => {
   const signer = new ScriptedSigner((count) =>
     count === 0
       ? { status: 202, body: { approval_id: "ab12" }, text: "" }
@@ -212,14 +212,14 @@ Deno.test.each([
     cause: new Error("connect ECONNREFUSED 10.0.0.9:9443"),
     message: "signing service unavailable: contacting signing service: failed",
   },
-])("RemoteAuthority says that the signer can't be reached $name", async ({ cause, message }) => {
+])("RemoteAuthority reports an unreachable signer $name", async ({ cause, message }) => {
   const authority = connect({ request: () => Promise.reject(cause) });
   const error = { code: "upstream_failure", message, cause };
   await assert.rejects(authority.sign(request, options), error);
   await assert.rejects(authority.hosts(), error);
 });
 
-Deno.test("RemoteAuthority.sign() says so when it was canceled", async () => {
+Deno.test("RemoteAuthority.sign() reports a cancellation", async () => {
   const authority = connect({ request: () => Promise.reject(new Error("aborted")) });
   await assert.rejects(authority.sign(request, { signal: AbortSignal.abort() }), { code: "canceled" });
 });
@@ -284,7 +284,7 @@ function scripted(replies: readonly { status: number; body?: unknown; etag?: str
   return { signer, authority: connect(signer) };
 }
 
-Deno.test("RemoteAuthority.hosts() is the list that it has, the very same, while the signer says that it holds", async () => {
+Deno.test("RemoteAuthority.hosts() returns the same object while the signer reports an unchanged list", async () => {
   const { signer, authority } = scripted([
     { status: 200, body: HOSTS, etag: '"a"' },
     { status: 304, etag: '"a"' },

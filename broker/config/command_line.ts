@@ -13,18 +13,18 @@ export type CommandLine =
 export const USAGE = `Usage: gateway <command> [options]
 
 Commands:
-  serve-http       serve POST /v1/ssh_run over HTTPS with client certificates, and MCP on "sockets" of the config
-  serve-mcp        serve MCP over the standard streams
-  serve-mcp-http   serve MCP over HTTPS to end users with tokens of an OpenID provider, and on "sockets"
-  connect <socket> relay the standard streams to such a socket; reads no config and no key
-  init             make keys and configs for a set-up on this machine; gateway init --help explains it
-  version          print the version
-  help             print this text
+  serve-http       Serve POST /v1/ssh_run over mTLS, and MCP on Unix sockets.
+  serve-mcp        Serve MCP over the standard streams.
+  serve-mcp-http   Serve MCP over HTTPS with OAuth, and on Unix sockets.
+  connect <socket> Connect the standard streams to a Unix socket.
+  init             Create keys and configs for this machine.
+  version          Print the version.
+  help             Show help.
 
 Options:
-  -config, --config <file>   the config (default config.json)
-  -version, --version        print the version
-  -verbose, --verbose        with version: toolchain and platform too
+  -config, --config <file>   config file (default config.json)
+  -version, --version        version
+  -verbose, --verbose        with version: toolchain and platform
 `;
 
 const DEFAULT_CONFIG = "config.json";
@@ -37,7 +37,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
     const [socket = "", ...more] = rest;
     if (socket === "-h" || socket === "-help" || socket === "--help") return { kind: "help" };
     if (socket !== "" && !socket.startsWith("-") && more.length === 0) return { kind: "connect", socket };
-    return { kind: "misused", problem: "connect takes the path of one socket" };
+    return { kind: "misused", problem: "connect requires the path of one socket" };
   }
   const isOption = command.startsWith("-");
   if (command === "") return { kind: "misused", problem: "a command is required" };

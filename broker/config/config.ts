@@ -86,17 +86,16 @@ const MAX_SOCKET_PATH_BYTES = 107 - socketAside("").socket.length;
 const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
   path: path.refine(
     (text) => Buffer.byteLength(text) <= MAX_SOCKET_PATH_BYTES,
-    `must be at most ${MAX_SOCKET_PATH_BYTES} bytes; init --socket names another path`,
+    `must be at most ${MAX_SOCKET_PATH_BYTES} bytes; set another path with init --socket`,
   ).describe(
-    "file name of the socket; only its owner may be able to write to its directory, which should hold nothing but sockets",
+    "path of the socket, in a directory for sockets only that only its owner can write to",
   ),
   caller: z.string().min(1).refine(
     (text) => !hasUnseen(text) && !isHostIdentity(text),
     `must not have control characters or end with ${HOST_IDENTITY_SUFFIX}`,
-  ).describe("the end user in requests to the signer and in audit records; each socket has its own"),
+  ).describe("end user in sign requests and audit records; unique per socket"),
   mode: z.enum(["0600", "0660"]).default("0600").describe(
-    "0600: the broker's own account can connect; 0660: the socket's group too, which is the directory's group if the " +
-      "directory has the setgid bit",
+    "0600: only the broker's account can connect; 0660: the socket's group too, which a setgid directory sets",
   ),
 });
 
@@ -120,129 +119,121 @@ const anyFlag = z.boolean().exactOptional();
 const names = z.array(z.string());
 
 const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
-  addr: text.describe("host:port to connect to; if empty, the broker cannot connect"),
-  user: anyText.describe("the account on the host; local mode needs it"),
+  addr: text.describe("host:port; if empty, the broker cannot connect"),
+  user: anyText.describe("account on the host; required in local mode"),
   host_key: anyText.describe(
-    "the pinned host key, an authorized_keys line; if empty, the broker cannot connect",
+    "pinned host key, an authorized_keys line; if empty, the broker cannot connect",
   ),
-  jump: anyText.describe("logical name of the bastion in front of the host"),
+  jump: anyText.describe("name of the bastion in front of the host"),
   principal: anyText.describe("local mode: principal of the certificate, by convention host:<name>"),
   source_address: anyText.describe(
-    "local mode: address or CIDR the certificate may be used from, instead of the global one",
+    "local mode: client address or CIDR of certificates; overrides the global one",
   ),
   allow_as_bastion: anyFlag.describe(
-    "local mode: may be used as a hop to another host; implied where another host's jump names it",
+    "local mode: the host may be a bastion; implied if the jump of another host names it",
   ),
   allow_sudo: anyFlag.describe("local mode: commands may be elevated with sudo -n"),
   allowed_sudo_users: names.exactOptional().describe(
-    "local mode: accounts sudo may change to; root is implied by allow_sudo",
+    "local mode: target accounts of sudo; allow_sudo implies root",
   ),
   allow_pty: anyFlag.describe("local mode: a pseudo-terminal may be requested"),
   allow_file_transfer: anyFlag.describe("local mode: files may be read and written"),
   stop_on_disconnect: anyFlag.describe(
-    "local mode: one-shot commands, and those of exec sessions, end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
+    "local mode: one-shot and exec commands end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
   ),
   shared_principal: anyFlag.describe(
-    "local mode: the principal may be another host's too, which says the same: a certificate for one then opens the other",
+    "local mode: hosts that all set this may share a principal; a certificate for one opens the others",
   ),
   groups: names.exactOptional().describe("groups for access control, group policies and CA keys"),
-  command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host alone"),
+  command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host"),
 });
 
 export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   listen: z.string().min(1).default(":8443").describe("address of the HTTP frontends, host:port"),
-  server_cert: text.describe("PEM file, the HTTP frontend's certificate; unused over stdio"),
-  server_key: text.describe("PEM file, the HTTP frontend's private key; unused over stdio"),
-  client_ca: text.describe("PEM file, the CA that signs agents' certificates; unused over stdio"),
+  server_cert: text.describe("PEM file with the certificate of the HTTP frontends"),
+  server_key: text.describe("PEM file with the private key of the HTTP frontends"),
+  client_ca: text.describe("PEM file with the CA of agents' certificates, for serve-http"),
   denied_callers: text.describe(
-    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
-      "10 seconds; empty means none",
+    "file with CNs, one per line, whose certificates are rejected; read every 10 seconds; empty means none",
   ),
-  run_callers: names.exactOptional().describe(
-    "the CNs of client certificates that may use POST /v1/ssh_run; absent: every CN; unused over MCP",
-  ),
+  run_callers: names.exactOptional().describe("CNs that may use POST /v1/ssh_run; absent: every CN"),
   sockets: z.array(brokerSocket).default([]).describe(
-    "Unix sockets on which serve-http and serve-mcp-http also serve MCP, one for each agent or user; an agent connects " +
-      "with gateway connect and needs no key; unused over stdio",
+    "Unix sockets on which serve-http and serve-mcp-http also serve MCP, one per agent or user; agents connect with " +
+      "gateway connect and need no key",
   ),
   signer: z.strictObject({
     ...SIGNER_CLIENT_SHAPE,
     approval_wait_seconds: z.int().min(0).default(0).describe(
-      "how long a command waits for a human's approval, in seconds; 0 means not at all",
+      "maximum wait for a human's approval, in seconds; 0 means no wait",
     ),
   }).exactOptional().describe(
-    "remote mode: the signer that issues certificates; without it, local mode: the broker has the CA key itself",
+    "signer that issues certificates (remote mode); absent: local mode, in which the broker has the CA key",
   ),
   ca_key: text.describe(
-    "local mode: file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
+    "local mode: file with the private SSH CA key, for labs; ca_keys._default replaces it",
   ),
   ca_keys: z.record(z.string(), caKeyConfig).default({}).describe(
-    "local mode: keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
+    "local mode: SSH CA keys by host group; a host uses its first group with a key, else _default",
   ),
   source_address: text.describe(
-    "local mode: address or CIDR that certificates may be used from, where the host says no other",
+    "local mode: client address or CIDR of certificates, unless the host has its own",
   ),
   audit_log: path.describe(
-    "the audit log; its folder must be the log's own. While another serve-mcp has it: audit-2.log, … beside it",
+    "audit log, in a separate directory; further serve-mcp processes write audit-2.log, … in the same directory",
   ),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no output; open: log and proceed"),
   max_ttl_seconds: orDefault(300).describe(
-    "the longest certificate life to ask for, in seconds; in local mode at most 900",
+    "maximum requested certificate lifetime in seconds; in local mode at most 900",
   ),
   max_output_bytes: orDefault(409_600).refine(
     (bytes) => bytes <= MAX_OUTPUT_BYTES,
     `must be at most ${MAX_OUTPUT_BYTES}`,
   ).describe(
-    "MCP only: the most that a result holds of stdout, and of stderr, in bytes; with more than the default, results " +
-      "exceed 1 MiB of JSON, which some clients refuse",
+    "MCP only: maximum bytes of stdout and of stderr in a result; above the default, results exceed 1 MiB of JSON, " +
+      "which some clients reject",
   ),
   file_transfer_max_bytes: orDefault(524_288).refine(
     (bytes) => bytes <= MAX_FILE_TRANSFER_BYTES,
-    `must be at most ${MAX_FILE_TRANSFER_BYTES}: no more is kept of what a command prints`,
-  ).describe("the largest file that ssh_put_file writes and ssh_get_file reads, in bytes"),
-  hosts_refresh_seconds: orDefault(300).describe("how often the host list is refreshed, in seconds"),
-  revocation_poll_seconds: orDefault(10).describe(
-    "remote mode: how often the frozen subjects are polled, whose sessions are then killed, in seconds",
-  ),
-  session_idle_seconds: orDefault(300).describe(
-    "after how many seconds without commands a session is closed",
-  ),
+    `must be at most ${MAX_FILE_TRANSFER_BYTES}, the limit of a command's output`,
+  ).describe("maximum size of a file for ssh_put_file and ssh_get_file, in bytes"),
+  hosts_refresh_seconds: orDefault(300).describe("interval of host list refreshes, in seconds"),
+  revocation_poll_seconds: orDefault(10).describe("remote mode: interval of freeze polls, in seconds"),
+  session_idle_seconds: orDefault(300).describe("idle time until a session is closed, in seconds"),
   session_max_seconds: orDefault(1800).describe(
-    "after how many seconds a session is closed, as soon as no command runs in it",
+    "maximum age of a session, in seconds; a running command can finish",
   ),
   session_recording_dir: text.describe(
-    "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty means none",
+    "existing directory for recordings of shell and pty sessions (asciicast v2); empty means none",
   ),
   session_recording_strict: z.boolean().default(false).describe(
-    "what can't be recorded does not happen; otherwise a failure is counted and leaves a gap",
+    "true: a command that cannot be recorded is not run; false: failures are counted and leave gaps",
   ),
   approval_via_elicitation: z.boolean().default(false).describe(
-    "MCP over stdio only: where the policy wants an approval and no control plane is in between, ask the human " +
-      "at the MCP client; the signer must list this broker as self_approve (in local mode nobody has to)",
+    "MCP over stdio only: without a control plane, ask the human at the MCP client for approvals; the signer must " +
+      "list this broker with self_approve (not in local mode)",
   ),
   oauth: endUserOidcConfig.exactOptional().describe(
-    "MCP over HTTP only: the OpenID provider whose tokens end users show with every request",
+    "MCP over HTTP only: OpenID provider of end users' tokens",
   ),
   resource_url: text.refine(
     (text) => text === "" || isResourceUrl(text),
     "must be an https URL without query and fragment",
-  ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
+  ).describe("MCP over HTTP only: public URL of the frontend"),
   monitor_listen: text.describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
-    "masking of secrets in audit texts; absent means the built-in rules",
+    "rules that mask secrets in audit texts; absent means the built-in rules",
   ),
   hosts: z.record(z.string(), brokerHost).default({}).describe(
-    "local mode: hosts by logical name; remote mode: ignored, the host list is the signer's",
+    "local mode: hosts by logical name; ignored in remote mode",
   ),
   networks: z.array(z.string().refine(isNetwork, `must be ${NETWORK_FORMS}`)).default([]).describe(
-    `remote mode: addresses of hosts that the process may connect to: ${NETWORK_FORMS}; if networks or api_servers ` +
-      "names any, the process may connect to no others",
+    `remote mode: hosts that the process may connect to: ${NETWORK_FORMS}; if networks and api_servers are empty, any`,
   ),
   api_servers: z.array(z.string().refine(isServerUrl, "must be https://host:port")).default([]).describe(
-    "remote mode: API servers of clusters that the process may connect to, https://host:port; if networks or " +
-      "api_servers names any, the process may connect to no others",
+    "remote mode: API servers that the process may connect to, https://host:port; if networks and api_servers are " +
+      "empty, any",
   ),
   kubernetes: kubernetesConfig.exactOptional().describe("local mode: clusters and their rules, for labs"),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(
@@ -274,18 +265,18 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
   }
   const problems: [string, string][] = [];
   if (planCaKeys(config) === undefined) {
-    problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);
+    problems.push(["", "needs signer (remote mode), or ca_key or ca_keys._default (local mode)"]);
   }
   const unused = "has no effect in local mode (no signer)";
   if (networks.length > 0) {
-    problems.push(["networks", `${unused}: the process may connect to hosts alone`]);
+    problems.push(["networks", `${unused}: the process may connect only to its hosts`]);
   }
   if (api_servers.length > 0) {
     problems.push(["api_servers", `${unused}: name the clusters in kubernetes`]);
   }
   for (const [name, { token_binding }] of Object.entries(config.kubernetes?.clusters ?? {})) {
     if (token_binding === undefined) continue;
-    const problem = "has token_binding, which needs a signer: here nothing is frozen";
+    const problem = "has token_binding, which needs a signer: local mode has no freezes";
     problems.push(["kubernetes", `cluster ${quoteText(name)} ${problem}`]);
   }
   if (seconds > MAX_TTL_SECONDS) {

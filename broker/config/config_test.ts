@@ -37,12 +37,12 @@ Deno.test.each([
   {
     name: "a config of neither mode",
     keys: {},
-    message: "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)",
+    message: "needs signer (remote mode), or ca_key or ca_keys._default (local mode)",
   },
   {
     name: "local mode with a key for some groups only",
     keys: { ca_keys: { prod: { type: "pem", path: "ssh_ca" } } },
-    message: "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)",
+    message: "needs signer (remote mode), or ca_key or ca_keys._default (local mode)",
   },
   {
     name: "an empty signer block",
@@ -67,7 +67,7 @@ Deno.test.each([
   {
     name: "files that the capture of output would cut off",
     keys: { signer: SIGNER, file_transfer_max_bytes: 10_485_760 },
-    message: "file_transfer_max_bytes: must be at most 10485759: no more is kept of what a command prints",
+    message: "file_transfer_max_bytes: must be at most 10485759, the limit of a command's output",
   },
   {
     name: "a life that no certificate has, in local mode",
@@ -98,7 +98,7 @@ Deno.test.each([
   {
     name: "networks in local mode",
     keys: { networks: ["10.0.0.0/8:22"] },
-    message: "networks: has no effect in local mode (no signer): the process may connect to hosts alone",
+    message: "networks: has no effect in local mode (no signer): the process may connect only to its hosts",
   },
   {
     name: "API servers in local mode",
@@ -123,7 +123,7 @@ Deno.test.each([
   {
     name: "a path that no socket can have",
     keys: { signer: SIGNER, sockets: [{ path: `/${"x".repeat(101)}`, caller: "ann" }] },
-    message: "sockets[0].path: must be at most 101 bytes; init --socket",
+    message: "sockets[0].path: must be at most 101 bytes; set another path with init --socket",
   },
   {
     name: "two sockets of one caller",

@@ -140,7 +140,7 @@ Deno.test.each([
   assert.deepEqual(reached, []);
 });
 
-Deno.test("brokerPermissions() lets the recordings' folder be written to and not read, and no key in it be changed", () => {
+Deno.test("brokerPermissions() permits writing but not reading the recordings directory, and no change of a key in it", () => {
   const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/etc/gateway" });
   const { read, write, denyWrite } = brokerPermissions(config, {
     configPath: "/etc/gateway/config.json",
@@ -154,7 +154,7 @@ Deno.test("brokerPermissions() lets the recordings' folder be written to and not
   }
 });
 
-Deno.test("brokerPermissions() refuses the root of the file system as the recordings' folder", () => {
+Deno.test("brokerPermissions() rejects the file system root as the recordings directory", () => {
   const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/" });
   const location = { configPath: "/c.json", workingFolder: "/", frontend: "serve-mcp" as const };
   assert.throws(() => brokerPermissions(config, location), { code: "invalid_config" });
@@ -230,7 +230,7 @@ Deno.test.each([
   assert.ok(!set.read?.includes("/srv/pki/ssh_ca"));
 });
 
-Deno.test("brokerPermissions() in local mode refuses an agent whose socket only the environment names", () => {
+Deno.test("brokerPermissions() in local mode rejects an agent socket from the environment", () => {
   const key = { type: "agent", public_key_path: "pki/ca.pub" };
   assert.throws(
     () => derive({ ca_key: "", ca_keys: { _default: key } }),

@@ -45,7 +45,7 @@ async function problemOf(response: Response) {
   return { status, detail, code };
 }
 
-Deno.test("POST /v1/ssh_run answers with what the command printed, the serial exact to the digit", async () => {
+Deno.test("POST /v1/ssh_run returns the output and the exact serial", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("o\n", { stderr: "e", exitCode: 3 });
   const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "uptime", unknown: 1 }));
@@ -96,7 +96,7 @@ Deno.test("POST /v1/ssh_run passes the reason on, and refuses one of more than 5
   assert.deepEqual([status, detail], [400, "invalid reason: more than 500 characters"]);
 });
 
-Deno.test("POST /v1/ssh_run runs as the account that the body says, whatever was read before", async () => {
+Deno.test("POST /v1/ssh_run runs as the account in the body, whatever earlier bodies contained", async () => {
   const broker = new BrokerFixture();
   const text = JSON.stringify({ ...body, sudo: true, sudo_user: "app" });
   const escaped = escapeKey(text, "sudo_user");
@@ -216,7 +216,7 @@ Deno.test("POST /v1/ssh_run withholds the result with 500 when it can't be recor
   assert.equal(broker.runner.runs.length, 1);
 });
 
-Deno.test("POST /v1/ssh_run answers 500 with a fixed text to a fault of its own", async () => {
+Deno.test("POST /v1/ssh_run answers an internal error with 500 and a fixed text", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => {
     throw new TypeError("/etc/gateway/secret");
@@ -239,7 +239,7 @@ Deno.test("POST /v1/ssh_run ends the command when the client goes away", async (
   ]);
 });
 
-Deno.test.each(refusedMethods(BROKER_ROUTES))("$method $path is 405 and says $allow", async (row) => {
+Deno.test.each(refusedMethods(BROKER_ROUTES))("$method $path is 405 with Allow: $allow", async (row) => {
   const { method, path, allow } = row;
   const response = await send(new BrokerFixture(), path, { method });
   assert.deepEqual([response.status, response.headers.get("allow")], [405, allow]);
@@ -319,5 +319,5 @@ Deno.test.each([
   const headers = version === undefined ? {} : { "mcp-protocol-version": version };
   const { code, message } = await frontend.refusalOf({ token: "alice", headers, body: [LIST] });
   assert.equal(code, "invalid_request");
-  assert.equal(/know no batches$/.test(message), refused, message);
+  assert.equal(/have no batches$/.test(message), refused, message);
 });

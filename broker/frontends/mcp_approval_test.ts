@@ -214,7 +214,7 @@ Deno.test("MCP stateless keeps a bounded number of questions open", async () => 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s tells a client that wants to know what a call waits for",
+  "MCP %s reports as progress what a call waits for",
   async (generation) => {
     await using client = await connect(generation);
     client.broker.authority.answer = (_request, _signal, { onWaiting }) => {
@@ -290,7 +290,7 @@ Deno.test("readElicitation() takes accept with approve for a yes", () => {
   });
 });
 
-Deno.test("readInput() takes the answer of its own name alone", () => {
+Deno.test("readInput() reads only the answer with its own name", () => {
   const yes = { action: "accept", content: { approve: true } };
   assert.equal(readInput({ approval: yes }).kind, "approved");
   for (const responses of [undefined, {}, { other: yes }, Object.create({ approval: yes })]) {

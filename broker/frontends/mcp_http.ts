@@ -30,7 +30,7 @@ import { isEventId, textLength, USER_BOUNDS, UserBudget } from "./user_budget.ts
 export const MAX_BODY_BYTES = 1 << 20;
 
 const HTTP_LIMITS =
-  `Over HTTP a user has at most ${USER_BOUNDS.calls} calls at once, and a request ${MAX_BODY_BYTES} bytes.`;
+  `Over HTTP: ${USER_BOUNDS.calls} concurrent calls per user, ${MAX_BODY_BYTES} bytes per request.`;
 
 const SESSION_HEADER = "mcp-session-id";
 /** The first protocol revision without batches. */
@@ -90,7 +90,7 @@ export function createMcpHttp(options: McpHttpOptions) {
     requireAccept(request, ["application/json", "text/event-stream"]);
     const version = request.headers.get("mcp-protocol-version");
     if (Array.isArray(body) && version !== null && version >= WITHOUT_BATCHES) {
-      throw new AppError("invalid_request", `protocol version ${WITHOUT_BATCHES} and later know no batches`);
+      throw new AppError("invalid_request", `protocol version ${WITHOUT_BATCHES} and later have no batches`);
     }
     if (!await isLegacyRequest(request, body)) {
       return await stateless.fetch(request, { authInfo: endUser, parsedBody: body });
@@ -110,7 +110,7 @@ export function createMcpHttp(options: McpHttpOptions) {
     requireAccept(request, ["text/event-stream"]);
     const lastEventId = request.headers.get("last-event-id");
     if (lastEventId !== null && !isEventId(lastEventId)) {
-      throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
+      throw new AppError("invalid_request", "Last-Event-ID is not from this server");
     }
     const session = findSession(request, endUser);
     if (lastEventId !== null) endUser.exchange.add(budget.take(endUser.name, "resumed streams"));
@@ -129,7 +129,7 @@ export function createMcpHttp(options: McpHttpOptions) {
     async fetch(request: Request, trust?: (name: string) => void): Promise<Response> {
       if (draining) throw new AppError("canceled", "the broker is stopping");
       const { headers } = request;
-      // A page can make its own name point here (DNS rebinding).
+      // DNS rebinding: a web page can point its own host name to this address.
       if (!validateHostHeader(headers.get("host"), hostnames).ok) {
         throw new AppError("forbidden", "Forbidden: invalid Host header");
       }

@@ -70,7 +70,7 @@ Deno.test("createMcpHttp() cancels an SSH session's command when a stateless con
   assert.equal(broker.log.entries.at(-1)?.err, "canceled");
 });
 
-Deno.test("createMcpHttp() lets a client take up a stream whose connection it alone knows to be lost", async () => {
+Deno.test("createMcpHttp() lets a client resume a stream whose lost connection the broker has not noticed", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -85,7 +85,7 @@ Deno.test("createMcpHttp() lets a client take up a stream whose connection it al
   assert.match(await resumed.text(), /late/);
 });
 
-Deno.test("createMcpHttp() keeps a session in which a call runs although nobody waits for it", async () => {
+Deno.test("createMcpHttp() keeps a session with a running call after its client disconnects", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -143,7 +143,7 @@ Deno.test("exactMembers() takes __proto__ for a member like any other", () => {
   assert.equal(JSON.stringify(value), '{"__proto__":{"serial":1}}');
 });
 
-/** What a command comes to that has printed as much as is kept of it where the config says the most. */
+/** The result of a command whose output reaches the highest configurable limit. */
 const LONGEST = renderExecuted(
   { random: new FixedRandom(), limits: { ...TEST_LIMITS, maxOutputBytes: MAX_OUTPUT_BYTES } },
   {
@@ -182,7 +182,7 @@ class Arrivals<T> {
   }
 }
 
-Deno.test("createMcpHttp() holds no more long answers of one user than have room, until the client takes them", async () => {
+Deno.test("createMcpHttp() holds a bounded number of long answers per user until the client reads them", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const session = await frontend.open("alice");
   const readers = [];
@@ -207,7 +207,7 @@ Deno.test("createMcpHttp() holds no more long answers of one user than have room
   await Promise.all(readers.map((reader) => reader.cancel()));
 });
 
-Deno.test("createMcpHttp() holds no more long answers of stateless calls than have room", async () => {
+Deno.test("createMcpHttp() holds a bounded number of long answers of stateless calls", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const call = (id: number) =>
     frontend.send({
@@ -263,7 +263,7 @@ Deno.test("createMcpHttp() runs so many calls of a user at a time, and counts a 
   };
   const calls = Array.from({ length: USER_BOUNDS.calls }, () => send("alice"));
   await until(() => running === USER_BOUNDS.calls);
-  assert.match(await send("alice"), /too many calls at once \(32\); wait for one to end/);
+  assert.match(await send("alice"), /too many concurrent calls \(limit: 32\); wait until one ends/);
   const others = send("bob");
   await until(() => running === USER_BOUNDS.calls + 1);
   gate.reject(new AppError("upstream_failure", "failed"));

@@ -256,7 +256,7 @@ Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, i
   assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "not_found");
 });
 
-Deno.test("createMcpHttp() cancels all calls when it is closed, and opens no session any more", async () => {
+Deno.test("createMcpHttp() cancels all calls when it closes, and opens no further session", async () => {
   const frontend = new McpHttpFixture();
   // As a remote command, which takes its time to end.
   frontend.broker.runner.answer = (options) =>
@@ -281,7 +281,7 @@ Deno.test("createMcpHttp() cancels all calls when it is closed, and opens no ses
   assert.equal((await frontend.refusalOf({ token: "alice", body: initialize() })).code, "canceled");
 });
 
-Deno.test("createMcpHttp() tells of refused tokens without a word of them", async () => {
+Deno.test("createMcpHttp() reports rejected tokens without their content", async () => {
   await using frontend = new McpHttpFixture();
   await (await frontend.send({ token: "bad", body: LIST })).text();
   await (await frontend.send({ body: LIST })).text();
@@ -291,14 +291,17 @@ Deno.test("createMcpHttp() tells of refused tokens without a word of them", asyn
 Deno.test.each([
   { generation: "2025-11-25", body: () => CALL_RPC },
   { generation: "2026-07-28", body: () => statelessRpc(7, "tools/call", CALL) },
-])("createMcpHttp() calls what the body says, whatever was read before: $generation", async (row) => {
-  await using frontend = new McpHttpFixture();
-  const where = row.generation === "2025-11-25"
-    ? { session: await frontend.open("alice") }
-    : { headers: statelessHeaders("tools/call", "ssh_execute") };
-  const escaped = escapeKey(JSON.stringify(row.body()), "command");
-  for (const body of [escaped.before, escaped.text]) {
-    await (await frontend.send({ token: "alice", ...where, body })).text();
-  }
-  assert.deepEqual(frontend.broker.authority.requests.map(({ command }) => command), ["uptime"]);
-});
+])(
+  "createMcpHttp() calls the tool in the body, whatever earlier bodies contained: $generation",
+  async (row) => {
+    await using frontend = new McpHttpFixture();
+    const where = row.generation === "2025-11-25"
+      ? { session: await frontend.open("alice") }
+      : { headers: statelessHeaders("tools/call", "ssh_execute") };
+    const escaped = escapeKey(JSON.stringify(row.body()), "command");
+    for (const body of [escaped.before, escaped.text]) {
+      await (await frontend.send({ token: "alice", ...where, body })).text();
+    }
+    assert.deepEqual(frontend.broker.authority.requests.map(({ command }) => command), ["uptime"]);
+  },
+);

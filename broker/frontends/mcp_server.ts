@@ -38,7 +38,7 @@ export interface McpServerOptions extends Pick<McpOptions, "tools" | "instructio
   ) => Promise<ToolResult>;
   /** The protocol generation of the client: with sessions, or stateless. */
   readonly era: "legacy" | "modern";
-  /** The calls that wait for the human at the client; absent if nobody may be asked. */
+  /** The calls that wait for the human at the client; absent if the broker must not ask. */
   readonly pausedCalls?: PausedCalls | undefined;
   readonly onCall: (call: StartedCall) => void;
 }
@@ -126,7 +126,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
 /** Notifies a client of each change of the offered tools, until its connection ends. */
 export function announceTools({ server }: McpServer, tools: Toolset): void {
   const end = tools.watch(() => {
-    // A client that has gone, or has not begun, requests the list when it comes.
+    // A client that is not connected requests the list after it connects.
     if (server.getNegotiatedProtocolVersion() !== undefined) server.sendToolListChanged().catch(() => {});
   });
   server.onclose = end;
@@ -152,7 +152,7 @@ async function answerCall(
       return { content: [{ type: "text", text }], structuredContent: structured };
     } catch (error) {
       onError(error);
-      // A failure is a result, so that the model reads it. It may contain text of a host or a service.
+      // A failure is a result, so that the model reads it. The text may come from a host or a service.
       const message = error instanceof AppError ? error.message : "internal error";
       const texts = [visibleLines(shortenText(message, MAX_ERROR_LENGTH)), nextStep(tool.name, error)];
       return {
@@ -160,7 +160,7 @@ async function answerCall(
         isError: true,
       };
     } finally {
-      // Without a reason, each call would create an error with a stack that nobody reads.
+      // A text as the reason saves an error with a stack for each call.
       ended.abort("ended");
     }
   };
@@ -177,7 +177,7 @@ async function answerCall(
   return canElicit(capabilities) ? await pausedCalls.begin(request, run) : await run({ signal });
 }
 
-/** What the model does after a failure: a content block of its own, because scripts read the text of the error. */
+/** The model's next step after a failure. A separate content block, because scripts read the text of the error. */
 function nextStep(tool: string, error: unknown): string | undefined {
   const [list, allowed] = tool.startsWith("k8s_")
     ? ["k8s_list_clusters", "actions"]
@@ -191,7 +191,7 @@ function nextStep(tool: string, error: unknown): string | undefined {
   return error instanceof AppError ? steps[error.code] : undefined;
 }
 
-/** Reports progress to a client that wants it, also of a silent call, because many clients give it up. */
+/** Reports progress to a client that requests it. Many clients cancel a call without progress. */
 function reportProgress(
   { _meta, notify }: ServerContext["mcpReq"],
   clock: Clock,

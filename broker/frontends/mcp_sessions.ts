@@ -26,7 +26,7 @@ export class McpSession {
   readonly #ready: Promise<void>;
   readonly #requests = new OpenRequests();
   readonly #events: ReturnType<KeptEvents["open"]>;
-  /** Requests, streams, and running calls, also those whose client has gone. */
+  /** The number of requests, streams and running calls, including those of disconnected clients. */
   #busy = 0;
   #lastUsedMs: number;
 
@@ -82,7 +82,7 @@ export class McpSession {
     return response;
   }
 
-  /** Ends the stream without an answer, which its client would hold open forever. */
+  /** Ends the stream for notifications, which its client would hold open forever. */
   endStandingStream(): void {
     this.#transport.closeStandaloneSSEStream();
   }
@@ -103,7 +103,7 @@ export class McpSession {
   }
 }
 
-/** The open sessions. Each belongs to the end user who opened it, and answers nobody else. */
+/** The open sessions. Each answers only the end user who opened it. */
 export class McpSessions {
   readonly #options: McpSessionsOptions;
   readonly #limits: typeof SESSION_LIMITS;
@@ -127,7 +127,7 @@ export class McpSessions {
     return this.#sessions.size;
   }
 
-  /** At the limit of the user it replaces the longest unused session, because most clients leave without a DELETE. */
+  /** At the user's limit, replaces the longest unused session, because most clients never send DELETE. */
   open(user: string): McpSession {
     this.#stop.signal.throwIfAborted();
     const { perUser, total } = this.#limits;

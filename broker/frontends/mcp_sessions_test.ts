@@ -206,7 +206,7 @@ function scene() {
 const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =>
   result.tools.map(({ name }) => name).filter((name) => name.startsWith("k8s_"));
 
-Deno.test("MCP over stdio has the six tools while there is a cluster, and says when that changes", async () => {
+Deno.test("MCP over stdio offers six tools while there is a cluster, and announces changes", async () => {
   const { tools, know } = scene();
   await using client = await RawMcpClient.connect("2025-11-25", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
@@ -248,7 +248,7 @@ Deno.test("the instructions and all descriptions that a model reads have at most
   await client.end();
 });
 
-Deno.test("MCP over stdio answers a client that asks at once when it knows the clusters", async () => {
+Deno.test("MCP over stdio answers an early client when the clusters are known", async () => {
   const { tools, authority } = scene();
   const list = Promise.withResolvers<ClustersResponse>();
   authority.clusterList = () => list.promise;
@@ -270,7 +270,7 @@ Deno.test("MCP over stdio of the stateless generation has them too", async () =>
   assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
 });
 
-Deno.test("MCP over HTTP has them, and says when that changes on the stream of a session", async () => {
+Deno.test("MCP over HTTP offers the cluster tools, and announces changes on the stream of a session", async () => {
   const { tools: toolset, know } = scene();
   await using frontend = new McpHttpFixture({ toolset });
   const list = async (session: string) => {
@@ -310,10 +310,10 @@ Deno.test("MCP over HTTP of the stateless generation has them too", async () => 
   assert.deepEqual(await list(), K8S_TOOLS);
 });
 
-const IN_USE = /belongs to a request that has not been answered yet/;
+const IN_USE = /belongs to a request that is still running/;
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s over stdio refuses an id whose call still runs; the call keeps its answer",
+  "MCP %s over stdio rejects the ID of a running call; the call keeps its answer",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     const finish = Promise.withResolvers<void>();
@@ -342,30 +342,33 @@ Deno.test.each([
   { name: "alone", body: rpc(7, "tools/call", CALL) },
   { name: "of another method", body: rpc(7, "ping") },
   { name: "in a batch", body: [rpc(8, "tools/call", CALL), rpc(7, "tools/call", CALL)] },
-])("MCP over HTTP refuses an id $name whose call still runs; a cancel reaches the call", async ({ body }) => {
-  await using frontend = new McpHttpFixture();
-  const session = await frontend.open("alice", "2025-03-26");
-  frontend.broker.runner.answer = hangUntilAborted;
-  const headers = { "mcp-protocol-version": "2025-03-26" };
-  const first = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  const { code, message } = await frontend.refusalOf({ token: "alice", session, headers, body });
-  assert.equal(code, "invalid_request");
-  assert.match(message, IN_USE);
-  assert.equal(frontend.broker.runner.runs.length, 1);
-  const other = await frontend.open("alice");
-  const list = await frontend.send({ token: "alice", session: other, body: rpc(7, "tools/list") });
-  assert.equal(parseEvents(await list.text()).length, 2, "another session has ids of its own");
+])(
+  "MCP over HTTP rejects an ID $name whose call still runs; a cancellation reaches the call",
+  async ({ body }) => {
+    await using frontend = new McpHttpFixture();
+    const session = await frontend.open("alice", "2025-03-26");
+    frontend.broker.runner.answer = hangUntilAborted;
+    const headers = { "mcp-protocol-version": "2025-03-26" };
+    const first = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
+    await until(() => frontend.broker.runner.runs.length === 1);
+    const { code, message } = await frontend.refusalOf({ token: "alice", session, headers, body });
+    assert.equal(code, "invalid_request");
+    assert.match(message, IN_USE);
+    assert.equal(frontend.broker.runner.runs.length, 1);
+    const other = await frontend.open("alice");
+    const list = await frontend.send({ token: "alice", session: other, body: rpc(7, "tools/list") });
+    assert.equal(parseEvents(await list.text()).length, 2, "another session has ids of its own");
 
-  const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
-  await frontend.send({ token: "alice", session, headers, body: cancel });
-  await until(() => frontend.broker.log.entries.length === 1);
-  assert.equal(frontend.broker.log.entries[0]?.err, "canceled");
-  frontend.broker.runner.answer = () => printed("second\n");
-  const again = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
-  assert.match(await again.text(), /second/);
-  await first.body?.cancel();
-});
+    const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
+    await frontend.send({ token: "alice", session, headers, body: cancel });
+    await until(() => frontend.broker.log.entries.length === 1);
+    assert.equal(frontend.broker.log.entries[0]?.err, "canceled");
+    frontend.broker.runner.answer = () => printed("second\n");
+    const again = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
+    assert.match(await again.text(), /second/);
+    await first.body?.cancel();
+  },
+);
 
 Deno.test("MCP over HTTP keeps stateless requests of one id apart: each gets its own answer", async () => {
   await using frontend = new McpHttpFixture();

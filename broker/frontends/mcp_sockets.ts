@@ -11,14 +11,14 @@ import type { McpStdioOptions, serveMcpStdio } from "./mcp_stdio.ts";
 const MAX_CONNECTIONS = 16;
 /** As over HTTP: a file transfer's content fits. */
 const MAX_MESSAGE_BYTES = 1 << 20;
-/** Requests of one socket without an answer that is read. More than calls, so that the broker reads a cancellation. */
+/** Limit of unanswered requests per socket. Higher than that of calls, so that cancellations are still read. */
 const MAX_OPEN_REQUESTS = 40;
-/** The pause of a socket without room, and after a failed accept, in milliseconds. */
+/** The pause at the limit of requests and after a failed accept, in milliseconds. */
 const PAUSE_MS = 50;
 
 type McpStdio = ReturnType<typeof serveMcpStdio>;
 type SocketPorts = Pick<McpStdioOptions, "clock" | "random"> & { readonly logger: ServiceLogger };
-/** Serves a connection, and awaits its turn before each message of so many characters. */
+/** Serves a connection. Awaits `turn` before each message, with its length in characters. */
 type Serve = (
   connection: Deno.UnixConn,
   turn: (length: number) => Promise<void>,
@@ -61,8 +61,8 @@ function serveSocket(
   const connections = new Set<McpStdio>();
   const hasRoom = () =>
     [...connections].reduce((sum, { openRequests }) => sum + openRequests, 0) < MAX_OPEN_REQUESTS;
-  // One message of a caller in each turn of the event loop, however many connections send it. Before a long message
-  // the others get about as much time as parsing it takes: 1 MiB of nested lists takes 100 ms.
+  // One message per caller and turn of the event loop, regardless of its connections. Before a long message, other
+  // callers get about the time that parsing takes: 1 MiB of nested lists takes 100 ms.
   let last = Promise.resolve();
   const turn = (length: number) =>
     last = last.then(async () => {
@@ -91,7 +91,7 @@ function serveSocket(
           .catch((error) => logger.warn("MCP connection failed", { caller, error }))
           .finally(() => handling.delete(handled));
         handling.add(handled);
-        // An account that only connects must not take every turn of the event loop.
+        // An account that only opens connections must not occupy the event loop.
         await endOfTurn();
       } catch (error) {
         if (closed) return;
@@ -126,7 +126,7 @@ async function listenOn({ path, mode }: BrokerSocket): Promise<Deno.UnixListener
     if (found !== undefined && !found.isSocket) throw reject("a file that is not a socket exists");
     if (found !== undefined && await isServed(path)) throw reject("another process serves it");
     await ifThere(Deno.remove(aside.directory, { recursive: true }));
-    // A socket has the umask's mode until chmod: nobody else can reach the directory that it is bound in.
+    // Until chmod, the socket has the mode of the umask. The private directory protects it meanwhile.
     await Deno.mkdir(aside.directory, { mode: 0o700 });
     const listener = Deno.listen({ transport: "unix", path: aside.socket });
     try {

@@ -13,7 +13,7 @@ import { announceTools, createMcpServer, type McpOptions } from "./mcp_server.ts
 import { OpenRequests } from "./open_requests.ts";
 import type { UserBudget } from "./user_budget.ts";
 
-/** The caller over stdio, whose process the user has started. Policies, freezes and audit queries use this name. */
+/** The caller over stdio: the user who started the process. Policies, freezes and audit queries use this name. */
 const STDIO_CALLER = "mcp-stdio";
 const MAX_LINE_BYTES = 10 * 1024 * 1024;
 
@@ -139,7 +139,7 @@ export class StdioTransport implements Transport {
       this.requests.begin([message]);
     } catch (error) {
       if (!(error instanceof AppError) || !("id" in message)) throw error;
-      // With its ID, so that a client that has lost its first request does not take its answer for this request's.
+      // With the ID, so that a client does not mistake the answer to its first request for this one.
       const refusal = { code: INVALID_REQUEST, message: `Invalid Request: ${error.message}` };
       return await this.#refuse(message.id, error, refusal);
     }

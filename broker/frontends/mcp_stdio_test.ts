@@ -164,7 +164,7 @@ Deno.test.each<{ name: string; args?: object; answer?: SignAnswer; texts: readon
     ],
   },
 ])(
-  "MCP shows after $name what to do next, next to the unchanged error text",
+  "MCP adds the next step after $name to the unchanged error text",
   async ({ args, answer, texts }) => {
     await using client = await RawMcpClient.connect("2025-11-25");
     if (answer !== undefined) client.broker.authority.answer = () => answer;
@@ -215,7 +215,7 @@ Deno.test.each(GENERATIONS)(
 );
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s tells a client that wants to know that a long command still runs, until it ends",
+  "MCP %s reports the progress of a long command until it ends",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     client.broker.runner.answer = hangUntilAborted;
@@ -257,7 +257,7 @@ Deno.test("MCP answers lists that it does not have with empty ones, and unknown 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s gives each call an id of its own, and passes the client's trace on",
+  "MCP %s creates a request ID per call and forwards the client's trace",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     const seen: Readonly<Record<string, string>>[] = [];
@@ -334,7 +334,7 @@ Deno.test.each([
   assert.equal(errors.length, 1);
 });
 
-Deno.test("StdioTransport reads what a line says, whatever was read before", async () => {
+Deno.test("StdioTransport reads each line independently of earlier lines", async () => {
   const { pipe, transport, received } = connect();
   await transport.start();
   const message = { jsonrpc: "2.0", method: "note", params: { server: "web01", command: "uptime" } };

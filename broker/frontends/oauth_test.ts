@@ -36,7 +36,7 @@ Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
   assert.deepEqual(readBearer({ headers: new Headers(headers), url }), { code: "no_token" });
 });
 
-Deno.test("readBearer() refuses a token that stands in the URL as well", () => {
+Deno.test("readBearer() rejects a token that is also in the URL", () => {
   const headers = new Headers({ authorization: "Bearer abc" });
   assert.deepEqual(readBearer({ headers, url: `${ENDPOINT}?access_token=abc` }), {
     code: "invalid_request",

@@ -98,7 +98,6 @@ function inUse(id: RequestId): AppError {
   const shown = shortenText(stringifyJson(id), MAX_SHOWN_ID);
   return new AppError(
     "invalid_request",
-    `the id ${shown} belongs to a request that has not been answered yet; ` +
-      "that one is still under way, this one was not taken",
+    `the id ${shown} belongs to a request that is still running; this request was rejected`,
   );
 }

@@ -19,12 +19,12 @@ export const USER_BOUNDS = {
 
 const TOTAL_KEPT = 64 << 20;
 
-/** A shorter answer never waits: a client that has gone to sleep must not stop the user's other clients. */
+/** Shorter answers never wait, so that a sleeping client does not block the user's other clients. */
 export const SHORT_LENGTH = 64 << 10;
 
 const TOO_LONG =
-  "the call has ended, but the answers to this batch are too long together: what it did is in the audit log; " +
-  "send calls one by one";
+  "the call has ended, but the answers to this batch are too long in total; the audit log has the outcome; " +
+  "send the calls one by one";
 
 export class UserBudget {
   readonly #gates = new Map<string, Gate>();
@@ -34,7 +34,7 @@ export class UserBudget {
     if (place !== undefined) return place;
     throw new AppError(
       "rate_limited",
-      `too many ${what} at once (${USER_BOUNDS[what]}); wait for one to end`,
+      `too many concurrent ${what} (limit: ${USER_BOUNDS[what]}); wait until one ends`,
     );
   }
 
@@ -43,7 +43,7 @@ export class UserBudget {
     if (length <= SHORT_LENGTH) return;
     if (signal.aborted) throw canceledBy(signal);
     const gate = this.#gate(user, "sending");
-    // An exchange sends its answers only when it has all: an answer would wait for the exchange's others forever.
+    // An exchange sends its answers together, so one answer must not wait for room that another one holds.
     if (exchange.longAnswers > 0 && !gate.hasRoom(length)) throw new AppError("rate_limited", TOO_LONG);
     exchange.longAnswers += 1;
     try {
@@ -62,7 +62,7 @@ export class UserBudget {
   }
 }
 
-/** The places that one HTTP request holds until its client has read the response, or has gone. */
+/** The places that an HTTP request holds until its client has read the response or disconnects. */
 export class Exchange implements Disposable {
   readonly #places = new DisposableStack();
   longAnswers = 0;
@@ -127,7 +127,7 @@ interface KeptSession {
   readonly events: Set<KeptEvent>;
 }
 
-class Shelf {
+class EventBuffer {
   length = 0;
   readonly events = new Set<KeptEvent>();
   readonly long = new Set<KeptEvent>();
@@ -148,8 +148,8 @@ export function isEventId(text: string): boolean {
  */
 export class KeptEvents {
   readonly #bounds: { readonly user: number; readonly total: number };
-  readonly #users = new Map<string, Shelf>();
-  readonly #all = new Shelf();
+  readonly #users = new Map<string, EventBuffer>();
+  readonly #all = new EventBuffer();
   #lastNumber = 0;
 
   constructor(user: number = USER_BOUNDS.kept, total: number = TOTAL_KEPT) {
@@ -191,26 +191,26 @@ export class KeptEvents {
   }
 
   #keep(event: KeptEvent): void {
-    const shelves = [this.#shelfOf(event.session.user), this.#all];
+    const buffers = [this.#bufferOf(event.session.user), this.#all];
     event.session.events.add(event);
-    for (const shelf of shelves) {
-      shelf.events.add(event);
-      shelf.length += event.length;
-      if ("result" in event.message && event.length > NOTE_LENGTH) shelf.long.add(event);
+    for (const buffer of buffers) {
+      buffer.events.add(event);
+      buffer.length += event.length;
+      if ("result" in event.message && event.length > NOTE_LENGTH) buffer.long.add(event);
     }
-    // It would replace all other answers by notes first.
+    // Otherwise all other answers would be replaced by notes first.
     if (event.length > Math.min(this.#bounds.user, this.#bounds.total)) this.#shorten(event);
-    this.#shrink(this.#shelfOf(event.session.user), this.#bounds.user);
+    this.#shrink(this.#bufferOf(event.session.user), this.#bounds.user);
     this.#shrink(this.#all, this.#bounds.total);
   }
 
-  #shrink(shelf: Shelf, length: number): void {
-    for (const oldest of shelf.long) {
-      if (shelf.length <= length) return;
+  #shrink(buffer: EventBuffer, length: number): void {
+    for (const oldest of buffer.long) {
+      if (buffer.length <= length) return;
       this.#shorten(oldest);
     }
-    for (const oldest of shelf.events) {
-      if (shelf.length <= length) return;
+    for (const oldest of buffer.events) {
+      if (buffer.length <= length) return;
       this.#drop(oldest);
     }
   }
@@ -219,31 +219,31 @@ export class KeptEvents {
     const { message, length } = event;
     if (!("result" in message)) return;
     const text =
-      `the call has ended, but its answer of about ${length} characters was not kept for a client ` +
-      "whose connection was lost: what it did is in the audit log; let it print less";
+      `the call has ended, but its answer of about ${length} characters was too long to keep after the lost ` +
+      "connection; the audit log has the outcome; use a command that prints less";
     const error = { code: ProtocolErrorCode.InternalError, message: text };
     event.message = { jsonrpc: "2.0", id: message.id, error };
     event.length = textLength(event.message) + EVENT_LENGTH;
-    for (const shelf of [this.#shelfOf(event.session.user), this.#all]) {
-      shelf.long.delete(event);
-      shelf.length += event.length - length;
+    for (const buffer of [this.#bufferOf(event.session.user), this.#all]) {
+      buffer.long.delete(event);
+      buffer.length += event.length - length;
     }
   }
 
   #drop(event: KeptEvent): void {
     const { user, events } = event.session;
     events.delete(event);
-    for (const shelf of [this.#shelfOf(user), this.#all]) {
-      shelf.long.delete(event);
-      if (shelf.events.delete(event)) shelf.length -= event.length;
+    for (const buffer of [this.#bufferOf(user), this.#all]) {
+      buffer.long.delete(event);
+      if (buffer.events.delete(event)) buffer.length -= event.length;
     }
-    if (this.#shelfOf(user).length === 0) this.#users.delete(user);
+    if (this.#bufferOf(user).length === 0) this.#users.delete(user);
   }
 
-  #shelfOf(user: string): Shelf {
-    const shelf = this.#users.get(user) ?? new Shelf();
-    this.#users.set(user, shelf);
-    return shelf;
+  #bufferOf(user: string): EventBuffer {
+    const buffer = this.#users.get(user) ?? new EventBuffer();
+    this.#users.set(user, buffer);
+    return buffer;
   }
 }
 

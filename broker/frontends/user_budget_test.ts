@@ -39,7 +39,7 @@ Deno.test("UserBudget lets a long answer wait until the exchanges before it have
   await budget.hold("alice", new Exchange(), 2 * USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget frees the room of an exchange at its end, also room that comes only then", async () => {
+Deno.test("UserBudget frees the room of an exchange at its end, including late room", async () => {
   const budget = new UserBudget();
   const [one, two] = [new Exchange(), new Exchange()];
   await budget.hold("alice", one, HALF, NEVER);
@@ -52,7 +52,7 @@ Deno.test("UserBudget frees the room of an exchange at its end, also room that c
   await budget.hold("alice", new Exchange(), USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget refuses an answer that would wait for others of its own exchange, forever", async () => {
+Deno.test("UserBudget rejects an answer that would wait forever for others of its exchange", async () => {
   const budget = new UserBudget();
   const exchange = new Exchange();
   await budget.hold("alice", exchange, LONG, NEVER);
@@ -70,7 +70,7 @@ Deno.test("UserBudget refuses an answer while another of its exchange waits: tha
   await first;
 });
 
-Deno.test("UserBudget forgets an answer whose call is canceled while it waits", async () => {
+Deno.test("UserBudget drops a waiting answer whose call is canceled", async () => {
   const budget = new UserBudget();
   const [others, exchange] = [new Exchange(), new Exchange()];
   await budget.hold("alice", others, LONG, NEVER);
@@ -161,7 +161,7 @@ const long = (id: string, length = 20_000): JSONRPCMessage => ({
   id,
   result: { text: "x".repeat(length) },
 });
-/** What one event of these tests costs. */
+/** The cost of one event in these tests. */
 const COST = costOf(message("a1"));
 /** More than a note in the place of an answer costs. */
 const NOTE = 600;
@@ -183,7 +183,7 @@ async function replay(store: EventStore, lastId: string) {
   return { streamId, sent };
 }
 
-Deno.test("KeptEvents gives what came after an event, of the same stream", async () => {
+Deno.test("KeptEvents replays the later events of the same stream", async () => {
   const store = new KeptEvents(...ROOMY).open("alice");
   const first = await store.storeEvent("a", message("a1"));
   await store.storeEvent("b", message("b1"));
@@ -230,12 +230,12 @@ Deno.test("KeptEvents drops the oldest of all beyond the limit of all", async ()
   assert.equal((await replay(two, "b_0")).sent.length, 2);
 });
 
-/** The messages that a client gets that has seen nothing, as `id` or `id!` for a note in its answer's place. */
+/** The messages that a new client receives, as `id`, or as `id!` for a note that replaces an answer. */
 async function replayed(store: EventStore): Promise<readonly string[]> {
   const sent: string[] = [];
   await store.replayEventsAfter("a_0", {
     send: (_id, event) => {
-      const note = "error" in event && /was not kept/.test(event.error.message) ? "!" : "";
+      const note = "error" in event && /was too long to keep/.test(event.error.message) ? "!" : "";
       sent.push("id" in event ? `${event.id}${note}` : "");
       return Promise.resolve();
     },
@@ -243,7 +243,7 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
   return sent;
 }
 
-Deno.test("KeptEvents keeps a note in the place of an answer that is longer than the limit, and what was there", async () => {
+Deno.test("KeptEvents replaces an answer above the limit by a note and keeps the other events", async () => {
   const kept = new KeptEvents(10_000, 10_000);
   const store = kept.open("alice");
   await store.storeEvent("a", long("a1", 5000));
@@ -267,7 +267,7 @@ Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in al
   assert.deepEqual(await replayed(other), ["b1"]);
 });
 
-Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of them make it keep", async () => {
+Deno.test("KeptEvents stays within its limits for one user and for all users", async () => {
   const limits = { userLength: 50_000, totalLength: 80_000 };
   const kept = new KeptEvents(limits.userLength, limits.totalLength);
   for (const user of ["alice", "bob", "carol"]) {
@@ -283,7 +283,7 @@ Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of
   }
 });
 
-Deno.test("KeptEvents takes nothing from other users for one who has the most", async () => {
+Deno.test("KeptEvents drops nothing of other users for the largest user", async () => {
   const kept = new KeptEvents(50_000, 100_000);
   const [alice, bob] = [kept.open("alice"), kept.open("bob")];
   await bob.storeEvent("a", long("b1", 40_000));
@@ -302,7 +302,7 @@ Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async ()
   assert.equal(kept.length, 0);
 });
 
-Deno.test("KeptEvents forgets a session, also what its calls say after its end", async () => {
+Deno.test("KeptEvents drops a session, including events after its end", async () => {
   const kept = new KeptEvents(100 * COST, 2 * COST);
   const [gone, other] = [kept.open("alice"), kept.open("bob")];
   await other.storeEvent("b", message("b1"));
@@ -390,7 +390,7 @@ Deno.test.each<{ name: string; message: unknown }>([
   requests.begin([message]);
 });
 
-Deno.test("OpenRequests forgets what the library did not take, and what is cancelled before it was one", () => {
+Deno.test("OpenRequests drops requests that the library rejected or that were canceled early", () => {
   const requests = new OpenRequests();
   const abandon = requests.begin([call(7)]);
   abandon[Symbol.dispose]();

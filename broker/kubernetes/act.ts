@@ -61,7 +61,7 @@ export async function act(
   }
   const output = maskText(text, { isSecret: true });
   if (output === undefined) {
-    throw failure(request, "the answer can't be read, and so its values can't be masked");
+    throw failure(request, "cannot mask the values of an unreadable answer");
   }
   if (Buffer.byteLength(output) > maxBytes) throw tooLarge(action, request, maxBytes);
   return { output, warnings };
@@ -88,7 +88,7 @@ async function withForce(
   return isNamed ? { ...request, query: `${query}&force=true` } : request;
 }
 
-export interface ListWish
+export interface ListOptions
   extends Pick<ActionOptions, "labelSelector" | "fieldSelector" | "limit" | "asTable"> {
   readonly maxBytes: number;
   readonly isMasked: boolean;
@@ -119,20 +119,24 @@ const PLAIN_COLUMNS: ReadonlySet<unknown> = new Set(["Name", "Type", "Data", "Ag
  * Lists objects page by page, as one list. A warning reports omitted items.
  * @throws {AppError} `upstream_failure`, or `canceled`
  */
-export async function list(asking: Asking, action: ClusterAction, wish: ListWish): Promise<ActionResult> {
-  const most = positive(wish.limit) ?? Infinity;
+export async function list(
+  asking: Asking,
+  action: ClusterAction,
+  options: ListOptions,
+): Promise<ActionResult> {
+  const most = positive(options.limit) ?? Infinity;
   const warnings = new Set<string>();
   const shown: string[] = [];
   let first: Page | undefined;
-  let room = wish.maxBytes;
+  let room = options.maxBytes;
   let pageItems = PAGE_ITEMS;
   let after: string | undefined;
   for (;;) {
     const limit = Math.min(pageItems, most - shown.length);
-    const request = requestFor(action, wish, { maxBytes: wish.maxBytes, limit, after });
-    const page = await askPage(asking, action, { request, wish });
+    const request = requestFor(action, options, { maxBytes: options.maxBytes, limit, after });
+    const page = await askPage(asking, action, { request, options });
     if (page === undefined) {
-      if (limit === 1) throw tooLarge(action, request, wish.maxBytes);
+      if (limit === 1) throw tooLarge(action, request, options.maxBytes);
       pageItems = Math.max(1, Math.floor(limit / 4));
       continue;
     }
@@ -151,9 +155,9 @@ export async function list(asking: Asking, action: ClusterAction, wish: ListWish
     }
     if (page.next !== undefined && shown.length >= most) stop ??= "limit";
     if (stop !== undefined) {
-      if (shown.length === 0) throw tooLarge(action, request, wish.maxBytes);
+      if (shown.length === 0) throw tooLarge(action, request, options.maxBytes);
       const left = page.items.length - (shown.length - before) + page.toCome;
-      warnings.add(describeStop(stop, page, { shown: shown.length, left, maxBytes: wish.maxBytes }));
+      warnings.add(describeStop(stop, page, { shown: shown.length, left, maxBytes: options.maxBytes }));
     }
     if (stop !== undefined || page.next === undefined) {
       return { output: first.head + shown.join(first.separator) + first.tail, warnings: [...warnings] };
@@ -166,14 +170,14 @@ export async function list(asking: Asking, action: ClusterAction, wish: ListWish
 async function askPage(
   asking: Asking,
   action: ClusterAction,
-  { request, wish }: { readonly request: KubernetesRequest; readonly wish: ListWish },
+  { request, options }: { readonly request: KubernetesRequest; readonly options: ListOptions },
 ): Promise<Page | undefined> {
   const maxBytes = MAX_ANSWER_BYTES.object;
-  const answer = await ask(asking, request, { maxBytes, ...(wish.asTable === true && { accept: TABLE }) });
+  const answer = await ask(asking, request, { maxBytes, ...(options.asTable === true && { accept: TABLE }) });
   if (answer === undefined) return undefined;
   const body = readObject(request, answer.text);
   const { continue: next, remainingItemCount: toCome } = objectOr(body["metadata"]);
-  const page = body["kind"] === "Table" ? readTable(body, action, wish) : readList(body, wish);
+  const page = body["kind"] === "Table" ? readTable(body, action, options) : readList(body, options);
   if (page === undefined) throw failure(request, "the answer is not a list");
   return {
     ...page,
@@ -190,7 +194,7 @@ function objectOr(value: unknown): Readonly<Record<string, unknown>> {
 /** JSON with one item on each line, so that truncation between lines is truncation between items. */
 function readList(
   { items, metadata, ...others }: Readonly<Record<string, unknown>>,
-  { isMasked }: ListWish,
+  { isMasked }: ListOptions,
 ): PageText | undefined {
   if (!Array.isArray(items)) return undefined;
   const { continue: _next, remainingItemCount: _toCome, ...meta } = objectOr(metadata);
@@ -215,7 +219,7 @@ function withoutManagedFields(item: unknown): unknown {
 function readTable(
   { columnDefinitions, rows }: Readonly<Record<string, unknown>>,
   { namespace, resource }: ClusterAction,
-  { isMasked }: ListWish,
+  { isMasked }: ListOptions,
 ): PageText | undefined {
   if (!Array.isArray(columnDefinitions) || !Array.isArray(rows)) return undefined;
   const columns = columnDefinitions.flatMap((column: unknown, index) =>

@@ -25,7 +25,7 @@ export interface ActionOptions {
   readonly sinceSeconds?: number | undefined;
   /** The manifest of an apply, sent unchanged. */
   readonly manifest?: string | undefined;
-  /** The fields that an apply may take over from other managers. */
+  /** The fields of other managers that an apply may overwrite. */
   readonly forceFields?: readonly string[] | undefined;
 }
 
@@ -147,14 +147,14 @@ export async function ask(
     case "untrusted":
       throw failure(
         request,
-        "the API server's certificate is not one of the cluster's CA (ca_cert of the cluster in the signer's config)",
+        "the cluster's CA did not issue the API server's certificate (ca_cert of the cluster in the signer's config)",
         outcome.cause,
       );
     case "unreachable":
       throw failure(
         request,
         outcome.cause instanceof Deno.errors.NotCapable
-          ? "the API server is not among those that this broker may connect to (api_servers in its config)"
+          ? "this broker must not connect to the API server (api_servers in its config)"
           : "could not reach the API server",
         outcome.cause,
       );
@@ -196,11 +196,11 @@ export function isObject(value: unknown): value is JsonObject {
 
 function describeRefusal(status: number, text: string): string {
   if (status < 400) return `${status} redirects are not followed`;
-  const said = shortenText(messageOf(text) ?? text.trim(), MAX_DETAIL);
+  const detail = shortenText(messageOf(text) ?? text.trim(), MAX_DETAIL);
   const hint = status === 401
-    ? " (the token has ended or was taken back: call again, or ask who has frozen it)"
+    ? " (the token has expired or was revoked: call again, or ask an operator about a freeze)"
     : "";
-  return `${status} ${said}${hint}`;
+  return `${status} ${detail}${hint}`;
 }
 
 function messageOf(text: string): string | undefined {
@@ -233,6 +233,6 @@ const NARROWER = {
   get: "",
   list: "; narrow it with namespace, label_selector, field_selector or limit",
   logs: "; narrow it with tail_lines, since_seconds or container",
-  apply: "; the change may have been made all the same",
-  delete: "; it may have been deleted all the same",
+  apply: "; the change may have been made",
+  delete: "; the object may have been deleted",
 } as const satisfies Record<ClusterAction["verb"], string>;

@@ -44,7 +44,7 @@ Deno.test("act() gives an object as the API server wrote it, to the byte", async
   assert.equal(request?.maxBytes, MAX);
 });
 
-Deno.test("act() tells what the API server warns of", async () => {
+Deno.test("act() returns the warnings of the API server", async () => {
   const headers = { warning: '299 - "unknown field \\"spec.foo\\"", 299 - "deprecated"' };
   const { result } = run(() => answered({}, { headers }));
   assert.deepEqual((await result).warnings, ['unknown field "spec.foo"', "deprecated"]);
@@ -67,7 +67,7 @@ Deno.test.each<
     "a token that is good no more",
     status(401, "Unauthorized"),
     `${PATH}: 401 Unauthorized ` +
-    "(the token has ended or was taken back: call again, or ask who has frozen it)",
+    "(the token has expired or was revoked: call again, or ask an operator about a freeze)",
     {},
   ],
   ["HTML", answered("<html>oops</html>\n", { status: 500 }), `${PATH}: 500 <html>oops</html>`, {}],
@@ -91,7 +91,7 @@ Deno.test.each<
   [
     "a certificate of somebody else",
     { kind: "untrusted", cause: new Error("10.0.0.5") },
-    `${PATH}: the API server's certificate is not one of the cluster's CA ` +
+    `${PATH}: the cluster's CA did not issue the API server's certificate ` +
     "(ca_cert of the cluster in the signer's config)",
     {},
   ],
@@ -103,7 +103,7 @@ Deno.test.each<
     { action: ACTIONS.logs },
   ],
 ])(
-  "act() says what is wrong with %s",
+  "act() reports the cause for %s",
   async (_name, outcome, message, { code = "upstream_failure", action }) => {
     const { result } = run(() => outcome, action && { action });
     await assert.rejects(result, (error) => {
@@ -114,7 +114,7 @@ Deno.test.each<
   },
 );
 
-Deno.test("act() masks secrets in logs, and takes no more than the specification's limit of them", async () => {
+Deno.test("act() masks secrets in logs and reads at most the specified limit", async () => {
   const log = "started with --password=hunter2\n";
   const { result, connection } = run(() => answered(log), {
     action: ACTIONS.logs,
@@ -141,7 +141,7 @@ Deno.test("act() withholds a Secret that can't be read", async () => {
   const { result } = run(() => answered('{"data":{"password":"aHVudGVyMg=="}'), {
     action: ACTIONS.getSecret,
   });
-  await assert.rejects(result, /its values can't be masked$/);
+  await assert.rejects(result, /cannot mask the values of an unreadable answer$/);
 });
 
 Deno.test("act() measures a Secret as it is shown", async () => {
@@ -173,7 +173,7 @@ Deno.test.each<
 
 const { signal } = new AbortController();
 
-Deno.test("Clusters tells when the first cluster comes and when the last one goes, and not in between", async () => {
+Deno.test("Clusters announces only the first and the last cluster", async () => {
   const fixture = new ClusterFixture();
   const told: boolean[] = [];
   const end = fixture.clusters.watch(() => told.push(fixture.clusters.isEmpty));
@@ -189,7 +189,7 @@ Deno.test("Clusters tells when the first cluster comes and when the last one goe
   assert.deepEqual(told, [false, true]);
 });
 
-Deno.test("Clusters keeps what it knows when the list can't be had", async () => {
+Deno.test("Clusters keeps the last list when a refresh fails", async () => {
   const fixture = new ClusterFixture();
   await fixture.clusters.inventory.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("upstream_failure", "gone"));
@@ -202,7 +202,7 @@ Deno.test("Clusters keeps what it knows when the list can't be had", async () =>
   );
 });
 
-Deno.test("Clusters connects once, and anew when address or CA are others", async () => {
+Deno.test("Clusters connects once, and again after a change of address or CA", async () => {
   const fixture = new ClusterFixture();
   const connect = async () => (await fixture.clusters.find("prod", signal)).connection();
   await connect();
@@ -221,7 +221,7 @@ Deno.test("Clusters connects once, and anew when address or CA are others", asyn
   assert.equal(fixture.closed, 3);
 });
 
-Deno.test("Clusters names the cluster whose CA can't be used, and works with the others", async () => {
+Deno.test("Clusters names the cluster with the unusable CA and keeps the others", async () => {
   const clusters = new Clusters({
     clock: new FakeClock(),
     fetch: () => Promise.resolve({ good: CLUSTER, bad: { ...CLUSTER, ca_cert_pem: "" } }),

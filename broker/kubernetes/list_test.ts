@@ -3,7 +3,7 @@ import type { ApiRequest } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
-import { list, type ListWish } from "./act.ts";
+import { list, type ListOptions } from "./act.ts";
 import { AppError } from "@gateway/shared/errors";
 import { checkManifest } from "./run_action.ts";
 
@@ -28,13 +28,13 @@ class Pods extends FakeConnection {
 
 const run = (
   connection: FakeConnection,
-  wish: Partial<ListWish> = {},
+  options: Partial<ListOptions> = {},
   action: ClusterAction = ACTIONS.listPods,
 ) => {
   const clock = new FakeClock();
   const { signal } = new AbortController();
   const asking = { connection, token: "t", clock, endsAt: clock.now() + 30_000, signal };
-  return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...wish });
+  return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...options });
 };
 
 Deno.test("list() gives a list of one page, an item a line, without managedFields", async () => {
@@ -81,7 +81,7 @@ Deno.test("list() renders the API server's Table, with the namespace where the l
   assert.equal(one.output, "NAME\tREADY\nx\t1/1\n");
 });
 
-Deno.test("list() cuts a Table between rows, and counts what it knows to remain", async () => {
+Deno.test("list() truncates a Table between rows and counts the known rest", async () => {
   const { output, warnings } = await run(tableOf(250, ["x".repeat(500), "1/1"]), {
     asTable: true,
     maxBytes: 10_000,
@@ -106,7 +106,7 @@ Deno.test("list() shows of a Table of Secrets only columns that hold no value", 
   assert.equal(output, "NAME\tTYPE\tDATA\ndb\tOpaque\t1\n");
 });
 
-Deno.test("list() follows the pages to the end, as one list that goes on nowhere", async () => {
+Deno.test("list() joins all pages into one list without a continue token", async () => {
   const connection = new Pods(250);
   const { output, warnings } = await run(connection);
   const whole = JSON.parse(output);
@@ -125,14 +125,14 @@ Deno.test.each([
   { limit: 3, count: 2, shown: 2, warnings: [] },
   { limit: 0, count: 101, shown: 101, warnings: [] },
   { limit: -1, count: 101, shown: 101, warnings: [] },
-])("list() of $count with the limit $limit shows $shown and says whether more remain", async (row) => {
+])("list() of $count with the limit $limit shows $shown and reports whether more remain", async (row) => {
   const connection = new Pods(row.count);
   const { output, warnings } = await run(connection, { limit: row.limit });
   assert.equal(JSON.parse(output).items.length, row.shown);
   assert.deepEqual(warnings, row.warnings);
 });
 
-Deno.test("list() shows no more than the limit of an API server that does not heed it", async () => {
+Deno.test("list() applies the limit itself if the API server ignores it", async () => {
   const connection = new FakeConnection();
   connection.answer = () =>
     answered({ kind: "PodList", metadata: {}, items: [{ a: 1 }, { a: 2 }, { a: 3 }] });
@@ -141,7 +141,7 @@ Deno.test("list() shows no more than the limit of an API server that does not he
   assert.deepEqual(warnings, ["the list stops at the limit of 2; 1 more remain"]);
 });
 
-Deno.test("list() stops where the output is full, and says so", async () => {
+Deno.test("list() stops at the output limit and reports it", async () => {
   const { output, warnings } = await run(new Pods(250, () => ({ name: "x".repeat(1000) })), {
     maxBytes: 120_000,
   });
@@ -250,17 +250,17 @@ Deno.test.each([
   {
     name: "a second name",
     manifest: text({}).replace('"kind"', '"kind":"Secret","kind"'),
-    message: /key twice$/,
+    message: /has a duplicate key$/,
   },
   {
     name: "a second name deep inside, written otherwise",
     manifest: text({}).replace('{"a":1}', '{"a":1,"\\u0061":2}'),
-    message: /key twice$/,
+    message: /has a duplicate key$/,
   },
   ...["\u0085", "\u2028", "\u2029"].map((char) => ({
     name: `a line break of YAML alone, ${JSON.stringify(char)}`,
     manifest: metadata({ annotations: { run: `rm /tmp${char}/x` } }),
-    message: /has a line break that YAML reads otherwise: write it as \\u0085/,
+    message: /has a line break of YAML: escape it as \\u0085/,
   })),
   ...["12345678901234567890", "-9223372036854775809", "1e19"].map((number) => ({
     name: `the number ${number}, which would become another`,

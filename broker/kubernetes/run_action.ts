@@ -6,15 +6,15 @@ import { parseJson } from "@gateway/shared/json";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
 import { cutText, quoteText } from "@gateway/shared/text";
 import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
-import type { Asker, Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
+import type { Authority, Requester, TokenAnswer, TokenRequest } from "../authority/authority.ts";
 import { perform } from "../request/execute.ts";
-import { approvalRequired, ask, badRequest, describeAsker } from "../request/obtain.ts";
+import { approvalRequired, ask, badRequest, describeRequester } from "../request/obtain.ts";
 import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
 import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
 
-export interface ActionRequest extends Asker {
+export interface ActionRequest extends Requester {
   readonly cluster: string;
   readonly asked: AskedAction;
   readonly options: ActionOptions;
@@ -117,11 +117,11 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     ...(action.verb === "apply" && { k8s_manifest: manifest }),
     ...(forceFields.length > 0 && { k8s_force_fields: forceFields }),
     ...(request.dryRun && { dry_run: true }),
-    ...describeAsker(request),
+    ...describeRequester(request),
   };
 }
 
-/** The fields of every record. For an unknown cluster, only `ext` holds the action: nobody has checked it. */
+/** The fields of every record. For an unknown cluster, only `ext` holds the action, which is unchecked. */
 function describeAction(
   { caller, cluster: name, asked, dryRun, options: { manifest } }: ActionRequest,
   known?: { readonly cluster: Cluster; readonly action: ClusterAction },
@@ -186,10 +186,10 @@ function parseManifest(text: string): Readonly<Record<string, unknown>> {
   }
   if (!isObject(manifest)) throw badRequest("the manifest is not a JSON object");
   // The API server reads YAML, in which a duplicate key may be an error or may win.
-  if (keys !== countColons(text)) throw badRequest("the manifest has an object with a key twice");
+  if (keys !== countColons(text)) throw badRequest("the manifest has a duplicate key");
   if (YAML_BREAK.test(text)) {
     throw badRequest(
-      "the manifest has a line break that YAML reads otherwise: write it as \\u0085, \\u2028 or \\u2029",
+      "the manifest has a line break of YAML: escape it as \\u0085, \\u2028 or \\u2029",
     );
   }
   return manifest;
@@ -220,7 +220,7 @@ function countKeys(value: unknown): number {
 
 function expect(what: string, found: unknown, expected: string): void {
   if (found === expected) return;
-  const told = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
+  const given = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
   const wanted = expected === "" ? "none" : quoteText(expected);
-  throw badRequest(`the manifest's ${what} does not match the arguments: ${told}, expected ${wanted}`);
+  throw badRequest(`the manifest's ${what} does not match the arguments: ${given}, expected ${wanted}`);
 }

@@ -36,7 +36,7 @@ const RECORD = {
   dry_run: false,
 } as const;
 
-Deno.test("runAction() asks for a token for exactly the action, acts with it and records that before it tells", async () => {
+Deno.test("runAction() requests a token for exactly the action, acts and records before it returns", async () => {
   const fixture = new ClusterFixture();
   fixture.authority.tokenAnswer = () => ISSUED;
   const result = await fixture.run({ callerGroups: ["a"], bearerToken: "secret", reason: "why" });
@@ -61,7 +61,7 @@ Deno.test("runAction() asks for a token for exactly the action, acts with it and
   assert.deepEqual(fixture.log.entries, [executed]);
 });
 
-Deno.test("runAction() fills in the group, and drops the namespace of what has none", async () => {
+Deno.test("runAction() fills in the group and drops the namespace of cluster-scoped objects", async () => {
   const fixture = new ClusterFixture();
   await fixture.run({ asked: { resource: "widgets", name: "w" } });
   await fixture.run({ asked: { resource: "nodes", name: "n", namespace: "prod" } });
@@ -187,7 +187,7 @@ Deno.test.each<{ name: string; answer: TokenAnswer; message: RegExp; err?: RegEx
     answer: { kind: "not_granted", status: 403, detail: "approval denied" },
     message: /approval not granted \(403\): approval denied$/,
   },
-])("runAction() tells of $name, and records it as denied", async ({ answer, message }) => {
+])("runAction() reports $name and records it as denied", async ({ answer, message }) => {
   const fixture = new ClusterFixture();
   fixture.authority.tokenAnswer = () => answer;
   await assert.rejects(fixture.run(), message);
@@ -196,7 +196,7 @@ Deno.test.each<{ name: string; answer: TokenAnswer; message: RegExp; err?: RegEx
   assert.equal(fixture.log.entries[0]?.outcome, "denied");
 });
 
-Deno.test("runAction() records what the API server refuses, with the serial of the token", async () => {
+Deno.test("runAction() records a rejection by the API server with the serial of the token", async () => {
   const fixture = new ClusterFixture();
   fixture.connection.answer = () => answered({ message: "forbidden" }, { status: 403 });
   await assert.rejects(fixture.run(), /403 forbidden$/);
@@ -246,7 +246,7 @@ Deno.test("runAction() sends the token to where the cluster is after a wait, not
   assert.deepEqual(fixture.connected, [moved]);
 });
 
-Deno.test("runAction() ends with its signal", async () => {
+Deno.test("runAction() ends when its signal is aborted", async () => {
   const fixture = new ClusterFixture();
   const stop = new AbortController();
   fixture.connection.answer = ({ signal }) =>

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { canonicalSudoUser, elevationLabel } from "@gateway/shared/policy";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import type { HostInfo, SignRequest, WireDecision } from "@gateway/shared/wire";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 import {
@@ -79,7 +79,7 @@ export async function perform<Grant extends Issued, Result extends object>(
   return { ...result, kind: "executed", serial, warnings: [...warning, ...warnings] };
 }
 
-export interface ExecuteRequest extends Asker {
+export interface ExecuteRequest extends Requester {
   readonly host: string;
   readonly command: string;
   /** The certificate's lifetime; the maximum when 0, negative, or above it. */
@@ -98,7 +98,7 @@ export interface ExecuteRequest extends Asker {
   readonly askHuman?: AskHuman | undefined;
 }
 
-/** Asks the human at the client to say yes or no. Never rejects: every failure is a no. */
+/** Asks the human at the client for approval. Never rejects: every failure declines. */
 export type AskHuman = (question: string) => Promise<HumanAnswer>;
 
 export type HumanAnswer =

@@ -5,7 +5,7 @@ import { ASKED, BrokerFixture, MAX_TTL_SECONDS } from "../testing/broker_fixture
 import { HOSTS, ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted, printed, sent } from "../testing/fake_runner.ts";
 
-Deno.test("execute() runs the command with the certificate it got and returns what was printed", async () => {
+Deno.test("execute() runs the command with its certificate and returns the output", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("out\n", { stderr: "err\n", exitCode: 3 });
   assert.deepEqual(await broker.run(), {
@@ -230,7 +230,7 @@ Deno.test("execute() records a failed connection with the serial of the certific
   assert.equal(entry?.err, message);
 });
 
-Deno.test("execute() records what ran, and never what it printed", async () => {
+Deno.test("execute() records the command and never its output", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("secret output", { exitCode: 2 });
   await broker.run({ sudo: true, pty: true });
@@ -368,7 +368,7 @@ Deno.test("execute() never sends `approved` without consent", async () => {
   assert.ok(!("approved" in (broker.authority.requests[0] ?? {})));
 });
 
-Deno.test("execute() tells what it waits for", async () => {
+Deno.test("execute() reports what it waits for", async () => {
   const broker = new BrokerFixture();
   const told: string[] = [];
   broker.authority.answer = (_request, _signal, { onWaiting }) => {

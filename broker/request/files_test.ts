@@ -218,7 +218,7 @@ Deno.test("putFile() hands the bytes to the command that its certificate is made
   assert.deepEqual(run?.stdin, ALL_BYTES);
 });
 
-Deno.test("putFile() records what ran, then what was written", async () => {
+Deno.test("putFile() records the command, then the write", async () => {
   const broker = new BrokerFixture();
   await put(broker);
   const digest = sha256(ALL_BYTES);
@@ -253,7 +253,7 @@ Deno.test.each([
   if (allowed) await got;
   else {await assert.rejects(got, {
       code: "invalid_request",
-      message: /^bad request: path is in \/proc, where only/,
+      message: /^bad request: path is in \/proc: transfers need/,
     });}
   assert.equal(broker.runner.runs.length, allowed ? 1 : 0);
 });
@@ -337,7 +337,7 @@ Deno.test.each([
   { verb: "write", transfer: (broker: BrokerFixture) => put(broker) },
   { verb: "read", transfer: (broker: BrokerFixture) => get(broker) },
 ])(
-  "a transfer whose $verb fails on the host says why, and is not a transfer in the log",
+  "a transfer whose $verb fails on the host reports the reason and is not recorded as a transfer",
   async ({ verb, transfer }) => {
     const broker = new BrokerFixture();
     broker.runner.answer = () =>
@@ -356,7 +356,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "putFile()", transfer: (broker: BrokerFixture) => put(broker) },
   { name: "getFile()", transfer: (broker: BrokerFixture) => get(broker) },
-])("$name repeats no more than a little of what a host says", async ({ transfer }) => {
+])("$name repeats only the start of a host's text", async ({ transfer }) => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("", { stderr: "x".repeat(100_000), exitCode: 1 });
   await assert.rejects(transfer(broker), (error) => error instanceof AppError && error.message.length < 2000);

@@ -3,9 +3,9 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { HostInfo, Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
 import type {
-  Asker,
   Authority,
   CertificateRequest,
+  Requester,
   SignAnswer,
   SignOptions,
 } from "../authority/authority.ts";
@@ -13,7 +13,7 @@ import type { HopLogin, HopLogins } from "../ssh/connect.ts";
 import type { EphemeralKey } from "../ssh/login.ts";
 import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
-interface Intent extends Asker {
+interface Intent extends Requester {
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
   readonly sessionId?: string;
@@ -43,18 +43,18 @@ export interface RouteAuthority {
   readonly shim: string | undefined;
 }
 
-type ObtainOptions = Pick<SignOptions, "signal"> & Pick<Asker, "onProgress">;
+type ObtainOptions = Pick<SignOptions, "signal"> & Pick<Requester, "onProgress">;
 
 type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
 type Keyed = Exclude<SignAnswer, Refused> & { readonly key: EphemeralKey };
 type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
 
-/** Two instances that stop one after the other can lose one answer each. */
+/** Two instances that stop in succession can each lose an answer. */
 const MAX_ATTEMPTS = 3;
 
 /**
- * Requests a certificate, a token or a decision, and waits for a human if an approval has been requested. A lost
- * answer is requested again: nobody has the certificate that may have been signed.
+ * Requests a certificate, a token or a decision, and waits for a human if an approval was requested. A lost answer is
+ * requested again: its certificate is useless, because its key is discarded.
  * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
  * not decided, `upstream_failure` when there is no usable answer
  */
@@ -187,14 +187,14 @@ export function createSignRequest(
     purpose: intent.purpose,
     ttl_seconds: intent.ttlSeconds,
     public_key: publicKey,
-    ...describeAsker(intent),
+    ...describeRequester(intent),
     ...(intent.sessionId !== undefined && { session_id: intent.sessionId }),
     ...(role === "target" && intent.target),
   };
 }
 
 /** The fields of a sign request that name the caller. */
-export function describeAsker({ caller, callerGroups, bearerToken, reason }: Asker) {
+export function describeRequester({ caller, callerGroups, bearerToken, reason }: Requester) {
   return {
     end_user: caller,
     end_user_groups: callerGroups,

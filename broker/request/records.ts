@@ -39,7 +39,7 @@ export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
   return isFault ? reason : new AppError("canceled", "canceled", { cause });
 }
 
-/** The fields of a record that name the rule and the warning of a decision. */
+/** The rule and the warning of a decision, for a record. */
 export function describeDecision(
   decision: WireDecision | undefined,
 ): Pick<AuditEntry, "policy_rule" | "warning"> {
@@ -74,24 +74,16 @@ export function createTimings(metrics: Metrics) {
   return {
     sign: metrics.histogram(
       "broker_sign_duration_seconds",
-      "What the signer or control plane takes for a certificate or a decision",
+      "Time to get a certificate or decision",
       "exchange",
     ),
     approval: metrics.histogram(
       "broker_approval_wait_seconds",
-      "Waits for a human's approval, until its result is there or nobody waits any longer",
+      "Time waiting for a human's approval",
       "human",
     ),
-    connect: metrics.histogram(
-      "broker_connect_duration_seconds",
-      "From the first byte to a host until the login, through all bastions",
-      "exchange",
-    ),
-    exec: metrics.histogram(
-      "broker_exec_duration_seconds",
-      "What remote commands take, once connected",
-      "command",
-    ),
+    connect: metrics.histogram("broker_connect_duration_seconds", "Time to log in to a host", "exchange"),
+    exec: metrics.histogram("broker_exec_duration_seconds", "Run time of remote commands", "command"),
   };
 }
 

@@ -33,7 +33,7 @@ Deno.test("countEvents() counts each event once it has been recorded", async () 
   assert.deepEqual(happened, ["append executed", "count executed", "append denied", "count denied"]);
 });
 
-Deno.test("countEvents() counts also what could not be recorded, and still withholds it", async () => {
+Deno.test("countEvents() counts unrecorded events and still withholds their results", async () => {
   const { happened, events } = fixture(true);
   await assert.rejects(events.require({ outcome: "executed" }), { code: "audit_unavailable" });
   assert.deepEqual(happened, ["append executed", "count executed"]);
@@ -53,7 +53,7 @@ Deno.test("trackRuns() cancels what runs and waits for its record", async () => 
   await Promise.all(rejected);
 });
 
-Deno.test("trackRuns() lets nothing run any more once it has canceled", async () => {
+Deno.test("trackRuns() cancels later actions too", async () => {
   const broker = new BrokerFixture();
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
@@ -123,7 +123,7 @@ Deno.test.each<{ name: string; sign: Authority["sign"]; series: string }>([
   assert.deepEqual(await counted(sign), [series]);
 });
 
-Deno.test("timeAuthority() passes on who waits for what", async () => {
+Deno.test("timeAuthority() forwards the progress of waits", async () => {
   const told: string[] = [];
   const sign: Authority["sign"] = (request, { onWaiting }) => {
     onWaiting?.(request.host);
@@ -151,7 +151,7 @@ async function settle(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-Deno.test("Gate admits what fits, and the others in their order when there is room", async () => {
+Deno.test("Gate admits what fits, and the rest in order when there is room", async () => {
   const gate = new Gate(100);
   const entered = [60, 40, 50, 50, 1].map((size) => enter(gate, size));
   const states = () => entered.map(({ has }) => has);
@@ -198,7 +198,7 @@ Deno.test("Gate lets a canceled waiter go, and the next one in", async () => {
   assert.equal(late.failure, "canceled");
 });
 
-Deno.test("Gate lets so many wait at most, and enters without waiting only where nobody waits", async () => {
+Deno.test("Gate bounds its queue and admits immediately only without a queue", async () => {
   const gate = new Gate(2);
   using _first = gate.tryEnter();
   const two = enter(gate, 2);
@@ -264,7 +264,7 @@ const INTENT = {
   target: { command: "id" },
 } as const;
 
-Deno.test("a certificate whose answer was lost is asked for anew, each time for another key", async () => {
+Deno.test("a certificate whose answer was lost is requested again, each time for another key", async () => {
   const { asked, ports } = losing(2);
   const obtained = await obtainRoute(ports, { route: [bastion, target], intent: INTENT }, { signal });
   assert.equal(obtained.kind, "issued");
@@ -276,7 +276,7 @@ Deno.test("a certificate whose answer was lost is asked for anew, each time for 
   ]);
 });
 
-Deno.test("a token whose answer was lost is asked for anew", async () => {
+Deno.test("a token whose answer was lost is requested again", async () => {
   const { asked, ports } = losing(1);
   const request = { host: "prod", command: "get pods" } as never;
   const answer = await ask("token", (options) => ports.authority.token(request, options), { signal });

@@ -34,7 +34,7 @@ export class Inventory<Info> {
   }
 
   /** Like {@linkcode Inventory.refresh}, but does not use a fetch that started before the call. */
-  refreshAnew(): Promise<ReadonlyMap<string, Info>> {
+  refreshAgain(): Promise<ReadonlyMap<string, Info>> {
     if (this.#inFlight === undefined) return this.refresh();
     this.#next ??= this.#inFlight.catch(() => {}).then(() => {
       this.#next = undefined;

@@ -68,7 +68,7 @@ Deno.test.each([
   assert.notEqual(routeSignature([first, ...rest]), routeSignature(ROUTE));
 });
 
-Deno.test("routeSignature() does not change with what only the policy is about", () => {
+Deno.test("routeSignature() does not depend on policy fields", () => {
   const [first, ...rest] = ROUTE.map((entry) => ({
     ...entry,
     host: { ...entry.host, allow_sudo: true, groups: ["x"] },
@@ -109,11 +109,11 @@ Deno.test("Inventory.refresh() shares the fetch under way among calls that overl
   assert.equal(source.calls, 1);
 });
 
-Deno.test("Inventory.refreshAnew() does not take what was asked for before, and shares what comes next", async () => {
+Deno.test("Inventory.refreshAgain() ignores running fetches and shares the next one", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const before = view.refresh();
-  const anew = [view.refreshAnew(), view.refreshAnew()];
+  const anew = [view.refreshAgain(), view.refreshAgain()];
   source.answer({ web01: HOST });
   assert.deepEqual([...(await before).keys()], ["web01"]);
   await Promise.resolve();
@@ -159,7 +159,7 @@ Deno.test("Inventory.refresh() fails every call that shares a failed fetch, and 
   assert.equal((await retry).size, 0);
 });
 
-Deno.test("Inventory.current() waits for the first list, and asks no more after it", async () => {
+Deno.test("Inventory.current() waits for the first list and fetches no other", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const current = view.current();
@@ -261,7 +261,7 @@ Deno.test("execute() gets a certificate for each hop in the order of dialling, a
   ]);
 });
 
-Deno.test("execute() uses a key of its own for every hop", async () => {
+Deno.test("execute() creates a key for every hop", async () => {
   const broker = chained();
   await broker.run({ host: "db" });
   assert.equal(new Set(broker.runner.runs[0]?.hops.map(({ key }) => key)).size, 3);

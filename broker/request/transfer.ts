@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { cutText, isUnsafe, quoteText, shortenText, singleQuote } from "@gateway/shared/text";
 import type { SignRequest, WireDecision } from "@gateway/shared/wire";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { keptBytes, type Output, outputText } from "../ssh/output.ts";
 import { describeRequest, execute, type ExecutePorts, type ExecuteRequest } from "./execute.ts";
 import { badRequest } from "./obtain.ts";
 
-interface TransferRequest extends Asker, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
+interface TransferRequest extends Requester, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
   readonly path: string;
 }
 
@@ -108,8 +108,7 @@ async function transfer<Bytes extends Uint8Array>(
     const preview = await execute(ports, { ...request, dryRun: true }, signal);
     if (preview.kind !== "decided" || !names(preview.decision, folder)) {
       throw badRequest(
-        `path is in ${folder}, where only what an allow rule of the policy names is transferred; ` +
-          "ask with ssh_execute instead",
+        `path is in ${folder}: transfers need an allow rule that names ${folder}; use ssh_execute instead`,
       );
     }
   }
@@ -212,7 +211,7 @@ export function decodeContent(content: string, { base64 }: { readonly base64: bo
   }
   const text = content.replaceAll(/[\r\n]/g, "");
   // The decoder would skip spaces.
-  if (/\s/.test(text)) throw badRequest("invalid base64 content: blanks in it");
+  if (/\s/.test(text)) throw badRequest("invalid base64 content: it contains spaces");
   try {
     return Uint8Array.fromBase64(text, { lastChunkHandling: "strict" });
   } catch {

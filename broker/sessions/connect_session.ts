@@ -154,8 +154,8 @@ const DESYNCHRONISED = "shell session is desynchronised after a previous timeout
 const ENDED = "session shell has ended";
 const UNRECORDED = "a command of this session could not be recorded";
 const LEFT =
-  "the command left the shell's loop (break, continue): what it printed is lost, and the next command " +
-  "has a fresh shell, without its folder, variables and functions";
+  "the command left the shell's loop (break, continue): its output is lost, and the next command has a fresh shell " +
+  "without directory, variables and functions";
 const REMEDY = "close this session and open a new one";
 
 /** The modes `shell` and `pty`: one shell that keeps its state from command to command, one command at a time. */
@@ -273,7 +273,7 @@ export class ShellLink implements SessionLink {
         ...endedBy("execution", signal, channel.ended, (cause) => executionFailure(ENDED, cause)),
       }, run.ended);
       const { result } = run;
-      if (result === undefined) throw executionFailure("the shell's answer makes no sense");
+      if (result === undefined) throw executionFailure("the shell's answer is invalid");
       return result;
     } catch (error) {
       this.#broken ??= `${channel.ended.aborted ? ENDED : DESYNCHRONISED}; ${REMEDY}`;

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { prefixed } from "../request/obtain.ts";
 import { audited, canceledBy } from "../request/records.ts";
 import { targetOf } from "../request/route.ts";
@@ -11,7 +11,7 @@ import { type OpenPorts, reopenSession } from "./open.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
 import { type LinkRunOptions, NO_LINK, type Session, type SessionInfo, type SessionLink } from "./session.ts";
 
-export interface ExecRequest extends Asker {
+export interface ExecRequest extends Requester {
   readonly sessionId: string;
   readonly command: string;
   readonly output?: KeptBytes;
@@ -35,7 +35,7 @@ export async function execInSession(
       audited(events, { entry: { ...session.entry, command, outcome }, signal }, async () => await step());
     const clear = () =>
       recorded(
-        () => preflight(ports, { session: session.info, asker: request, command }, signal),
+        () => preflight(ports, { session: session.info, requester: request, command }, signal),
         "session_exec_denied",
       );
     await recorded(() => {
@@ -46,7 +46,7 @@ export async function execInSession(
     if (!fits(session, cleared)) {
       await recorded(() => {
         refuseApproved(session, cleared);
-        return reopenSession(ports, session, { asker: request, route: cleared.route }, signal);
+        return reopenSession(ports, session, { requester: request, route: cleared.route }, signal);
       });
       // An envelope is valid for seconds, and the connection may have taken them.
       cleared = await clear();
@@ -93,7 +93,7 @@ function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: C
   if (shim === undefined || !waited) return;
   throw new AppError(
     "approval_required",
-    `the host is sealed: what a human has approved does not run in its sessions; ${ONE_SHOT_INSTEAD}`,
+    `the host is sealed and its sessions do not run approved commands; ${ONE_SHOT_INSTEAD}`,
   );
 }
 
@@ -106,9 +106,8 @@ function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleare
     "upstream_failure",
     "session execution: " +
       (session.info.shim === undefined
-        ? `the signer sent an envelope for ${host}, whose certificates it does not seal`
-        : `${host} is sealed, but the signer's answer has no envelope; a control plane that does not pass ` +
-          "envelopes on has to be upgraded"),
+        ? `the signer sent an envelope for ${host}, which is not sealed`
+        : `${host} is sealed, but the signer's answer has no envelope; upgrade a control plane that drops envelopes`),
   );
 }
 
@@ -142,28 +141,21 @@ const MAX_REASON = 200;
 /** The last line of the shim. The account's shell may print before it. */
 const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
 
-/** The first pattern that matches the shim's reason selects the remedy. */
-const REMEDIES: readonly { readonly says: RegExp; readonly remedy: string }[] = [
-  { says: /replay|already used/i, remedy: "if it did not run, send it again: an envelope is good once" },
-  {
-    says: /expir|clock|future/i,
-    remedy:
-      "the clocks of signer and host differ, or the way took longer than 30 seconds: an operator has to look",
-  },
-  { says: /nonce|store|record/i, remedy: "an operator has to look at the shim's store of used envelopes" },
-  {
-    says: /signature|\bkeys?\b|cannot read/i,
-    remedy: "an operator has to give the host the signer's key (broker-ctl envelope pubkey)",
-  },
-  {
-    says: /another host|host mismatch/i,
-    remedy: "an operator has to find out why the certificate and the envelope name two hosts",
-  },
+/** The first pattern that matches the shim's reason selects the fix. */
+const FIXES: readonly (readonly [pattern: RegExp, fix: string])[] = [
+  [/replay|already used/i, "if the command did not run, send it again: an envelope is valid once"],
+  [/expir|clock|future/i, "ask an operator to compare the clocks of signer and host"],
+  [/nonce|store|record/i, "ask an operator to check the shim's store of used envelopes"],
+  [
+    /signature|\bkeys?\b|cannot read/i,
+    "ask an operator to install the signer's key (broker-ctl envelope pubkey)",
+  ],
+  [/another host|host mismatch/i, "ask an operator why certificate and envelope name different hosts"],
 ];
-const OTHER_REMEDY =
-  "an operator has to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
+const OTHER_FIX =
+  "ask an operator to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
 /** An agent must know this before it acts on text from a host. */
-const FORGEABLE = "a command can print the same";
+const FORGEABLE = "a command can print the same text";
 
 /** Explains to an agent that the shim of a sealed host refused its command; `undefined` for other results. */
 export function explainShimRefusal(
@@ -173,15 +165,12 @@ export function explainShimRefusal(
   if (stdout.totalBytes > 0) return undefined;
   const printed = new TextDecoder().decode(keptBytes(stderr));
   if (exitCode === NOT_FOUND && printed.includes(shim)) {
-    return `the host is sealed, but its shell says that it does not find ${
-      quoteText(shim)
-    }, so that no command ran ` +
-      `(${FORGEABLE}): an operator has to install the shim`;
+    return `the host is sealed, but its shell did not find ${quoteText(shim)}, so the command did not run ` +
+      `(${FORGEABLE}): ask an operator to install the shim`;
   }
   const reason = exitCode === REFUSED ? REFUSAL.exec(printed)?.groups?.["reason"] : undefined;
   if (reason === undefined) return undefined;
-  const said = quoteText(shortenText(visibleText(reason), MAX_REASON));
-  const remedy = REMEDIES.find(({ says }) => says.test(reason))?.remedy ?? OTHER_REMEDY;
-  return "the sealed host answered as its shim does when it refuses a command, which then did not run " +
-    `(${FORGEABLE}): ${said}; ${remedy}`;
+  const shown = quoteText(shortenText(visibleText(reason), MAX_REASON));
+  const fix = FIXES.find(([pattern]) => pattern.test(reason))?.[1] ?? OTHER_FIX;
+  return `the shim of the sealed host rejected the command, which did not run (${FORGEABLE}): ${shown}; ${fix}`;
 }

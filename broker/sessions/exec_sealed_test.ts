@@ -6,7 +6,7 @@ import { printed } from "../testing/fake_runner.ts";
 import { openedSession, SessionFixture } from "../testing/session_fixture.ts";
 import { explainShimRefusal } from "./exec.ts";
 
-/** A broker and a signer that seals web01 or does not, as `host` says at the moment. */
+/** A broker and a signer that seals web01 according to the current value of `host`. */
 function sealable(host: { sealed: boolean; envelopes?: boolean; prefix?: string; waited?: boolean }) {
   const broker = new SessionFixture();
   let count = 0;
@@ -47,9 +47,9 @@ Deno.test("the stdin of a sealed command is held open, too, where stop_on_discon
 });
 
 Deno.test.each([
-  { name: "before its host was sealed", sealed: true, words: "sealed now", run: /^SEALED\d$/ },
-  { name: "while its host was sealed", sealed: false, words: "not sealed now", run: /^id$/ },
-])("a session that was opened $name is opened anew, and its old connection closed", async (row) => {
+  { name: "before its host was sealed", sealed: true, words: "sealed", run: /^SEALED\d$/ },
+  { name: "while its host was sealed", sealed: false, words: "not sealed", run: /^id$/ },
+])("a session that was opened $name reconnects and closes its old connection", async (row) => {
   const host = { sealed: !row.sealed };
   const broker = sealable(host);
   const id = await broker.open();
@@ -65,7 +65,7 @@ Deno.test.each([
     ) => [outcome, serial, session_id, warning]),
     [
       ["session_open", SERIAL, id, ""],
-      ["session_open", SERIAL - 1n, id, `opened again: the host is ${row.words}`],
+      ["session_open", SERIAL - 1n, id, `reopened: the host is now ${row.words}`],
       ["session_exec", SERIAL - 1n, id, ""],
     ],
   );
@@ -85,7 +85,7 @@ Deno.test("an envelope that was made before the connection is not used after it"
   assert.deepEqual(broker.links[1]?.runs, ["SEALED4"]);
 });
 
-Deno.test("commands at the same time share one new connection, and what runs on the old one ends there", async () => {
+Deno.test("concurrent commands share one reconnect; running commands end on the old connection", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -117,7 +117,7 @@ Deno.test("a session that ends closes the connections of before, too", async () 
   assert.deepEqual(broker.links.map(({ closed }) => closed), [true, true]);
 });
 
-Deno.test("a session that ends while it is opened anew leaves no connection", async () => {
+Deno.test("a session that ends during a reconnect leaves no connection", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -138,21 +138,18 @@ Deno.test.each([
   {
     name: "where the signer's envelopes are lost on the way",
     host: { sealed: true, envelopes: false },
-    message:
-      'session execution: "web01" is sealed, but the signer\'s answer has no envelope; a control plane that ' +
-      "does not pass envelopes on has to be upgraded",
+    message: 'session execution: "web01" is sealed, but the signer\'s answer has no envelope; upgrade ' +
+      "a control plane that drops envelopes",
   },
   {
     name: "where certificates are not sealed and commands are",
     host: { sealed: false, envelopes: true },
-    message:
-      'session execution: the signer sent an envelope for "web01", whose certificates it does not seal',
+    message: 'session execution: the signer sent an envelope for "web01", which is not sealed',
   },
   {
     name: "that a human has approved for a session",
     host: { sealed: true, envelopes: false, waited: true },
-    message:
-      "the host is sealed: what a human has approved does not run in its sessions; use ssh_execute for " +
+    message: "the host is sealed and its sessions do not run approved commands; use ssh_execute for " +
       "approval-gated commands",
   },
 ])("nothing runs $name, and the session stays", async ({ host, message }) => {
@@ -164,7 +161,7 @@ Deno.test.each([
   assert.equal(broker.registry.size, 1);
 });
 
-Deno.test("what can't be opened anew stays as it was, and nothing runs", async () => {
+Deno.test("a failed reconnect changes nothing and runs nothing", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -180,7 +177,7 @@ Deno.test("what can't be opened anew stays as it was, and nothing runs", async (
   assert.equal((await broker.exec(id, { command: "id" })).exitCode, 0);
 });
 
-Deno.test("a refusal of the shim is a result that says so, to the agent and in the log", async () => {
+Deno.test("a rejection by the shim is a result with a warning, for the agent and in the log", async () => {
   const broker = sealable({ sealed: true });
   const id = await broker.open();
   const stderr = "gateway-shim: refused: the signature is not of a pinned key\n";
@@ -188,9 +185,8 @@ Deno.test("a refusal of the shim is a result that says so, to the agent and in t
   const { exitCode, warnings } = await broker.exec(id, { command: "id" });
   assert.equal(exitCode, 126);
   const warning =
-    "the sealed host answered as its shim does when it refuses a command, which then did not run " +
-    '(a command can print the same): "the signature is not of a pinned key"; an operator has to give the host the signer\'s key ' +
-    "(broker-ctl envelope pubkey)";
+    "the shim of the sealed host rejected the command, which did not run (a command can print the same text): " +
+    '"the signature is not of a pinned key"; ask an operator to install the signer\'s key (broker-ctl envelope pubkey)';
   assert.deepEqual(warnings, [warning]);
   assert.equal(broker.log.entries.at(-1)?.warning, warning);
 });
@@ -202,17 +198,17 @@ Deno.test("on a host that is not sealed the same words are output and nothing el
 });
 
 Deno.test.each([
-  ["gateway-shim: refused: envelope already used (replay)\n", /if it did not run, send it again/],
+  ["gateway-shim: refused: envelope already used (replay)\n", /if the command did not run, send it again/],
   ["gateway-shim: refused: the envelope has expired", /clocks of signer and host/],
   ["other-shim: refused: clock skew\n", /clocks of signer and host/],
   ["gateway-shim: refused: cannot record the use in /var/lib/x\n", /store of used envelopes/],
   ["gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", /envelope pubkey/],
-  ["gateway-shim: refused: the envelope is for another host\n", /name two hosts/],
+  ["gateway-shim: refused: the envelope is for another host\n", /name different hosts/],
   [
     "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
     /envelope_domain/,
   ],
-  ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same\): "x"/],
+  ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same text\): "x"/],
 ])("explainShimRefusal() of %s", (says, remedy) => {
   assert.match(
     explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
@@ -220,11 +216,11 @@ Deno.test.each([
   );
 });
 
-Deno.test("explainShimRefusal() says that the shim is missing", () => {
+Deno.test("explainShimRefusal() reports a missing shim", () => {
   const missing = printed("", { stderr: "sh: 1: gateway-shim: not found\n", exitCode: 127 });
   assert.match(
     explainShimRefusal(missing, "gateway-shim") ?? "",
-    /does not find "gateway-shim", so that no command ran \(a command can print the same\)/,
+    /did not find "gateway-shim", so the command did not run \(a command can print the same text\)/,
   );
 });
 

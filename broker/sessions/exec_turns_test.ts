@@ -122,7 +122,7 @@ function stepwise(host: { own: boolean; more?: Partial<HostInfo> } = { own: true
   return broker;
 }
 
-Deno.test("where sessions get no certificate, each command of one runs with a certificate of its own", async () => {
+Deno.test("each command of a session without a certificate gets its own certificate", async () => {
   const broker = stepwise({ own: true, more: { stop_on_disconnect: true } });
   const opened = await broker.sessions.open(
     {
@@ -185,7 +185,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; outcome: string; error: RegEx
     outcome: "session_exec_denied",
     error: /requires human approval \(require_approval:\^id\); use ssh_execute/,
   },
-])("a command that is $name does not run, and its session goes on", async ({ answer, outcome, error }) => {
+])("a command that is $name does not run, and its session continues", async ({ answer, outcome, error }) => {
   const broker = stepwise();
   const id = await broker.open();
   const usual = broker.authority.answer;
@@ -196,7 +196,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; outcome: string; error: RegEx
   assert.equal((await broker.exec(id)).exitCode, 0);
 });
 
-Deno.test("a command whose connection fails is recorded with its own serial", async () => {
+Deno.test("a command whose connection fails is recorded with its serial", async () => {
   const broker = stepwise();
   const id = await broker.open();
   broker.connect = () => Promise.reject(new AppError("upstream_failure", "connection: refused"));
@@ -217,7 +217,7 @@ Deno.test("a session without a certificate can be killed by the serial of any of
   }
 });
 
-Deno.test("a command that runs when its session is killed ends with its connection", async () => {
+Deno.test("a running command of a killed session ends with its connection", async () => {
   const broker = stepwise();
   const id = await broker.open();
   broker.connect = () => {
@@ -232,7 +232,7 @@ Deno.test("a command that runs when its session is killed ends with its connecti
   assert.equal(broker.links.every(({ closed }) => closed), true);
 });
 
-Deno.test("a session follows its host: the connection that is locked to nothing is closed, and comes back", async () => {
+Deno.test("a session without a certificate closes its connection and reconnects when its host changes", async () => {
   const host = { own: false };
   const broker = stepwise(host);
   const id = await broker.open();
@@ -281,7 +281,7 @@ Deno.test("FramedOutput takes the line ends of a terminal", () => {
   assert.deepEqual({ output, exitCode }, { output: "a\r\n", exitCode: 7 });
 });
 
-Deno.test("FramedOutput leaves out what came before the begin", () => {
+Deno.test("FramedOutput drops output before the begin mark", () => {
   assert.deepEqual(cut(["old\n__BRK_bb__:0\n__BRK_aa__:0\nnew\n__BRK_bb__:1\n"]), {
     output: "new\n",
     ended: true,
@@ -299,7 +299,7 @@ Deno.test.each([
   assert.deepEqual({ ended, exitCode }, { ended: true, exitCode: undefined });
 });
 
-Deno.test("FramedOutput takes no frame in what a shell traces", () => {
+Deno.test("FramedOutput ignores marks in a shell trace", () => {
   const trace = (word: string) => `+ /usr/bin/printf '%s:%s\\n' '${word}' 0\n`;
   const stream = `${trace(FRAME.begin)}__BRK_aa__:0\na\n${trace(FRAME.end)}__BRK_bb__:1\n`;
   for (const chunks of [[stream], [...stream]]) {

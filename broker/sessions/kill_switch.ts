@@ -28,19 +28,16 @@ export async function watchRevocations(
   { signer, registry, clock, seconds, brokerCn, metrics, logger }: KillSwitchPorts,
   signal: AbortSignal,
 ): Promise<void> {
-  const failures = metrics.counter(
-    "broker_revocation_poll_errors_total",
-    "Polls of what is frozen that failed",
-  );
+  const failures = metrics.counter("broker_revocation_poll_errors_total", "Failed polls of the freezes");
   const success = metrics.gauge(
     "broker_revocation_poll_last_success_timestamp_seconds",
-    "When what is frozen was last known, or the start",
+    "Time of the last successful poll of the freezes, or of the start",
   );
   const mark = () => success.set(Math.floor(clock.now() / 1000));
   mark();
   const onError = (error: unknown) => {
     failures.inc();
-    logger.warn("Cannot learn what is frozen, or cannot kill its sessions; polling continues", { error });
+    logger.warn("freeze poll failed, or a frozen session could not be killed; polling continues", { error });
   };
   const kills = new Set<Promise<void>>();
   const unrevoked = new Set<bigint>();
@@ -54,8 +51,8 @@ export async function watchRevocations(
       if (frozen === undefined) {
         if (!isUnsupported) {
           logger.warn(
-            "the control plane has no /v1/revocations: a freeze does not end running sessions; " +
-              "the signer still rejects each new command of a frozen caller or end user",
+            "control plane without /v1/revocations: freezes do not end running sessions; the signer still rejects " +
+              "each new command of a frozen caller or end user",
           );
         }
         isUnsupported = true;
@@ -80,7 +77,7 @@ export async function watchRevocations(
       failed += 1;
       if (failed === MAX_FAILED_POLLS) {
         registry.reject(
-          `freezes could not be read ${failed} times in a row: sessions take no commands until they can be`,
+          `freezes unknown after ${failed} failed polls: sessions accept no commands until a poll succeeds`,
         );
       }
       onError(error);

@@ -42,7 +42,7 @@ function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<R
   });
 }
 
-/** A signer that says what is frozen, and a watch over it. */
+/** A signer with scripted freezes, and a watch that polls it. */
 class Scene {
   readonly broker = new SessionFixture();
   readonly clock = new FakeClock();
@@ -52,7 +52,7 @@ class Scene {
   /** The start counts as the first. */
   polled = -1;
   readonly errors: unknown[] = [];
-  /** What the signer was told to revoke. */
+  /** The serials that the signer received for revocation. */
   readonly told: unknown[] = [];
   toldStatus = 200;
 
@@ -89,7 +89,7 @@ class Scene {
       },
       logger: {
         warn: (message, fields) => {
-          if (message.startsWith("the control plane has no /v1/revocations")) this.unsupported += 1;
+          if (message.startsWith("control plane without /v1/revocations")) this.unsupported += 1;
           else this.errors.push(fields?.["error"]);
         },
       },
@@ -126,7 +126,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
   { kind: "serial", value: () => SERIAL.toString(), told: [] },
   { kind: "caller", value: () => "broker-1", told: [] },
 ])(
-  "the signer is told the certificate of a session frozen by $kind, unless it knows it: once",
+  "a session frozen by $kind has its certificate reported to the signer once, unless the signer knows it",
   ({ kind, value, told }) =>
     new Scene().watch(async (scene) => {
       const id = await scene.broker.open();
@@ -137,7 +137,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
     }),
 );
 
-Deno.test("the signer is told the certificates of before, too: they open the host until they end", () =>
+Deno.test("replaced certificates, which are still valid, are reported to the signer too", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const { answer } = broker.authority;
@@ -155,7 +155,7 @@ Deno.test("the signer is told the certificates of before, too: they open the hos
     assert.deepEqual(scene.told, [{ ...TOLD, serials: [SERIAL, SERIAL - 1n] }]);
   }));
 
-Deno.test("the signer is told the certificates of the bastions on the way, too, those of before as well", () =>
+Deno.test("current and replaced certificates of bastions are reported to the signer too", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     broker.authority.list = () => CHAINED_HOSTS;
@@ -189,7 +189,7 @@ Deno.test("a freeze of a bastion's certificate ends the session that goes throug
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("what the signer could not be told is told again; a refusal is reported and not repeated", () =>
+Deno.test("a failed report to the signer is repeated; a rejected one is logged and not repeated", () =>
   new Scene().watch(async (scene) => {
     const id = await scene.broker.open();
     scene.freeze("session_id", id);
@@ -285,7 +285,7 @@ Deno.test("a session that is being killed is not killed again by the next poll",
     assert.deepEqual([scene.polled, broker.outcomes], [2, ["session_open", "session_killed"]]);
   }));
 
-Deno.test("what goes wrong in killing is told, and the next poll is made", () =>
+Deno.test("a failed kill is logged, and polling continues", () =>
   new Scene().watch(async (scene) => {
     scene.registry = { kill: () => Promise.reject(new Error("broken")) };
     await scene.clock.advance(10_000);
@@ -323,7 +323,7 @@ Deno.test("after six failed polls sessions take no commands, until a poll succee
     assert.ok(registry.findForUse(id, CALLER));
     await scene.clock.advance(10_000);
     for (const use of [() => registry.findForUse(id, CALLER), () => registry.enter("id", "alice")]) {
-      assert.throws(use, { code: "state_stale", message: /^freezes could not be read 6 times in a row/ });
+      assert.throws(use, { code: "state_stale", message: /^freezes unknown after 6 failed polls/ });
     }
     scene.status = 200;
     await scene.clock.advance(10_000);

@@ -5,7 +5,7 @@ import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import { describeRequest } from "../request/execute.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import { audited, type Events } from "../request/records.ts";
 import { findRoute, type Route, routeSignature, targetOf } from "../request/route.ts";
 import type { ConnectSession } from "./connect_session.ts";
@@ -14,7 +14,7 @@ import type { StartRecording } from "./recorder.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { NO_LINK, Session, type SessionInfo, type SessionLink } from "./session.ts";
 
-export interface OpenRequest extends Asker {
+export interface OpenRequest extends Requester {
   readonly host: string;
   /** `exec` when empty. */
   readonly mode: string;
@@ -92,7 +92,7 @@ async function establish(
   const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await audited(
     events,
     { entry: { ...asked, session_id: id }, signal },
-    () => obtainSession(ports, opening, { asker: request, route: known }, signal),
+    () => obtainSession(ports, opening, { requester: request, route: known }, signal),
   );
   const certified = { serial, elevationPrefix, shim, otherSerials: bastionSerials };
   const info = { ...opening, ...certified, routeSignature: routeSignature(route) };
@@ -108,7 +108,7 @@ async function establish(
   return await audited(events, { entry, signal }, connect);
 }
 
-/** Connects and takes a step with the connection, which is closed if the step fails. */
+/** Connects and runs a step. If the step fails, the connection is closed. */
 async function connectWith<T>(
   { connect }: OpenPorts,
   options: Parameters<ConnectSession>[0],
@@ -126,24 +126,24 @@ async function connectWith<T>(
 async function obtainSession(
   ports: OpenPorts,
   opening: Pick<SessionInfo, "id" | "host" | "mode" | "sudo" | "sudoUser">,
-  { asker, route }: {
-    readonly asker: Asker & Partial<Pick<OpenRequest, "ttlSeconds">>;
+  { requester, route }: {
+    readonly requester: Requester & Partial<Pick<OpenRequest, "ttlSeconds">>;
     readonly route: Route;
   },
   signal: AbortSignal,
 ): Promise<RouteAuthority> {
   const { sudo } = opening;
   const intent = {
-    ...asker,
+    ...requester,
     sessionId: opening.id,
     purpose: "session" as const,
-    ttlSeconds: clampTtl(asker.ttlSeconds ?? 0, ports.maxTtlSeconds),
+    ttlSeconds: clampTtl(requester.ttlSeconds ?? 0, ports.maxTtlSeconds),
     target: { session_max_seconds: ports.sessionMaxSeconds, ...targetOfSession(opening) },
   };
-  const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: asker.onProgress });
+  const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: requester.onProgress });
   if (obtained.kind === "needs_approval") throw approvalRequired(opening.host, obtained.rule);
   if ((obtained.elevationPrefix !== "") !== sudo) {
-    const returned = sudo ? "no elevation" : "an elevation that nobody asked for";
+    const returned = sudo ? "no elevation" : "an elevation that was not requested";
     throw new AppError("upstream_failure", `upstream failure: signing service returned ${returned}`);
   }
   return obtained;
@@ -155,7 +155,7 @@ function readMode(text: string): SessionMode {
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }
 
-/** The opening of a session as a request, for its audit records. */
+/** The request that the audit records of an opening describe. */
 function modeRequest(request: OpenRequest, mode: string) {
   return { ...request, command: `mode=${mode}`, pty: mode === "pty", dryRun: false };
 }
@@ -164,16 +164,16 @@ function modeRequest(request: OpenRequest, mode: string) {
 export async function reopenSession(
   ports: OpenPorts,
   session: Session,
-  { asker, route }: { readonly asker: Asker; readonly route: Route },
+  { requester, route }: { readonly requester: Requester; readonly route: Route },
   signal: AbortSignal,
 ): Promise<void> {
   const { info, entry } = session;
   const renewing = session.renew(async (signal) => {
-    const obtained = await obtainSession(ports, info, { asker, route }, signal);
+    const obtained = await obtainSession(ports, info, { requester, route }, signal);
     checkRoute(obtained.route, info);
     const { hops, serial, elevationPrefix, shim } = obtained;
     return await connectWith(ports, { hops, mode: info.mode, elevationPrefix, signal }, async (link) => {
-      const warning = `opened again: the host is ${shim === undefined ? "not sealed" : "sealed"} now`;
+      const warning = `reopened: the host is now ${shim === undefined ? "not sealed" : "sealed"}`;
       await ports.events.require({ ...entry, serial, outcome: "session_open", warning });
       return { ...obtained, link };
     });

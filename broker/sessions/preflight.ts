@@ -2,7 +2,7 @@ import { within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode, WireDecision } from "@gateway/shared/wire";
-import type { Asker, SignAnswer } from "../authority/authority.ts";
+import type { Requester, SignAnswer } from "../authority/authority.ts";
 import {
   createSignRequest,
   describeElevation,
@@ -36,20 +36,20 @@ const REOPEN = "close this session and open a new one";
 /** Decides a command by the current hosts and policy: route, bastions, then the command. */
 export async function preflight(
   ports: PreflightPorts,
-  { session, asker, command }: {
+  { session, requester, command }: {
     readonly session: SessionInfo;
-    readonly asker: Asker;
+    readonly requester: Requester;
     readonly command: string;
   },
   signal: AbortSignal,
 ): Promise<Cleared> {
   let route = await currentRoute(ports, session, signal);
-  const intent = { ...asker, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
+  const intent = { ...requester, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
   if (hasOwnCertificates(session.mode, route)) {
     // The signer decides when it issues. An additional preflight would count the command twice.
     const target = { command, ...describeElevation({ ...session, pty: false }) };
     const oneshot = { ...intent, purpose: "oneshot" as const, target };
-    const own = await saying(
+    const own = await inContext(
       "session command",
       () => obtainRoute(ports, { route, intent: oneshot }, { signal }),
     );
@@ -63,7 +63,7 @@ export async function preflight(
     const key = ports.createKey().publicKeyLine;
     const request = createSignRequest(hop, { ...intent, purpose: "session", target }, key);
     const asked = { ...request, dry_run: true, preflight: true };
-    const answer = await saying(
+    const answer = await inContext(
       what,
       async () => checkDecided(await ports.authority.sign(asked, { signal })),
     );
@@ -122,8 +122,8 @@ async function currentRoute(
   session: SessionInfo,
   signal: AbortSignal,
 ): Promise<Route> {
-  const route = await saying("session connectivity preflight", async () => {
-    const hosts = await within({ clock, signal }, view.refreshAnew());
+  const route = await inContext("session connectivity preflight", async () => {
+    const hosts = await within({ clock, signal }, view.refreshAgain());
     return buildRoute(hosts, session.host);
   });
   checkRoute(route, session);
@@ -152,7 +152,7 @@ function checkDecided(
   }
 }
 
-async function saying<T>(what: string, step: () => Promise<T>): Promise<T> {
+async function inContext<T>(what: string, step: () => Promise<T>): Promise<T> {
   try {
     return await step();
   } catch (cause) {

@@ -43,7 +43,7 @@ export function encodeHeader({ sessionId, caller, host, serial, startedAt }: Rec
 /** Encodes typed input (`i`), terminal output (`o`) or text of the error stream (`e`). */
 export function encodeEvent(elapsedMs: number, type: "i" | "o" | "e", data: string): string {
   const seconds = Math.round(elapsedMs * 1000) / 1e6;
-  // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.
+  // Players write to a raw terminal, where a line feed does not return to the start of the line.
   const shown = type === "i" ? data : data.replace(/\r?\n/g, "\r\n");
   return `[${seconds}, "${type}", ${stringifyJson(shown.toWellFormed())}]\n`;
 }
@@ -98,12 +98,12 @@ export function createRecordings(
   },
   createFile = createRecordingFile,
 ): StartRecording | undefined {
-  const failures = metrics.counter("recording_write_errors_total", "Failures to record sessions");
+  const failures = metrics.counter("recording_write_errors_total", "Failed writes of session recordings");
   if (directory === "") return undefined;
   const openRedaction = createRedactStreams(redact);
   const onFailure = (error: unknown) => {
     failures.inc();
-    logger.warn("Cannot record session", { error });
+    logger.warn("session recording failed", { error });
   };
   return async (header) => {
     try {

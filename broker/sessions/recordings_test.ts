@@ -57,7 +57,7 @@ Deno.test.each([
   assert.equal(strict.failures.length, 1);
 });
 
-Deno.test("createRecordings() gives up a disk on which no file comes about, and releases one that comes after all", async () => {
+Deno.test("createRecordings() gives up a hanging disk and releases a late file", async () => {
   const creating = Promise.withResolvers<RecordingFile>();
   const { start, failures, clock } = scene(true, () => creating.promise);
   const rejected = assert.rejects(start(HEADER), { message: "opening session recording: TimeoutError" });
@@ -192,7 +192,7 @@ Deno.test("Recorder never goes back in time, whatever the clock does", async () 
   assert.equal(file.text, `${FIRST_LINE}[0.5, "o", "a"]\n[0.5, "o", "b"]\n`);
 });
 
-Deno.test("Recorder gives the digest of what is in the file", async () => {
+Deno.test("Recorder returns the digest of the file", async () => {
   const { file, start } = setUp();
   const recorder = await start();
   await recorder.output("ä\n");
@@ -243,7 +243,7 @@ Deno.test("Recorder cuts a torn line off when it is closed", async () => {
   assert.equal(file.text, FIRST_LINE);
 });
 
-Deno.test("Recorder gives no digest of a file whose torn line stays, and releases it", async () => {
+Deno.test("Recorder returns no digest for a torn file, and releases it", async () => {
   const { file, failures, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -311,7 +311,7 @@ async function tapped(chunks: readonly Uint8Array[], maxBytes = 1_000_000): Prom
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("TextTap gives whole lines, and at the end what is left", async () => {
+Deno.test("TextTap passes whole lines, and the rest at the end", async () => {
   assert.deepEqual(await tapped([bytes("a\nb"), bytes("c\nd\ne")]), ["a\n", "bc\nd\n", "e"]);
 });
 
@@ -320,7 +320,7 @@ Deno.test("TextTap does not tear a character that two packets share", async () =
   assert.deepEqual(await tapped([euro.subarray(0, 1), euro.subarray(1)]), ["€\n"]);
 });
 
-Deno.test("TextTap drops what is above its limit, and the word that the limit cuts", async () => {
+Deno.test("TextTap drops text above its limit and the truncated word", async () => {
   assert.deepEqual(await tapped([bytes("ab c"), bytes("def")], 6), ["ab "]);
   assert.deepEqual(await tapped([bytes("ab "), bytes("c")], 4), ["ab c"]);
 });

@@ -101,7 +101,7 @@ Deno.test("the end of the certificate does not close a session", () =>
     assert.equal((await broker.exec(id)).exitCode, 0);
   }));
 
-Deno.test("closing all records each, and what its recording holds", async () => {
+Deno.test("closing all sessions records each one and the digest of its recording", async () => {
   const broker = new SessionFixture();
   broker.startRecording = () =>
     Promise.resolve(
@@ -120,7 +120,7 @@ Deno.test.each([
   ["is whole", "abc", true, ""],
   ["has gaps", "abc", false, "the recording is not complete"],
   ["could not be closed", undefined, false, "the recording could not be closed"],
-])("the end of a session says of its recording that it %s", async (_name, sha256, complete, warning) => {
+])("the end record of a session reports that its recording %s", async (_name, sha256, complete, warning) => {
   const broker = new SessionFixture();
   const close = () => Promise.resolve({ sha256, bytes: 1, complete });
   broker.startRecording = () => Promise.resolve({ close } as Recorder);
@@ -177,21 +177,21 @@ Deno.test("openSession() asks for a session certificate and records the session"
   assert.equal(JSON.stringify(broker.log.entries, (_key, value) => String(value)).includes('"t"'), false);
 });
 
-Deno.test("openSession() tells whoever has to approve why, for each certificate", async () => {
+Deno.test("openSession() sends the reason with each certificate request", async () => {
   const broker = new SessionFixture();
   broker.authority.list = () => CHAINED_HOSTS;
   await broker.open({ host: "db01", reason: "ticket 42" });
   assert.deepEqual(broker.authority.requests.map(({ reason }) => reason), ["ticket 42", "ticket 42"]);
 });
 
-Deno.test("openSession() tells whoever has to approve how long the session may live, for the target alone", async () => {
+Deno.test("openSession() sends the maximum session age for the target only", async () => {
   const broker = new SessionFixture();
   broker.authority.list = () => CHAINED_HOSTS;
   await broker.open({ host: "db01", mode: "shell" });
   assert.deepEqual(broker.authority.requests.map((each) => each.session_max_seconds), [undefined, 1800]);
 });
 
-Deno.test("openSession() gets a certificate for every bastion, none of which is told the mode", async () => {
+Deno.test("openSession() gets a certificate for every bastion without sending the mode", async () => {
   const broker = new SessionFixture();
   broker.authority.list = () => CHAINED_HOSTS;
   await broker.open({ host: "db01", mode: "shell" });
@@ -214,7 +214,12 @@ Deno.test("openSession() asks for a terminal in mode pty, and for elevation", as
 
 Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: RegExp }>([
   { name: "no elevation that was asked for", sudo: true, elevationPrefix: "", message: /no elevation/ },
-  { name: "an elevation unasked", sudo: false, elevationPrefix: "sudo -n", message: /nobody asked for/ },
+  {
+    name: "an elevation unasked",
+    sudo: false,
+    elevationPrefix: "sudo -n",
+    message: /an elevation that was not requested/,
+  },
 ])("openSession() refuses a certificate with $name", async ({ sudo, elevationPrefix, message }) => {
   const broker = new SessionFixture();
   broker.authority.answer = () => ({ ...ISSUED_UPTIME, elevationPrefix });
@@ -265,7 +270,7 @@ Deno.test("a caller has at most 20 sessions, and the 21st is refused before anyt
   await broker.open({ caller: "bob" });
 });
 
-Deno.test("a broker has at most 200 sessions, those being opened included", async () => {
+Deno.test("a broker has at most 200 sessions, including those that are opening", async () => {
   const broker = new SessionFixture();
   const gate = Promise.withResolvers<FakeLink>();
   broker.connect = () => gate.promise.then(() => new FakeLink());
@@ -289,7 +294,7 @@ Deno.test("a session that is closed makes room for another", async () => {
   await assert.rejects(broker.open());
 });
 
-Deno.test("a session whose opening can't be recorded is closed and not given out", async () => {
+Deno.test("a session whose opening cannot be recorded is closed and not returned", async () => {
   const broker = new SessionFixture();
   broker.connect = () => {
     broker.log.failing = true;

@@ -159,7 +159,7 @@ Deno.test("Recorder.close() gives up a disk that does not answer, and knows no d
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Recorder lets go of whoever waits for a write, and asks a disk that is dead for nothing more", async () => {
+Deno.test("Recorder ends waits for a dead disk and sends it no further operation", async () => {
   const { recorder, file, clock, failures } = await startRecorder();
   file.hangsAt = "write";
   const [output, next] = [recorder.output("a\n"), recorder.error("b\n")];
@@ -175,7 +175,7 @@ Deno.test("Recorder lets go of whoever waits for a write, and asks a disk that i
   assert.deepEqual(file.asked, ["write", "close"], "the file is released");
 });
 
-Deno.test("Recorder in strict mode rejects what a dead disk does not take", async () => {
+Deno.test("Recorder in strict mode rejects events for a dead disk", async () => {
   const { recorder, file, clock } = await startRecorder(true);
   file.hangsAt = "write";
   const rejected = assert.rejects(recorder.input("a\n"), {

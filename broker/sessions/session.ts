@@ -36,7 +36,7 @@ export interface LinkRunOptions {
 }
 
 export interface SessionLink {
-  /** Why no command can run any more. */
+  /** The reason why no further command can run. */
   readonly broken: string | undefined;
   /** @throws {AppError} `upstream_failure` with the prefix `execution: `, `canceled`, or the error of the tap */
   run(command: string, options: LinkRunOptions): Promise<CommandResult>;
@@ -179,7 +179,7 @@ export class Session {
     try {
       using _turn = await this.#turns.enter(either, {
         maxWaiting: MAX_COMMANDS_WAITING,
-        full: `too many commands wait in this session already (limit: ${MAX_COMMANDS_WAITING})`,
+        full: `too many waiting commands in this session (limit: ${MAX_COMMANDS_WAITING})`,
       });
       return await step(either);
     } finally {

@@ -39,7 +39,7 @@ export function startSessions(config: BrokerConfig, ports: StartSessionsPorts) {
   const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
   const registry = new SessionRegistry({ ...ports, lifetimes });
   metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
-  metrics.gauge("broker_sessions_limit", "How many sessions there may be", () => SESSION_LIMITS.total);
+  metrics.gauge("broker_sessions_limit", "Limit of open sessions", () => SESSION_LIMITS.total);
   const open = {
     ...ports,
     registry,

@@ -5,7 +5,7 @@ import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { type Tap, TextTap } from "./recorder.ts";
 
-/** The words around the output of one command, of 128 random bits each. */
+/** The marks around the output of one command, with 128 random bits each. */
 export interface Frame {
   readonly begin: string;
   /** Secret until the command has ended: with it, output could end the frame early or hide what follows. */
@@ -20,7 +20,7 @@ export function createFrame(random: Random): Frame {
   return { begin: word(), end: word() };
 }
 
-/** The shell's copies of its output streams, for the frames. They are closed for commands, which may redirect 1 and 2. */
+/** The shell's copies of its output streams carry the frames. Commands, which may redirect 1 and 2, do not get them. */
 const FRAME_FD = { stdout: 6, stderr: 7 } as const;
 const NO_FRAME_FD = `${FRAME_FD.stdout}>&- ${FRAME_FD.stderr}>&-`;
 
@@ -64,7 +64,7 @@ export function encodeCommand(command: string, frame: Frame, mode: "shell" | "pt
   const input = mode === "pty" ? "" : " </dev/null";
   const onEach = (word: string, value: string) =>
     streams.map((stream) => `${print(word, value)} >&${stream}`).join(" && ");
-  // In a loop of its own, `break` and `continue` end the command alone.
+  // The inner loop confines `break` and `continue` to the command.
   const run = `for gateway_once in 1; do \\command \\eval ${
     shellQuote(command)
   }${input} ${NO_FRAME_FD}; gateway_code=$?; done`;

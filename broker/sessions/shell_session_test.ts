@@ -10,7 +10,7 @@ import { FixedRandom } from "@gateway/shared/testing";
 import { createFrame, encodeCommand, encodeStart } from "./shell_protocol.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };
-/** Short bounds pass at once, long ones never, however busy the machine is. */
+/** Short limits pass immediately and long ones never, independently of the machine's load. */
 const clock: Clock = {
   now: () => 0,
   sleep: (ms, signal) => ms < 1000 ? systemClock.sleep(0, signal) : new Promise(() => {}),
@@ -20,13 +20,13 @@ const END = /'(__BRK_[0-9a-f]{32}__)' "\$gateway_code"/;
 const START = /'(__BRK_[0-9a-f]{32}__)' 0.*'(__BRK_[0-9a-f]{32}__)' 0; }; while/;
 const NEVER = new AbortController().signal;
 
-/** A shell that answers what a test tells it to. */
+/** A shell with scripted answers. */
 class FakeShell implements ShellChannel {
   readonly lines: string[] = [];
   readonly signals: string[] = [];
   closed = false;
   exitCode: number | undefined;
-  /** Where packets end in what it prints at once. */
+  /** The ends of packets in its output. */
   cutAt = 0;
   answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
     _line,
@@ -129,7 +129,7 @@ Deno.test("ShellLink makes a fresh frame for every command", async () => {
   assert.notEqual(END.exec(shell.lines[0]!)?.[1], END.exec(shell.lines[1]!)?.[1]);
 });
 
-Deno.test("ShellLink cuts what is above the limit, and the session stays usable", async () => {
+Deno.test("ShellLink truncates output above the limit, and the session stays usable", async () => {
   const { link, shell } = await start();
   shell.answer = (_line, reply) => reply({ out: "x ".repeat(75) });
   const { stdout } = await link.run("x", { signal: NEVER });
@@ -138,7 +138,7 @@ Deno.test("ShellLink cuts what is above the limit, and the session stays usable"
   assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "next");
 });
 
-Deno.test("ShellLink does not take what is printed between commands for output (K11)", async () => {
+Deno.test("ShellLink drops output between commands (K11)", async () => {
   const { link, shell } = await start();
   await link.run("x", { signal: NEVER });
   shell.print("stdout", "late\n");
@@ -148,7 +148,7 @@ Deno.test("ShellLink does not take what is printed between commands for output (
 const DESYNCHRONISED = "execution: shell session is desynchronised after a previous timeout or overflow; " +
   "close this session and open a new one";
 
-Deno.test("a command that takes too long breaks the session, and what runs is ended (K11)", async () => {
+Deno.test("a command that takes too long is ended and breaks the session (K11)", async () => {
   const { link, shell } = await start({ limits: { commandMs: 1 } });
   shell.answer = () => {};
   await assert.rejects(link.run("x", { signal: NEVER }), {
@@ -168,7 +168,7 @@ Deno.test("a command that is canceled breaks the session", async () => {
   await assert.rejects(link.run("x", { signal: NEVER }), { message: DESYNCHRONISED });
 });
 
-Deno.test("ShellLink says that a command has left the shell's loop, and runs the next one in a fresh shell", async () => {
+Deno.test("ShellLink reports a command that left the shell's loop and runs the next one in a fresh shell", async () => {
   const { link, shell, shells } = await start();
   shell.answer = () => {
     shell.exitCode = 213;
@@ -187,7 +187,7 @@ Deno.test("ShellLink says that a command has left the shell's loop, and runs the
   assert.equal(text((await link.run("x", { signal: NEVER })).stdout), "mine\n");
 });
 
-Deno.test("ShellLink is broken when there is no fresh shell for one whose loop a command has left", async () => {
+Deno.test("ShellLink is broken if no fresh shell starts after a command left the loop", async () => {
   let count = 0;
   const { link, shell } = await start({ prepare: (shell) => count++ > 0 && shell.end() });
   shell.answer = () => {
@@ -200,7 +200,7 @@ Deno.test("ShellLink is broken when there is no fresh shell for one whose loop a
   assert.match(link.broken ?? "", /^session shell has ended/);
 });
 
-Deno.test("a shell that ends says so, for that command and for every later one", async () => {
+Deno.test("an ended shell fails its command and every later one", async () => {
   const { link, shell } = await start();
   shell.answer = () => shell.end();
   await assert.rejects(link.run("exit", { signal: NEVER }), {
@@ -211,7 +211,7 @@ Deno.test("a shell that ends says so, for that command and for every later one",
   await assert.rejects(link.run("x", { signal: NEVER }), { message: `execution: ${later}` });
 });
 
-Deno.test("a shell that ends between two commands says so before the next is sent", async () => {
+Deno.test("a shell that ends between two commands fails the next one before it is sent", async () => {
   const { link, shell } = await start();
   shell.end();
   assert.match(link.broken ?? "", /^session shell has ended/);
@@ -230,7 +230,7 @@ Deno.test.each([
     shell.print("stderr", `${begin}:0\n${end}:${err}\n`);
   };
   await assert.rejects(link.run("x", { signal: NEVER }), {
-    message: "execution: the shell's answer makes no sense",
+    message: "execution: the shell's answer is invalid",
   });
   assert.notEqual(link.broken, undefined);
 });
@@ -245,7 +245,7 @@ Deno.test.each<[name: string, prepare: (shell: FakeShell) => void, message: RegE
 class MemoryTap implements Tap {
   readonly events: string[] = [];
   failing: "input" | "output" | undefined;
-  /** What each event waits for before it is recorded. */
+  /** The condition that delays the record of each event. */
   disk = Promise.resolve();
   readonly openRedaction = createRedactStreams(undefined);
 
@@ -289,7 +289,7 @@ Deno.test("ShellLink records no part of a key, wherever packets end in it", asyn
   }
 });
 
-Deno.test("ShellLink records what a command printed before its time was up", async () => {
+Deno.test("ShellLink records output up to the time limit", async () => {
   const { link, shell } = await start({ limits: { commandMs: 1 } });
   const tap = new MemoryTap();
   shell.answer = (line) => shell.print("stdout", `${BEGIN.exec(line)?.[1]}:0\npart`);
@@ -308,7 +308,7 @@ Deno.test("ShellLink records as much as it gives out, and that there was more", 
   );
 });
 
-Deno.test("a command whose input can't be recorded is not sent, and breaks the session", async () => {
+Deno.test("a command whose input cannot be recorded is not sent and breaks the session", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
   tap.failing = "input";
@@ -329,7 +329,7 @@ Deno.test("output that can't be recorded is withheld, and breaks the session", a
   assert.match(link.broken ?? "", /could not be recorded/);
 });
 
-Deno.test("closing while a command runs tells the host to end it", async () => {
+Deno.test("closing sends the host signals for a running command", async () => {
   const { link, shell } = await start();
   const cancel = new AbortController();
   shell.answer = () => void link.close().then(() => cancel.abort());
@@ -337,7 +337,7 @@ Deno.test("closing while a command runs tells the host to end it", async () => {
   assert.deepEqual(shell.signals.slice(0, 2), ["TERM", "KILL"]);
 });
 
-Deno.test("closing is over when what the running command has printed is recorded on both streams", async () => {
+Deno.test("closing resolves after the output of both streams is recorded", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
   const disk = Promise.withResolvers<void>();

@@ -42,8 +42,8 @@ export function canceled(step: "connection" | "execution", reason: unknown): App
   return new AppError("canceled", `${step}: canceled`, { cause: reason });
 }
 
-// Agents read these texts: they hold no address, no port and no text of the operating system or of the host. The
-// details are in the cause, for the log.
+// Agents read these texts, so they contain no address, port or text of the operating system or host. The log gets the
+// details from the cause.
 
 const CONNECTION = "connection: ";
 
@@ -117,7 +117,7 @@ const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new 
 /** The failure of a socket, without its address. */
 export function socketFailure(error: unknown): AppError {
   if (error instanceof Deno.errors.NotCapable) {
-    const text = "host address is not among those that this broker may connect to (networks in its config)";
+    const text = "this broker must not connect to the host's address (networks in its config)";
     return connectionFailure(text, error);
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

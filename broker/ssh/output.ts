@@ -34,8 +34,8 @@ export function truncationMark(limit: number): string {
 const FIRST_CAPACITY = 4096;
 
 /**
- * Keeps the first and the last bytes of a stream and drops the rest, so that a flood costs no more memory than the
- * limits. Bytes are copied, because a chunk of one byte can hold a whole packet in memory.
+ * Keeps the first and the last bytes of a stream and drops the rest, so that memory stays within the limits.
+ * Bytes are copied, because a chunk of one byte can hold a whole packet in memory.
  */
 export class OutputBuffer {
   readonly #headBytes: number;

@@ -49,7 +49,7 @@ const TERMINAL = {
 /**
  * Connects, runs one command and closes the connection. Every step has its own time limit.
  * @throws {AppError} `upstream_failure` with a text that begins with `connection: ` or `execution: `, or
- * `canceled` when the signal is aborted; in both cases the remote command has been told to end
+ * `canceled` when the signal is aborted. In both cases the broker has sent the remote command a signal to end
  */
 export async function runCommand(options: RunCommandOptions): Promise<CommandResult> {
   const { hops, clock, signal, limits = DEFAULT_LIMITS, timings } = options;
@@ -64,9 +64,9 @@ export async function runCommand(options: RunCommandOptions): Promise<CommandRes
 }
 
 /**
- * Runs one command in its own channel on an open connection, which stays open. Several commands can run at once.
+ * Runs one command in its own channel on an open connection, which stays open. Commands can run concurrently.
  * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled` when the signal
- * is aborted; in both cases the remote command has been told to end
+ * is aborted. In both cases the broker has sent the remote command a signal to end
  */
 export async function runOn(connection: SshConnection, options: CommandOptions): Promise<CommandResult> {
   const { clock, signal, limits = DEFAULT_LIMITS } = options;
@@ -139,7 +139,7 @@ export function startChannel<T>(
   });
 }
 
-/** Ends the command. If the host does not confirm the end, the cause of the error says so, for the log. */
+/** Ends the command. If the host does not confirm the end, the error's cause reports this to the log. */
 async function endCommand(
   connection: SshConnection,
   command: RemoteCommand,
@@ -157,8 +157,8 @@ async function endCommand(
 const NO_STATUS = "remote command exited without exit status or exit signal";
 const UNCONFIRMED = "The host has not confirmed that the remote command has ended";
 const MAY_RUN_ON =
-  `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
-  "commands with their connection";
+  `${UNCONFIRMED} and may still run; with stop_on_disconnect in the signer's policy of this host, commands end ` +
+  "with their connection";
 
 type RemoteCommand = ReturnType<typeof attach>;
 

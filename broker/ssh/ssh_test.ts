@@ -82,10 +82,9 @@ Deno.test.each([
   { error: "10.0.0.21", text: "connection: connect failed" },
   {
     error: new Deno.errors.NotCapable('Requires net access to "10.0.0.21:22"'),
-    text:
-      "connection: host address is not among those that this broker may connect to (networks in its config)",
+    text: "connection: this broker must not connect to the host's address (networks in its config)",
   },
-])("socketFailure() says '$text' and keeps the address for the log (I19)", ({ error, text }) => {
+])("socketFailure() returns '$text' and keeps the address for the log (I19)", ({ error, text }) => {
   const failure = socketFailure(error);
   assert.equal(failure.code, "upstream_failure");
   assert.equal(failure.message, text);
@@ -97,7 +96,7 @@ Deno.test.each([
   { reason: 2, text: "connection: the bastion could not connect to the next host" },
   { reason: 4, text: "connection: the bastion did not connect to the next host" },
   { reason: undefined, text: "connection: the bastion did not connect to the next host" },
-])("forwardFailure() says '$text' and keeps what the bastion said for the log (I19)", ({ reason, text }) => {
+])("forwardFailure() returns '$text' and keeps the bastion's text for the log (I19)", ({ reason, text }) => {
   const error = Object.assign(new Error("10.0.0.21: No route to host"), { reason });
   const failure = forwardFailure(error);
   assert.deepEqual([failure.code, failure.message, failure.cause], ["upstream_failure", text, error]);
@@ -106,7 +105,7 @@ Deno.test.each([
 Deno.test.each([
   { hostname: "10.0.0.21", said: "connecting to 10.0.0.21:22: no answer" },
   { hostname: "fd00::1", said: "connecting to [fd00::1]:22: no answer" },
-])("atAddress() says '$said' in the log, and the agent hears what it heard before", ({ hostname, said }) => {
+])("atAddress() logs '$said' and leaves the agent's text unchanged", ({ hostname, said }) => {
   const error = connectionFailure("connect timeout", new Error("no answer"), "timeout");
   const named = atAddress({ hostname, port: 22 }, error);
   assert.ok(named instanceof Error);

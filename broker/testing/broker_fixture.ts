@@ -24,10 +24,10 @@ export const TEST_LIMITS: ToolLimits = {
   sessionMaxSeconds: 1800,
 };
 
-/** What stands around output in the texts of a fixture's results. */
+/** The mark around output in the results of a fixture. */
 export const MARK = "ab".repeat(8);
 
-/** What every record of the request of {@linkcode BrokerFixture.run} says. */
+/** The request fields in every record of {@linkcode BrokerFixture.run}. */
 export const ASKED = {
   caller: "agent-1",
   host_name: "web01",

@@ -22,7 +22,7 @@ export const CLUSTER: ClusterInfo = {
   }],
 };
 
-/** What clusters take of a broker, without network and disk. */
+/** The parts of a broker that clusters need, without network and disk. */
 export class ClusterFixture {
   readonly authority = new FakeAuthority();
   readonly connection = new FakeConnection();

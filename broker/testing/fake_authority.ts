@@ -8,7 +8,7 @@ import type {
   TokenRequest,
 } from "../authority/authority.ts";
 
-/** The serial of the certificates of a {@linkcode FakeAuthority}: one that no `number` holds. */
+/** The serial of the certificates of a {@linkcode FakeAuthority}: beyond the range of `number`. */
 export const SERIAL = 18446744073709551615n;
 
 /** Two hosts, one of them behind a bastion, as a signer would list them. */
@@ -45,11 +45,11 @@ export const ISSUED_UPTIME = {
   waited: false,
 } as const satisfies SignAnswer;
 
-/** An authority that answers what a test tells it to, and keeps what it was asked. */
+/** An authority with scripted answers that keeps its requests. */
 export class FakeAuthority implements Authority {
   readonly requests: CertificateRequest[] = [];
   fetches = 0;
-  /** The hosts whose rules were asked for. */
+  /** The hosts whose rules were requested. */
   readonly rulesAsked: (readonly string[])[] = [];
   rulesOf: (hosts: readonly string[]) => HostsResponse | Promise<HostsResponse> = () => ({});
   list: () => HostsResponse | Promise<HostsResponse> = () => HOSTS;

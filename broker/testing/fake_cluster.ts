@@ -55,7 +55,7 @@ export const ACTIONS = {
   },
 } as const satisfies Record<string, ClusterAction>;
 
-/** An API server that answers what a test tells it to, and keeps what it was asked. */
+/** An API server with scripted answers that keeps its requests. */
 export class FakeConnection implements ApiConnection {
   readonly requests: ApiRequest[] = [];
   answer: (request: ApiRequest) => ApiOutcome | Promise<ApiOutcome> = () => answered({ kind: "Pod" });

@@ -3,7 +3,7 @@ import type { LinkRunOptions, SessionLink } from "../sessions/session.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { keepOf, printed } from "./fake_runner.ts";
 
-/** The way to no host: gives what a test tells it to, and keeps what it was asked. */
+/** A link to no host, with scripted results, that keeps its commands. */
 export class FakeLink implements SessionLink {
   readonly runs: string[] = [];
   broken: string | undefined;

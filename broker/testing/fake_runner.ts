@@ -31,7 +31,7 @@ export function printed(
   return result;
 }
 
-/** Runs nothing: gives what a test tells it to, and keeps what it was asked. */
+/** Runs nothing, returns scripted results and keeps its requests. */
 export class FakeRunner {
   readonly runs: RunCommandOptions[] = [];
   answer: (options: RunCommandOptions) => CommandResult | Promise<CommandResult> = () =>

@@ -108,7 +108,7 @@ export function rpc(id: number | string, method: string, params: object = {}): o
   return { jsonrpc: "2.0", id, method, params };
 }
 
-/** What a client says when its session is open. */
+/** The notification of a client after its session is open. */
 export const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
 
 /** Asks for the tools, within a session. */
@@ -120,7 +120,7 @@ export const CALL = { name: "ssh_execute", arguments: { server: "web01", command
 /** {@linkcode CALL} within a session, with the id 7. */
 export const CALL_RPC = rpc(7, "tools/call", CALL);
 
-/** A request of the stateless generation; needs {@linkcode statelessHeaders} beside it. */
+/** A request of the stateless generation; also needs {@linkcode statelessHeaders}. */
 export function statelessRpc(id: number, method: string, params: object = {}): object {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -130,7 +130,7 @@ export function statelessRpc(id: number, method: string, params: object = {}): o
   return rpc(id, method, { ...params, _meta });
 }
 
-/** The headers that repeat what a stateless request says. */
+/** The headers that repeat fields of a stateless request. */
 export function statelessHeaders(method: string, name?: string): Record<string, string> {
   return {
     "mcp-protocol-version": "2026-07-28",

@@ -13,7 +13,7 @@ export const GENERATIONS = ["2025-11-25", "2026-07-28"] as const;
 /** One of {@linkcode GENERATIONS}. */
 export type Generation = (typeof GENERATIONS)[number];
 
-/** What a client declares and a broker allows. */
+/** The capabilities of the client and the settings of the broker. */
 export interface RawMcpClientOptions {
   readonly capabilities?: object;
   readonly askInChat?: boolean;
@@ -151,7 +151,7 @@ export class RawMcpClient implements AsyncDisposable {
   }
 }
 
-/** Waits until something has come about that no promise tells of. */
+/** Waits for a condition without a promise. */
 export async function until(isSo: () => boolean): Promise<void> {
   for (let turn = 0; !isSo(); turn++) {
     assert.ok(turn < 10_000, "did not come about");

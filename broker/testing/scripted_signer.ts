@@ -9,7 +9,7 @@ export class ScriptedSigner {
   readonly requests: JsonClientRequest[] = [];
   readonly #reply: (count: number) => SignerReply;
 
-  /** @param reply told how many requests there were before this one */
+  /** @param reply gets the number of earlier requests */
   constructor(reply: (count: number) => SignerReply) {
     this.#reply = reply;
   }

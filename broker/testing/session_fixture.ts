@@ -14,7 +14,7 @@ import { TEST_LIMITS } from "./broker_fixture.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeLink } from "./fake_link.ts";
 
-/** Who opens the sessions of a {@linkcode SessionFixture}. */
+/** The caller of the sessions of a {@linkcode SessionFixture}. */
 export const CALLER = "alice";
 
 /** How long the sessions of a {@linkcode SessionFixture} live. */

@@ -168,7 +168,7 @@ Deno.test.each<[name: string, code: string, decision: WireDecision]>([
   assert.equal(viewDecision(decision, "x").reason_code, code);
 });
 
-Deno.test("viewDecision() shows what the signer says, but not what sessions and approvals need", () => {
+Deno.test("viewDecision() shows the decision without the fields for sessions and approvals", () => {
   const decision: WireDecision = {
     allowed: true,
     require_approval: true,
@@ -189,7 +189,7 @@ Deno.test.each([
   ["as the account", "", "echo it's"],
   ["with sudo", "sudo -n -u app", String.raw`sudo -n -u app -- /bin/sh -c 'echo it'\''s'`],
 ])(
-  "viewDecision() shows a command that ends with its connection without what watches it, %s",
+  "viewDecision() hides the wrapper of a command that ends with its connection, %s",
   (_name, prefix, shown) => {
     const command = "echo it's";
     const decision = { allowed: true, force_command: stopOnDisconnect(prefix, command) };
@@ -205,7 +205,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("viewDecision() leaves out what is empty, false or 0", () => {
+Deno.test("viewDecision() omits fields that are empty, false or 0", () => {
   const view = viewDecision({
     allowed: false,
     reason: "",

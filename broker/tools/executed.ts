@@ -38,29 +38,29 @@ export const EXECUTED_FIELDS = {
 
 /** The longest warning in a result, in characters. */
 export const MAX_WARNING = 1000;
-/** A host cannot guess the mark: it is drawn after the host has sent its output. */
+/** Drawn after the host has sent its output, so that the host cannot guess it. */
 const MARK_BYTES = 8;
 
 /** The part of a command's output that its caller requests. */
-interface OutputWish {
+interface OutputSelection {
   readonly maxBytes: number;
   /** The end of the stream instead of the beginning. */
   readonly tail: boolean;
 }
 
 /** The requested part of the output. It never exceeds the broker's limit. */
-export function readOutputWish(
+export function selectOutput(
   { max_output_bytes: asked = 0, tail = false }: {
     readonly max_output_bytes?: number | undefined;
     readonly tail?: boolean | undefined;
   },
   { maxOutputBytes }: Pick<ToolLimits, "maxOutputBytes">,
-): OutputWish {
+): OutputSelection {
   return { maxBytes: asked > 0 ? Math.min(asked, maxOutputBytes) : maxOutputBytes, tail };
 }
 
 /** The bytes to keep of each stream. The text block always shows the end too. */
-export function keptFor({ maxBytes, tail }: OutputWish): KeptBytes {
+export function keptFor({ maxBytes, tail }: OutputSelection): KeptBytes {
   return tail
     ? { headBytes: 0, tailBytes: maxBytes }
     : { headBytes: maxBytes, tailBytes: Math.min(maxBytes, READABLE_BYTES / 2) };
@@ -75,21 +75,21 @@ export function renderExecuted(
     readonly serial: bigint;
     readonly warnings: readonly string[];
   },
-  wish: OutputWish,
+  selection: OutputSelection,
 ): ToolResult {
   const mark = random.bytes(MARK_BYTES).toHex();
   const warnings = all.map((warning) => shortenText(warning, MAX_WARNING));
   const budget = contentBudget(limits);
   // One stream can use the room that the other stream leaves.
-  const [outText, errText] = [contentOf(stdout, wish), contentOf(stderr, wish)];
+  const [outText, errText] = [contentOf(stdout, selection), contentOf(stderr, selection)];
   const fit = (text: string, other: string) =>
-    (wish.tail ? jsonEnd : jsonStart)(text, Math.max(budget / 2, budget - jsonLength(other)));
+    (selection.tail ? jsonEnd : jsonStart)(text, Math.max(budget / 2, budget - jsonLength(other)));
   const [outContent, errContent] = [fit(outText, errText), fit(errText, outText)];
-  const outIsAll = stdout.totalBytes <= wish.maxBytes && outContent.length === outText.length;
-  const errIsAll = stderr.totalBytes <= wish.maxBytes && errContent.length === errText.length;
+  const outIsAll = stdout.totalBytes <= selection.maxBytes && outContent.length === outText.length;
+  const errIsAll = stderr.totalBytes <= selection.maxBytes && errContent.length === errText.length;
   const shown = [
-    showStream({ name: "stdout", mark, wish, ...(!outIsAll && { part: outContent }) }, stdout),
-    showStream({ name: "stderr", mark, wish, ...(!errIsAll && { part: errContent }) }, stderr),
+    showStream({ name: "stdout", mark, selection, ...(!outIsAll && { part: outContent }) }, stdout),
+    showStream({ name: "stderr", mark, selection, ...(!errIsAll && { part: errContent }) }, stderr),
   ];
   return {
     text: [
@@ -112,35 +112,35 @@ export function renderExecuted(
 
 /** @param about `part` is the text in the structured content if that is not the whole stream */
 function showStream(
-  { name, mark, wish, part }: {
+  { name, mark, selection, part }: {
     readonly name: string;
     readonly mark: string;
-    readonly wish: OutputWish;
+    readonly selection: OutputSelection;
     readonly part?: string;
   },
   output: Output,
 ): { readonly block: readonly string[]; readonly note: readonly string[] } {
   const { totalBytes } = output;
   if (totalBytes === 0) return { block: [], note: [] };
-  const { start, end, leftOut } = readStream(output, wish);
+  const { start, end, leftOut } = readStream(output, selection);
   const cut = leftOut > 0 ? `${leftOut} of ${totalBytes} bytes` : undefined;
   const block = [showParts({ name, mark, totalBytes, start, cut, end })];
   if (part === undefined) {
     const note = `[note] structuredContent has all ${totalBytes} bytes of ${name}`;
     return { block, note: leftOut > 0 ? [note] : [] };
   }
-  const which = `the ${wish.tail ? "last" : "first"} ${Buffer.byteLength(part)} of ${totalBytes} bytes`;
+  const which = `the ${selection.tail ? "last" : "first"} ${Buffer.byteLength(part)} of ${totalBytes} bytes`;
   const others = "for another part pass tail or max_output_bytes, or let the command select it";
   return { block, note: [`[note] structuredContent has ${which} of ${name}; ${others}`] };
 }
 
 /** The part of a stream for the structured content, as the host sent it. */
-function contentOf(output: Output, { maxBytes, tail }: OutputWish): string {
+function contentOf(output: Output, { maxBytes, tail }: OutputSelection): string {
   if (output.totalBytes <= maxBytes) return outputText(keptBytes(output));
   return outputText(tail ? wholeAtStart(output.tail) : wholeAtEnd(output.head));
 }
 
-function readStream(output: Output, { maxBytes, tail }: OutputWish) {
+function readStream(output: Output, { maxBytes, tail }: OutputSelection) {
   const { totalBytes } = output;
   const all = missingBytes(output) === 0 ? outputText(keptBytes(output)) : undefined;
   if (all !== undefined && totalBytes <= maxBytes && all.length <= READABLE_BYTES) {
@@ -194,8 +194,8 @@ function wholeAtStart(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Puts UTF-8 text between two lines with a random mark, so that no line of the text can pass for the end.
- * @returns `note` says where the rest is if the block has only the beginning and the end
+ * Puts UTF-8 text between two lines with a random mark, so that no line of the text can imitate the end.
+ * @returns `note` names the place of the rest if the block has only the beginning and the end
  */
 export function fence(name: string, bytes: Uint8Array<ArrayBuffer>, random: Random) {
   const mark = random.bytes(MARK_BYTES).toHex();

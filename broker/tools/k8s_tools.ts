@@ -162,7 +162,7 @@ function createListClustersTool({ currentClusters }: K8sToolsPorts): Tool {
     }),
     async handle({ policy = false }, { callerGroups }) {
       const visible = visibleTo(callerGroups, await currentClusters());
-      const linesOf = (words: readonly string[] = ["the signer does not send what you may do here"]) =>
+      const linesOf = (words: readonly string[] = ["the signer does not report the rules of this cluster"]) =>
         policy ? words.map((line) => `  ${visibleText(line)}`) : [];
       return {
         text: visible.flatMap(([name, { policy: words }]) => [name, ...linesOf(words)]).join("\n"),
@@ -196,7 +196,7 @@ async function answerAction(
   if (jsonLength(output) > contentBudget(limits)) {
     throw new AppError(
       "upstream_failure",
-      `response exceeds ${limits.maxOutputBytes}-byte limit once its control characters are written out; ask for less`,
+      `response exceeds ${limits.maxOutputBytes}-byte limit with escaped control characters; request less`,
     );
   }
   const warnings = outcome.warnings.map((warning) => shortenText(warning, MAX_WARNING));

@@ -7,9 +7,9 @@ import {
   EXECUTED_FIELDS,
   keptFor,
   outputArguments,
-  readOutputWish,
   renderExecuted,
   type ResultPorts,
+  selectOutput,
 } from "./executed.ts";
 import {
   callerOf,
@@ -52,13 +52,13 @@ export function createSshExecuteTool(ports: ResultPorts & { readonly execute: Ex
       { server: host, command, ttl_seconds: ttlSeconds = 0, dry_run: dryRun = false, ...args },
       context,
     ) {
-      const wish = readOutputWish(args, limits);
+      const selection = selectOutput(args, limits);
       const { sudo = false, sudo_user: sudoUser = "", pty = false, reason } = args;
       const { askHuman, signal } = context;
       const asked = { host, command, ttlSeconds, sudo, sudoUser, pty, dryRun, reason };
-      const request = { ...callerOf(context), ...asked, output: keptFor(wish), askHuman };
+      const request = { ...callerOf(context), ...asked, output: keptFor(selection), askHuman };
       const result = await ports.execute(request, signal);
-      if (result.kind === "executed") return renderExecuted(ports, result, wish);
+      if (result.kind === "executed") return renderExecuted(ports, result, selection);
       const decision = viewDecision(result.decision, command);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
       return { text: renderDecision(decision), structured };
@@ -126,9 +126,9 @@ export function createSshSessionExecTool(ports: SessionPorts): Tool {
     }),
     output: z.strictObject(EXECUTED_FIELDS),
     async handle({ session_id: sessionId, command, reason, ...args }, context) {
-      const wish = readOutputWish(args, limits);
-      const request = { ...callerOf(context), sessionId, command, reason, output: keptFor(wish) };
-      return renderExecuted(ports, await sessions.exec(request, context.signal), wish);
+      const selection = selectOutput(args, limits);
+      const request = { ...callerOf(context), sessionId, command, reason, output: keptFor(selection) };
+      return renderExecuted(ports, await sessions.exec(request, context.signal), selection);
     },
   });
 }

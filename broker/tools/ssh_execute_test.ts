@@ -7,7 +7,7 @@ import { keepOf, printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_commands.ts";
 import fc from "fast-check";
 import { FixedRandom } from "@gateway/shared/testing";
-import { jsonEnd, jsonLength, jsonStart, keptFor, readOutputWish, renderExecuted } from "./executed.ts";
+import { jsonEnd, jsonLength, jsonStart, keptFor, renderExecuted, selectOutput } from "./executed.ts";
 import { RESULT_BYTES } from "./tool.ts";
 
 const context = {
@@ -171,10 +171,10 @@ function render(
     readonly args?: { readonly max_output_bytes?: number; readonly tail?: boolean };
   } = {},
 ) {
-  const wish = readOutputWish(args, limits);
-  const result = keepOf(printed(stdout, { stderr }), { output: keptFor(wish) });
+  const selection = selectOutput(args, limits);
+  const result = keepOf(printed(stdout, { stderr }), { output: keptFor(selection) });
   const view = { ...result, serial: 18446744073709551615n, warnings: ["w".repeat(5000)] };
-  return renderExecuted({ random: new FixedRandom([0xab]), limits }, view, wish);
+  return renderExecuted({ random: new FixedRandom([0xab]), limits }, view, selection);
 }
 
 const numbered = (length: number) =>
@@ -201,14 +201,14 @@ Deno.test.each([
   }
 });
 
-Deno.test("as much plain text as the default allows comes whole, on both streams at once", () => {
+Deno.test("plain text up to the default limit is complete on both streams", () => {
   const text = numbered(409_600);
   const { structured } = render(text, { stderr: text });
   assert.deepEqual([structured["stdout"], structured["stderr"]], [text, text]);
   assert.equal("stdout_total_bytes" in structured, false);
 });
 
-Deno.test("the text keeps beginning and end of what is long, and says what is left out and where it is", () => {
+Deno.test("a long text keeps its beginning and end, and names the omitted bytes and their place", () => {
   const text = numbered(LONG);
   const shown = render(text);
   const lines = shown.text.split("\n");
@@ -282,7 +282,7 @@ Deno.test("output can forge neither an end, nor another stream, a warning or an 
   assert.equal(text.split("\n").filter((line) => line.includes(MARK)).length, 2);
 });
 
-Deno.test("what stands between the marks never steers a terminal or hides, whatever was printed", () => {
+Deno.test("text between the marks never has control or invisible characters", () => {
   fc.assert(fc.property(fc.string({ unit: "binary" }), fc.boolean(), (output, tail) => {
     const { text } = render(output, { limits: LIMITS, args: { tail, max_output_bytes: 20 } });
     assert.doesNotMatch(text.replaceAll(/[\n\t]/g, ""), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
@@ -303,13 +303,13 @@ Deno.test("renderExecuted() draws a new mark for each result", () => {
 const texts = fc.string({ unit: "binary", maxLength: 60 });
 const sizeOf = (text: string) => new TextEncoder().encode(JSON.stringify(text)).length - 2;
 
-Deno.test("jsonLength() is what the text takes in JSON", () => {
+Deno.test("jsonLength() is the length of the text in JSON", () => {
   fc.assert(fc.property(texts, (text) => assert.equal(jsonLength(text), sizeOf(text))));
   const every = String.fromCharCode(...Array.from({ length: 0xd800 }, (_, code) => code));
   assert.equal(jsonLength(every), sizeOf(every));
 });
 
-Deno.test("jsonStart() and jsonEnd() fit, cut no character in two, and leave out no more than they must", () => {
+Deno.test("jsonStart() and jsonEnd() fit, keep characters whole and omit as little as possible", () => {
   fc.assert(fc.property(texts, fc.nat(80), (text, max) => {
     const characters = [...text];
     const start = [...jsonStart(text, max)];

@@ -14,7 +14,7 @@ function fixture() {
   return { broker, put: createSshPutFileTool(broker), get: createSshGetFileTool(broker) };
 }
 
-Deno.test("ssh_put_file writes and says what it wrote", async () => {
+Deno.test("ssh_put_file writes and reports size and digest", async () => {
   const { broker, put } = fixture();
   assert.deepEqual(
     await put.call({ server: "web01", path: "/tmp/a", content: "abc", mode: "600" }, TOOL_CONTEXT),
@@ -29,7 +29,7 @@ Deno.test("ssh_put_file writes and says what it wrote", async () => {
   assert.equal(request?.bearer_token, "token");
 });
 
-Deno.test("an approver is told what ssh_put_file writes and why, and why ssh_get_file reads", async () => {
+Deno.test("sign requests contain the content of ssh_put_file and the reasons of both file tools", async () => {
   const { broker, put, get } = fixture();
   await put.call({ server: "web01", path: "/a", content: "abc", reason: "ticket 42" }, TOOL_CONTEXT);
   await get.call({ server: "web01", path: "/a", reason: "to compare" }, TOOL_CONTEXT);
@@ -78,7 +78,7 @@ Deno.test("ssh_get_file keeps a hostile file from ending its fence or steering a
   assert.ok(lines.includes("\\x1b[2J\\u{202e}</content>"), text);
 });
 
-Deno.test("ssh_get_file shows the beginning and the end of more than 64 KiB, and counts what is left out", async () => {
+Deno.test("ssh_get_file shows beginning and end above 64 KiB and counts omitted bytes", async () => {
   const { broker } = fixture();
   const bytes = new TextEncoder().encode(
     Array.from({ length: 20_000 }, (_, line) => `line ${line}\n`).join(""),
@@ -131,7 +131,7 @@ Deno.test("the file tools show the warnings of an audit-mode policy", async () =
   }
 });
 
-Deno.test("the file tools tell the client what they do", () => {
+Deno.test("the file tools have their annotations", () => {
   const { put, get } = fixture();
   assert.deepEqual(put.annotations, {
     readOnlyHint: false,
@@ -150,7 +150,7 @@ Deno.test("the file tools tell the client what they do", () => {
   assert.equal(put.inputSchema["additionalProperties"], false);
 });
 
-Deno.test("ssh_get_file fits what clients take, and gives text that JSON makes too long in base64", async () => {
+Deno.test("ssh_get_file fits into the limit of clients, and returns text too long for JSON as base64", async () => {
   const { broker } = fixture();
   const bytes = new Uint8Array(524_288).fill(1);
   broker.runner.answer = () => ({ ...printed(""), stdout: sent(bytes) });

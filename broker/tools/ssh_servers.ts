@@ -111,9 +111,7 @@ function renderServers(
   return [
     ...shown,
     ...(left > 0 ? [`[note] structuredContent has ${left} more servers\n`] : []),
-    ...(more === undefined
-      ? []
-      : [`[note] there are more servers: call again with after ${quoteText(more)}\n`]),
+    ...(more === undefined ? [] : [`[note] more servers: call again with after ${quoteText(more)}\n`]),
   ].join("");
 }
 
@@ -122,7 +120,7 @@ function renderServer(server: Server, policy: boolean): string {
   const line = `${server.name} (sudo=${server.allow_sudo} pty=${server.allow_pty} ` +
     `file_transfer=${server.allow_file_transfer}${via})\n`;
   if (!policy) return line;
-  const words = server.policy?.in_words ?? ["the signer does not tell what may run here"];
+  const words = server.policy?.in_words ?? ["the signer does not report the rules of this server"];
   return line + words.map((text) => `  ${text}\n`).join("");
 }
 
@@ -131,8 +129,10 @@ export function describeRules(rules: HostRules): readonly string[] {
   const isGated = require_approval.length + require_approval_omitted > 0;
   return [
     ...describeCommands(rules),
-    ...(isGated ? ["a human has to approve:", ...require_approval.map(item)] : []),
-    ...(require_approval_omitted > 0 ? [`- and what ${require_approval_omitted} more patterns match`] : []),
+    ...(isGated ? ["commands that need approval:", ...require_approval.map(item)] : []),
+    ...(require_approval_omitted > 0
+      ? [`- and commands that ${require_approval_omitted} more patterns match`]
+      : []),
     sudo_users === undefined ? "no sudo" : `sudo to ${sudo_users.map(visibleText).join(", ")}`,
     session_modes.length === 0 ? "no sessions" : `sessions: ${session_modes.join(", ")}`,
     rules.file_transfer ? "file transfer where the rules above allow it" : "no file transfer",
@@ -145,20 +145,22 @@ function describeCommands(
 ): readonly string[] {
   const which = {
     any: ["any command"],
-    denylist: ["any command but some that are denied, which are not shown"],
+    denylist: ["any command except some denied ones, which are not shown"],
     allowlist: [
       "only these commands:",
       ...allow.map(item),
-      ...(allow_omitted > 0 ? [`- and what ${allow_omitted} more patterns match, which are not shown`] : []),
-      ...(some_denied ? ["some of them are denied nevertheless, which is not shown"] : []),
+      ...(allow_omitted > 0
+        ? [`- and commands that ${allow_omitted} more patterns match, which are not shown`]
+        : []),
+      ...(some_denied ? ["some of them are denied and not shown"] : []),
     ],
   }[commands];
   const parsed =
-    "each command of a line is judged for itself; redirections, substitutions, assignments and the like are refused";
+    "each command of a line is checked separately; redirections, substitutions and assignments are denied";
   return [
     ...which,
     ...(shell_parse ? [parsed] : []),
-    ...(enforcement === "audit" ? ["for now, what these rules refuse runs with a warning"] : []),
+    ...(enforcement === "audit" ? ["for now, violations of these rules only cause a warning"] : []),
   ];
 }
 
@@ -176,8 +178,8 @@ const SHAPES: readonly (readonly [RegExp, (text: string) => string])[] = [
     (text) => `${text}, alone or with arguments`,
   ],
   [new RegExp(String.raw`^\^${LITERAL}\$$`), (text) => `exactly ${text}`],
-  [new RegExp(String.raw`^\^${LITERAL}(?:\.\*\$?)?$`), (text) => `what begins with ${text}`],
-  [new RegExp(`^${LITERAL}$`), (text) => `what contains ${text}`],
+  [new RegExp(String.raw`^\^${LITERAL}(?:\.\*\$?)?$`), (text) => `commands that begin with ${text}`],
+  [new RegExp(`^${LITERAL}$`), (text) => `commands that contain ${text}`],
 ];
 
 export function describePattern(source: string): string {
@@ -185,5 +187,5 @@ export function describePattern(source: string): string {
     const text = shape.exec(source)?.groups?.["text"];
     if (text !== undefined) return describe(`"${visibleText(text.replaceAll(/\\(.)/gu, "$1"))}"`);
   }
-  return `what matches /${visibleText(source)}/ (RE2)`;
+  return `commands that match /${visibleText(source)}/ (RE2)`;
 }

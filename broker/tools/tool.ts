@@ -3,10 +3,10 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
-import type { Asker } from "../authority/authority.ts";
+import type { Requester } from "../authority/authority.ts";
 import type { AskHuman } from "../request/execute.ts";
 
-export interface ToolContext extends Omit<Asker, "reason"> {
+export interface ToolContext extends Omit<Requester, "reason"> {
   readonly signal: AbortSignal;
   /** Absent if no human can be asked. */
   readonly askHuman?: AskHuman;
@@ -82,7 +82,7 @@ export interface Tool {
   call(args: unknown, context: ToolContext): Promise<ToolResult>;
 }
 
-/** The arguments with checks of their own. */
+/** Arguments with separate limits. */
 const OWN_LIMITS = ["content", "reason", "pod"];
 
 export function defineTool<Input extends object>(

@@ -45,7 +45,7 @@ export interface Approval {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly caller: string;
-  /** Empty if the broker names nobody, or is not trusted to name end users. */
+  /** Empty if the broker names no end user, or is not trusted to name one. */
   readonly endUser: string;
   readonly host: string;
   readonly command: string;
@@ -96,7 +96,7 @@ export function isPurgeable({ createdAt }: Approval, { now, timeoutMs }: Timing)
 }
 
 /** True for the requesting broker and for its end user, in every spelling of the name. */
-export function hasAskedFor(
+export function isRequester(
   { caller, endUser }: Pick<Approval, "caller" | "endUser">,
   name: string,
 ): boolean {
@@ -123,7 +123,7 @@ export function decide(
   approval: Approval,
   { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
 ): Decided {
-  if (hasAskedFor(approval, approver)) return { kind: "self" };
+  if (isRequester(approval, approver)) return { kind: "self" };
   const status = statusOf(approval, timing);
   if (status !== "pending") return { kind: "not_pending", status };
   const decision = {
@@ -141,19 +141,19 @@ export function decide(
 export function nothingToLearn(
   { rule, request, target }: Pick<Approval, "rule" | "request" | "target">,
 ): string | undefined {
-  if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
-  if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
+  if (request.dry_run) return "it only asks whether the command is allowed";
+  if (rule === BEHAVIOR_RULE) return "no policy rule requires approval";
   if (request.target_type === "k8s") {
-    if (request.k8s_force_fields.length > 0) return "it takes fields over from other managers";
+    if (request.k8s_force_fields.length > 0) return "it overwrites fields of other managers";
     // An object that is learned by its name alone would let every later change through.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
-    return isUnsaid ? "it changes an object, and nobody says how" : undefined;
+    return isUnsaid ? "it changes an object without a manifest" : undefined;
   }
   if (!request.file_transfer) return undefined;
   // A file that is learned by its path alone would let every later content through.
-  if (request.content_sha256 === "") return "it moves a file, and nobody says with what content";
+  if (request.content_sha256 === "") return "it transfers a file of unknown content";
   // A signer that does not name the target is of an earlier version, which learns the path alone.
-  return target === undefined ? "it moves a file, and the signer would learn its path alone" : undefined;
+  return target === undefined ? "it transfers a file, and the signer would learn only its path" : undefined;
 }
 
 /**
@@ -254,7 +254,7 @@ function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord>
   };
 }
 
-/** A bastion and an interactive session both have an empty command; only their access tells them apart. */
+/** A bastion and an interactive session both have an empty command. Only their access differs. */
 function accessOf({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): readonly string[] {
   return [
     ...(role === "bastion" ? ["bastion"] : []),
@@ -269,10 +269,10 @@ function toTimestamp(ms: number): string {
 }
 
 /**
- * Time that never goes back. If the clock is set back, this time continues from the same moment. So nobody stays
- * blocked until the clock has caught up, and nothing is forgotten or allowed early.
+ * Time that never goes back. If the clock is set back, this time continues from the same moment, so that no limit lasts
+ * until the clock has caught up, and nothing is removed or allowed early.
  */
-export class SteadyTime {
+export class MonotonicTime {
   readonly #clock: Clock;
   #readAt: number;
   #now: number;

@@ -46,7 +46,7 @@ export interface RegistryOptions {
   readonly random: Random;
   readonly timeoutSeconds: number;
   readonly maxPendingPerCaller: number;
-  /** The time that this process has to notify approvers; 0: nobody has to be notified. */
+  /** The time that this process has to notify approvers; 0: no notification. */
   readonly notifyMs?: number;
   readonly logger: ServiceLogger;
   /** Called for every change that the store could not make (`statedb_errors_total`). */
@@ -57,7 +57,7 @@ export type CreateOutcome =
   | {
     readonly kind: "parked";
     readonly approval: Approval;
-    /** An identical request already waits and both are decided as one, so nobody has to be notified. */
+    /** An identical request is already pending. One decision applies to both, so there is no notification. */
     readonly hasJoined: boolean;
     readonly notifyUntil?: number;
   }
@@ -83,7 +83,7 @@ export type ClaimOutcome =
   | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-/** The right to have an approved request signed. One poll has it at a time, and releases it at its end. */
+/** The right to let the signer sign an approved request. One poll holds it at a time and releases it at its end. */
 export interface Claim {
   readonly approval: Approval;
   /** The stored request, with the end user's token if this process still has it. */

@@ -4,13 +4,13 @@ import { approvalRecord } from "@gateway/shared/wire";
 import { approvalOf, CREATED_AT, PUBLIC_KEY } from "../testing/sample_approval.ts";
 import { type ApprovalState, decide, expiresAt, statusOf, toRecord, withoutToken } from "./approval.ts";
 import * as fc from "fast-check";
-import { EndQueue } from "./shelf.ts";
+import { EndQueue } from "./approval_index.ts";
 import { isSameKey } from "./registry.ts";
 
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
 const APPROVED = { kind: "approved", by: "alice", at: CREATED_AT + 500, learnTtlSeconds: 0 } as const;
 
-Deno.test("toRecord() of a pending one: what is empty is absent, decided_at is the zero time", () => {
+Deno.test("toRecord() of a pending approval omits empty fields and has a zero decided_at", () => {
   assert.deepEqual(toRecord(approvalOf(), TIMING), {
     id: "00112233445566778899aabbccddeeff",
     caller: "broker-1",
@@ -83,7 +83,7 @@ Deno.test.each([
     access: ["session:pty", "pty"],
   },
   { name: "a file", asked: { file_transfer: true }, access: ["file_transfer"] },
-])("toRecord() tells $name by its access (A3)", ({ asked, access }) => {
+])("toRecord() shows $name by its access (A3)", ({ asked, access }) => {
   const request = { ...approvalOf().request, ...asked };
   const record = toRecord(approvalOf({ request }), TIMING);
   assert.deepEqual(record.access, access);
@@ -246,7 +246,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("decide() lets nobody decide what a trusted broker asks in their name (A2)", () => {
+Deno.test("decide() rejects the end user that a trusted broker names (A2)", () => {
   const approval = approvalOf({ endUser: "alice" });
   assert.deepEqual(decide(approval, APPROVE), { kind: "self" });
   assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");
@@ -256,6 +256,6 @@ Deno.test.each([
   { name: "the caller in capitals", approver: "BROKER-1" },
   { name: "the end user with a dot", approver: "alice." },
   { name: "the end user in full-width letters", approver: "\uff21lice" },
-])("decide() takes $name for who asks (A2)", ({ approver }) => {
+])("decide() treats $name as the requester (A2)", ({ approver }) => {
   assert.deepEqual(decide(approvalOf({ endUser: "Alice" }), { ...APPROVE, approver }), { kind: "self" });
 });

@@ -7,14 +7,14 @@ import {
   type ApprovalDraft,
   decide,
   identityOf,
-  SteadyTime,
+  MonotonicTime,
   type Timing,
   toRecord,
   type Verdict,
   withoutToken,
 } from "./approval.ts";
 import type { Claim, ClaimOutcome, CreateOutcome, DecideOutcome, RegistryOptions } from "./outcomes.ts";
-import { Entry, Shelf } from "./shelf.ts";
+import { ApprovalIndex, Entry } from "./approval_index.ts";
 
 /** The number of approvals that one change removes from the store while requests wait. */
 const PURGE_BATCH = 200;
@@ -29,8 +29,8 @@ type Audit = (approval: Approval) => Promise<void>;
 export class ApprovalRegistry {
   readonly #options: RegistryOptions;
   readonly #timeoutMs: number;
-  readonly #time: SteadyTime;
-  readonly #shelf = new Shelf();
+  readonly #time: MonotonicTime;
+  readonly #index = new ApprovalIndex();
   readonly #purges = new ChangeLock();
   #nextPurgeAt = -Infinity;
   /** The IDs of approvals that are being stored. */
@@ -39,7 +39,7 @@ export class ApprovalRegistry {
   private constructor(options: RegistryOptions) {
     this.#options = options;
     this.#timeoutMs = options.timeoutSeconds * 1000;
-    this.#time = new SteadyTime(options.clock);
+    this.#time = new MonotonicTime(options.clock);
   }
 
   /** Loads the stored approvals, which no longer have the tokens of end users. */
@@ -58,9 +58,9 @@ export class ApprovalRegistry {
    */
   async create({ bearerToken, ...draft }: ApprovalDraft): Promise<CreateOutcome> {
     const now = this.#sweep();
-    const tooMany = this.#shelf.findFullLimit(draft, this.#options.maxPendingPerCaller);
+    const tooMany = this.#index.findFullLimit(draft, this.#options.maxPendingPerCaller);
     if (tooMany !== undefined) return { kind: "too_many", ...tooMany };
-    const lead = this.#shelf.findLead(identityOf(draft), now);
+    const lead = this.#index.findLead(identityOf(draft), now);
     // Requests that are decided as one expire as one.
     const { createdAt, timeoutMs } = lead?.approval ??
       { createdAt: this.#time.onClock(now), timeoutMs: this.#timeoutMs };
@@ -76,8 +76,8 @@ export class ApprovalRegistry {
     const skew = lead?.skew ?? now - createdAt;
     const entry = new Entry(approval, { bearerToken, skew, timeoutMs: this.#timeoutMs });
     // Counted before the wait: of many concurrent requests only the limit gets through, and one leads.
-    this.#shelf.count(entry);
-    this.#shelf.offerLead(entry, now);
+    this.#index.count(entry);
+    this.#index.offerLead(entry, now);
     this.#arriving.add(approval.id);
     const { notifyMs = 0, store } = this.#options;
     const keeping = {
@@ -87,21 +87,21 @@ export class ApprovalRegistry {
     };
     try {
       await this.#stored(store.insertApproval(approval, keeping));
-      this.#shelf.add(entry);
+      this.#index.add(entry);
     } catch (error) {
-      this.#shelf.settle(entry);
+      this.#index.settle(entry);
       throw error;
     } finally {
       this.#arriving.delete(approval.id);
     }
-    this.#shelf.regroup(entry, this.#time.now());
+    this.#index.regroup(entry, this.#time.now());
     return { kind: "parked", approval, hasJoined: entry.lead !== undefined, ...keeping };
   }
 
   /** Pending approvals, then the others, each the newest first; of a group only the first one. */
   list(): readonly Approval[] {
     const now = this.#sweep();
-    const entries = [...this.#shelf.entries()].filter(({ lead }) => lead === undefined).reverse()
+    const entries = [...this.#index.entries()].filter(({ lead }) => lead === undefined).reverse()
       .sort((a, b) => b.approval.createdAt - a.approval.createdAt);
     const isPending = (entry: Entry) => entry.statusAt(now) === "pending";
     return [...entries.filter(isPending), ...entries.filter((entry) => !isPending(entry))]
@@ -109,19 +109,19 @@ export class ApprovalRegistry {
   }
 
   find(id: string): Approval | undefined {
-    return this.#shelf.find(id, this.#time.now())?.approval;
+    return this.#index.find(id, this.#time.now())?.approval;
   }
 
   /** The approval of an ID, unless it is decided together with an earlier one. */
   findFirst(id: string): Approval | undefined {
-    const entry = this.#shelf.find(id, this.#time.now());
+    const entry = this.#index.find(id, this.#time.now());
     return entry?.lead === undefined ? entry?.approval : undefined;
   }
 
   /** An approval as approvers see it now. */
   describe(approval: Approval): ApprovalRecord {
     const now = this.#time.now();
-    const entry = this.#shelf.find(approval.id, now);
+    const entry = this.#index.find(approval.id, now);
     const time = entry?.timing(now).now ?? this.#time.onClock(now);
     const others = entry?.group.filter((each) => each !== entry).map((each) => each.approval);
     return toRecord(approval, { now: time, timeoutMs: approval.timeoutMs ?? this.#timeoutMs }, others);
@@ -134,11 +134,11 @@ export class ApprovalRegistry {
    * @throws {AppError} `internal` if the store failed and nothing has changed; and the error of `audit`
    */
   async decide(id: string, verdict: Verdict, audit: Audit): Promise<DecideOutcome> {
-    const entry = this.#shelf.find(id, this.#time.now());
+    const entry = this.#index.find(id, this.#time.now());
     if (entry === undefined) return { kind: "unknown" };
     const entries = [entry];
     for (const shown of new Set(verdict.shown).difference(new Set([id]))) {
-      const other = this.#shelf.find(shown, this.#time.now());
+      const other = this.#index.find(shown, this.#time.now());
       if (other?.identity !== entry.identity) return { kind: "not_identical", id: shown };
       entries.push(other);
     }
@@ -160,7 +160,7 @@ export class ApprovalRegistry {
     { caller, publicKey }: { readonly caller: string; readonly publicKey?: string | undefined },
   ): ClaimOutcome {
     const now = this.#time.now();
-    const entry = this.#shelf.find(id, now);
+    const entry = this.#index.find(id, now);
     if (entry === undefined) return { kind: "unknown" };
     const { approval } = entry;
     if (approval.caller !== caller) return { kind: "not_owner" };
@@ -172,8 +172,8 @@ export class ApprovalRegistry {
     const status = entry.statusAt(now);
     if (status === "approved") return { kind: "claimed", claim: this.#claim(entry, now) };
     if (status !== "expired") return { kind: status };
-    const isFirst = !entry.isExpiryTold;
-    entry.isExpiryTold = true;
+    const isFirst = !entry.isExpiryReported;
+    entry.isExpiryReported = true;
     return { kind: "expired", approval, isFirst };
   }
 
@@ -186,7 +186,7 @@ export class ApprovalRegistry {
     { ms, signal }: { readonly ms: number; readonly signal: AbortSignal },
   ): Promise<void> {
     const now = this.#time.now();
-    const entry = this.#shelf.find(id, now);
+    const entry = this.#index.find(id, now);
     if (entry === undefined) return;
     if (!entry.isClaimed && entry.statusAt(now) !== "pending") return;
     const woken = Promise.withResolvers<void>();
@@ -200,18 +200,18 @@ export class ApprovalRegistry {
 
   pendingCount(): number {
     this.#sweep();
-    return this.#shelf.pendingTotal;
+    return this.#index.pendingTotal;
   }
 
   /** Ends all waits; the store stays open. */
   async close(): Promise<void> {
-    for (const entry of this.#shelf.entries()) entry.wake();
+    for (const entry of this.#index.entries()) entry.wake();
     await this.#purge(this.#sweep());
   }
 
   /**
-   * Takes over the changes of other instances and wakes the waiters. Nothing goes back: a decision that was made here
-   * meanwhile stays.
+   * Applies the changes of other instances and wakes the waiters. It never reverts a decision that this instance made
+   * meanwhile.
    *
    * @param load returns the approvals that are not purgeable, the oldest first
    */
@@ -222,7 +222,7 @@ export class ApprovalRegistry {
     const added = approvals.filter((approval) => {
       const { id, state } = approval;
       if (this.#arriving.has(id)) return false;
-      const entry = this.#shelf.find(id, now);
+      const entry = this.#index.find(id, now);
       if (entry === undefined) return true;
       if (PROGRESS[state.kind] <= PROGRESS[entry.approval.state.kind]) return false;
       entry.approval = approval;
@@ -231,9 +231,9 @@ export class ApprovalRegistry {
       return false;
     });
     this.#takeIn(added, now);
-    this.#shelf.part(now);
+    this.#index.part(now);
     for (const entry of changed) {
-      this.#shelf.settle(entry);
+      this.#index.settle(entry);
       entry.wake();
     }
   }
@@ -246,12 +246,12 @@ export class ApprovalRegistry {
       return new Entry(approval, { bearerToken: "", skew, timeoutMs: this.#timeoutMs });
     });
     for (const entry of entries) {
-      if (entry.approval.state.kind === "pending") this.#shelf.count(entry);
-      this.#shelf.add(entry);
+      if (entry.approval.state.kind === "pending") this.#index.count(entry);
+      this.#index.add(entry);
     }
-    for (const entry of entries) this.#shelf.rejoin(entry);
+    for (const entry of entries) this.#index.rejoin(entry);
     for (const entry of entries) {
-      if (entry.isCounted && entry.lead === undefined) this.#shelf.regroup(entry, now);
+      if (entry.isCounted && entry.lead === undefined) this.#index.regroup(entry, now);
     }
   }
 
@@ -285,9 +285,9 @@ export class ApprovalRegistry {
         if (approval.state.kind === "denied") each.bearerToken = "";
       }
     } finally {
-      for (const each of entries) this.#shelf.letGo(each, this.#time.now());
+      for (const each of entries) this.#index.release(each, this.#time.now());
     }
-    const remaining = this.#shelf.part(this.#time.now(), new Set(entries.flatMap(({ group }) => group)));
+    const remaining = this.#index.part(this.#time.now(), new Set(entries.flatMap(({ group }) => group)));
     return { kind: "decided", approval: entry.approval, remaining: remaining.map((each) => each.approval) };
   }
 
@@ -309,7 +309,7 @@ export class ApprovalRegistry {
         );
       }
       entry.isClaimed = false;
-      this.#shelf.letGo(entry, this.#time.now());
+      this.#index.release(entry, this.#time.now());
       entry.wake();
     };
     const release = () => {
@@ -351,8 +351,8 @@ export class ApprovalRegistry {
   /** Does everything that time alone causes, and returns the time. */
   #sweep(): number {
     const now = this.#time.now();
-    this.#shelf.sweep(now);
-    const isDue = now >= this.#nextPurgeAt || this.#shelf.forgotten.length >= PURGE_BATCH;
+    this.#index.sweep(now);
+    const isDue = now >= this.#nextPurgeAt || this.#index.forgotten.length >= PURGE_BATCH;
     if (isDue) void this.#purge(now);
     return now;
   }
@@ -361,7 +361,7 @@ export class ApprovalRegistry {
   #purge(now: number): Promise<void> {
     const { store, clock, logger } = this.#options;
     this.#nextPurgeAt = now + this.#timeoutMs / 4;
-    const ids = this.#shelf.forgotten.splice(0);
+    const ids = this.#index.forgotten.splice(0);
     return this.#purges.run(async () => {
       try {
         for (let from = 0; from < ids.length; from += PURGE_BATCH) {

@@ -136,7 +136,7 @@ Deno.test("the cap counts what is pending: expiry makes room, at the timeout its
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("the cap counts what is pending: what was loaded counts too", async () => {
+Deno.test("the limit counts loaded pending requests", async () => {
   const scene = new RegistryScene();
   await park(await scene.open());
   const registry = await scene.open({ maxPendingPerCaller: 1 });

@@ -12,7 +12,7 @@ const COMMANDS = ["same", "same", "other"];
 const target = fc.nat(APPROVALS - 1);
 const rarely = fc.integer({ min: 0, max: 3 }).map((n) => n === 0);
 
-/** What may happen at any moment, any number of times, while everything else happens. */
+/** Steps that can happen at any moment, any number of times and concurrently. */
 const step = fc.oneof(
   fc.record({
     kind: fc.constant("decide" as const),
@@ -52,7 +52,7 @@ const RANK: Readonly<Record<ClaimOutcome["kind"], number>> = {
   wrong_key: NaN,
 };
 
-/** What must be true of one approval, whatever happens. */
+/** The invariants of one approval. */
 class Model {
   seen: ClaimOutcome["kind"] = "pending";
   decided: "approved" | "denied" | undefined;
@@ -72,7 +72,7 @@ class Model {
   }
 }
 
-/** Plays steps all at once, every wait ended in the order that fast-check picks. */
+/** Plays all steps concurrently. fast-check picks the order in which waits end. */
 async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailures: fc.Stream<boolean>) {
   const scene = new RegistryScene();
   let now = scene.clock.now();

@@ -18,7 +18,7 @@ const statusOf = (registry: ApprovalRegistry, { id }: Approval) => {
   return approval === undefined ? undefined : registry.describe(approval).status;
 };
 
-Deno.test("takeOver() takes in what others have parked, and counts it", async () => {
+Deno.test("takeOver() adds and counts approvals that others parked", async () => {
   const { a, b, look } = await openTwo();
   const approval = await parkApart(a);
   assert.equal(poll(b, approval), "unknown");
@@ -28,7 +28,7 @@ Deno.test("takeOver() takes in what others have parked, and counts it", async ()
   assert.deepEqual([b.pendingCount(), b.list().length], [1, 1]);
 });
 
-Deno.test("takeOver() takes in what others have decided and collected, and wakes who waits", async () => {
+Deno.test("takeOver() applies decisions and collections of others and wakes waiters", async () => {
   const { scene, a, b, look } = await openTwo();
   const approval = await parkApart(a);
   await look(b);
@@ -43,7 +43,7 @@ Deno.test("takeOver() takes in what others have decided and collected, and wakes
   assert.equal(poll(b, approval), "consumed");
 });
 
-Deno.test("takeOver() never goes back: what it has read may be older than what was done here", async () => {
+Deno.test("takeOver() never reverts a local change to an older state", async () => {
   const { scene, a, b } = await openTwo();
   const approval = await parkApart(a);
   const before = await scene.store.loadApprovals(EVER);
@@ -54,7 +54,7 @@ Deno.test("takeOver() never goes back: what it has read may be older than what w
   assert.equal(statusOf(b, approval), "pending");
 });
 
-Deno.test("takeOver() leaves alone what is being parked here", async () => {
+Deno.test("takeOver() ignores approvals that are being parked locally", async () => {
   const { scene, a } = await openTwo();
   const { opened, open } = gate();
   scene.store.held.set("insertApproval", opened);
@@ -118,7 +118,7 @@ Deno.test("takeOver() leaves each approval its own timeout, whatever that of the
   assert.equal(poll(slow, joined), "claimed");
 });
 
-Deno.test("an approval without a timeout of its own has that of the instance that answers", async () => {
+Deno.test("an approval without a timeout has that of the answering instance", async () => {
   const scene = new RegistryScene();
   await scene.store.insertApproval(approvalOf({ createdAt: scene.clock.now() }));
   const [quick, slow] = [

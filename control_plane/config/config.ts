@@ -68,7 +68,7 @@ const LONGEST_TIMEOUT_SECONDS = 366 * 86_400;
 
 const path = z.string().min(1);
 const names = z.array(z.string()).default([])
-  // An empty CN is nobody.
+  // An empty CN identifies no caller.
   .transform((list) => list.filter((name) => name !== ""));
 
 /** 0 means the default, as in the reference. */
@@ -77,44 +77,38 @@ const orDefault = (fallback: number) =>
 
 const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   notifier: z.enum(["", ...NOTIFIERS]).default("log").transform((name) => name === "" ? "log" : name)
-    .describe("where pending approvals are announced"),
-  webhook_url: z.string().default("").describe(
-    "where webhook and teams post to; https, or http on this machine",
-  ),
+    .describe("channel for notifications of pending approvals"),
+  webhook_url: z.string().default("").describe("URL for webhook and teams: https, or http on this machine"),
   webhook_secret_env: z.string().default("").describe(
-    "name of the environment variable with the secret (whsec_…) that webhooks are signed with; if empty, they are not signed",
+    "environment variable with the signing secret (whsec_…) of webhooks; empty: unsigned",
   ),
   // A time that is not positive means the default, as in the reference.
   timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
     value > 0 ? value : 120
   ).describe(
-    "how long a request waits for a decision, and a decision for its collection, in seconds; what waits already keeps its own",
+    "time for a decision, and again for its collection, in seconds; pending requests keep their own",
   ),
-  callers: names.describe("CNs of those who may decide; empty means nobody"),
+  callers: names.describe("CNs of approvers; if empty, all requests that need approval expire"),
   teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
     name === "" ? "workflow" : name
   )
     .describe("layout of messages to Teams"),
   approval_url_template: z.string().default("").describe(
-    "address of a request's page, for notifications; {id} becomes its id. Its origin is the only one that a browser's decision may name",
+    "URL of a request page, with {id}, for notifications; browsers can decide only from its origin",
   ),
   max_pending_per_caller: orDefault(100).describe(
-    "how many pending requests one caller may have, and each of its end users a quarter of them; 0 means 100",
+    "maximum of pending requests per caller; each of its end users may have a quarter; 0 means 100",
   ),
 });
 
 const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
   mode: z.enum(["", ...BEHAVIOR_MODES]).default("off").transform((name) => name === "" ? "off" : name)
     .describe("off, observe (audit only) or enforce"),
-  rate_limit_per_min: z.int().min(0).default(0).describe(
-    "requests a minute for each subject; 0 means no limit",
-  ),
-  max_subjects: orDefault(4096).describe("how many subjects are remembered; 0 means 4096"),
-  subject_ttl_minutes: orDefault(1440).describe(
-    "idle time after which a subject may be forgotten; 0 means 1440",
-  ),
+  rate_limit_per_min: z.int().min(0).default(0).describe("requests per minute and subject; 0 means no limit"),
+  max_subjects: orDefault(4096).describe("maximum of remembered subjects; 0 means 4096"),
+  subject_ttl_minutes: orDefault(1440).describe("minutes until an idle subject is forgotten; 0 means 1440"),
   max_distinct_per_subject: orDefault(1024).describe(
-    "how many hosts, and how many commands, are remembered for each subject; beyond that, nothing counts as new; 0 means 1024",
+    "maximum of hosts and of commands per subject; beyond it nothing counts as new; 0 means 1024",
   ),
 });
 
@@ -125,33 +119,31 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   server_key: path.describe("PEM file, the listener's private key"),
   client_ca: path.describe("PEM file, the CA that signs the certificates of brokers and approvers"),
   denied_callers: z.string().default("").describe(
-    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
-      "10 seconds; empty means none",
+    "file with CNs, one per line, whose certificates are rejected; read every 10 seconds; empty means none",
   ),
   sign_callers: names.describe(
-    "CNs of the brokers that may ask for signing; empty means every caller that is not an approver",
+    "CNs of the brokers that may request signing; empty means every caller except approvers",
   ),
-  signer: signerClientConfig.describe("the signer that requests are forwarded to"),
+  signer: signerClientConfig.describe("signer that receives the requests"),
   approval: approvalConfig.prefault({}).describe("approval by a second human"),
   behavior: behaviorConfig.prefault({}).describe("guardrails against unusual requests"),
-  trusted_forwarders: names.describe("CNs of the brokers that are trusted to name their end users"),
-  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  trusted_forwarders: names.describe("CNs of the brokers whose end user names are trusted"),
+  audit_log: path.describe("audit log, in a separate directory"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no approval; open: log and proceed"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
-    "masking of secrets in audit texts and notifications; absent means the built-in rules",
+    "rules that mask secrets in audit texts and notifications; absent means the built-in rules",
   ),
   state_db: z.string().default("").describe(
-    "what keeps approvals and baselines over restarts: an SQLite file for one control plane; or, shared by several, " +
-      "postgres://user@host:5432,host:5432/database, where the host that is no standby is used, with TLS but for " +
-      "loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means memory " +
-      "only",
+    "database of approvals and baselines: an SQLite file, or postgres://user@host:5432,host:5432/database for several " +
+      "control planes (the primary is used; TLS except for loopback, Unix sockets such as %2Frun%2Fpostgresql, and " +
+      "?sslmode=disable); empty means memory only",
   ),
   ...DATABASE_ACCESS_SHAPE,
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("").describe(
-    "the name of this one of the control planes that share a database; empty means the host's name",
+    "name of this instance if several share a database; empty means the host's name",
   ),
 }).superRefine(({ approval, ...settings }, context) => {
   for (const [key, message] of findStateProblems(settings)) {
@@ -166,7 +158,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
 
 /** The problem of a webhook's address. */
 export function webhookUrlProblem(url: string): string | undefined {
-  if (url === "") return "is needed for notifier webhook and teams";
+  if (url === "") return "is required for notifier webhook and teams";
   const parsed = URL.parse(url);
   if (parsed?.protocol === "https:") return undefined;
   if (parsed?.protocol === "http:" && isLoopback(parsed.hostname)) return undefined;
@@ -181,33 +173,30 @@ function isLoopback(hostname: string): boolean {
 export function configWarnings(config: ControlPlaneConfig): readonly string[] {
   const { approval, sign_callers, behavior, state_db, trusted_forwarders } = config;
   const both = sign_callers.filter((caller) => approval.callers.includes(caller));
-  const strangers = trusted_forwarders.filter((caller) =>
+  const ignored = trusted_forwarders.filter((caller) =>
     sign_callers.length > 0 && !sign_callers.includes(caller)
   );
   const warnings: readonly (readonly [boolean, string])[] = [
-    [
-      approval.callers.length === 0,
-      "approval.callers is empty: nobody can decide, and what needs approval expires",
-    ],
+    [approval.callers.length === 0, "approval.callers is empty: requests that need approval expire"],
     [
       approval.callers.length > 0 && approval.approval_url_template === "",
-      "approval.approval_url_template is empty: notifications have no link, and a browser that names the origin of " +
-      "a decision can't decide",
+      "approval.approval_url_template is empty: notifications have no link, and browsers that send an Origin header " +
+      "cannot decide",
     ],
     [
       sign_callers.length === 0,
-      "sign_callers is empty: every certificate of client_ca but the approvers' may ask for signing",
+      "sign_callers is empty: every certificate of client_ca except the approvers' may request signing",
     ],
     [
       both.length > 0,
-      `in sign_callers and in approval.callers: ${both.join(", ")}: may decide on what others ask`,
+      `in sign_callers and in approval.callers: ${both.join(", ")}: may decide requests of other callers`,
     ],
     [
-      strangers.length > 0,
-      `in trusted_forwarders and not in sign_callers: ${strangers.join(", ")}: has no effect`,
+      ignored.length > 0,
+      `in trusted_forwarders and not in sign_callers: ${ignored.join(", ")}: has no effect`,
     ],
-    [behavior.mode === "off", "behavior.mode is off: unusual requests are not noticed"],
-    [state_db === "", "state_db is not set: approvals are gone with the process"],
+    [behavior.mode === "off", "behavior.mode is off: unusual requests are not detected"],
+    [state_db === "", "state_db is not set: approvals are lost when the process ends"],
   ];
   return warnings.flatMap(([applies, warning]) => applies ? [warning] : []);
 }

@@ -18,7 +18,7 @@ const GOOD = {
 
 const warningsOf = (changes: object) => configWarnings(controlPlaneConfig.parse({ ...GOOD, ...changes }));
 
-Deno.test("configWarnings() has nothing to say of a good config", () => {
+Deno.test("configWarnings() is empty for a good config", () => {
   assert.deepEqual(warningsOf({}), []);
 });
 
@@ -42,7 +42,7 @@ Deno.test.each<{ name: string; changes: object; warning: RegExp }>([
   },
   { name: "nobody watches", changes: { behavior: {} }, warning: /^behavior\.mode is off/ },
   { name: "a restart forgets", changes: { state_db: "" }, warning: /^state_db is not set/ },
-])("configWarnings() says that $name", ({ changes, warning }) => {
+])("configWarnings() warns that $name", ({ changes, warning }) => {
   const warnings = warningsOf(changes);
   assert.equal(warnings.length, 1);
   assert.match(warnings[0] ?? "", warning);
@@ -69,7 +69,7 @@ const controlPlane = (changes: object = {}) =>
     workingFolder: "/srv",
   });
 
-Deno.test("controlPlanePermissions() grants the files of the config, its log folder, its listener and the signer", () => {
+Deno.test("controlPlanePermissions() grants the configured files, the log directory, the listener and the signer", () => {
   assert.deepEqual(controlPlane(), {
     read: [
       "/etc/gateway/control-plane.json",

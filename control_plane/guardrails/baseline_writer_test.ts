@@ -42,7 +42,7 @@ function start(rows: readonly Baseline[] = []) {
 
 const failure = new Error("database is locked");
 
-Deno.test("changes of a subject within a second are one write, of what it is then", async () => {
+Deno.test("changes of a subject within a second become one write of its latest state", async () => {
   const { store, clock, change } = start();
   change("a");
   change("b");
@@ -137,7 +137,7 @@ Deno.test("a subject that is back while it is being removed is written again", a
   assert.equal(store.rows.size, 1);
 });
 
-Deno.test("what a failing store did not take is tried again, less and less often", async () => {
+Deno.test("failed writes are retried with increasing pauses", async () => {
   const { store, clock, counts, change } = start();
   store.failure = failure;
   change("a");
@@ -163,7 +163,7 @@ Deno.test("a baseline that the store never takes does not hold up the others", a
   assert.equal(live.size, 101);
 });
 
-Deno.test("what waits for a store that hangs is bounded by what is remembered", async () => {
+Deno.test("the queue for a hanging store is bounded by the remembered subjects", async () => {
   const { store, clock, writer, change, forget } = start();
   const gate = Promise.withResolvers<void>();
   store.gate = gate.promise;
@@ -192,7 +192,7 @@ Deno.test("seen() writes when the store's time is older than it may be, or in th
   assert.equal(writer.waiting, 0);
 });
 
-Deno.test("close() writes what waits, at once and all of it", async () => {
+Deno.test("close() writes all waiting baselines immediately", async () => {
   const { store, clock, writer, change } = start();
   for (let i = 0; i < 1000; i++) change(String(i));
   await writer.close();
@@ -202,7 +202,7 @@ Deno.test("close() writes what waits, at once and all of it", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("close() gives up on a store that fails, and says so", async () => {
+Deno.test("close() gives up on a failing store and logs it", async () => {
   const { store, writer, counts, change } = start();
   store.failure = failure;
   for (let i = 0; i < 1000; i++) change(String(i));

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
-import { SteadyTime } from "../approvals/approval.ts";
+import { MonotonicTime } from "../approvals/approval.ts";
 import type { BehaviorConfig } from "../config/config.ts";
 import { type Baseline, type BehaviorRequest, Tracker } from "./tracker.ts";
 
@@ -39,7 +39,7 @@ const NORMAL = { kind: "normal", anomalies: [], rateExceeded: false, retryAfterS
 export class Guardrails {
   readonly #options: GuardrailsOptions;
   readonly #idleMs: number;
-  readonly #time: SteadyTime;
+  readonly #time: MonotonicTime;
   readonly #tracker: Tracker;
   readonly #writer: BaselineWriter;
 
@@ -47,7 +47,7 @@ export class Guardrails {
     const { config, store, clock, logger, onStoreError = () => {} } = options;
     this.#options = options;
     this.#idleMs = config.subject_ttl_minutes * 60_000;
-    this.#time = new SteadyTime(clock);
+    this.#time = new MonotonicTime(clock);
     const read = (subject: string) => {
       const baseline = this.#tracker.baseline(subject);
       return baseline && { ...baseline, lastSeen: this.#time.onClock(baseline.lastSeen) };
@@ -79,7 +79,7 @@ export class Guardrails {
    *
    * @throws the store's error, in enforce
    */
-  async meet({ subject }: BehaviorRequest): Promise<void> {
+  async loadBaseline({ subject }: BehaviorRequest): Promise<void> {
     const { config: { mode }, store } = this.#options;
     if (mode === "off" || store.findBaseline === undefined) return;
     if (this.#tracker.baseline(subject) !== undefined) return;
@@ -232,7 +232,7 @@ export class BaselineWriter {
     while (this.waiting > 0) {
       if (await this.#writeSome()) continue;
       const subjects = this.waiting;
-      this.#options.logger.warn("Cannot keep the last changes of behaviour baselines", { subjects });
+      this.#options.logger.warn("last changes of behavior baselines not stored", { subjects });
       return;
     }
   }
@@ -269,7 +269,7 @@ export class BaselineWriter {
       return true;
     } catch (error) {
       onStoreError();
-      logger.warn("Cannot keep behaviour baselines, trying again", { subjects: this.waiting, error });
+      logger.warn("behavior baselines not stored, retrying", { subjects: this.waiting, error });
       return false;
     }
   }

@@ -86,7 +86,7 @@ Deno.test.each<{ mode: BehaviorMode }>([{ mode: "observe" }, { mode: "enforce" }
   },
 );
 
-Deno.test("who waits for retryAfterSeconds may pass", async () => {
+Deno.test("a request after retryAfterSeconds passes", async () => {
   const { clock, check } = await start({ rate_limit_per_min: 3 });
   for (let i = 0; i < 50; i++) {
     const verdict = check();
@@ -106,7 +106,7 @@ Deno.test("in enforce a request beyond the rate teaches nothing, even of a subje
   assert.deepEqual(verdict.kind === "anomalous" && verdict.anomalies, ["rate-exceeded"]);
 });
 
-Deno.test("what is usual is not written again", async () => {
+Deno.test("usual requests cause no write", async () => {
   const { store, clock, check } = await start();
   for (let i = 0; i < 3; i++) {
     check().learn();
@@ -252,34 +252,34 @@ const theirs = (lastSeen: number) => ({ subject: SUBJECT, lastSeen, hosts: ["web
 Deno.test("a subject that another control plane has learned is not unknown here, and is read once", async () => {
   const store = new SharedBaselineStore();
   const { guardrails, anomaliesOf, clock, check } = await start({}, store);
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.deepEqual(anomaliesOf(UNUSUAL), [], "nobody knows it");
   store.rows.set(SUBJECT, theirs(clock.now()));
-  await Promise.all([guardrails.meet(UNUSUAL), guardrails.meet(USUAL)]);
+  await Promise.all([guardrails.loadBaseline(UNUSUAL), guardrails.loadBaseline(USUAL)]);
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
   assert.deepEqual(anomaliesOf(USUAL), []);
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.equal(store.asked.length, 3);
   assert.equal(check(USUAL).kind, "normal");
 });
 
-Deno.test("what another has not seen for too long is forgotten, here too", async () => {
+Deno.test("a baseline that is idle at another instance is forgotten here too", async () => {
   const store = new SharedBaselineStore();
   const clock = new FakeClock(10 * DAY_MS);
   const { guardrails, anomaliesOf } = await start({}, store, clock);
   store.rows.set(SUBJECT, theirs(clock.now() - 2 * DAY_MS));
-  await guardrails.meet(UNUSUAL);
+  await guardrails.loadBaseline(UNUSUAL);
   assert.deepEqual(anomaliesOf(UNUSUAL), []);
 });
 
-Deno.test("where nobody can tell what others have learned, enforce lets nothing pass; observe goes on", async () => {
+Deno.test("if baselines of others are unreadable, enforce rejects and observe continues", async () => {
   const store = new SharedBaselineStore();
   store.isDown = true;
   const enforcing = await start({}, store);
-  await assert.rejects(enforcing.guardrails.meet(USUAL), { code: "internal" });
+  await assert.rejects(enforcing.guardrails.loadBaseline(USUAL), { code: "internal" });
   enforcing.check().learn();
-  await enforcing.guardrails.meet(USUAL);
+  await enforcing.guardrails.loadBaseline(USUAL);
   const observing = await start({ mode: "observe" }, store);
-  await observing.guardrails.meet(USUAL);
-  await (await start({ mode: "off" }, store)).guardrails.meet(USUAL);
+  await observing.guardrails.loadBaseline(USUAL);
+  await (await start({ mode: "off" }, store)).guardrails.loadBaseline(USUAL);
 });

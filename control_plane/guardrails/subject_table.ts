@@ -26,24 +26,24 @@ const SWEEP_MS = 60_000;
 type Own<T> = { -readonly [K in keyof Member<T>]: Member<T>[K] };
 
 /** The subjects of one broker by standing, in each the least recently seen first. */
-type Shelf<T> = Readonly<Record<Standing, Set<Own<T>>>>;
+type BrokerSubjects<T> = Readonly<Record<Standing, Set<Own<T>>>>;
 
 /**
  * Subjects in bounded memory. A sixteenth of the room is reserved for the unproven, and a sixteenth for the proven. In a
  * full standing, a new subject replaces one of the same standing, never of a higher one:
  *
- * - one of its own broker, if that broker has its share (the standing's room divided by the brokers): the one not seen
+ * - one of the same broker, if that broker has its share (the standing's room divided by the brokers): the one not seen
  *   for the longest time, but no established one that was seen within the last hour;
  * - otherwise one of the broker that has the most.
  *
- * So a broker that invents end users replaces its own, and of other brokers at most those beyond their share. `now`
+ * So a broker that invents end users replaces its own subjects, and at most the surplus of other brokers. `now`
  * never goes back.
  */
 export class SubjectTable<T> {
   readonly #options: SubjectTableOptions;
   readonly #room: Readonly<Record<Standing, number>>;
   readonly #members = new Map<string, Own<T>>();
-  readonly #shelves = new Map<string, Shelf<T>>();
+  readonly #brokers = new Map<string, BrokerSubjects<T>>();
   readonly #counts: Record<Standing, number> = { unproven: 0, proven: 0, established: 0 };
   #sweptAt = -Infinity;
 
@@ -77,10 +77,10 @@ export class SubjectTable<T> {
   touch(subject: string, now: number): void {
     const member = this.#members.get(subject);
     if (member === undefined) return;
-    const shelf = this.#shelfOf(member.broker)[member.standing];
-    shelf.delete(member);
+    const subjects = this.#subjectsOf(member.broker)[member.standing];
+    subjects.delete(member);
     member.lastSeen = now;
-    shelf.add(member);
+    subjects.add(member);
   }
 
   /** Adds an unknown subject as unproven. */
@@ -128,27 +128,27 @@ export class SubjectTable<T> {
   }
 
   #victim(standing: Standing, broker: string): Own<T> | undefined {
-    const brokers = this.#shelves.size + (this.#shelves.has(broker) ? 0 : 1);
+    const brokers = this.#brokers.size + (this.#brokers.has(broker) ? 0 : 1);
     const share = Math.max(1, Math.floor(this.#room[standing] / brokers));
-    const own = this.#shelves.get(broker)?.[standing];
+    const own = this.#brokers.get(broker)?.[standing];
     if (own !== undefined && own.size >= share) return firstOf(own);
-    const shelves = [...this.#shelves.values()].map((shelf) => shelf[standing]);
-    return firstOf(shelves.reduce((most, each) => each.size > most.size ? each : most, new Set<Own<T>>()));
+    const candidates = [...this.#brokers.values()].map((subjects) => subjects[standing]);
+    return firstOf(candidates.reduce((most, each) => each.size > most.size ? each : most, new Set<Own<T>>()));
   }
 
   #insert(member: Own<T>): Member<T> {
     this.#members.set(member.subject, member);
-    this.#shelfOf(member.broker)[member.standing].add(member);
+    this.#subjectsOf(member.broker)[member.standing].add(member);
     this.#counts[member.standing]++;
     return member;
   }
 
   #remove(member: Own<T>): void {
     this.#members.delete(member.subject);
-    const shelf = this.#shelfOf(member.broker);
-    shelf[member.standing].delete(member);
+    const subjects = this.#subjectsOf(member.broker);
+    subjects[member.standing].delete(member);
     this.#counts[member.standing]--;
-    if (STANDINGS.every((standing) => shelf[standing].size === 0)) this.#shelves.delete(member.broker);
+    if (STANDINGS.every((standing) => subjects[standing].size === 0)) this.#brokers.delete(member.broker);
   }
 
   #forget(member: Own<T>): void {
@@ -156,13 +156,13 @@ export class SubjectTable<T> {
     this.#options.onForget(member.subject);
   }
 
-  #shelfOf(broker: string): Shelf<T> {
-    let shelf = this.#shelves.get(broker);
-    if (shelf === undefined) {
-      shelf = { unproven: new Set(), proven: new Set(), established: new Set() };
-      this.#shelves.set(broker, shelf);
+  #subjectsOf(broker: string): BrokerSubjects<T> {
+    let subjects = this.#brokers.get(broker);
+    if (subjects === undefined) {
+      subjects = { unproven: new Set(), proven: new Set(), established: new Set() };
+      this.#brokers.set(broker, subjects);
     }
-    return shelf;
+    return subjects;
   }
 
   #isIdle(member: Own<T>, now: number): boolean {
@@ -172,9 +172,9 @@ export class SubjectTable<T> {
   #sweep(now: number): void {
     if (now - this.#sweptAt < SWEEP_MS) return;
     this.#sweptAt = now;
-    for (const shelf of this.#shelves.values()) {
+    for (const subjects of this.#brokers.values()) {
       for (const standing of STANDINGS) {
-        for (const member of shelf[standing]) {
+        for (const member of subjects[standing]) {
           if (!this.#isIdle(member, now)) break;
           this.#forget(member);
         }

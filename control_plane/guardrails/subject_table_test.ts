@@ -36,7 +36,7 @@ function admitMany(table: SubjectTable<string>, broker: string, count: number, s
 const heldOf = (table: SubjectTable<string>, subjects: readonly string[]) =>
   subjects.filter((subject) => table.peek(subject) !== undefined);
 
-Deno.test("find() knows what was admitted until it was idle for longer than allowed", () => {
+Deno.test("find() returns admitted subjects until they are idle for too long", () => {
   const { table, forgotten } = tableOf(16, 1000);
   table.admit("a", "broker", "value", 0);
   assert.equal(table.find("a", 1000)?.value, "value");
@@ -53,7 +53,7 @@ Deno.test("touch() starts the idle time again", () => {
   assert.equal(table.find("a", 1901), undefined);
 });
 
-Deno.test("idle subjects leave also when nobody asks for them and there is room", () => {
+Deno.test("idle subjects are removed without a lookup", () => {
   const { table, forgotten } = tableOf(1000, 1000);
   admit(table, "first", "seen again", "unproven");
   const subjects = STANDINGS.flatMap((standing) => [
@@ -101,7 +101,7 @@ Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
   },
 );
 
-Deno.test("a flood takes from another broker no more than its own share, also of what is beyond", () => {
+Deno.test("a flood displaces only the surplus of another broker", () => {
   const { table } = tableOf(1600);
   const subjects = admitMany(table, "quiet", 1400, "established");
   admitMany(table, "loud", 20_000, "proven", 2 * HOUR_MS);
@@ -121,7 +121,7 @@ Deno.test("promote() takes the place of a quiet subject of the same broker only"
   assert.deepEqual(forgotten, [subjects[0]]);
 });
 
-Deno.test("promote() counts as a sight, and what was promoted is the last to go", () => {
+Deno.test("promote() refreshes a subject, which is then replaced last", () => {
   const { table } = tableOf(16, 1000);
   const subject = admit(table, "broker", "a", "unproven", 0);
   table.promote(subject, 900);
@@ -129,7 +129,7 @@ Deno.test("promote() counts as a sight, and what was promoted is the last to go"
   assert.equal(table.find(subject, 1901), undefined);
 });
 
-Deno.test("the one that makes room comes from the broker that has the most", () => {
+Deno.test("the replaced subject belongs to the broker with the most subjects", () => {
   const { table, forgotten } = tableOf(160);
   admitMany(table, "few", 40, "unproven");
   admitMany(table, "most", 80, "unproven");
@@ -147,7 +147,7 @@ Deno.test("brokers that have left take nothing from the shares of the others", (
   assert.deepEqual(heldOf(table, subjects), subjects);
 });
 
-Deno.test("promote() raises what is established no further, and nothing that is not there", () => {
+Deno.test("promote() ignores established and unknown subjects", () => {
   const { table } = tableOf(16);
   const subject = admit(table, "broker", "a", "established");
   table.promote(subject, 1);
@@ -183,7 +183,7 @@ interface Step {
   readonly name: number;
 }
 
-Deno.test("whatever happens, the bounds hold and nobody within its share loses to another broker", () => {
+Deno.test("the bounds always hold, and a broker within its share loses nothing", () => {
   const step = fc.record<Step>({
     kind: fc.constantFrom("admit", "admit", "promote", "promote", "promote", "touch", "find", "wait"),
     broker: fc.nat(3),
@@ -218,7 +218,7 @@ Deno.test("whatever happens, the bounds hold and nobody within its share loses t
           else if (kind === "find") table.find(subject, now);
           else if (kind === "promote") table.promote(subject, now);
           else if (table.find(subject, now) === undefined) {
-            // What find() lets go is idle.
+            // find() removes only idle subjects.
             lost.length = 0;
             table.admit(subject, broker, "", now);
             held.set(subject, { broker, standing: "unproven" });
@@ -309,7 +309,7 @@ Deno.test("subjectOf() gives different identities different keys, whatever is in
   );
 });
 
-Deno.test("subjectOf() stays small for an end user of any length, and keeps such end users apart", () => {
+Deno.test("subjectOf() is short and distinct for end users of any length", () => {
   const keys = ["a", "b"].map((end) =>
     subjectOf({ caller: "broker-1", endUser: `${"x".repeat(60_000)}${end}`, trusted: true })
   );

@@ -16,7 +16,7 @@ export interface TrackerLimits {
   readonly rateLimitPerMin: number;
   readonly maxSubjects: number;
   readonly idleMs: number;
-  /** The number of hosts, and of commands, for each subject. Beyond it nothing counts as new. */
+  /** The limit of hosts, and of commands, per subject. Beyond it nothing counts as new. */
   readonly maxDistinct: number;
 }
 

@@ -54,7 +54,7 @@ Deno.test.each([
     command: "constructor",
     novelties: ["new-command:constructor"],
   },
-])("check() finds what is new: $name", ({ host, command, novelties }) => {
+])("check() finds novelties: $name", ({ host, command, novelties }) => {
   assert.deepEqual(tracked().check(request(host, command), 1).novelties, novelties);
 });
 
@@ -92,7 +92,7 @@ Deno.test("learnUsual() learns the first request and nothing new after it", () =
   });
 });
 
-Deno.test("learn() tells whether there is something to keep", () => {
+Deno.test("learn() returns whether the baseline has changed", () => {
   const tracker = trackerOf({ maxDistinct: 1 });
   assert.equal(tracker.learn(request("", ""), 0), true, "that the subject is known");
   assert.equal(tracker.learn(request("", ""), 0), false);
@@ -126,7 +126,7 @@ Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is es
   assert.ok(forgotten.length >= 100_000 - LIMITS.maxSubjects);
 });
 
-Deno.test("denied requests of made-up subjects displace nobody that ever got anything", () => {
+Deno.test("denied requests of invented subjects displace no proven subject", () => {
   const tracker = trackerOf({ maxSubjects: 160 });
   const subjects = Array.from({ length: 150 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
   for (const subject of subjects) tracker.learn(request("web01", "uptime", subject), 0);
@@ -141,7 +141,7 @@ Deno.test.each([
   { times: 2, survives: false },
   { times: 3, survives: true },
 ])(
-  "a subject that was learned $times times survives a flood of such learned once or twice: $survives",
+  "a subject learned $times times survives a flood of subjects learned once or twice: $survives",
   (row) => {
     const tracker = trackerOf({ maxSubjects: 160 });
     for (let i = 0; i < row.times; i++) tracker.learn(request("web01", "uptime"), 0);
@@ -153,7 +153,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("restore() brings back what baseline() gave", () => {
+Deno.test("restore() restores the result of baseline()", () => {
   const tracker = tracked();
   tracker.learn(request("db01", "TOKEN=x psql"), 5);
   const baseline = tracker.baseline(SUBJECT);
@@ -230,7 +230,7 @@ class Model {
   }
 }
 
-Deno.test("check() and learn() do what the rules say, as long as there is room", () => {
+Deno.test("check() and learn() follow the rules while there is room", () => {
   const step = fc.record({
     kind: fc.constantFrom("check" as const, "check" as const, "learn" as const, "learnUsual" as const),
     subject: fc.constantFrom('["a"]', '["a","b"]', '["c"]'),

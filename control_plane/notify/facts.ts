@@ -28,7 +28,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Approval ID", record.id],
     ["Status", record.status],
     ["Created", record.created_at.replace(/\.\d+/, "")],
-    ["Asks", askedKind(record) === "command" ? undefined : describeAsked(record)],
+    ["Request", askedKind(record) === "command" ? undefined : describeAsked(record)],
     [record.target_type === "k8s" ? "Cluster" : "Host", record.host],
     ["Address", record.addr],
     ["Command", record.command],
@@ -37,8 +37,8 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Elevation", record.sudo === true ? `sudo → ${canonicalSudoUser(true, record.sudo_user)}` : undefined],
     ["Access", record.access?.join(", ")],
     [
-      "Certificate",
-      record.life_seconds === undefined ? undefined : `lives ${describeSpan(record.life_seconds)}`,
+      "Certificate lifetime",
+      record.life_seconds === undefined ? undefined : describeSpan(record.life_seconds),
     ],
     ["Reason given", record.reason],
     [

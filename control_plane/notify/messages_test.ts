@@ -69,7 +69,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
       ["Status", "pending"],
       ["Created", "2026-01-02T03:04:05Z"],
       [
-        "Asks",
+        "Request",
         "for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes",
       ],
       ["Host", "web01"],
@@ -79,7 +79,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
       ["End user", "ada@example.org"],
       ["Elevation", "sudo → root"],
       ["Access", "session:pty, pty"],
-      ["Certificate", "lives 5 minutes"],
+      ["Certificate lifetime", "5 minutes"],
       ["Reason given", "deploy 4711"],
       ["Writes", `3 bytes, SHA-256 ${"ab".repeat(32)}`],
       ["Policy rule", "require_approval:^systemctl restart"],
@@ -88,7 +88,7 @@ Deno.test("factsOf() gives all facts in their order", () => {
   );
 });
 
-Deno.test("factsOf() leaves out what is absent or empty", () => {
+Deno.test("factsOf() omits absent and empty facts", () => {
   const record = sampleApproval({ end_user: undefined, sudo: false, rule: "", anomalies: [] });
   assert.deepEqual(factsOf(record).map(({ name }) => name), [
     "Approval ID",
@@ -109,7 +109,7 @@ Deno.test.each([
   assert.equal(valueOf("Elevation", change), expected);
 });
 
-Deno.test("factsOf() cuts a command of 60 KiB and says so", () => {
+Deno.test("factsOf() truncates a command of 60 KiB with a note", () => {
   const command = valueOf("Command", { command: `echo ${"x".repeat(60 * 1024)}` });
   assert.ok(command?.endsWith(`… [TRUNCATED: ${MAX_COMMAND_LENGTH} of 61445 characters]`));
   assert.ok(command?.startsWith("echo xxx"));
@@ -131,7 +131,7 @@ Deno.test("pendingLine() is one line of key=value", () => {
   );
 });
 
-Deno.test("pendingLine() tells a session from a command (A3)", () => {
+Deno.test("pendingLine() distinguishes a session from a command (A3)", () => {
   const line = pendingLine(sampleApproval({ command: "", access: ["session:pty", "pty"] }));
   assert.match(line, / cmd="" elevation=sudo:root access=session:pty\+pty rule=/);
   assert.match(
@@ -145,7 +145,7 @@ Deno.test("pendingLine() has the reason last, quoted", () => {
   assert.ok(line.endsWith(String.raw` reason="because\" rule=none"`), line);
 });
 
-Deno.test("pendingLine() shows what is absent as empty", () => {
+Deno.test("pendingLine() shows absent fields as empty", () => {
   const record = sampleApproval({ end_user: undefined, sudo: undefined, rule: undefined });
   assert.match(pendingLine(record), / user= host=web01 cmd=".*" elevation=none rule=$/);
 });

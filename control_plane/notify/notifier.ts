@@ -42,11 +42,7 @@ interface NotifierOptions {
 /** @throws {AppError} `invalid_config` if the notifier cannot work as configured */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { config, metrics, redact, fetch, clock, logger, store, find } = options;
-  const counter = metrics.counter(
-    "controlplane_notifications_total",
-    "Approval notifications by result.",
-    ["result"],
-  );
+  const counter = metrics.counter("controlplane_notifications_total", "Notifications by result", ["result"]);
   const count = (result: NotificationResult) => counter.inc({ result });
   if (config.notifier === "log") {
     return {
@@ -56,7 +52,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
           count("sent");
         } catch {
           count("failed");
-          logger.warn("Cannot write approval notification", { approval: approval.id });
+          logger.warn("approval notification not written", { approval: approval.id });
         }
       },
       close: () => Promise.resolve(),

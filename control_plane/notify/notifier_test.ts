@@ -84,7 +84,7 @@ Deno.test("createNotifier() posts the whole record to a webhook, its keys in the
   assert.deepEqual(Object.keys(body ?? {}), Object.keys(record));
 });
 
-Deno.test("createNotifier() leaves out of a webhook's record what is absent", async () => {
+Deno.test("createNotifier() omits absent fields from a webhook's record", async () => {
   const { bodyOf } = scene(approvalConfig({ notifier: "webhook" }));
   const { end_user: _, sudo: _sudo, rule: _rule, ...record } = sampleApproval();
   assert.deepEqual(await bodyOf({ ...record, end_user: undefined }), record);
@@ -154,7 +154,7 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
 );
 
 Deno.test.each(POSTING)(
-  "createNotifier() signs what it posts as $name, each attempt for itself",
+  "createNotifier() signs each attempt as $name",
   async ({ block }) => {
     const config = approvalConfig({ ...block, webhook_secret_env: "WEBHOOK_SECRET" });
     const { notifier, clock, posts } = scene(config, { secret: SECRET, status: 503 });
@@ -286,13 +286,13 @@ Deno.test("createNotifier() logs neither the webhook's address nor the secret wh
   );
   assert.deepEqual(lines, [
     '{"time":"1970-01-01T00:00:00.000Z","level":"warn","service":"control-plane",' +
-    `"message":"Cannot send approval notification","approval":"${APPROVAL_ID}","reason":"answered 404"}\n`,
+    `"message":"approval notification failed","approval":"${APPROVAL_ID}","reason":"answered 404"}\n`,
   ]);
   assert.match(await metrics.text(), /^controlplane_notifications_total\{result="failed"\} 1$/m);
   assert.ok(!inspect(notifier, { depth: 9, showHidden: true }).includes(SECRET.slice(6)));
 });
 
-Deno.test("createNotifier() counts what it drops", async () => {
+Deno.test("createNotifier() counts dropped notifications", async () => {
   const { notifier, metrics } = scene(approvalConfig({ notifier: "webhook" }));
   await notifier.close();
   notifier.notify(sampleApproval());

@@ -131,7 +131,7 @@ export class Outbox {
       const deliver = this.#options.prepare(record);
       for (const pauseMs of PAUSES_MS) {
         if (pauseMs > 0) await clock.sleep(pauseMs, signal);
-        // A receiver that was down must not get requests that nobody can decide any more.
+        // A receiver that was down must not get requests that can no longer be decided.
         if (hasExpired(record, clock.now())) {
           if (failure === "") return await this.#end(record, "dropped", "expired meanwhile");
           break;
@@ -160,12 +160,12 @@ export class Outbox {
   async #end({ id }: ApprovalRecord, result: NotificationResult, reason = ""): Promise<void> {
     const { store, count, logger } = this.#options;
     count(result);
-    if (result === "failed") logger.warn("Cannot send approval notification", { approval: id, reason });
-    if (result === "dropped") logger.warn("Dropped approval notification", { approval: id, reason });
+    if (result === "failed") logger.warn("approval notification failed", { approval: id, reason });
+    if (result === "dropped") logger.warn("approval notification dropped", { approval: id, reason });
     try {
       await store.endNotification(id);
     } catch (error) {
-      logger.warn("Cannot note that an approval notification has ended: it may come again", {
+      logger.warn("end of an approval notification not stored, it may be sent again", {
         approval: id,
         error,
       });
@@ -177,7 +177,7 @@ export class Outbox {
     const { store, count, logger } = this.#options;
     const isKept = until !== undefined && (store.survivesRestart || !this.#isClosed);
     count(isKept ? "postponed" : "dropped");
-    logger.warn(isKept ? "Postponed approval notification" : "Dropped approval notification", {
+    logger.warn(isKept ? "approval notification postponed" : "approval notification dropped", {
       approval: id,
       reason,
     });
@@ -196,7 +196,7 @@ export class Outbox {
         await this.#claim(now);
         isFailing = false;
       } catch (error) {
-        if (!isFailing) logger.warn("Cannot look for approval notifications that are left over", { error });
+        if (!isFailing) logger.warn("search for unsent approval notifications failed", { error });
         isFailing = true;
       }
       await clock.sleep(CLAIM_EVERY_MS, signal).catch(() => {});

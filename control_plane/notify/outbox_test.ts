@@ -43,7 +43,7 @@ function scene(
     known.set(id, sampleApproval({ id }));
     return { until: notifyUntil, send: () => outbox.add(sampleApproval({ id }), notifyUntil) };
   };
-  /** What would be claimed at the end of all claims. */
+  /** The notifications that could be claimed after all claims have ended. */
   const left = () =>
     store.claimNotifications({ now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 999 });
   return {
@@ -75,7 +75,7 @@ function hang(_id: string, signal: AbortSignal): Promise<Attempt> {
   });
 }
 
-Deno.test("Outbox sends once what is accepted", async () => {
+Deno.test("Outbox sends an accepted notification once", async () => {
   const { outbox, add, attempts, results, logger } = scene(answers(SENT));
   add("a");
   await outbox.close();
@@ -99,19 +99,19 @@ Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 secon
   assert.deepEqual(results, ["failed"]);
   assert.deepEqual(logger.calls, [{
     level: "warn",
-    message: "Cannot send approval notification",
+    message: "approval notification failed",
     fields: { approval: "a", reason: "answered 503" },
   }]);
 });
 
-Deno.test("Outbox says nothing of a failure that a later attempt mends", async () => {
+Deno.test("Outbox does not log a failure that a later attempt fixes", async () => {
   const { add, clock, results, logger } = scene(answers(DOWN, SENT));
   add("a");
   await clock.advance(1000);
   assert.deepEqual([results, logger.calls], [["sent"], []]);
 });
 
-Deno.test("Outbox does not try again what is refused for good", async () => {
+Deno.test("Outbox does not retry a final rejection", async () => {
   const { add, clock, attempts, results } = scene(answers(REFUSED));
   add("a");
   await clock.advance(60_000);
@@ -152,7 +152,7 @@ Deno.test("Outbox holds 256 that wait and drops the oldest of more, with a warni
   assert.equal(results.length, 4 + 256 + 2);
 });
 
-Deno.test("Outbox does not announce what expired while it waited", async () => {
+Deno.test("Outbox drops a notification that expired in the queue", async () => {
   const { add, clock, attempts, results, logger } = scene(async (_id, signal) => {
     await clock.sleep(121_000, signal);
     return SENT;
@@ -169,7 +169,7 @@ Deno.test("Outbox does not announce what expired while it waited", async () => {
   await clock.advance(121_000);
 });
 
-Deno.test("Outbox stops trying when the request expires, and tells the failure", async () => {
+Deno.test("Outbox stops at the expiry of the request and reports the failure", async () => {
   const { add, clock, attempts, logger } = scene(answers(DOWN, DOWN, DOWN));
   add("a", { expires_at: "2026-01-02T03:04:07Z" });
   await clock.advance(60_000);
@@ -177,7 +177,7 @@ Deno.test("Outbox stops trying when the request expires, and tells the failure",
   assert.deepEqual(logger.calls.map(({ fields }) => fields), [{ approval: "a", reason: "answered 503" }]);
 });
 
-Deno.test("Outbox.close() waits for what gets out in time", async () => {
+Deno.test("Outbox.close() waits for notifications that finish in time", async () => {
   const { outbox, add, clock, results } = scene(async (_id, signal) => {
     await clock.sleep(900, signal);
     return SENT;
@@ -188,7 +188,7 @@ Deno.test("Outbox.close() waits for what gets out in time", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Outbox.close() drops after two seconds what hangs, waits or pauses", async () => {
+Deno.test("Outbox.close() drops hanging, waiting and pausing notifications after two seconds", async () => {
   const { outbox, add, clock, results, attempts } = scene((id, signal) =>
     id === "pausing" ? Promise.resolve(DOWN) : hang(id, signal)
   );
@@ -213,14 +213,14 @@ Deno.test("Outbox takes nothing after close()", async () => {
   assert.deepEqual([attempts, results], [[], ["dropped"]]);
 });
 
-Deno.test("Outbox notes what it has sent, and what is refused for good: nobody sends it again", async () => {
+Deno.test("Outbox marks sent and finally rejected notifications as done", async () => {
   const { outbox, park, left, results } = scene(answers(SENT, REFUSED));
   for (const id of ["a", "b"]) (await park(id)).send();
   await outbox.close();
   assert.deepEqual([results, await left()], [["sent", "failed"], []]);
 });
 
-Deno.test("Outbox claims again what a receiver that is down did not take, until it does", async () => {
+Deno.test("Outbox claims a notification again until its receiver accepts it", async () => {
   const { outbox, park, left, clock, attempts, results, logger } = scene(answers(DOWN, DOWN, DOWN, SENT));
   outbox.start();
   (await park("a")).send();
@@ -232,13 +232,13 @@ Deno.test("Outbox claims again what a receiver that is down did not take, until 
   assert.deepEqual([attempts.length, results], [4, ["postponed", "sent"]]);
   assert.deepEqual(await left(), []);
   assert.deepEqual(logger.calls.map(({ message, fields }) => [message, fields]), [
-    ["Postponed approval notification", { approval: "a", reason: "answered 503" }],
+    ["approval notification postponed", { approval: "a", reason: "answered 503" }],
   ]);
   await outbox.close();
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Outbox sends what a killed process of the same store had left over, at once", async () => {
+Deno.test("Outbox immediately sends notifications that a killed process left", async () => {
   const { outbox, park, left, clock, attempts, results } = scene(answers(SENT));
   await park("a");
   outbox.start();
@@ -247,7 +247,7 @@ Deno.test("Outbox sends what a killed process of the same store had left over, a
   await outbox.close();
 });
 
-Deno.test("Outbox sends at once all that was left over, as far as there is room", async () => {
+Deno.test("Outbox immediately sends all left notifications for which there is room", async () => {
   const { outbox, park, left, clock, attempts } = scene(answers());
   for (let index = 0; index < 256 + 1; index++) await park(`${index}`);
   outbox.start();
@@ -256,7 +256,7 @@ Deno.test("Outbox sends at once all that was left over, as far as there is room"
   assert.deepEqual([attempts.length, await left()], [256, ["256"]]);
 });
 
-Deno.test("Outbox leaves to others of a shared store what they have, until their time is over", async () => {
+Deno.test("Outbox does not claim notifications of other instances before their claims end", async () => {
   const memory = openMemoryStore();
   const shared = Object.assign(memory, {
     shared: { schema: 0, connect: () => Promise.reject(), load: () => Promise.reject() },
@@ -274,7 +274,7 @@ Deno.test("Outbox leaves to others of a shared store what they have, until their
 Deno.test.each([
   { status: "approved" as const, reason: "decided meanwhile" },
   { status: "expired" as const, reason: "expired meanwhile" },
-])("Outbox does not announce what is $status when it is claimed, and says that nobody will", async (row) => {
+])("Outbox drops and logs a claimed notification that is $status", async (row) => {
   const { outbox, park, left, clock, known, attempts, results, logger } = scene(answers(SENT));
   await park("a");
   known.set("a", sampleApproval({ id: "a", status: row.status }));
@@ -285,7 +285,7 @@ Deno.test.each([
   await outbox.close();
 });
 
-Deno.test("Outbox leaves alone what it does not know: another process does", async () => {
+Deno.test("Outbox ignores approvals that only another process knows", async () => {
   const { outbox, park, left, clock, known, attempts } = scene(answers(SENT));
   await park("a");
   known.clear();
@@ -295,7 +295,7 @@ Deno.test("Outbox leaves alone what it does not know: another process does", asy
   await outbox.close();
 });
 
-Deno.test("Outbox does not announce what is decided while it waits", async () => {
+Deno.test("Outbox drops a notification that is decided in the queue", async () => {
   const { outbox, park, known, attempts, results, logger } = scene(answers(SENT));
   const { send } = await park("a");
   known.set("a", sampleApproval({ id: "a", status: "denied" }));
@@ -313,7 +313,7 @@ Deno.test("Outbox begins nothing that would outlast its claim: of two processes 
   assert.deepEqual([attempts, results, await left()], [[], ["postponed"], ["a"]]);
 });
 
-Deno.test("Outbox leaves for the next start what does not get out in time", async () => {
+Deno.test("Outbox leaves late notifications for the next start", async () => {
   const { outbox, park, left, clock, results } = scene(hang, new FailingControlStore());
   for (let index = 0; index < 5; index++) (await park(`${index}`)).send();
   await Promise.all([outbox.close(), clock.advance(2000)]);
@@ -322,7 +322,7 @@ Deno.test("Outbox leaves for the next start what does not get out in time", asyn
   assert.equal((await left()).length, 6);
 });
 
-Deno.test("Outbox leaves for later what it has no room for", async () => {
+Deno.test("Outbox postpones notifications without room", async () => {
   const { outbox, park, left, clock, results } = scene(hang);
   for (let index = 0; index < 4 + 256 + 1; index++) (await park(`${index}`)).send();
   assert.deepEqual(results, ["postponed"]);
@@ -330,7 +330,7 @@ Deno.test("Outbox leaves for later what it has no room for", async () => {
   await Promise.all([outbox.close(), clock.advance(2000)]);
 });
 
-Deno.test("Outbox says once that it can't look at the store, and looks on", async () => {
+Deno.test("Outbox logs an unreadable store once and continues", async () => {
   const store = new FailingControlStore();
   store.failing.add("claimNotifications");
   const { outbox, park, clock, attempts, logger } = scene(answers(SENT), store);
@@ -338,7 +338,7 @@ Deno.test("Outbox says once that it can't look at the store, and looks on", asyn
   outbox.start();
   await clock.advance(20_000);
   assert.deepEqual(logger.calls.map(({ message }) => message), [
-    "Cannot look for approval notifications that are left over",
+    "search for unsent approval notifications failed",
   ]);
   store.failing.clear();
   await clock.advance(CLAIM_MS);
@@ -346,12 +346,12 @@ Deno.test("Outbox says once that it can't look at the store, and looks on", asyn
   await outbox.close();
 });
 
-Deno.test("Outbox says that a notification may come again when it can't note that it was sent", async () => {
+Deno.test("Outbox logs that a notification may be sent again if its end cannot be stored", async () => {
   const store = new FailingControlStore();
   store.failing.add("endNotification");
   const { outbox, park, results, logger } = scene(answers(SENT), store);
   (await park("a")).send();
   await outbox.close();
   assert.deepEqual(results, ["sent"]);
-  assert.match(logger.calls[0]?.message ?? "", /may come again/);
+  assert.match(logger.calls[0]?.message ?? "", /may be sent again/);
 });

@@ -88,7 +88,7 @@ Deno.test("postJson() passes on a signal that ends with the attempt's time", asy
   assert.equal(calls[0]?.init.signal?.aborted, true);
 });
 
-Deno.test("postJson() ends at once when it is told to", async () => {
+Deno.test("postJson() ends immediately when aborted", async () => {
   const aborter = new AbortController();
   const { fetch } = fakeFetch(() => new Promise<Response>(() => {}));
   const attempt = post(fetch, { signal: aborter.signal });
@@ -119,7 +119,7 @@ Deno.test.each([
     body: () =>
       new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) }),
   },
-])("postJson() counts what was accepted as sent although the answer $name", async ({ body }) => {
+])("postJson() counts an accepted post as sent although the answer $name", async ({ body }) => {
   const clock = new FakeClock();
   const { fetch } = fakeFetch(() => new Response(body()));
   const attempt = post(fetch, { clock });
@@ -146,7 +146,7 @@ Deno.test.each([
     message: `error sending request for url (${URL_WITH_SECRET})`,
     reason: "connection failed: TypeError",
   },
-])("postJson() tells $name without the address", async ({ message, reason }) => {
+])("postJson() reports $name without the address", async ({ message, reason }) => {
   const { fetch } = fakeFetch(() => failedFetch(message));
   assert.deepEqual(await post(fetch), { kind: "failed", reason, mayRetry: true });
 });
@@ -170,7 +170,7 @@ function renderMarkdown(source: string): string {
   return rendered.replaceAll("\u00a0", " ");
 }
 
-/** What a browser makes of text content. */
+/** The text that a browser shows. */
 function renderHtml(source: string): string {
   assert.doesNotMatch(source, /[<>]/);
   assert.doesNotMatch(
@@ -190,7 +190,7 @@ Deno.test("plainLine() gives one line in which every character shows", () => {
   }));
 });
 
-Deno.test("plainLine() bounds what grows by being written out", () => {
+Deno.test("plainLine() bounds text that grows by escaping", () => {
   assert.ok(plainLine("\u{e0041}".repeat(60_000), 2000).length < 2100);
 });
 

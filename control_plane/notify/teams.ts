@@ -6,7 +6,7 @@ import { escapeHtml, escapeMarkdown, factsOf, plainLine } from "./facts.ts";
 const TITLE = "Access Broker — Approval Required";
 function explanationOf(record: ApprovalRecord): string {
   const what = isCommandShown(askedKind(record)) ? "command" : "request";
-  return `A ${what} waits for the decision of a second person. Nothing runs until someone approves it.`;
+  return `A ${what} needs the approval of a second person. Nothing runs before that.`;
 }
 
 const VIEW_REQUEST = "View request";

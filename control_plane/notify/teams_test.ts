@@ -16,8 +16,7 @@ Deno.test("teamsMessageCard() is a MessageCard whose section is not Markdown", (
     summary: "Approval required: systemctl restart nginx on web01",
     sections: [{
       activityTitle: "Access Broker — Approval Required",
-      activitySubtitle:
-        "A command waits for the decision of a second person. Nothing runs until someone approves it.",
+      activitySubtitle: "A command needs the approval of a second person. Nothing runs before that.",
       facts: [
         { name: "Approval ID", value: APPROVAL_ID },
         { name: "Status", value: "pending" },
@@ -104,8 +103,7 @@ Deno.test("teamsWorkflowMessage() is an Adaptive Card with title, sentence, fact
           {
             type: "TextBlock",
             wrap: true,
-            text:
-              "A command waits for the decision of a second person. Nothing runs until someone approves it.",
+            text: "A command needs the approval of a second person. Nothing runs before that.",
           },
           {
             type: "FactSet",
@@ -166,7 +164,7 @@ Deno.test.each([
   { name: "quotes", text: '"' },
   { name: "ideographs", text: "火" },
   { name: "controls", text: "\x1b" },
-])("teamsWorkflowMessage() stays below what Teams takes with 60 KiB of $name everywhere", ({ text }) => {
+])("teamsWorkflowMessage() stays below the limit of Teams with 60 KiB of $name everywhere", ({ text }) => {
   const long = text.repeat(60 * 1024);
   const record = sampleApproval({ caller: long, end_user: long, host: long, command: long, sudo_user: long });
   const message = teamsWorkflowMessage({ ...record, rule: long, anomalies: [long] }, link);

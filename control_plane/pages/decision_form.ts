@@ -15,7 +15,7 @@ const CHOICES = [
   ["3600", "1 hour"],
   ["28800", "8 hours"],
   ["86400", "1 day"],
-  ["other", "another time"],
+  ["other", "custom"],
 ] as const;
 const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]] as const;
 
@@ -45,18 +45,18 @@ export function renderDecisionForm(
 ${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" value="${each}">`)}
 <div class="choices">
 <div><button type="submit" id="approve" name="decision" value="approve" class="approve" aria-describedby="approve-help">${
-    isSeveral(approval) ? `Approve these ${shownIds(approval).length} once` : "Approve this once"
+    isSeveral(approval) ? `Approve all ${shownIds(approval).length} once` : "Approve once"
   }</button>
 <p class="note" id="approve-help">${describeApproval(approval)}</p></div>
 <div><button type="submit" id="deny" name="decision" value="deny" class="deny" aria-describedby="deny-help">Deny</button>
 <p class="note" id="deny-help">${
-    isSeveral(approval) ? "The brokers are told no" : "The broker is told no"
-  }; nothing is signed.</p></div>
+    isSeveral(approval) ? "The requests are rejected" : "The request is rejected"
+  }. Nothing is signed.</p></div>
 </div>
 ${
     nothingToLearn === undefined
       ? renderLearning(approval, entered)
-      : markup`<p class="note">To be approved once only: there is nothing to learn, for ${nothingToLearn}.</p>`
+      : markup`<p class="note">This request can only be approved once: ${nothingToLearn}.</p>`
   }${isElsewhere && markup`\n${ELSEWHERE}`}
 <label class="comment">Comment<input type="text" name="comment" id="comment" value="${entered.comment}" maxlength="${MAX_REASON_CHARACTERS}" placeholder="optional, for the audit log"></label>
 </form>`;
@@ -64,24 +64,26 @@ ${
 
 /** The script would send an origin that is not known to be ours; the form sends none. */
 const ELSEWHERE =
-  markup`<p class="note">This page is not at the address that approval.approval_url_template of the
-control plane’s config names, so it decides without its script: the page is loaded again.</p>`;
+  markup`<p class="note">The address of this page differs from approval.approval_url_template in the control plane’s
+config. The decision is therefore sent without the script, and the page reloads.</p>`;
 
 function describeApproval(approval: ApprovalRecord): string {
-  const life = approval.life_seconds === undefined ? "" : `, good for ${describeSpan(approval.life_seconds)}`;
-  const each = isSeveral(approval) ? " Each of the requests gets one." : "";
+  const life = approval.life_seconds === undefined
+    ? ""
+    : `, valid for ${describeSpan(approval.life_seconds)}`;
+  const each = isSeveral(approval) ? " Each request gets its own." : "";
   if (approval.dry_run === true) {
-    return "Nothing is signed: the broker goes on with the connection that it has open.";
+    return "Nothing is signed. The broker continues with its open connection.";
   }
   const kind = askedKind(approval);
   switch (kind) {
     case "shell":
     case "session":
-      return `The broker gets a certificate that is locked to no command${life}; what was opened with it can last longer.${each}`;
+      return `The broker gets a certificate for any command${life}. A session that it opens can last longer.${each}`;
     case "passage":
       return `The broker gets a certificate to connect through this host${life}.${each}`;
     case "action":
-      return `The broker gets a token to do this with${life}, of an account that may do as much as the cluster's own rules let it.${each}`;
+      return `The broker gets a token${life}. It permits everything that the cluster's RBAC grants the ServiceAccount.${each}`;
     case "question":
     case "transfer":
     case "command":
@@ -102,7 +104,7 @@ function isSeveral({ joined = [] }: ApprovalRecord): boolean {
 
 function renderLearning(approval: ApprovalRecord, entered: Entered): Html {
   return markup`<fieldset aria-describedby="learn-help">
-<legend>Or approve it for a while</legend>
+<legend>Approval for a time</legend>
 <p class="note" id="learn-help">${renderScope(approval)}</p>
 <div class="times">
 <label>For<select name="ttl" id="ttl">${renderOptions(CHOICES, entered.ttl)}</select></label>
@@ -114,9 +116,9 @@ function renderLearning(approval: ApprovalRecord, entered: Entered): Html {
 }
 
 function renderScope({ caller, end_user, host, content_sha256 }: ApprovalRecord): Html {
-  return markup`Nobody is asked again meanwhile when ${showText(caller)}${
-    end_user !== undefined && markup`, for ${showText(end_user)},`
-  } wants to run exactly this command${content_sha256 !== undefined && " with exactly this content"} on ${
+  return markup`During this time, identical requests are approved automatically: exactly this command${
+    content_sha256 !== undefined && " with exactly this content"
+  } by ${showText(caller)}${end_user !== undefined && markup` for ${showText(end_user)}`} on ${
     showText(host)
   } as the same user.`;
 }
@@ -168,9 +170,9 @@ function parseTtl(fields: URLSearchParams): number {
   const count = parseWhole(fields.get(isOther ? "amount" : "ttl"));
   const seconds = isOther ? count * parseWhole(fields.get("unit")) : count;
   if (Number.isNaN(seconds)) {
-    throw problem("Say for how long to learn: a whole number of minutes, hours or days, more than 0");
+    throw problem("Enter how long to learn: a whole number of minutes, hours or days");
   }
-  if (seconds > LONGEST_LEARN_TTL_SECONDS) throw problem("Learn for a shorter time: at most 100 years");
+  if (seconds > LONGEST_LEARN_TTL_SECONDS) throw problem("Enter at most 100 years");
   return seconds;
 }
 

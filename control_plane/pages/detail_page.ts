@@ -39,7 +39,7 @@ export function renderDetailPage(page: DetailPage): string {
   const { content_sha256, joined, collected } = approval;
   const word = statusWord(status);
   return renderPage({
-    title: `${problem === undefined ? "" : "Not done – "}${word}: ${
+    title: `${problem === undefined ? "" : "Failed – "}${word}: ${
       visibleText(cutText(host, 60))
     } – Approvals`,
     approver,
@@ -47,12 +47,14 @@ export function renderDetailPage(page: DetailPage): string {
     live: {
       state: [id, status, decided_by, expires_at, joined, collected, next?.id],
       news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
-      // Without an expiry nothing can change any more.
+      // Without an expiry the state is final.
       refreshSeconds: expires_at === undefined ? 0 : 3,
     },
     main: markup`${
       problem !== undefined &&
-      markup`<p class="problem" id="problem" role="alert" tabindex="-1">Not done: ${showText(problem)}.</p>`
+      markup`<p class="problem" id="problem" role="alert" tabindex="-1">Decision failed: ${
+        showText(problem)
+      }.</p>`
     }
 <div class="head"><h1 tabindex="-1">Approval request</h1>${showStatus(status)}</div>
 <p class="lead"><b>${showText(caller)}</b>${
@@ -81,15 +83,14 @@ function renderNext(approval: ApprovalRecord, now: number): Html {
   const { id, host, expires_at } = approval;
   return markup`<p><a id="next" href="${LIST_PATH}/${
     encodeURIComponent(id.toWellFormed())
-  }">Next request that waits</a>: ${showWhat(approval, MOST_OF_A_COMMAND)} on ${showText(host)}${
+  }">Next pending request</a>: ${showWhat(approval, MOST_OF_A_COMMAND)} on ${showText(host)}${
     expires_at !== undefined && markup`, time left: ${showTimeLeft(parseTime(expires_at), now)}`
   }</p>`;
 }
 
 function renderPending({ approval, approver, entered, nothingToLearn, isElsewhere }: DetailPage): Html {
   if (isOwnRequest(approval, approver)) {
-    return markup`<p>This is your own request, so somebody else has to decide it: nobody approves what they
-asked for themselves.</p>`;
+    return markup`<p>You cannot decide your own request. Another approver has to decide it.</p>`;
   }
   return renderDecisionForm(approval, { entered, nothingToLearn, isElsewhere });
 }
@@ -106,10 +107,10 @@ function renderCollected({ joined = [], collected = 0, expires_at }: ApprovalRec
     markup`; time left: ${showTimeLeft(parseTime(expires_at), now)}`;
   if (joined.length === 0) {
     return expires_at === undefined
-      ? markup`\n<p>The broker has collected it.</p>`
-      : markup`\n<p>The broker has not collected it yet${left}.</p>`;
+      ? markup`\n<p>The broker has collected the result.</p>`
+      : markup`\n<p>The broker has not collected the result yet${left}.</p>`;
   }
-  return markup`\n<p>Of ${joined.length + 1} requests ${collected} collected it${left}.</p>`;
+  return markup`\n<p>${collected} of ${joined.length + 1} requests have collected the result${left}.</p>`;
 }
 
 /** The signer learns at the collection, for no longer than its config allows. */
@@ -118,13 +119,13 @@ function renderLearned({ status, learn_ttl, expires_at }: ApprovalRecord): Html 
   if (status === "expired") return markup`\n<p>Nothing was learned.</p>`;
   const time = formatDuration(Number(learn_ttl / 1_000_000n));
   return expires_at === undefined
-    ? markup`\n<p>The signer was to learn it: from then on the same needs no approval for ${time}, or less where the signer
-allows less.</p>`
-    : markup`\n<p>Once it is collected the signer is to learn it, for ${time}.</p>`;
+    ? markup`\n<p>Since the collection, identical requests need no approval for ${time}, or for the signer’s maximum if that is
+shorter.</p>`
+    : markup`\n<p>After the collection, identical requests need no approval for ${time}.</p>`;
 }
 
 function renderVerdict({ status, decided_by, decided_at }: ApprovalRecord, now: number): Html {
-  if (decided_by === undefined) return markup`Nobody decided in time.`;
+  if (decided_by === undefined) return markup`No approver decided in time.`;
   const decided = parseTime(decided_at);
   const verb = status === "denied" ? "Denied" : "Approved";
   return markup`${verb} by <b>${showText(decided_by)}</b> ${showAge(decided, now)} ago, on ${

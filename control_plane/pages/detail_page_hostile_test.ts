@@ -5,12 +5,12 @@ import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
 import { renderDetailPage } from "./detail_page.ts";
 import { segmentText } from "./html.ts";
 
-Deno.test("renderDetailPage() warns of what can't be seen in a command, by name and number", () => {
+Deno.test("renderDetailPage() warns of invisible characters in a command, by name and number", () => {
   const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
     .find(({ attributes }) => attributes["class"] === "warning")?.text;
   assert.match(warning ?? "", /U\+202E RIGHT-TO-LEFT OVERRIDE, 2 times/);
   assert.match(warning ?? "", /U\+001B ESCAPE, once/);
-  assert.match(warning ?? "", /1 character that is not ASCII/);
+  assert.match(warning ?? "", /1 non-ASCII character that may look like another/);
   assert.ok(render().every(({ attributes }) => attributes["class"] !== "warning"));
 });
 
@@ -18,7 +18,7 @@ Deno.test("renderDetailPage() shows a command of 60 KiB whole, and how long it i
   const command = "echo 1234567890 # a line of a script that is far too long\n".repeat(1059);
   const section = textOf(render({ approval: recordOf({ command }) }), "command");
   assert.ok(section.includes(command.replaceAll("\n", "\\x0a\n").trimEnd()));
-  assert.match(section, /61,422 characters in 1,060 lines. The box scrolls: read to its end./);
+  assert.match(section, /61,422 characters in 1,060 lines. Scroll to read all of it./);
 });
 
 Deno.test("renderDetailPage() stays within bounds for the worst 60 KiB", () => {
@@ -58,7 +58,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field",
   }
 });
 
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in what was asked for", ({ text }) => {
+Deno.test.each(HOSTILE)("renderDetailPage() escapes $name in the request", ({ text }) => {
   assertHarmless(render({
     approver: text,
     approval: recordOf({

@@ -33,22 +33,22 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
   assert.deepEqual(factsOf(elements), {
     "Runs as": "deploy, then sudo as root",
     "Address": "10.0.0.1:22",
-    "Why it waits": "it is unusual: first request for host web01, first request to run systemctl, other",
-    "Asked for": "2 times; the decision is for these 2 requests",
+    "Trigger": "unusual request: first request for host web01, first request to run systemctl, other",
+    "Requests": "2; the decision applies to all",
     "Age": "1 min; time left: 1 min",
-    "Asked by": "broker-1",
+    "Requester": "broker-1",
     "On behalf of": "alice@example.com",
-    "Groups, as the broker says": "web, oncall",
+    "Groups (reported by the broker)": "web, oncall",
     "Host": "web01",
     "Elevation": "sudo as root",
     "Kind": "one command, with a terminal, transfers a file",
-    "Wants access for": "2 min",
-    "Certificate": "lives 5 minutes",
+    "Requested lifetime": "2 min",
+    "Certificate lifetime": "5 minutes",
     "Matched rule": "behavior",
-    "Unusual": "first request for host web01first request to run systemctlother",
-    "Asked": "1 min ago, on 2026-01-02 03:04:05 UTC",
-    "Request": "00112233445566778899aabbccddeeff",
-    "Decided with it": "f".repeat(32),
+    "Anomalies": "first request for host web01first request to run systemctlother",
+    "Requested": "1 min ago, on 2026-01-02 03:04:05 UTC",
+    "Request ID": "00112233445566778899aabbccddeeff",
+    "Decided together with": "f".repeat(32),
   });
   assert.ok(
     elements.some(({ attributes, text }) =>
@@ -58,7 +58,7 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
   assert.ok(textOf(elements, "command").includes("systemctl restart nginx"));
   assert.match(
     textOf(elements, "decision"),
-    /certificate for exactly this command, good for 5 minutes. Each of the requests gets one./,
+    /certificate for exactly this command, valid for 5 minutes. Each request gets its own./,
   );
   assert.equal(
     elements.find(({ attributes }) => attributes["class"] === "lead")?.text,
@@ -66,7 +66,7 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
   );
 });
 
-Deno.test("renderDetailPage() makes no alarm of a blank at the end of a rule, and shows it", () => {
+Deno.test("renderDetailPage() shows a trailing space of a rule without an alarm", () => {
   const elements = render({ approval: recordOf({ rule: "require_approval:^rm " }) });
   assert.equal(factsOf(elements)["Matched rule"], "require_approval:^rm␣");
   assert.ok(elements.every(({ tag }) => tag !== "mark"));
@@ -80,33 +80,36 @@ const SHELL = recordOf({
   life_seconds: 300,
 });
 
-Deno.test("renderDetailPage() says that a shell is a shell, and that what is typed in it is not shown", () => {
+Deno.test("renderDetailPage() shows a shell as a shell whose input is not shown", () => {
   const lead = (approval: typeof SHELL) =>
     render({ approval }).find(({ attributes }) => attributes["class"] === "lead")?.text;
   assert.equal(
     lead(SHELL),
     "broker-1 asks for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes.",
   );
-  assert.match(textOf(render({ approval: SHELL }), "command"), /None: access is asked for, not a command/);
+  assert.match(
+    textOf(render({ approval: SHELL }), "command"),
+    /None. The request is for access, not for a command./,
+  );
   assert.match(
     textOf(render({ approval: SHELL }), "decision"),
-    /locked to no command, good for 5 minutes; what was opened with it can last longer/,
+    /certificate for any command, valid for 5 minutes. A session that it opens can last longer./,
   );
   const disguised = recordOf({ ...SHELL, command: "uptime" });
   assert.equal(lead(disguised), lead(SHELL), "whatever command its broker names");
-  assert.match(textOf(render({ approval: disguised }), "command"), /nothing limits it to this command/);
+  assert.match(textOf(render({ approval: disguised }), "command"), /not limited to this command/);
 });
 
 Deno.test("renderDetailPage() does not speak of a certificate where nothing is signed", () => {
   for (const access of [["session:exec"], ["bastion", "session"], []]) {
     const elements = render({ approval: recordOf({ access, dry_run: true, life_seconds: 300 }) });
     const decision = textOf(elements, "decision");
-    assert.match(decision, /Nothing is signed: the broker goes on with the connection that it has open/);
+    assert.match(decision, /Nothing is signed. The broker continues with its open connection./);
     assert.doesNotMatch(decision, /gets a certificate/);
   }
 });
 
-Deno.test("renderDetailPage() shows what a transfer writes: digest, size and first lines", () => {
+Deno.test("renderDetailPage() shows digest, size and first lines of a transfer", () => {
   const write = recordOf({
     command: "cat > '/etc/app.conf'",
     access: ["file_transfer"],
@@ -116,29 +119,29 @@ Deno.test("renderDetailPage() shows what a transfer writes: digest, size and fir
   });
   const elements = render({ approval: write });
   const content = textOf(elements, "content");
-  assert.match(content, new RegExp(`Only the first lines, of 12,345 bytes, SHA-256 ${"ab".repeat(32)}`));
+  assert.match(content, new RegExp(`First lines of 12,345 bytes, SHA-256 ${"ab".repeat(32)}`));
   assert.ok(content.includes("a {\n\t b\\u{202e}\n"), content);
   assert.match(textOf(elements, "decision"), /exactly this command with exactly this content/);
   const of = (fields: Partial<typeof write>) =>
     textOf(render({ approval: recordOf({ ...write, content_head: undefined, ...fields }) }), "content");
-  assert.doesNotMatch(of({ content_head: "abc", content_bytes: 3 }), /Only the first lines/);
-  assert.match(of({}), /It is not text/);
-  assert.match(of({ content_bytes: 0 }), /Nothing: the file is emptied/);
+  assert.doesNotMatch(of({ content_head: "abc", content_bytes: 3 }), /First lines/);
+  assert.match(of({}), /Not text\./);
+  assert.match(of({ content_bytes: 0 }), /Empty: the file is truncated/);
 });
 
-Deno.test("renderDetailPage() says that it decides without its script where the script would be refused", () => {
+Deno.test("renderDetailPage() explains the plain form if the script would be rejected", () => {
   const formOf = (elements: Elements) => elements.find(({ tag }) => tag === "form")?.attributes ?? {};
   assert.ok("data-api" in formOf(render()));
   const elements = render({ isElsewhere: true });
   assert.equal("data-api" in formOf(elements), false);
-  assert.match(textOf(elements, "decision"), /not at the address that approval.approval_url_template/);
+  assert.match(textOf(elements, "decision"), /differs from approval.approval_url_template/);
 });
 
-Deno.test("renderDetailPage() says how many of several requests have collected it, and what the approver said", () => {
+Deno.test("renderDetailPage() shows how many requests have collected the result, and the approver's comment", () => {
   const approved = recordOf({ ...DECIDED, status: "approved", joined: ["f".repeat(32)], comment: "fine" });
   const text = textOf(render({ approval: { ...approved, collected: 1 } }), "decision");
   assert.match(text, /Comment: fine/);
-  assert.match(text, /Of 2 requests 1 collected it; time left: 1 min/);
+  assert.match(text, /1 of 2 requests have collected the result; time left: 1 min/);
 });
 
 Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: string | undefined }>([
@@ -146,7 +149,7 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     name: "that nobody is named",
     page: {},
     fact: "On behalf of",
-    value: "nobody whom a trusted broker names",
+    value: "not reported by a trusted broker",
   },
   { name: "that nothing is elevated", page: {}, fact: "Elevation", value: "none" },
   {
@@ -171,19 +174,19 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     name: "a hop to other hosts",
     page: { asked: { ...ASKED, role: "bastion" } },
     fact: "Kind",
-    value: "to connect through it to other hosts",
+    value: "bastion, to connect to other hosts",
   },
   { name: "a cluster", page: { asked: { ...ASKED, target_type: "k8s" } }, fact: "Cluster", value: "web01" },
   {
     name: "a user in no group",
     page: { asked: { ...ASKED, end_user_groups: [] } },
-    fact: "Groups, as the broker says",
+    fact: "Groups (reported by the broker)",
     value: "none",
   },
   {
     name: "no groups where none are stated",
     page: { asked: ASKED },
-    fact: "Groups, as the broker says",
+    fact: "Groups (reported by the broker)",
     value: undefined,
   },
 ])("renderDetailPage() shows $name", ({ page, fact, value }) => {
@@ -201,10 +204,10 @@ Deno.test("renderDetailPage() offers to approve, to deny and to learn, by a form
   assert.equal(chosen?.text, "1 hour");
 });
 
-Deno.test("renderDetailPage() does not offer to learn where there is nothing to learn, and says why", () => {
+Deno.test("renderDetailPage() explains why an approval cannot be learned", () => {
   const elements = render({ nothingToLearn: "<b>it</b> is so" });
   assert.deepEqual(buttonsOf(elements), ["approve", "deny"]);
-  assert.match(textOf(elements, "decision"), /nothing to learn, for <b>it<\/b> is so\./);
+  assert.match(textOf(elements, "decision"), /can only be approved once: <b>it<\/b> is so\./);
 });
 
 Deno.test("renderDetailPage() leads from one request to the next", () => {
@@ -214,7 +217,7 @@ Deno.test("renderDetailPage() leads from one request to the next", () => {
   const link = elements.find(({ attributes }) => attributes["id"] === "next");
   assert.equal(link?.attributes["href"], `/ui/approvals/${id}`);
   const main = elements.find(({ tag }) => tag === "main")?.text ?? "";
-  assert.match(main, /Next request that waits: rm <b> x{50,200}…? ?.* on db01, time left: 1 min/);
+  assert.match(main, /Next pending request: rm <b> x{50,200}…? ?.* on db01, time left: 1 min/);
 });
 
 Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's default button is disabled", () => {
@@ -226,11 +229,14 @@ Deno.test("renderDetailPage() lets Enter in a field decide nothing: the form's d
 Deno.test.each([
   { name: "as broker", approver: "broker-1" },
   { name: "through a trusted broker", approver: "alice" },
-])("renderDetailPage() gives nobody buttons for an own request, $name, and says why", ({ approver }) => {
+])("renderDetailPage() has no buttons for an own request, $name, and explains why", ({ approver }) => {
   const elements = render({ approver, approval: recordOf({ end_user: "alice" }) });
   assert.deepEqual(buttonsOf(elements), []);
   assert.ok(elements.every(({ tag }) => tag !== "form"));
-  assert.match(textOf(elements, "decision"), /your own request, so somebody else has to decide it/);
+  assert.match(
+    textOf(elements, "decision"),
+    /cannot decide your own request\. Another approver has to decide it/,
+  );
 });
 
 Deno.test.each([
@@ -242,22 +248,23 @@ Deno.test.each([
   {
     name: "that it waits to be collected",
     record: { ...DECIDED, status: "approved", expires_at: "2026-01-02T03:06:35.000Z" } as const,
-    text: "The broker has not collected it yet; time left: 1 min 30 s.",
+    text: "The broker has not collected the result yet; time left: 1 min 30 s.",
   },
   {
     name: "that it was collected",
     record: { ...DECIDED, status: "approved", expires_at: undefined } as const,
-    text: "The broker has collected it.",
+    text: "The broker has collected the result.",
   },
   {
     name: "what is to be learned once it is collected",
     record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n } as const,
-    text: "Once it is collected the signer is to learn it, for 2 h.",
+    text: "After the collection, identical requests need no approval for 2 h.",
   },
   {
     name: "for how long it was to be learned",
     record: { ...DECIDED, status: "approved", learn_ttl: 7_200_000_000_000n, expires_at: undefined } as const,
-    text: "from then on the same needs no approval for 2 h, or less where the signer\nallows less.",
+    text:
+      "Since the collection, identical requests need no approval for 2 h, or for the signer’s maximum if that is\nshorter.",
   },
   {
     name: "that nothing was learned of what nobody collected",
@@ -267,7 +274,7 @@ Deno.test.each([
   {
     name: "that nobody decided",
     record: { status: "expired", expires_at: undefined } as const,
-    text: "Nobody decided in time.",
+    text: "No approver decided in time.",
   },
   {
     name: "that nobody collected it",
@@ -293,18 +300,18 @@ Deno.test.each([
   assert.equal(main?.attributes["data-refresh"], seconds);
 });
 
-Deno.test("renderDetailPage() is never reloaded by itself: that would wipe what is being entered", () => {
+Deno.test("renderDetailPage() never reloads itself, because that would clear the form", () => {
   assert.ok(render().every(({ attributes }) => attributes["http-equiv"] === undefined));
 });
 
-Deno.test("renderDetailPage() shows a problem first, and what was entered", () => {
+Deno.test("renderDetailPage() shows a problem first and keeps the entered values", () => {
   const elements = render({
     problem: "learn <b>",
     entered: { ttl: "other", amount: '"5', unit: "60", comment: "" },
   });
   const alert = elements.find(({ attributes }) => attributes["role"] === "alert");
-  assert.equal(alert?.text, "Not done: learn <b>.");
-  assert.match(elements.find(({ tag }) => tag === "title")?.text ?? "", /^Not done – Pending: web01/);
+  assert.equal(alert?.text, "Decision failed: learn <b>.");
+  assert.match(elements.find(({ tag }) => tag === "title")?.text ?? "", /^Failed – Pending: web01/);
   const checked = elements.filter(({ attributes }) => "selected" in attributes);
   assert.deepEqual(checked.map(({ attributes }) => attributes["value"]), ["other", "60"]);
   assert.equal(elements.find(({ attributes }) => attributes["name"] === "amount")?.attributes["value"], '"5');
@@ -337,7 +344,7 @@ Deno.test("renderDetailPage() marks a warning about a manifest as a warning, and
     k8s_diff: { kind: "unknown", reason: "timed out" },
   });
   const page = renderDetailPage({ approval, approver: "a", now: READ_AT });
-  assert.match(page, /<p class="warning">As the signer found it/);
+  assert.match(page, /<p class="warning">At the time of the request, /);
   assert.doesNotMatch(page, /class=&quot;/);
   assert.match(page, /system:serviceaccount:gateway:agent/);
 });

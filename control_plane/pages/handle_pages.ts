@@ -14,7 +14,7 @@ const MAX_FORM_BYTES = 16 * 1024;
 
 type PageRequest = Parameters<Handler>[1];
 
-export function leadToList(): Response {
+export function redirectToList(): Response {
   return seeOther(LIST_PATH);
 }
 
@@ -38,7 +38,7 @@ export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchang
   await requireApprover(ports, caller, "POST /ui/approvals/{id}", "not authorised to approve");
   // Any site can make a browser send a form with the approver's certificate.
   if (checkSameOrigin(request.headers, ports.config.approval.approval_url_template) !== "same_origin") {
-    throw new AppError("forbidden", "decisions have to be sent from the page of the request");
+    throw new AppError("forbidden", "a decision must be sent from the request page");
   }
   const body = await readForm(request);
   try {

@@ -35,7 +35,7 @@ interface Submission {
   readonly headers?: Record<string, string>;
 }
 
-Deno.test("GET /ui/approvals lists what waits, under the headers of a page", async () => {
+Deno.test("GET /ui/approvals lists pending requests with the headers of a page", async () => {
   const { page, id } = await startPages();
   const { status, headers, text } = await page("/ui/approvals");
   assert.equal(status, 200);
@@ -45,7 +45,7 @@ Deno.test("GET /ui/approvals lists what waits, under the headers of a page", asy
   assert.equal(headers.get("access-control-allow-origin"), null);
 });
 
-Deno.test("GET /ui/approvals/{id} shows a request, with what it asked for beyond its record", async () => {
+Deno.test("GET /ui/approvals/{id} shows the record and the request", async () => {
   const { page, park } = await startPages();
   const { status, headers, text } = await page(`/ui/approvals/${await park({ pty: true, ttl_seconds: 90 })}`);
   assert.equal(status, 200);
@@ -64,7 +64,7 @@ Deno.test.each([
   { method: "GET", path: "/ui/approvals" },
   { method: "GET", path: "/ui/approvals/x" },
   { method: "POST", path: "/ui/approvals/x" },
-])("$method $path is 403 for those who are not approvers, and recorded", async ({ method, path }) => {
+])("$method $path is 403 for non-approvers, and recorded", async ({ method, path }) => {
   const { page, log } = await startPages();
   const { status, headers, text } = await page(path, "broker-1", method, OUR_PAGE);
   assert.equal(status, 403);
@@ -143,7 +143,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("the page of what was only unusual offers nothing to learn, and its form refuses it all the same: 400", async () => {
+Deno.test("the page of a request that is only unusual cannot learn, and its form rejects learning: 400", async () => {
   const { sign, signer, park, page, submit, registry } = await startPages({ behavior: { mode: "enforce" } });
   signer.reply = allow;
   assert.equal((await sign()).status, 200);
@@ -151,7 +151,7 @@ Deno.test("the page of what was only unusual offers nothing to learn, and its fo
   assert.doesNotMatch((await page(path)).text, /value="learn"/);
   const { status, text } = await submit("decision=learn&ttl=900", { path });
   assert.equal(status, 400);
-  assert.match(text, /role="alert"[^>]*>Not done: <[^>]*>nothing to learn: /);
+  assert.match(text, /role="alert"[^>]*>Decision failed: <[^>]*>nothing to learn: /);
   assert.equal(registry.pendingCount(), 2);
 });
 
@@ -184,7 +184,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   assert.equal(registry.pendingCount(), status === 303 ? 0 : 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without a word about where it comes from is 403", async () => {
+Deno.test("POST /ui/approvals/{id} without any origin header is 403", async () => {
   const { send, id, registry } = await startPages();
   const request = new Request(`https://localhost/ui/approvals/${id}`, {
     method: "POST",
@@ -216,18 +216,18 @@ Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without a time to learn is 400: the page again, with what was entered", async () => {
+Deno.test("POST /ui/approvals/{id} without a time to learn is 400 and shows the entered values again", async () => {
   const { submit, registry } = await startPages();
   const { status, text, headers } = await submit("decision=learn&ttl=other&amount=%22%3E%3Cb%3E&unit=60");
   assert.equal(status, 400);
   assert.equal(headers.get("content-security-policy"), pageHeaders()["content-security-policy"]);
-  assert.match(text, /role="alert"[^>]*>Not done: .*Say for how long to learn/);
+  assert.match(text, /role="alert"[^>]*>Decision failed: .*Enter how long to learn/);
   assert.match(text, /name="amount" id="amount" value="&quot;&gt;&lt;b&gt;"/);
   assert.match(text, /value="other" selected/);
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} of one's own request is 403 (four-eyes), recorded, and says so", async () => {
+Deno.test("POST /ui/approvals/{id} of an own request is 403 (four-eyes), explained and recorded", async () => {
   const { submit, park, log, registry } = await startPages();
   const own = await park({}, "both");
   const { status, text } = await submit("decision=approve", { path: `/ui/approvals/${own}`, cn: "both" });
@@ -239,7 +239,7 @@ Deno.test("POST /ui/approvals/{id} of one's own request is 403 (four-eyes), reco
   assert.equal(registry.pendingCount(), 2);
 });
 
-Deno.test("POST /ui/approvals/{id} of a decided request is 409, and shows who was faster", async () => {
+Deno.test("POST /ui/approvals/{id} of a decided request is 409 and shows the approver", async () => {
   const { submit, id, decide, status } = await startPages();
   await decide(id, { approve: false }, "approver-2");
   const answer = await submit("decision=approve");
@@ -313,31 +313,51 @@ Deno.test.each([
   { name: "JSON", body: '{"approve":true}', detail: /approve or to deny/ },
   { name: "two decisions", body: "decision=deny&decision=approve", detail: /decision more than once/ },
   { name: "two times", body: "decision=learn&ttl=60&ttl=3600", detail: /ttl more than once/ },
-  { name: "no time", body: "decision=learn", detail: /for how long/ },
-  { name: "an empty time", body: "decision=learn&ttl=", detail: /for how long/ },
-  { name: "no number", body: "decision=learn&ttl=other&amount=&unit=60", detail: /for how long/ },
-  { name: "no unit", body: "decision=learn&ttl=other&amount=5", detail: /for how long/ },
-  { name: "nothing of a unit", body: "decision=learn&ttl=other&amount=0&unit=60", detail: /for how long/ },
-  { name: "less than nothing", body: "decision=learn&ttl=-60", detail: /for how long/ },
-  { name: "a fraction", body: "decision=learn&ttl=other&amount=1.5&unit=3600", detail: /for how long/ },
-  { name: "an exponent", body: "decision=learn&ttl=1e3", detail: /for how long/ },
-  { name: "hexadecimal", body: "decision=learn&ttl=0x10", detail: /for how long/ },
-  { name: "spaces", body: "decision=learn&ttl=+60", detail: /for how long/ },
+  { name: "no time", body: "decision=learn", detail: /Enter how long to learn: a whole number/ },
+  { name: "an empty time", body: "decision=learn&ttl=", detail: /Enter how long to learn: a whole number/ },
+  {
+    name: "no number",
+    body: "decision=learn&ttl=other&amount=&unit=60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "no unit",
+    body: "decision=learn&ttl=other&amount=5",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "nothing of a unit",
+    body: "decision=learn&ttl=other&amount=0&unit=60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "less than nothing",
+    body: "decision=learn&ttl=-60",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  {
+    name: "a fraction",
+    body: "decision=learn&ttl=other&amount=1.5&unit=3600",
+    detail: /Enter how long to learn: a whole number/,
+  },
+  { name: "an exponent", body: "decision=learn&ttl=1e3", detail: /Enter how long to learn: a whole number/ },
+  { name: "hexadecimal", body: "decision=learn&ttl=0x10", detail: /Enter how long to learn: a whole number/ },
+  { name: "spaces", body: "decision=learn&ttl=+60", detail: /Enter how long to learn: a whole number/ },
   {
     name: "more digits than a number keeps",
     body: `decision=learn&ttl=${"9".repeat(30)}`,
-    detail: /for how long/,
+    detail: /Enter how long to learn: a whole number/,
   },
   {
     name: "more than 100 years",
     body: "decision=learn&ttl=other&amount=9999999999&unit=86400",
-    detail: /shorter/,
+    detail: /at most 100 years/,
   },
 ])("parseDecisionForm() refuses $name", ({ body, detail }) => {
   assert.throws(() => parseDecisionForm(body), { code: "invalid_request", message: detail });
 });
 
-Deno.test("entered() gives back what was entered, in bounds", () => {
+Deno.test("entered() returns the entered values within limits", () => {
   assert.deepEqual(entered("ttl=other&amount=x&unit=60&comment=y"), {
     ttl: "other",
     amount: "x",

@@ -30,7 +30,7 @@ const MOST_OF_A_COMMAND = 200;
 export function renderListPage({ approvals, approver, now }: ListPage): string {
   const pending = approvals.filter(({ status }) => status === "pending");
   const past = approvals.filter(({ status }) => status !== "pending");
-  const waiting = pending.length === 1 ? "1 request waits" : `${pending.length} requests wait`;
+  const waiting = pending.length === 1 ? "1 pending request" : `${pending.length} pending requests`;
   return renderPage({
     title: `${pending.length > 0 ? `(${pending.length}) ` : ""}Approvals`,
     approver,
@@ -44,16 +44,16 @@ export function renderListPage({ approvals, approver, now }: ListPage): string {
         each.joined?.length,
         each.collected,
       ]),
-      news: `${waiting} for a decision`,
+      news: waiting,
       refreshSeconds: 3,
       reloadSeconds: 10,
     },
     main: markup`<h1 tabindex="-1">Approvals</h1>
 ${
-      pending.length === 0 ? markup`<p class="empty">No request waits for a decision.</p>` : renderTable({
+      pending.length === 0 ? markup`<p class="empty">No pending requests</p>` : renderTable({
         id: "waiting",
-        caption: `${waiting} for a decision`,
-        columns: ["What", "Host", "Elevation", "Asked by", "Time left"],
+        caption: waiting,
+        columns: ["Request", "Host", "Elevation", "Requester", "Time left"],
         rows: pending.slice(0, MOST_ROWS).map((approval) => renderPending(approval, { approver, now })),
         left: pending.length - MOST_ROWS,
       })
@@ -62,8 +62,8 @@ ${
       past.length > 0 &&
       renderTable({
         id: "past",
-        caption: "Decided and expired",
-        columns: ["What", "Host", "Elevation", "Asked by", "Status"],
+        caption: "Decided and expired requests",
+        columns: ["Request", "Host", "Elevation", "Requester", "Status"],
         rows: past.slice(0, MOST_ROWS).map((approval) => renderPast(approval, now)),
         left: past.length - MOST_ROWS,
       })
@@ -86,12 +86,12 @@ function renderTable({ id, caption, columns, rows, left }: Table): Html {
 <table role="table" aria-labelledby="${id}">
 <thead role="rowgroup"><tr role="row">
 ${columns.map((column) => markup`<th role="columnheader" scope="col">${column}</th>\n`)}
-<th role="columnheader" scope="col" class="go"><span class="unseen">Page of the request</span></th>
+<th role="columnheader" scope="col" class="go"><span class="unseen">Request page</span></th>
 </tr></thead>
 <tbody role="rowgroup">
 ${rows}</tbody></table>${
     left > 0 &&
-    markup`\n<p class="note">${left} more are not shown here: broker-ctl approval list has them.</p>`
+    markup`\n<p class="note">${left} more: run <code>broker-ctl approval list</code> to see all.</p>`
   }</div>`;
 }
 
@@ -102,8 +102,8 @@ function renderPending(
   const { created_at, expires_at } = approval;
   const cell = markup`<td role="cell" data-label="Time left">${
     expires_at !== undefined && showTimeLeft(parseTime(expires_at), now)
-  } <span class="sub">asked ${showAge(parseTime(created_at), now)} ago</span></td>`;
-  return renderRow(approval, cell, isOwnRequest(approval, approver) ? "View your own" : "Review");
+  } <span class="sub">requested ${showAge(parseTime(created_at), now)} ago</span></td>`;
+  return renderRow(approval, cell, isOwnRequest(approval, approver) ? "View own" : "Review");
 }
 
 function renderPast(approval: ApprovalRecord, now: number): Html {
@@ -128,17 +128,17 @@ function renderRow(approval: ApprovalRecord, lastCell: Html, label: string): Htm
   return markup`<tr role="row">
 <td role="cell">${showWhat(approval, MOST_OF_A_COMMAND)}${
     kind === "transfer" &&
-    markup` <span class="sub">moves a file${
+    markup` <span class="sub">transfers a file${
       content_bytes !== undefined && `: writes ${formatCount(content_bytes)} bytes`
     }</span>`
-  }${kind === "question" && markup` <span class="sub">asked whether it may run</span>`}${
-    joined.length > 0 && markup` <span class="sub">asked for ${joined.length + 1} times</span>`
+  }${kind === "question" && markup` <span class="sub">policy check only</span>`}${
+    joined.length > 0 && markup` <span class="sub">requested ${joined.length + 1} times</span>`
   }</td>
 <td role="cell" data-label="Host">${showText(host)}${
     addr !== undefined && markup` <span class="sub">${showText(addr)}</span>`
   }</td>
 <td role="cell" data-label="Elevation">${showElevation(approval)}</td>
-<td role="cell" data-label="Asked by">${showText(caller)}${
+<td role="cell" data-label="Requester">${showText(caller)}${
     end_user !== undefined && markup` <span class="sub">for ${showText(end_user)}</span>`
   }</td>
 ${lastCell}

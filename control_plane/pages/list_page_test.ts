@@ -21,48 +21,48 @@ const DENIED = recordOf({
   expires_at: undefined,
 });
 
-Deno.test("renderListPage() says when nothing waits", () => {
+Deno.test("renderListPage() shows an empty list", () => {
   const elements = render([]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "Approvals");
-  assert.ok(elements.some(({ text }) => text === "No request waits for a decision."));
+  assert.ok(elements.some(({ text }) => text === "No pending requests"));
   assert.ok(elements.every(({ tag }) => tag !== "table"));
 });
 
-Deno.test("renderListPage() shows what waits first, and how many in the title", () => {
+Deno.test("renderListPage() shows pending requests first and their number in the title", () => {
   const elements = render([DENIED, recordOf(), recordOf({ id: "2".repeat(32) })]);
   assert.equal(elements.find(({ tag }) => tag === "title")?.text, "(2) Approvals");
   assert.deepEqual(elements.filter(({ tag }) => tag === "h2").map(({ text }) => text), [
-    "2 requests wait for a decision",
-    "Decided and expired",
+    "2 pending requests",
+    "Decided and expired requests",
   ]);
 });
 
-Deno.test("renderListPage() shows who asks, on whose behalf, where, elevation, age and time left", () => {
+Deno.test("renderListPage() shows requester, end user, host, elevation, age and time left", () => {
   const elements = render([recordOf({ end_user: "alice@example.com", sudo: true, sudo_user: "postgres" })]);
   assert.deepEqual(elements.filter(({ tag }) => tag === "td").map(({ text }) => text.trim()), [
     "systemctl restart nginx",
     "web01",
     "sudo as postgres",
     "broker-1 for alice@example.com",
-    "1 min asked 1 min ago",
+    "1 min requested 1 min ago",
     "Review: systemctl restart nginx on web01",
   ]);
 });
 
-Deno.test("renderListPage() says what is asked where no command says it, and how often", () => {
+Deno.test("renderListPage() shows the kind of requests without a command, and their number", () => {
   const cells = render([
     recordOf({ command: "uptime", access: ["session:shell"], addr: "10.0.0.1:22", joined: ["f".repeat(32)] }),
     recordOf({ command: "cat > '/a'", access: ["file_transfer"], content_bytes: 12_345 }),
   ]).filter(({ tag }) => tag === "td").map(({ text }) => text.trim());
   assert.deepEqual([cells[0], cells[1], cells[5]], [
-    "Interactive shell asked for 2 times",
+    "Interactive shell requested 2 times",
     "web01 10.0.0.1:22",
     "Review: Interactive shell on web01",
   ]);
-  assert.equal(cells[6], "cat > '/a' moves a file: writes 12,345 bytes");
+  assert.equal(cells[6], "cat > '/a' transfers a file: writes 12,345 bytes");
 });
 
-Deno.test("renderListPage() says whether what was approved is collected", () => {
+Deno.test("renderListPage() shows whether an approval is collected", () => {
   const approved = recordOf({ status: "approved", decided_by: "approver-2", decided_at: DENIED.decided_at });
   const status = (fields: Partial<typeof approved>) =>
     render([{ ...approved, ...fields }]).filter(({ tag }) => tag === "td")[4]?.text;
@@ -71,21 +71,21 @@ Deno.test("renderListPage() says whether what was approved is collected", () => 
   assert.match(status({ collected: 1, joined: ["f".repeat(32)] }) ?? "", /1 of 2 collected$/);
 });
 
-Deno.test("renderListPage() says in words what became of a request, by whom and when", () => {
+Deno.test("renderListPage() shows the status, approver and time of a decision", () => {
   const cells = render([DENIED]).filter(({ tag }) => tag === "td").map(({ text }) => text);
   assert.ok(cells.includes("✕ Denied by approver-2, 30 s ago"), cells.join("|"));
 });
 
-Deno.test("renderListPage() names own requests as such", () => {
+Deno.test("renderListPage() marks own requests", () => {
   const link = (approver: string) =>
     render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
-  assert.match(link("broker-1") ?? "", /^View your own: /);
-  assert.match(link("alice") ?? "", /^View your own: /);
-  assert.match(link("ALICE.") ?? "", /^View your own: /, "however the name is written");
+  assert.match(link("broker-1") ?? "", /^View own: /);
+  assert.match(link("alice") ?? "", /^View own: /);
+  assert.match(link("ALICE.") ?? "", /^View own: /, "however the name is written");
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 
-Deno.test("renderListPage() links each request by a name of its own, in a table with headers", () => {
+Deno.test("renderListPage() links each request by a distinct name in a table with headers", () => {
   const elements = render([recordOf(), DENIED]);
   const links = elements.filter(({ attributes }) => attributes["id"]?.startsWith("view-"));
   assert.deepEqual(links.map(({ attributes }) => attributes["href"]), [
@@ -113,7 +113,7 @@ Deno.test("renderListPage() names the roles of a table, which narrow screens lay
   }
 });
 
-Deno.test("renderListPage() cuts long commands and says so", () => {
+Deno.test("renderListPage() truncates long commands with a note", () => {
   const [command] = render([recordOf({ command: "x".repeat(61_440) })]).filter(({ tag }) => tag === "td");
   assert.equal(command?.text, `${"x".repeat(200)} … 61,240 more characters`);
 });
@@ -125,7 +125,7 @@ Deno.test("renderListPage() keeps 10,000 requests to a page that can be read, an
   );
   const page = renderListPage({ approvals: many, approver: "approver-1", now: READ_AT });
   assert.ok(page.length < 500_000, String(page.length));
-  assert.match(page, /9,?800 more are not shown here/);
+  assert.match(page, /9,?800 more: run <code>broker-ctl approval list/);
   assert.match(page, /<title>\(10000\) Approvals<\/title>/);
 });
 
@@ -214,7 +214,7 @@ Deno.test("script and style can't be ended from within, and load nothing", () =>
   assert.doesNotMatch(STYLE, /<|url\(|@import|https?:/i);
 });
 
-Deno.test("renderPage() has landmarks, a language, a skip link to the content, and says who reads", () => {
+Deno.test("renderPage() has landmarks, a language, a skip link and the reader's name", () => {
   const elements = read(renderPage(PAGE));
   const find = (tag: string) => elements.filter((element) => element.tag === tag);
   assert.equal(find("html")[0]?.attributes["lang"], "en");
@@ -227,7 +227,7 @@ Deno.test("renderPage() has landmarks, a language, a skip link to the content, a
     assert.equal(find(landmark).length, 1, landmark);
   }
   assert.equal(find("main")[0]?.attributes["id"], "main");
-  assert.ok(find("header")[0]?.text.includes("You are approver-1"));
+  assert.ok(find("header")[0]?.text.includes("Signed in as approver-1"));
   assert.equal(elements.find(({ attributes }) => attributes["role"] === "status")?.attributes["id"], "news");
 });
 
@@ -255,7 +255,7 @@ Deno.test("renderPage() shows by its state whether the content has changed", () 
   assert.notEqual(stateOf(["a", 1]), stateOf(["a", 2]));
 });
 
-Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
+Deno.test("renderErrorPage() shows the problem escaped", () => {
   const page = renderErrorPage({
     status: 409,
     title: "Conflict",
@@ -270,7 +270,7 @@ Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
   assert.ok(elements.every(({ tag }) => tag !== "i"));
 });
 
-Deno.test("renderErrorPage() tells who is not an approver about certificates", () => {
+Deno.test("renderErrorPage() explains certificates to non-approvers", () => {
   const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
   assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
   assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);
@@ -278,7 +278,7 @@ Deno.test("renderErrorPage() tells who is not an approver about certificates", (
 
 type Use = keyof typeof COLORS;
 
-/** Text and what it stands on: each pair has to reach a contrast of 4.5 (WCAG 2.2, 1.4.3). */
+/** Text and its background: each pair needs a contrast of 4.5 (WCAG 2.2, 1.4.3). */
 const TEXT_PAIRS: readonly (readonly [Use, Use])[] = [
   ["text", "page"],
   ["text", "surface"],
@@ -298,7 +298,7 @@ const TEXT_PAIRS: readonly (readonly [Use, Use])[] = [
   ["text", "warnWell"],
 ];
 
-/** What has to be seen to be used, and what it stands on: a contrast of 3 (WCAG 2.2, 1.4.11). */
+/** Controls and their background: each pair needs a contrast of 3 (WCAG 2.2, 1.4.11). */
 const EDGE_PAIRS: readonly (readonly [Use, Use])[] = [
   ["edge", "surface"],
   ["edge", "page"],

@@ -47,7 +47,7 @@ ${
 <header class="bar"><div>
 <p class="brand">Control plane</p>
 <nav aria-label="Pages"><a href="${LIST_PATH}">Approvals</a></nav>
-${approver !== undefined && markup`<p class="who">You are <b>${showText(approver)}</b></p>`}
+${approver !== undefined && markup`<p class="who">Signed in as <b>${showText(approver)}</b></p>`}
 </div></header>
 <main id="main" tabindex="-1"${live !== undefined && dataOf(live)}>
 ${main}
@@ -57,7 +57,7 @@ ${main}
 <p id="sync">As of ${formatUtc(now)}.</p>
 ${
     reload !== undefined &&
-    markup`<noscript><p>This page is reloaded every ${reload} seconds.</p></noscript>\n`
+    markup`<noscript><p>This page reloads every ${reload} seconds.</p></noscript>\n`
   }</div></footer>
 <script>${new Html(SCRIPT)}</script>
 </body>
@@ -110,9 +110,9 @@ interface ErrorPage {
 }
 
 const NOT_AN_APPROVER =
-  "These pages are for those whose certificate is named in approval.callers of the control plane’s config. " +
-  "If you have several certificates, the browser may have chosen another one: close it and choose again.";
-const FORGOTTEN = "A request is kept for about twice the time that approvers have to decide it.";
+  "Only the certificates named in approval.callers of the control plane’s config can open these pages. If you have " +
+  "several certificates, restart the browser and choose another one.";
+const FORGOTTEN = "Requests are removed after about twice the time that approvers have to decide them.";
 
 export function renderErrorPage({ isApprover, ...error }: ErrorPage): string {
   const advice = isApprover ? (error.status === 404 ? FORGOTTEN : undefined) : NOT_AN_APPROVER;

@@ -7,14 +7,8 @@ import {
   describeSpan,
   isCommandShown,
 } from "@gateway/shared/policy";
-import type {
-  ApprovalRecord,
-  ApprovalStatus,
-  K8sDiff,
-  K8sFieldChange,
-  SignRequest,
-} from "@gateway/shared/wire";
-import { BEHAVIOR_RULE, hasAskedFor } from "../approvals/approval.ts";
+import type { ApprovalRecord, ApprovalStatus, K8sDiff, K8sFieldChange } from "@gateway/shared/wire";
+import { BEHAVIOR_RULE, isRequester, type StoredRequest } from "../approvals/approval.ts";
 import {
   findPeculiarities,
   formatCount,
@@ -27,24 +21,12 @@ import {
 } from "./html.ts";
 import { parseJson, parseStandardJson, stringifyJson } from "@gateway/shared/json";
 
-export type AskedFor = Pick<
-  SignRequest,
-  | "role"
-  | "purpose"
-  | "session_mode"
-  | "ttl_seconds"
-  | "pty"
-  | "file_transfer"
-  | "end_user_groups"
-  | "target_type"
->;
-
 /** UTF-16 units; the list of facts has the whole rule. */
 const MOST_OF_A_RULE = 120;
 
 export interface RequestFacts {
   readonly approval: ApprovalRecord;
-  readonly asked?: AskedFor | undefined;
+  readonly asked?: StoredRequest | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -53,7 +35,7 @@ export interface RequestFacts {
 export function renderKeyFacts({ approval, now }: RequestFacts): Html {
   const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
   const unnamed = target_type === "k8s"
-    ? "a ServiceAccount that the signer does not name"
+    ? "a ServiceAccount that the signer did not report"
     : "the host’s account";
   const requests = joined.length + 1;
   const timeLeft = status === "pending" && expires_at !== undefined &&
@@ -64,16 +46,16 @@ export function renderKeyFacts({ approval, now }: RequestFacts): Html {
       sudo === true && markup`, then ${showElevation(approval)}`,
     ]],
     ["Address", addr !== undefined && showText(addr)],
-    ["Why it waits", showWhy(approval)],
-    ["Asked for", requests > 1 && `${requests} times; the decision is for these ${requests} requests`],
+    ["Trigger", showWhy(approval)],
+    ["Requests", requests > 1 && `${requests}; the decision applies to all`],
     ["Age", [showAge(parseTime(created_at), now), timeLeft]],
   ]);
 }
 
 function showWhy({ rule, anomalies = [] }: ApprovalRecord): HtmlValue {
   const unusual = anomalies.length === 0
-    ? "it is unusual"
-    : markup`it is unusual: ${separated(anomalies.map(showAnomaly), ", ")}`;
+    ? "unusual request"
+    : markup`unusual request: ${separated(anomalies.map(showAnomaly), ", ")}`;
   if (rule === undefined || rule === BEHAVIOR_RULE) return unusual;
   return markup`policy rule ${showRule(rule, MOST_OF_A_RULE)}${anomalies.length > 0 && ["; ", unusual]}`;
 }
@@ -88,22 +70,22 @@ export function renderFacts({ approval, asked, now }: RequestFacts): Html {
   const list = (items: readonly HtmlValue[]) =>
     items.length > 0 && markup`<ul>${items.map((item) => markup`<li>${item}</li>`)}</ul>`;
   return renderList("facts", [
-    ["Asked by", showText(caller)],
-    ["On behalf of", end_user === undefined ? "nobody whom a trusted broker names" : showText(end_user)],
+    ["Requester", showText(caller)],
+    ["On behalf of", end_user === undefined ? "not reported by a trusted broker" : showText(end_user)],
     [
-      "Groups, as the broker says",
+      "Groups (reported by the broker)",
       groups && (groups.length === 0 ? "none" : separated(groups.map((name) => showText(name)), ", ")),
     ],
     [asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host)],
     ["Elevation", showElevation(approval)],
     ["Kind", asked && showKind(asked)],
-    ["Wants access for", ttlSeconds > 0 && formatDuration(ttlSeconds * 1000)],
-    ["Certificate", life_seconds !== undefined && `lives ${describeSpan(life_seconds)}`],
+    ["Requested lifetime", ttlSeconds > 0 && formatDuration(ttlSeconds * 1000)],
+    ["Certificate lifetime", life_seconds !== undefined && describeSpan(life_seconds)],
     ["Matched rule", rule !== undefined && showRule(rule)],
-    ["Unusual", list(anomalies.map(showAnomaly))],
-    ["Asked", [showAge(created, now), ` ago, on ${formatUtc(created)}`]],
-    ["Request", markup`<code>${showText(id)}</code>`],
-    ["Decided with it", list(joined.map((each) => markup`<code>${showText(each)}</code>`))],
+    ["Anomalies", list(anomalies.map(showAnomaly))],
+    ["Requested", [showAge(created, now), ` ago, on ${formatUtc(created)}`]],
+    ["Request ID", markup`<code>${showText(id)}</code>`],
+    ["Decided together with", list(joined.map((each) => markup`<code>${showText(each)}</code>`))],
   ]);
 }
 
@@ -121,8 +103,8 @@ function separated(items: readonly HtmlValue[], separator: string): readonly Htm
   return items.map((item, index) => index === 0 ? item : [separator, item]);
 }
 
-function showKind({ role, purpose, session_mode, pty, file_transfer }: AskedFor): Html | string {
-  if (role === "bastion") return "to connect through it to other hosts";
+function showKind({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): Html | string {
+  if (role === "bastion") return "bastion, to connect to other hosts";
   const mode = session_mode === "" ? undefined : markup`, mode ${showText(session_mode)}`;
   return markup`${purpose === "session" ? "session" : "one command"}${mode}${pty && ", with a terminal"}${
     file_transfer && ", transfers a file"
@@ -154,30 +136,28 @@ export function renderCommand(approval: ApprovalRecord): Html {
   }</h2>
 ${renderWarning(command)}${
     command === ""
-      ? markup`<p class="muted">None: access is asked for, not a command.</p>`
+      ? markup`<p class="muted">None. The request is for access, not for a command.</p>`
       : markup`<code class="command" tabindex="0" role="region" aria-label="Exact command">${
         showText(command)
       }</code>`
   }${command.length > FITS && renderLength(command)}${
     command !== "" && !isCommandShown(askedKind(approval)) &&
-    markup`\n<p class="warning">Named with the request only: nothing limits it to this command.</p>`
+    markup`\n<p class="warning">This text is informational. The access is not limited to this command.</p>`
   }
 </section>`;
 }
 
 export function renderContent({ content_sha256, content_bytes = 0, content_head }: ApprovalRecord): Html {
   const isCut = content_head !== undefined && new TextEncoder().encode(content_head).length < content_bytes;
-  return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">What is written, as the broker says</h2>
+  return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">Content to write (reported by the broker)</h2>
 ${
     content_head === undefined
-      ? markup`<p class="muted">${
-        content_bytes === 0 ? "Nothing: the file is emptied." : "It is not text."
-      }</p>`
+      ? markup`<p class="muted">${content_bytes === 0 ? "Empty: the file is truncated." : "Not text."}</p>`
       : markup`<code class="command head" tabindex="0" role="region" aria-label="First lines of the content">${
         showLines(content_head, 40)
       }</code>`
   }
-<p class="note">${isCut && "Only the first lines, of "}${
+<p class="note">${isCut && "First lines of "}${
     formatCount(content_bytes)
   } bytes, SHA-256 <code>${content_sha256}</code></p>
 </section>`;
@@ -196,7 +176,7 @@ function renderLength(command: string): Html {
   const lines = command.split("\n").length;
   return markup`\n<p class="note">${formatCount(command.length)} characters${
     lines > 1 && ` in ${formatCount(lines)} lines`
-  }. The box scrolls: read to its end.</p>`;
+  }. Scroll to read all of it.</p>`;
 }
 
 function renderWarning(command: string): Html | undefined {
@@ -205,16 +185,16 @@ function renderWarning(command: string): Html | undefined {
   const others = odd.length - MOST_KINDS;
   return markup`<div class="warning">${
     odd.length > 0 &&
-    markup`<p>Not everything in this command shows itself. In boxes:</p>
+    markup`<p>This command contains invisible characters, shown in boxes:</p>
 <ul>
 ${odd.slice(0, MOST_KINDS).map(({ name, count }) => markup`<li>${name}, ${times(count)}</li>\n`)}${
       others > 0 && markup`<li>${others} more kinds</li>\n`
     }</ul>`
   }${
     foreign > 0 &&
-    markup`<p>With a dotted line below: ${formatCount(foreign)} ${
-      foreign === 1 ? "character that is" : "characters that are"
-    } not ASCII and may look like another.</p>`
+    markup`<p>Underlined with dots: ${formatCount(foreign)} non-ASCII ${
+      foreign === 1 ? "character that may look like another" : "characters that may look like others"
+    }.</p>`
   }</div>
 `;
 }
@@ -227,36 +207,38 @@ export function renderManifest(
   { k8s_manifest, k8s_manifest_sha256, k8s_diff, k8s_force_fields }: ApprovalRecord,
 ): Html | undefined {
   if (k8s_manifest === undefined) return undefined;
-  return markup`<section class="panel brief" aria-labelledby="change"><h2 id="change">What it would change</h2>
-${k8s_diff === undefined ? markup`<p class="warning">The signer has not said.</p>` : renderDiff(k8s_diff)}
+  return markup`<section class="panel brief" aria-labelledby="change"><h2 id="change">Changes</h2>
+${
+    k8s_diff === undefined
+      ? markup`<p class="warning">The signer did not report the changes.</p>`
+      : renderDiff(k8s_diff)
+  }
 ${
     k8s_force_fields !== undefined &&
-    markup`<p class="warning">It takes these fields over from other managers: ${
+    markup`<p class="warning">Takes over these fields of other managers: ${
       separated(k8s_force_fields.map((field) => markup`<code>${showText(field)}</code>`), ", ")
     }</p>`
   }
 <details${
     k8s_diff?.kind === "changed" || k8s_diff?.kind === "unchanged" ? "" : " open"
-  }><summary>The manifest</summary>
+  }><summary>Manifest</summary>
 <code class="command head" tabindex="0" role="region" aria-label="Manifest">${
     showLines(layOut(k8s_manifest), 80)
   }</code>
-<p class="note">Exactly this is sent, with values of Secrets; another manifest needs another approval. SHA-256 <code>${k8s_manifest_sha256}</code></p>
+<p class="note">The broker sends exactly this manifest, with the values of Secrets. Any other manifest needs its own approval. SHA-256 <code>${k8s_manifest_sha256}</code></p>
 </details>
 </section>`;
 }
 
 function renderDiff(diff: K8sDiff): Html {
   const { changes = [], omitted = 0 } = diff;
-  return markup`<p${
-    diff.kind === "unknown" && markup` class="warning"`
-  }>As the signer found it when it was asked, it ${
+  return markup`<p${diff.kind === "unknown" && markup` class="warning"`}>At the time of the request, it ${
     diff.kind === "unknown" ? markup`is not known: ${showText(describeDiff(diff))}` : describeDiff(diff)
   }.</p>${
     changes.length > 0 &&
     markup`<div class="changes" tabindex="0" role="region" aria-label="Changed fields"><dl class="facts">
 ${changes.map((change) => markup`${renderChange(change)}\n`)}</dl></div>`
-  }${omitted > 0 && markup`<p class="warning">${formatCount(omitted)} more are not shown.</p>`}`;
+  }${omitted > 0 && markup`<p class="warning">${formatCount(omitted)} more fields are not shown.</p>`}`;
 }
 
 function renderChange({ path, before, after }: K8sFieldChange): Html {
@@ -264,7 +246,7 @@ function renderChange({ path, before, after }: K8sFieldChange): Html {
     before !== undefined && markup`<del><code>${showText(before)}</code></del>`
   }${before !== undefined && after !== undefined && " → "}${
     after !== undefined && markup`<ins><code>${showText(after)}</code></ins>`
-  }${after === undefined && " goes"}</dd></div>`;
+  }${after === undefined && " (removed)"}</dd></div>`;
 }
 
 /** Indented JSON, unless that would change a value: an integer may be longer than a number. */
@@ -325,12 +307,12 @@ export function showWhat(approval: ApprovalRecord, limit: number): Html {
 function showRule(rule: string, limit = Infinity): Html {
   const blanks = rule.length <= limit ? /(?<! ) *$/.exec(rule)?.[0].length ?? 0 : 0;
   return markup`<code>${showText(rule.slice(0, rule.length - blanks), { limit })}${
-    blanks > 0 && markup`<span class="muted" title="blank">${"␣".repeat(Math.min(blanks, 8))}</span>`
+    blanks > 0 && markup`<span class="muted" title="space">${"␣".repeat(Math.min(blanks, 8))}</span>`
   }</code>`;
 }
 
 export function isOwnRequest({ caller, end_user }: ApprovalRecord, reader: string): boolean {
-  return hasAskedFor({ caller, endUser: end_user ?? "" }, reader);
+  return isRequester({ caller, endUser: end_user ?? "" }, reader);
 }
 
 export function showAge(since: number, now: number): Html {

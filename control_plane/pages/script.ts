@@ -51,7 +51,7 @@ async function refreshOrSay() {
   try {
     await refresh();
   } catch (error) {
-    sync.textContent = "Not up to date: the control plane did not answer (" + error.message + "). Trying again.";
+    sync.textContent = "Out of date: the control plane did not answer (" + error.message + "). Retrying.";
     sync.className = "stale";
   }
 }
@@ -93,10 +93,10 @@ async function send(form, decision) {
     });
     if (response.ok) return;
   } catch {
-    return "No answer came: it is not known whether the decision counts. Look at the status before you decide again.";
+    return "No answer. The decision may have been recorded: check the status before you decide again.";
   }
   const problem = await response.json().catch(() => ({}));
-  return "Not done: " + (problem.detail ?? "the control plane answered " + response.status) + ".";
+  return "Decision failed: " + (problem.detail ?? "the control plane answered " + response.status) + ".";
 }
 
 document.addEventListener("submit", async (event) => {
@@ -106,9 +106,9 @@ document.addEventListener("submit", async (event) => {
   if (busy) return;
   busy = true;
   for (const button of form.querySelectorAll("button[value]")) button.disabled = true;
-  news.textContent = "Sending the decision…";
+  news.textContent = "Sending decision…";
   const problem = await send(form, submitter.value);
-  news.textContent = problem === undefined ? "The decision is recorded." : "";
+  news.textContent = problem === undefined ? "Decision recorded." : "";
   await refreshOrSay();
   for (const button of form.querySelectorAll("button[value]")) button.disabled = false;
   busy = false;

@@ -38,7 +38,7 @@ Deno.test("markup leaves out undefined and false, and keeps 0 and empty text", (
   assert.equal(String(markup`[${undefined}${false}${0}${""}]`), "[0]");
 });
 
-Deno.test("markup gives back what went in, between tags and in attributes", () => {
+Deno.test("markup keeps values intact between tags and in attributes", () => {
   fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
     const [element] = readHtml(String(markup`<p title="${text}">${text}</p>`));
     const read = text.toWellFormed().replaceAll("\0", "\ufffd");
@@ -122,7 +122,7 @@ Deno.test.each(
   assertLinearWork((size) => segmentText(unit.repeat(size / unit.length)), 61_440);
 });
 
-Deno.test("showText() marks what it has written out, so that it differs from the same text typed", () => {
+Deno.test("showText() marks escapes, so that they differ from the same typed text", () => {
   const typed = String(showText(String.raw`\u{202e}`));
   const written = String(showText("\u202e"));
   assert.equal(typed, String.raw`<bdo dir="ltr" class="raw">\u{202e}</bdo>`);
@@ -140,7 +140,7 @@ Deno.test.each([
     text: "абвгдежзи",
     title: "not ASCII: U+0430 U+0431 U+0432 U+0433 U+0434 U+0435 U+0436 U+0437 …",
   },
-])("showText() tells $name", ({ text, title }) => {
+])("showText() shows $name", ({ text, title }) => {
   assert.equal(readHtml(String(showText(text)))[1]?.attributes["title"], title);
 });
 
@@ -236,7 +236,7 @@ Deno.test.each([
   assert.equal(formatDuration(ms), text);
 });
 
-Deno.test("formatUtc() names the zone, and says when it knows no time", () => {
+Deno.test("formatUtc() names the zone, and an unknown time", () => {
   assert.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5, 678)), "2026-01-02 03:04:05 UTC");
   assert.equal(formatUtc(NaN), "at an unknown time");
 });

@@ -133,7 +133,7 @@ Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later wai
   assert.equal((await plane.poll(late[1] ?? "")).status, 202);
   const other = await plane.park({ command: "rm y" });
   const { status, body } = await plane.decide(other, { approve: true, shown_ids: [other, late[1]] });
-  const detail = `"${late[1]}" of shown_ids is not a request that can be decided with "${other}"`;
+  const detail = `request "${late[1]}" in shown_ids is not identical to "${other}"`;
   assert.deepEqual([status, body.detail], [409, detail]);
   assert.equal((await plane.poll(other)).status, 202);
 });
@@ -158,11 +158,11 @@ Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its co
   const { status, body } = await plane.decide(await plane.park({ file_transfer: true }), learn);
   assert.deepEqual([status, body.detail], [
     400,
-    "nothing to learn: it moves a file, and nobody says with what content; approve it without learn",
+    "nothing to learn: it transfers a file of unknown content; approve it without learn",
   ]);
   const said = { file_transfer: true, content_sha256: "aa".repeat(32) };
   const early = await plane.decide(await plane.park(said), learn);
-  assert.match(early.body.detail ?? "", /the signer would learn its path alone/, "of an earlier version");
+  assert.match(early.body.detail ?? "", /the signer would learn only its path/, "of an earlier version");
   plane.signer.reply = (request) => {
     const { body } = gate(request);
     return { body: { ...body as object, target: { user: "deploy", addr: "10.0.0.1:22" } } };
@@ -177,12 +177,12 @@ Deno.test.each<{ name: string; request: Record<string, unknown>; detail: RegExp 
   {
     name: "the check of a session's command",
     request: { purpose: "session", session_mode: "exec", dry_run: true, preflight: true, host: "web02" },
-    detail: /^nothing to learn: it is asked whether the command may run.*; approve it without learn$/,
+    detail: /^nothing to learn: it only asks whether the command is allowed; approve it without learn$/,
   },
   {
     name: "what was only unusual",
     request: { command: "df", host: "web02" },
-    detail: /^nothing to learn: no rule wants it approved.*; approve it without learn$/,
+    detail: /^nothing to learn: no policy rule requires approval; approve it without learn$/,
   },
 ])("POST /v1/approvals/{id} does not claim to learn from $name: 400", async ({ request, detail }) => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
@@ -231,7 +231,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("POST /v1/approvals/{id} looks at the type before the id, and at learn before who asks", async () => {
+Deno.test("POST /v1/approvals/{id} checks the type before the ID, and learn before the requester", async () => {
   const { plane } = await startParked();
   const wrongType = await plane.decide("x", {}, "approver-1", { "content-type": "text/plain" });
   assert.equal(wrongType.status, 415);
@@ -255,7 +255,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
 });
 
 Deno.test.each([{ approve: true }, { approve: false }])(
-  "POST /v1/approvals/{id} by whoever asked is 403, and recorded (A1): $approve",
+  "POST /v1/approvals/{id} by the requester is 403, and recorded (A1): $approve",
   async (decision) => {
     const plane = await startGated();
     const id = await plane.park({}, "both");
@@ -272,7 +272,7 @@ Deno.test.each([{ approve: true }, { approve: false }])(
   },
 );
 
-Deno.test("POST /v1/approvals/{id} by whoever asked is recorded also where there is nothing to learn (A1)", async () => {
+Deno.test("POST /v1/approvals/{id} by the requester is recorded even if nothing can be learned (A1)", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   assert.equal((await plane.sign({}, "both")).status, 200);
   const id = await plane.park({ command: "df", host: "web02" }, "both");
@@ -307,7 +307,7 @@ Deno.test("POST /v1/approvals/{id} decides once: then 409", async () => {
   assert.equal((await plane.poll(id)).status, 403);
 });
 
-Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async () => {
+Deno.test("POST /v1/approvals/{id} after the expiry is 409 and names it", async () => {
   const { plane, id } = await startParked();
   await plane.clock.advance(120_001);
   const { status, body } = await plane.decide(id, { approve: true });
@@ -318,7 +318,7 @@ Deno.test("POST /v1/approvals/{id} after it expired is 409 and says so", async (
 Deno.test.each([
   { name: "an approval", decision: { approve: true }, outcome: "approval-decision-allow" },
   { name: "a denial", decision: { approve: false }, outcome: "approval-denied" },
-])("POST /v1/approvals/{id}: $name that the store can't take is taken back in the log", async (row) => {
+])("POST /v1/approvals/{id}: $name that the store rejects is corrected in the log", async (row) => {
   const store = new FailingControlStore();
   const plane = await startGated({}, { store });
   const id = await plane.park();
@@ -326,12 +326,12 @@ Deno.test.each([
   assert.equal((await plane.decide(id, row.decision)).status, 500);
   assert.equal((await plane.poll(id)).status, 202, "it waits as before");
   const [decided, takenBack] = plane.log.entries.slice(-2);
-  const err = "not decided, in spite of the record: The state database could not be used";
+  const err = "not decided, despite the earlier record: The state database could not be used";
   assert.equal(decided?.outcome, row.outcome);
   assert.deepEqual(takenBack, { ...decided, outcome: "error", err });
 });
 
-Deno.test("POST /v1/approvals/{id} that comes too late while it is recorded is taken back in the log", async () => {
+Deno.test("POST /v1/approvals/{id} that expires during its audit is corrected in the log", async () => {
   const { plane, id } = await startParked();
   const append = plane.log.append.bind(plane.log);
   plane.log.append = async (entry) => {
@@ -339,7 +339,7 @@ Deno.test("POST /v1/approvals/{id} that comes too late while it is recorded is t
     await append(entry);
   };
   assert.equal((await plane.decide(id, { approve: true })).status, 409);
-  const err = "not decided, in spite of the record: it is expired";
+  const err = "not decided, despite the earlier record: it is expired";
   assert.deepEqual(plane.outcomes().slice(-2), ["approval-decision-allow", "error"]);
   assert.equal(last(plane.log)?.err, err);
 });
@@ -355,7 +355,7 @@ Deno.test("POST /v1/approvals/{id} that cannot be recorded approves nothing (A11
   assert.equal((await plane.decide(id, { approve: true })).status, 200, "and can be tried again");
 });
 
-Deno.test("POST /v1/approvals/{id} denies also what cannot be recorded", async () => {
+Deno.test("POST /v1/approvals/{id} denies even without a record", async () => {
   const { plane, id } = await startParked();
   plane.log.failing = true;
   assert.equal((await plane.decide(id, { approve: false })).status, 200);
@@ -368,7 +368,7 @@ Deno.test("POST /v1/approvals/{id} in fail mode open approves without a record",
   assert.equal((await plane.decide(id, { approve: true })).status, 200);
 });
 
-Deno.test("POST /v1/approvals/{id} shows no more of an id than its beginning", async () => {
+Deno.test("POST /v1/approvals/{id} shows only the start of an ID", async () => {
   const plane = await startControlPlane();
   const request = post(`/v1/approvals/${"x".repeat(5000)}`, { approve: true });
   const { body } = await plane.send(request, "approver-1");

@@ -27,7 +27,7 @@ export const handleDecide: Handler<"id"> = async (ports, { request, peer: { call
   // A browser adds the approver's certificate to every request, also to those of other sites' pages.
   const { approval_url_template } = ports.config.approval;
   if (checkSameOrigin(request.headers, approval_url_template) === "cross_origin") {
-    throw new AppError("forbidden", "decisions from other sites are refused");
+    throw new AppError("forbidden", "decisions from other sites are rejected");
   }
   requireJsonType(request);
   const decision = await readJsonBody(request, { maxBytes: MAX_DECISION_BYTES, schema: approvalDecision });
@@ -55,7 +55,7 @@ export async function decideApproval(
   checkReason(comment, "comment");
   const recorded: AuditEntry[] = [];
   const takeBack = async (why: string) => {
-    const err = `not decided, in spite of the record: ${why}`;
+    const err = `not decided, despite the earlier record: ${why}`;
     await Promise.all(recorded.map((entry) => ports.record({ ...entry, outcome: "error", err })));
   };
   const allowed = learn ? "approval-decision-allow-learn" : "approval-decision-allow";
@@ -69,7 +69,10 @@ export async function decideApproval(
     async (approval) => {
       const problem = learn ? nothingToLearn(approval) : undefined;
       if (problem !== undefined) {
-        throw new AppError("invalid_request", `nothing to learn: ${problem}; approve it without learn`);
+        throw new AppError(
+          "invalid_request",
+          `nothing to learn: ${problem}; approve it without learn`,
+        );
       }
       const entry = {
         ...approvalEntryOf(approval, approver),
@@ -89,7 +92,7 @@ export async function decideApproval(
       for (const each of decided.remaining) ports.notifier.notify(ports.registry.describe(each));
       return ports.registry.describe(decided.approval);
     case "self": {
-      const err = "self-approval not allowed: whoever asks does not decide";
+      const err = "self-approval not allowed: requesters cannot decide their own requests";
       const outcome = "self-approval-rejected";
       await ports.record({ ...approvalEntryOf(decided.approval, approver), outcome, err });
       throw new AppError("forbidden", err);
@@ -98,7 +101,7 @@ export async function decideApproval(
       await takeBack(`it is ${decided.status}`);
       throw new AppError("conflict", `approval ${shown(id)} is not pending: it is ${decided.status}`);
     case "not_identical": {
-      const err = `${shown(decided.id)} of shown_ids is not a request that can be decided with ${shown(id)}`;
+      const err = `request ${shown(decided.id)} in shown_ids is not identical to ${shown(id)}`;
       throw new AppError("conflict", err);
     }
     case "unknown":

@@ -83,7 +83,7 @@ Deno.test("GET /v1/clusters of a signer that has them is passed on", async () =>
   assert.deepEqual(plane.signer.requests[0]?.headers, { "x-on-behalf-of": "broker-1" });
 });
 
-Deno.test("GET /v1/revocations gives a broker what is frozen, but no other caller, nor who did it and why (K8)", async () => {
+Deno.test("GET /v1/revocations shows a broker the freezes without other callers, actors and reasons (K8)", async () => {
   const plane = await startControlPlane();
   const frozen_at = "2026-01-02T03:04:05Z";
   const own = { kind: "caller", value: "Broker-1", frozen_at };
@@ -95,7 +95,7 @@ Deno.test("GET /v1/revocations gives a broker what is frozen, but no other calle
   assert.deepEqual([status, body], [200, [own, user]]);
 });
 
-Deno.test("GET /v1/revocations with a kind that is not known is 502: whoever enforces must not skip it", async () => {
+Deno.test("GET /v1/revocations with an unknown kind is 502, because it must not be skipped", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body: [{ kind: "host", value: "x", frozen_at: "2026-01-02T03:04:05Z" }] });
   assert.equal((await plane.get("/v1/revocations", "broker-1")).status, 502);
@@ -115,7 +115,7 @@ Deno.test("POST /v1/revocations/serials is passed on for the broker that asks, s
   assert.deepEqual(asked?.body, { serials: [2n ** 64n - 1n], reason: "x" });
 });
 
-Deno.test("POST /v1/revocations/serials by an approver is 403, and what is no serial 400: the signer is not asked", async () => {
+Deno.test("POST /v1/revocations/serials by an approver is 403, an invalid serial 400, without a request to the signer", async () => {
   const plane = await startControlPlane();
   const send = (body: string, cn: string) => plane.send(post("/v1/revocations/serials", body), cn);
   assert.equal((await send('{"serials":[1]}', "approver-1")).status, 403);
@@ -123,7 +123,7 @@ Deno.test("POST /v1/revocations/serials by an approver is 403, and what is no se
   assert.deepEqual(plane.signer.requests, []);
 });
 
-Deno.test("POST /v1/revocations/requests is passed on for the broker that asks, and for nobody that it names", async () => {
+Deno.test("POST /v1/revocations/requests is forwarded for the requesting broker only", async () => {
   const plane = await startControlPlane();
   const revoked = { status: "ok", revoked: 1, krl_version: 9 };
   plane.signer.reply = () => ({ body: revoked });

@@ -102,7 +102,7 @@ Deno.test("POST /v1/sign bounds what waits for one end user: the others of the b
   assert.equal((await ask("alice")).status, 202);
 });
 
-Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", async () => {
+Deno.test("POST /v1/sign that cannot be stored is 500 without a notification", async () => {
   const store = openMemoryStore();
   const plane = await startControlPlane({}, { store });
   await store.close();
@@ -153,7 +153,7 @@ const EVERYTHING: SignRequest = {
   content_head: "abc",
 };
 
-/** What only the control plane may say, whatever a broker sends. */
+/** The fields that only the control plane may set. */
 const OWN = {
   on_behalf_of: "broker-1",
   approved: false,
@@ -162,7 +162,7 @@ const OWN = {
   learn_approval_id: "",
 };
 
-Deno.test("the signer is asked every field that the broker sent, but for what only the control plane may say", async () => {
+Deno.test("the signer gets every field of the broker except those of the control plane", async () => {
   const plane = await startControlPlane();
   await plane.sign({ ...EVERYTHING, new_field: 1 });
   assert.deepEqual(plane.signer.signed, [{ ...EVERYTHING, ...OWN }], "and unknown fields are dropped");
@@ -237,7 +237,7 @@ Deno.test("a dry run is given decision and envelope, and nothing else", async ()
   }
 });
 
-Deno.test("an envelope is never given for what needs approval", async () => {
+Deno.test("a request that needs approval gets no envelope", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({
     body: { decision: { ...DECISION, require_approval: true }, envelope: "e30=" },
@@ -246,7 +246,7 @@ Deno.test("an envelope is never given for what needs approval", async () => {
   assert.deepEqual(Object.keys(body), ["decision"]);
 });
 
-/** Records over a disk that writes when it is told to. */
+/** Records over a disk that writes on demand. */
 function start(delayMs = 20) {
   const clock = new FakeClock();
   const stopping = new AbortController();
@@ -275,7 +275,7 @@ Deno.test("LateRecords appends together, in order, a moment later", async () => 
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("LateRecords appends those that wait before whatever comes next", async () => {
+Deno.test("LateRecords appends waiting records before the next record", async () => {
   const { add, appended, clock, records } = start();
   await add("a");
   records.flush();
@@ -284,7 +284,7 @@ Deno.test("LateRecords appends those that wait before whatever comes next", asyn
   assert.deepEqual(appended, ["a"], "and once");
 });
 
-Deno.test("LateRecords appends at once when the process is to end, and from then on", async () => {
+Deno.test("LateRecords appends immediately from the end of the process on", async () => {
   const { add, appended, clock, stopping } = start();
   await add("a");
   stopping.abort();

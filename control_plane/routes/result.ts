@@ -23,7 +23,7 @@ const REJECTIONS = {
   consumed: ["gone", "approval already used"],
 } as const satisfies Record<string, readonly [ErrorCode, string]>;
 
-/** `GET /v1/sign/result/{id}`: the result of an approved request, once, for its broker. */
+/** `GET /v1/sign/result/{id}`: serves the result of an approved request to its broker, once. */
 export const handleResult: Handler<"id"> = async (ports, { request, peer: { caller }, param }) => {
   await requireSigner(ports, caller, "GET /v1/sign/result/{id}");
   const { registry, clock, stopping } = ports;
@@ -95,7 +95,7 @@ async function collect(ports: ControlPlanePorts, claim: Claim, signal: AbortSign
       });
       isRecorded = true;
     }).catch(async (error) => {
-      const err = `withheld, in spite of the record: ${describeFault(error)}`;
+      const err = `withheld, despite the earlier record: ${describeFault(error)}`;
       if (isRecorded) await ports.record({ ...entry, outcome: "error", err });
       await revokeWithheld(ports, response, caller);
       throw error;
@@ -115,7 +115,7 @@ async function revokeWithheld(
 ): Promise<void> {
   if (!instances.isShared || serial === undefined) return;
   await signer.revokeSerials(caller, { serials: [serial], reason: "collected-elsewhere" }).catch(() =>
-    logger.warn("a certificate that was withheld is not revoked", { serial: `${serial}` })
+    logger.warn("revocation of a withheld certificate failed", { serial: `${serial}` })
   );
 }
 
@@ -128,7 +128,7 @@ async function sign(
 ): Promise<SignResponse> {
   const response = await signer.sign(request, { signal }).catch((fault: AppError) => {
     if (fault.code === "canceled") throw fault;
-    // The approval stays in any case; the code tells the broker whether a later poll can succeed.
+    // The approval stays in any case. The code shows the broker whether a later poll can succeed.
     const code = isFinal(fault) ? "signing_refused" : "upstream_failure";
     throw new AppError(code, `${FAILED}: ${fault.message}`, { cause: fault });
   });

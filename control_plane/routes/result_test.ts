@@ -20,13 +20,13 @@ async function startApproved(changes: Record<string, unknown> = {}, decision: ob
 
 const query = (key: string) => `?pubkey=${encodeURIComponent(key)}`;
 
-Deno.test("GET /v1/sign/result/{id} is 202 while nobody has decided", async () => {
+Deno.test("GET /v1/sign/result/{id} is 202 before a decision", async () => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.poll(id);
   assert.deepEqual([status, body], [202, { status: "pending" }]);
 });
 
-Deno.test("GET /v1/sign/result/{id} signs what was asked, approved, and serves it once", async () => {
+Deno.test("GET /v1/sign/result/{id} signs the approved request and serves the result once", async () => {
   const { plane, id } = await startApproved({
     sudo: true,
     end_user: "alice",
@@ -95,7 +95,7 @@ Deno.test("GET /v1/sign/result/{id}?pubkey= with another key uses nothing up", a
   assert.equal((await plane.poll(id)).status, 200);
 });
 
-Deno.test("GET /v1/sign/result/{id} tells nobody but the owner where it stands", async () => {
+Deno.test("GET /v1/sign/result/{id} answers only the owner", async () => {
   const { plane, id } = await startParked();
   for (const decision of [undefined, { approve: true }]) {
     if (decision !== undefined) await plane.decide(id, decision);
@@ -123,7 +123,7 @@ Deno.test("GET /v1/sign/result/{id} of a denied one is 403, as often as it is as
   assert.equal(plane.log.entries.at(-1)?.approved_by, "approver-1");
 });
 
-Deno.test("GET /v1/sign/result/{id} of one that nobody decided in time is 408, later 404", async () => {
+Deno.test("GET /v1/sign/result/{id} of an undecided expired approval is 408, later 404", async () => {
   const { plane, id } = await startParked();
   await plane.clock.advance(120_000);
   assert.equal((await plane.poll(id)).status, 202, "at exactly the timeout it is still valid");
@@ -137,7 +137,7 @@ Deno.test("GET /v1/sign/result/{id} of one that nobody decided in time is 408, l
   assert.equal((await plane.poll(id)).status, 404);
 });
 
-Deno.test("GET /v1/sign/result/{id} of one that nobody collected in time is 408 (A5)", async () => {
+Deno.test("GET /v1/sign/result/{id} of an uncollected expired approval is 408 (A5)", async () => {
   const { plane, id } = await startApproved();
   await plane.clock.advance(120_001);
   for (let count = 0; count < 3; count++) assert.equal((await plane.poll(id)).status, 408);
@@ -201,7 +201,7 @@ Deno.test("GET /v1/sign/result/{id} of a preflight that the policy now denies is
   assert.ok(!plane.outcomes().includes("approval-granted"));
 });
 
-Deno.test("GET /v1/sign/result/{id} withholds what cannot be recorded (closed), and it can be collected later", async () => {
+Deno.test("GET /v1/sign/result/{id} withholds a result that cannot be recorded (closed) for a later poll", async () => {
   const { plane, id } = await startApproved();
   plane.log.failing = true;
   const { status, body } = await plane.poll(id);
@@ -212,7 +212,7 @@ Deno.test("GET /v1/sign/result/{id} withholds what cannot be recorded (closed), 
   assert.ok(plane.counts.blocked > 0);
 });
 
-Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as collected, and takes the record back", async () => {
+Deno.test("GET /v1/sign/result/{id} withholds a result whose collection is not stored, and corrects the record", async () => {
   const store = new FailingControlStore();
   const plane = await startGated({}, { store });
   const id = await plane.park();
@@ -221,7 +221,7 @@ Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as colle
   const { status, body } = await plane.poll(id);
   assert.deepEqual([status, body["certificate"]], [500, undefined]);
   const [granted, takenBack] = plane.log.entries.slice(-2);
-  const err = "withheld, in spite of the record: The state database could not be used";
+  const err = "withheld, despite the earlier record: The state database could not be used";
   assert.deepEqual([granted?.outcome, takenBack?.outcome, takenBack?.err], [
     "approval-granted",
     "error",
@@ -258,7 +258,7 @@ Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane co
   assert.deepEqual(claims, [`claim ${id}`, `release ${id}`, `claim ${id}`]);
 });
 
-Deno.test("the signer is asked to learn only what is on record as learned (A12)", async () => {
+Deno.test("the signer learns only recorded decisions to learn (A12)", async () => {
   const { plane, id } = await startParked();
   const decision = { approve: true, learn: true, ttl_seconds: 60 };
   plane.log.failing = true;
@@ -290,7 +290,7 @@ Deno.test("GET /v1/sign/result/{id} in fail mode open serves without a record", 
   assert.equal((await plane.poll(id)).status, 410);
 });
 
-Deno.test("GET /v1/sign/result/{id} by many at once asks the signer once", async () => {
+Deno.test("concurrent GET /v1/sign/result/{id} cause one request to the signer", async () => {
   const { plane, id } = await startApproved();
   const release = Promise.withResolvers<void>();
   plane.signer.reply = async (request) => {
@@ -361,7 +361,7 @@ Deno.test("GET /v1/sign/result/{id}?wait=8 behind another poll takes over when t
   assert.deepEqual([(await first).status, (await second).status], [502, 200]);
 });
 
-Deno.test("GET /v1/sign/result/{id}?wait=8 is answered at once when the control plane stops", async () => {
+Deno.test("GET /v1/sign/result/{id}?wait=8 is answered immediately when the control plane stops", async () => {
   const { plane, id } = await startParked();
   const polling = plane.poll(id, "broker-1", "?wait=8");
   await plane.clock.advance(1);

@@ -47,7 +47,7 @@ export async function handleSign(
     return answer(outcome.response);
   }
   const behavior = behaviorOf(ports.config, caller, request);
-  await ports.guardrails.meet(behavior);
+  await ports.guardrails.loadBaseline(behavior);
   const verdict = ports.guardrails.check(behavior);
   if (verdict.kind === "anomalous") {
     if (ports.config.behavior.mode === "enforce") return await escalate(asked, verdict);

@@ -7,7 +7,7 @@ import { approvalList, type SignRequest } from "@gateway/shared/wire";
 const enforce = (rate_limit_per_min = 0) => ({ behavior: { mode: "enforce", rate_limit_per_min } });
 const observe = (rate_limit_per_min = 0) => ({ behavior: { mode: "observe", rate_limit_per_min } });
 
-Deno.test("observe: what is unusual is recorded, forwarded, and usual from then on", async () => {
+Deno.test("observe: an unusual request is recorded, forwarded and then usual", async () => {
   const plane = await startControlPlane(observe());
   await plane.sign();
   for (let count = 0; count < 2; count++) {
@@ -18,7 +18,7 @@ Deno.test("observe: what is unusual is recorded, forwarded, and usual from then 
   assert.deepEqual(plane.outcomes(), ["forwarded", "anomaly", "forwarded", "forwarded"]);
 });
 
-Deno.test("observe: what the signer refuses is not learned", async () => {
+Deno.test("observe: a request that the signer rejects is not learned", async () => {
   const plane = await startControlPlane(observe());
   await plane.sign();
   plane.signer.reply = () => refusal(403, "denied", "no");
@@ -35,7 +35,7 @@ Deno.test("observe: too much is recorded and forwarded", async () => {
   assert.equal(plane.log.entries[1]?.anomaly, "rate-exceeded");
 });
 
-Deno.test("observe: an approver sees what was unusual about what the policy wants approved", async () => {
+Deno.test("observe: an approver sees the anomalies of a request that needs approval", async () => {
   const plane = await startControlPlane(observe());
   await plane.sign();
   plane.signer.reply = gate;
@@ -59,7 +59,7 @@ Deno.test("enforce: too much is 429 with Retry-After, and the signer is not aske
   assert.equal((await plane.sign()).status, 200);
 });
 
-Deno.test("enforce: what is unusual waits for approval, with rule behavior and what was found", async () => {
+Deno.test("enforce: an unusual request needs approval, with rule behavior and its anomalies", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const { status } = await plane.sign({ host: "web02", command: "df" });
@@ -76,7 +76,7 @@ Deno.test("enforce: what is unusual waits for approval, with rule behavior and w
   ]);
 });
 
-Deno.test("enforce: an approver of what is unusual sees when the policy wants it approved as well", async () => {
+Deno.test("enforce: an approver of an unusual request also sees the policy rule", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const decision = { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" };
@@ -89,7 +89,7 @@ Deno.test("enforce: an approver of what is unusual sees when the policy wants it
   ]);
 });
 
-Deno.test("enforce: what is unusual and would be denied anyway bothers no human: 403", async () => {
+Deno.test("enforce: an unusual request that the policy denies is 403 without approval", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   plane.signer.reply = () => ({ body: { decision: { allowed: false, reason: "not in allowlist" } } });
@@ -110,7 +110,7 @@ Deno.test.each([
   { name: "is too busy", reply: refusal(429, "rate_limited", "x"), status: 429, outcome: "rate-limited" },
   { name: "fails", reply: refusal(500, "internal", "x"), status: 502, outcome: "error" },
   { name: "says nothing", reply: { body: {} }, status: 502, outcome: "error" },
-])("enforce: what is unusual while the signer $name is $status", async ({ reply, status, outcome }) => {
+])("enforce: an unusual request while the signer $name is $status", async ({ reply, status, outcome }) => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   plane.signer.reply = () => reply;
@@ -120,7 +120,7 @@ Deno.test.each([
   assert.deepEqual(plane.notified, []);
 });
 
-Deno.test("enforce: what is unusual becomes usual when it was approved and collected, not before (A8)", async () => {
+Deno.test("enforce: an unusual request becomes usual after its collection, not before (A8)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const id = await plane.park({ command: "df -h" });
@@ -133,7 +133,7 @@ Deno.test("enforce: what is unusual becomes usual when it was approved and colle
   assert.equal((await plane.sign({ command: "df -i" })).status, 200);
 });
 
-Deno.test("enforce: what was approved and not issued stays unusual", async () => {
+Deno.test("enforce: an approved request that is not issued stays unusual", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const id = await plane.park({ command: "df" });
@@ -262,7 +262,7 @@ Deno.test("POST /v1/sign for a cluster passes all of it on, without a key, and t
   assert.match(record?.body_sha256 ?? "", /^[0-9a-f]{64}$/);
 });
 
-Deno.test("POST /v1/sign for a cluster takes a manifest of 64 KiB in its quotes, and for a host no such body", async () => {
+Deno.test("POST /v1/sign accepts a quoted manifest of 64 KiB for a cluster, and no such body for a host", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = issue;
   const k8s_manifest = `{"a":"${'\\"'.repeat(32_000)}"}`;
@@ -281,7 +281,7 @@ Deno.test.each([
   assert.equal((await plane.send(post("/v1/sign", APPLY), "broker-1")).status, 502);
 });
 
-Deno.test("an apply that a human has to approve is shown with what it changes, its values masked, and collected once", async () => {
+Deno.test("an apply that needs approval is shown with masked changes and collected once", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gated;
   const { status, body: { approval_id: id } } = await plane.send(post("/v1/sign", APPLY), "broker-1");
@@ -298,7 +298,7 @@ Deno.test("an apply that a human has to approve is shown with what it changes, i
     get(`/ui/approvals/${id}`, { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }),
     "approver-1",
   );
-  assert.match(html, /What it would change/);
+  assert.match(html, /<h2 id="change">Changes/);
   assert.match(html, /data\.password/);
   assert.match(html, /\[masked: 7 bytes\]/);
   assert.doesNotMatch(html, /aHVudGVyMg/);
@@ -339,7 +339,7 @@ Deno.test("a manifest that can't be read is withheld from approvers", async () =
   assert.equal(record.k8s_manifest, "[masked: 17 bytes that can't be read as JSON]");
 });
 
-Deno.test("an apply whose manifest nobody has said is approved once only, and nothing is learned", async () => {
+Deno.test("an apply without a manifest is approved once and never learned", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gated;
   const request = { ...APPLY, k8s_manifest: "" };
@@ -347,10 +347,10 @@ Deno.test("an apply whose manifest nobody has said is approved once only, and no
   const decision = { approve: true, learn: true, ttl_seconds: 60 };
   const answer = await plane.send(post(`/v1/approvals/${id}`, decision), "approver-1");
   assert.equal(answer.status, 400);
-  assert.match(String(answer.body.detail), /nobody says how/);
+  assert.match(String(answer.body.detail), /without a manifest/);
 });
 
-Deno.test("an unusual apply that no rule gates is shown with what it changes too", async () => {
+Deno.test("an unusual apply without a rule is shown with its changes", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   plane.signer.reply = ({ body }) => {
     const { dry_run, preflight } = body as SignRequest;

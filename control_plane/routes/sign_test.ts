@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { ONE_SHOT, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
-Deno.test("POST /v1/sign gives what the signer issued, with its serial to the last digit", async () => {
+Deno.test("POST /v1/sign returns the signer's certificate with the exact serial", async () => {
   const plane = await startControlPlane();
   const { status, body, text } = await plane.sign();
   assert.equal(status, 200);
@@ -64,7 +64,7 @@ Deno.test.each<{ name: string; body: unknown; status?: number; code?: string }>(
   },
 );
 
-Deno.test("POST /v1/sign accepts any content type, and null for what is absent", async () => {
+Deno.test("POST /v1/sign accepts any content type, and null for absent fields", async () => {
   const plane = await startControlPlane();
   const request = post("/v1/sign", { ...ONE_SHOT, reason: null }, { "content-type": "text/plain" });
   assert.equal((await plane.send(request, "broker-1")).status, 200);
@@ -249,7 +249,7 @@ Deno.test("POST /v1/sign answers also where best-effort records are lost, and co
   assert.deepEqual(plane.counts, { failures: 2, blocked: 0 });
 });
 
-Deno.test("POST /v1/sign records who a command is elevated to", async () => {
+Deno.test("POST /v1/sign records the elevation of a command", async () => {
   const plane = await startControlPlane();
   await plane.sign({ sudo: true });
   await plane.sign({ sudo: true, sudo_user: "db" });

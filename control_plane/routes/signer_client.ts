@@ -59,7 +59,7 @@ export class SignerClient {
     this.#client = client;
   }
 
-  /** Without a signal the exchange goes on when the broker has gone. @throws {AppError} `canceled` if aborted */
+  /** Without a signal the exchange continues after the broker disconnects. @throws {AppError} `canceled` if aborted */
   sign(body: SignRequest, options: { readonly signal?: AbortSignal } = {}): Promise<SignResponse> {
     return this.#ask(signResponse, { method: "POST", path: "/v1/sign", body, ...options });
   }
@@ -156,8 +156,8 @@ function unavailable(message: string, cause: unknown): AppError {
 }
 
 /**
- * The broker's request without the fields that only the control plane may set. Of the public key only type and key are
- * kept.
+ * The broker's request without the fields that only the control plane may set. The comment of the public key is
+ * removed.
  *
  * @throws {AppError} `invalid_request` for fields that must not reach records and approvers; `not_supported` for a
  * target that is neither a host nor a cluster

@@ -38,7 +38,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     ALTER TABLE approvals ALTER kept_until SET NOT NULL;`,
     // 0: each control plane decides.
     `ALTER TABLE approvals ADD timeout_ms int8 NOT NULL DEFAULT 0;`,
-    // Until then the process that inserted or claimed the approval notifies approvers. 0: nobody has to.
+    // Until then the process that inserted or claimed the approval notifies approvers. 0: no notification.
     `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
     CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
     SAY_OLDEST,

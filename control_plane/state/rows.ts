@@ -17,7 +17,7 @@ import type * as z from "@zod/zod";
 import {
   type Approval,
   type ApprovalState,
-  hasAskedFor,
+  isRequester,
   type StoredRequest,
   withoutToken,
 } from "../approvals/approval.ts";
@@ -133,10 +133,10 @@ function decodeApproval(row: Row): Approval {
   const state = Object.hasOwn(states, status) ? states[status] : undefined;
   if (state === undefined) throw new TypeError("column status: unknown");
   if (isConsumed && status !== "approved") {
-    throw new TypeError("column consumed: only what was approved is collected");
+    throw new TypeError("column consumed: only approved requests are collected");
   }
-  if (status !== "pending" && (by === "" || hasAskedFor(rest, by))) {
-    throw new TypeError("column decided_by: who asks never decides, and somebody has to");
+  if (status !== "pending" && (by === "" || isRequester(rest, by))) {
+    throw new TypeError("column decided_by: empty, or the requester");
   }
   return {
     ...rest,
@@ -152,11 +152,11 @@ function decodeApproval(row: Row): Approval {
 export const APPROVAL_READER: RowReader<Approval> = {
   decode: decodeApproval,
   key: "id",
-  warning: "An approval in state_db can't be read and is left out",
+  warning: "unreadable approval in state_db skipped",
 };
 
 export const BASELINE_READER: RowReader<Baseline> = {
   decode: (row) => BASELINES.decode(row),
   key: "subject",
-  warning: "A baseline in state_db can't be read and is left out",
+  warning: "unreadable baseline in state_db skipped",
 };

@@ -36,7 +36,7 @@ export const MIGRATIONS: readonly string[] = [
   `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
   // 0: the control plane that has the file decides.
   `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
-  // Until then the process that inserted or claimed the approval notifies approvers. 0: nobody has to.
+  // Until then the process that inserted or claimed the approval notifies approvers. 0: no notification.
   `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
 ];
@@ -47,10 +47,10 @@ const EARLIEST_MS = 100_000_000_000;
 const SCHEMA: StateSchema = {
   owner: "control plane",
   migrations: MIGRATIONS,
-  loss: "its approvals and baselines are gone: what waited has to be asked for again",
+  loss: "its approvals and baselines are lost, and brokers have to repeat pending requests",
   foreign: {
     query: `SELECT 1 FROM approvals WHERE created_at < ${EARLIEST_MS}`,
-    cause: "it is of another implementation: it keeps times in seconds, this program in milliseconds",
+    cause: "another implementation wrote it, with times in seconds instead of milliseconds",
   },
 };
 

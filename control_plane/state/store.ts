@@ -65,7 +65,7 @@ interface ControlDatabase {
   close(): Promise<void>;
 }
 
-/** `isPurgeable()` negated, for the parameters of {@linkcode keptAt}. */
+/** The negation of `isPurgeable()`, with the parameters of {@linkcode keptAt}. */
 const IS_KEPT = "CASE WHEN timeout_ms = 0 THEN created_at >= $2 ELSE created_at + 2 * timeout_ms >= $1 END";
 
 /** The one store of a control plane: over SQLite for one process, over PostgreSQL for several. */
@@ -207,7 +207,7 @@ export function* single(text: string, ...parameters: readonly (string | number)[
   return rows;
 }
 
-/** Of two decisions or collections of an approval, in any instances, only one finds the approval in the state before. */
+/** If two instances decide or collect an approval, only one of them finds it in the previous state. */
 function* updateStates(
   changes: readonly { readonly id: string; readonly state: ApprovalState; readonly row: Parameters }[],
 ): Steps<void> {

@@ -1,7 +1,7 @@
 import type { BaselineStore } from "../guardrails/guardrails.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 
-/** Baselines in memory; it can be told to fail, and to hold back its answers. */
+/** Baselines in memory, with optional failures and delayed answers. */
 export class FakeBaselineStore implements BaselineStore {
   readonly rows = new Map<string, Baseline>();
   /** Every put and delete in order, as `put <subject>` and `delete <subject> …`. */

@@ -1,21 +1,12 @@
 import { type DetailPage, renderDetailPage } from "../pages/detail_page.ts";
-import type { AskedFor } from "../pages/request_facts.ts";
 import { SCRIPT } from "../pages/script.ts";
 import { STYLE } from "../pages/style.ts";
+import { signRequest } from "@gateway/shared/wire";
 import { readHtml } from "./html_reader.ts";
 import { READ_AT, recordOf } from "./sample_record.ts";
 
-/** What a broker asked for that wants a certificate for one command. */
-export const ASKED: AskedFor = {
-  role: "target",
-  purpose: "oneshot",
-  session_mode: "",
-  ttl_seconds: 0,
-  pty: false,
-  file_transfer: false,
-  end_user_groups: null,
-  target_type: "",
-};
+/** A request for a certificate for one command. */
+export const ASKED = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot" });
 export const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
 
 /** The page of an approval as its reader finds it. */

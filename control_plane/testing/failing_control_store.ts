@@ -17,10 +17,10 @@ export type ApprovalChange =
 /** A store without a file. */
 export const openMemoryStore = (): ControlStore => openSqliteControlStore({ path: "", warn() {} });
 
-/** A store over memory whose disk fails, or is slow, where a test says so. */
+/** A store in memory whose disk fails or is slow on demand. */
 export class FailingControlStore implements ControlStore {
   readonly survivesRestart = true;
-  /** The changes asked for, in their order. */
+  /** The requested changes, in order. */
   readonly calls: ApprovalChange[] = [];
   /** These fail, before they change anything. */
   readonly failing = new Set<ApprovalChange>();

@@ -6,14 +6,14 @@ import type { SignRequest } from "@gateway/shared/wire";
 /** The largest serial there is, which no `number` holds. */
 export const SERIAL = 18446744073709551615n;
 
-/** What the signer says to one request. */
+/** The signer's answer to one request. */
 export interface FakeReply {
   readonly status?: number;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Says what it is told to, and remembers what it was asked. */
+/** A signer with scripted answers that keeps its requests. */
 export class FakeSigner {
   readonly requests: JsonClientRequest[] = [];
   /** Like a signer that allows everything; an error is a signer that cannot be reached. */
@@ -35,7 +35,7 @@ export class FakeSigner {
   }
 }
 
-/** What a signer answers that allows everything. */
+/** The answer of a signer that allows everything. */
 export function allow({ body }: JsonClientRequest): FakeReply {
   const request = body as SignRequest | undefined;
   const decision = { allowed: true, matched_rule: "allow:.*", force_command: request?.command };
@@ -43,7 +43,7 @@ export function allow({ body }: JsonClientRequest): FakeReply {
   return { body: { certificate: "ssh-ed25519-cert-v01@openssh.com AAAA\n", serial: SERIAL, decision } };
 }
 
-/** What a signer answers that wants every command approved. */
+/** The answer of a signer that requires approval for every command. */
 export function gate(request: JsonClientRequest): FakeReply {
   const sign = request.body as SignRequest | undefined;
   if (sign?.approved || sign?.dry_run) return allow(request);

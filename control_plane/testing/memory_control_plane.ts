@@ -46,7 +46,7 @@ export const ONE_SHOT = {
 export interface MemoryControlPlaneOptions {
   readonly store?: ControlStore;
   readonly instances?: InstanceGroup;
-  /** How long records that nobody waits for are gathered; not at all by default. */
+  /** The delay of late records in milliseconds; default 0. */
   readonly lateMs?: number;
 }
 
@@ -155,7 +155,7 @@ export interface Answer {
   readonly body: Body;
 }
 
-/** What is looked at of answers of all kinds. */
+/** The checked parts of an answer. */
 export interface Body {
   readonly [key: string]: unknown;
   readonly detail?: string;

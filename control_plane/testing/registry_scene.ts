@@ -81,7 +81,7 @@ export function parkApart(registry: ApprovalRegistry): Promise<Approval> {
   return park(registry, { command: `systemctl restart ${crypto.randomUUID()}` });
 }
 
-/** What a poll of the caller that asked comes to. */
+/** The result of a poll by the requester. */
 export function poll(registry: ApprovalRegistry, { id, caller }: Approval): string {
   const claimed = registry.claim(id, { caller });
   if (claimed.kind === "claimed") claimed.claim.release();

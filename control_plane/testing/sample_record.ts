@@ -3,7 +3,7 @@ import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 /** The time of the sample records' reader: a minute after they were made. */
 export const READ_AT = Date.UTC(2026, 0, 2, 3, 5, 5);
 
-/** What approvers see of a pending request of `broker-1`; give what the test is about. */
+/** The record of a pending request of `broker-1`; give what the test is about. */
 export function recordOf(fields: Partial<ApprovalRecord> = {}): ApprovalRecord {
   return {
     id: "00112233445566778899aabbccddeeff",

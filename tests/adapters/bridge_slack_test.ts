@@ -111,7 +111,7 @@ Deno.test("bridge to Slack: learns for the time that was chosen, and says it whe
   await withSlack(async ({ slack, plane, first }) => {
     plane.refusal = new AppError(
       "invalid_request",
-      "nothing to learn: it was only unusual; approve it without learn",
+      "nothing to learn: no policy rule requires approval; approve it without learn",
     );
     await settle(slack, slack.send(clickOn(first, "learn")), () => slack.said.length === 1);
     assert.match(slack.said[0]!, /^U0BOB: your decision failed: nothing to learn/);

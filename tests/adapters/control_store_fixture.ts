@@ -44,7 +44,7 @@ export class ControlFolder implements Disposable {
     }
   }
 
-  /** Everything in the folder, byte for byte: the database, and the log beside it. */
+  /** The bytes of all files in the folder: the database and its log. */
   bytes(): string {
     return [...Deno.readDirSync(this.folder)]
       .map(({ name }) => new TextDecoder("latin1").decode(Deno.readFileSync(`${this.folder}/${name}`)))

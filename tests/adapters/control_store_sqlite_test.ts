@@ -170,7 +170,7 @@ Deno.test.each([
   assert.deepEqual(await store.loadApprovals(EVER), [approvalOf({ id: "good" })]);
   await store.close();
   assert.equal(folder.warnings.length, 1);
-  assert.match(folder.warnings[0]!, /^An approval in state_db can't be read and is left out: bad: column /);
+  assert.match(folder.warnings[0]!, /^unreadable approval in state_db skipped: bad: column /);
   assert.match(folder.warnings[0]!, column);
   assert.doesNotMatch(folder.warnings[0]!, /nginx/);
 });
@@ -188,7 +188,7 @@ Deno.test("a baseline that can't be read is left out with a warning", async () =
   await store.close();
   assert.match(
     folder.warnings.join(),
-    /^A baseline in state_db can't be read and is left out: bad: column hosts/,
+    /^unreadable baseline in state_db skipped: bad: column hosts/,
   );
 });
 

@@ -31,7 +31,7 @@ async function main(path: string): Promise<never> {
     logger: { info() {}, warn() {}, error() {} },
     onStoreError: () => say("failed", ""),
   });
-  // What the process before was killed over.
+  // Approvals granted before the kill.
   for (const { id, state } of registry.list()) if (state.kind === "approved") await collect(registry, id);
   for (let n = 0;; n++) {
     // None like another, and some of several pages, so that a commit is not one step for the kernel.

@@ -193,7 +193,7 @@ Deno.test("approval list cuts a long command where everybody sees it, and says h
 });
 
 Deno.test("approval allow --learn says what to do where there is nothing to learn", async () => {
-  const detail = "nothing to learn: no rule wants it approved, it was only unusual; approve it without learn";
+  const detail = "nothing to learn: no policy rule requires approval; approve it without learn";
   await using service = await FakeService.refusing(400, detail, "invalid_request");
   const { out, err, exit } = await service.run("approval", "allow", ID, "--learn");
   assert.deepEqual([out, exit], ["", 1]);

@@ -148,7 +148,7 @@ Deno.test(
       await assert.rejects(running, (error: Error) => {
         assert.match(
           String(error.cause),
-          /it may run on; stop_on_disconnect in the signer's policy of this host/,
+          /may still run; with stop_on_disconnect in the signer's policy of this host/,
         );
         return true;
       });
@@ -247,7 +247,7 @@ class Session {
     return this.#child.pid ?? 0;
   }
 
-  /** What the loss of the connection is to it. */
+  /** Closes stdin, as a lost connection does. */
   disconnect(): void {
     this.#child.stdin.end();
   }
@@ -261,7 +261,7 @@ const SIGNALS = ["", "SIGHUP", "SIGINT", "SIGQUIT", "", "", "SIGABRT", "", "", "
 SIGNALS[13] = "SIGPIPE";
 SIGNALS[15] = "SIGTERM";
 
-/** Gives a test a shell that is called as it has to be, and a folder. */
+/** Gives a test a correctly invoked shell and a folder. */
 async function withShell(shell: Shell, test: (shell: Shell, dir: string) => Promise<void>): Promise<void> {
   await using dir = await createFolder();
   if (shell.path !== "ash") return await test(shell, dir.path);

@@ -82,7 +82,7 @@ const request = fc.record({
   target_type: mostly("", "ssh", "vm"),
 }, { requiredKeys: ["host", "role", "purpose", "public_key", "end_user_groups", "command"] });
 
-/** What can be compared: the serials and signatures of the two are their own. */
+/** The comparable fields: serials and signatures differ between the two modes. */
 function summary(certificate: string) {
   const { keyId, principals, criticalOptions, extensions, validAfter, validBefore } = parseCertificate(
     certificate,

@@ -111,7 +111,7 @@ function impatientClock(): Clock & { readonly pauses: readonly number[] } {
   };
 }
 
-/** What is logged must not hold the receiver's address. */
+/** Logs must not contain the receiver's address. */
 function assertNoAddress({ logger }: Scene): void {
   assert.doesNotMatch(JSON.stringify(logger.calls), /s3cret|127\.0\.0\.1|whsec/);
 }

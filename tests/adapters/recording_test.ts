@@ -43,10 +43,10 @@ async function withFolder(run: (folder: string) => Promise<void>): Promise<void>
   await run(folder.path);
 }
 
-/** What asciinema prints of a recording; undefined where it is not installed and need not be. */
+/** Output of asciinema for a recording; undefined if asciinema is not installed and not required. */
 async function play(path: string): Promise<string | undefined> {
   if (Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !await isInstalled("asciinema")) return undefined;
-  // It wants a terminal of its own, if only to look at it.
+  // asciinema requires a terminal, even for output only.
   const { success, stdout } = await new Deno.Command("script", {
     args: ["-qec", `asciinema cat '${path}' > '${path}.played'`, "/dev/null"],
     stdin: "null",
@@ -143,7 +143,7 @@ Deno.test.each([{ name: "ca_ed25519" }, { name: "ca_ecdsa256" }, { name: "ca_ecd
   },
 );
 
-/** What `ssh-keygen -Y verify` says; an error with its words where it refuses. */
+/** Output of `ssh-keygen -Y verify`; throws an error with its message on rejection. */
 async function verify(
   message: Uint8Array,
   signature: string,

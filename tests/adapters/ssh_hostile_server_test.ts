@@ -139,7 +139,7 @@ Deno.test("runCommand() does not trust a success that comes before it has shown 
 
 Deno.test("runCommand() reports a host that refuses the channel", () =>
   withSshServer(() => {}, async ({ port, hostKeyLine }) => {
-    // ssh2 refuses a channel that nobody listens for.
+    // ssh2 rejects a channel without a listener.
     await assert.rejects(runOn({ port, hostKeyLine }), failure("execution: the host refused the command"));
   }));
 

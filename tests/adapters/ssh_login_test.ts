@@ -164,7 +164,7 @@ const FORCED = (command: string): SceneRequest => ({
 });
 const GRACE: Partial<SshLimits> = { killGraceMs: 200 };
 
-/** `echo` in a loop: it dies of SIGPIPE once nobody reads. */
+/** `echo` in a loop: SIGPIPE ends it once its output is no longer read. */
 const TALKS = "while :; do echo x; sleep 0.01; done";
 const OBEYS_NOT_TERM = "trap '' TERM; while :; do sleep 0.01; done";
 
@@ -175,8 +175,8 @@ interface RowCancel {
   readonly request?: SceneRequest;
 }
 
-// sshd obeys no signal for a forced command, and none for root, whose sessions have no privilege separation.
-// What ends a command there is that nobody reads any more, or the loss of its terminal.
+// sshd delivers no signals to a forced command, nor to root's sessions, which lack privilege separation. Such
+// a command ends only when its output is no longer read or its terminal is lost.
 const rows: readonly RowCancel[] = [
   ...kindsCancel.map((kind) => ({ name: "that prints", kind, command: TALKS })),
   ...kindsCancel.map((kind) => ({
@@ -290,7 +290,7 @@ const rowsPermissions = [
   {
     name: "says so when it may not connect to the host",
     allowed: "other",
-    shows: /connection: host address is not among those that this broker may connect to/,
+    shows: /connection: this broker must not connect to the host's address/,
   },
 ] as const;
 

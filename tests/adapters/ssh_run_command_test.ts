@@ -274,7 +274,7 @@ Deno.test({ name: ignore ? `${name} (left out: ${SSHD_PROBLEM})` : name, ignore 
   assert.equal(SSHD_PROBLEM, "");
 });
 
-/** What a process finds that is started by these words. */
+/** The sshd problem found by a process started with this launcher. */
 async function problemUnder(...launcher: readonly string[]): Promise<string> {
   const module = new URL("../ssh_target/tell_problem.ts", import.meta.url).pathname;
   const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>

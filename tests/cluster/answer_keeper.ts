@@ -1,4 +1,6 @@
-/** Stands between a broker and a signer, or a control plane, as that service, and can keep what it has signed: nobody gets that then. */
+/**
+ * Proxies a signer or control plane for a broker, and can withhold an answer whose certificate was signed.
+ */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import { parseJson } from "@gateway/shared/json";
@@ -12,7 +14,7 @@ export class AnswerKeeper implements AsyncDisposable {
   readonly #identity: { readonly cert: string; readonly key: string };
   readonly #service: JsonService;
   #server: Server | undefined;
-  /** Told of the next certificate, which does not leave. */
+  /** Called with the next certificate, which is withheld. */
   onCertificate: ((certificate: string, serial: string) => unknown) | undefined;
 
   private constructor(identity: { readonly cert: string; readonly key: string }, service: JsonService) {

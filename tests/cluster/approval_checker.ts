@@ -1,7 +1,10 @@
-/** Looks for a contradiction in what several control planes said of approvals. */
+/** Finds contradictions in the answers of several control planes about approvals. */
 import type { ApprovalAttempt } from "./history.ts";
 
-/** In the words of whoever reads the report; empty when all of it can be true of one control plane that never fails. */
+/**
+ * Contradictions as sentences of the report. Empty if one control plane without failures could have given all
+ * answers.
+ */
 export function findApprovalContradictions(attempts: readonly ApprovalAttempt[]): readonly string[] {
   const byId = new Map<string, ApprovalAttempt[]>();
   for (const attempt of attempts) {

@@ -135,9 +135,9 @@ Deno.test.each([
 const PASSWORD = "s3cret";
 
 interface Fault {
-  /** Of the account in the database, too. */
+  /** For the account in the database, too. */
   readonly name: string;
-  /** What a signer says that starts meanwhile. */
+  /** The log of a signer that starts meanwhile. */
   readonly words: RegExp;
   begin(wire: Wire): Promise<unknown> | void;
   end(wire: Wire): Promise<unknown> | void;

@@ -10,7 +10,7 @@ import { type Clients, GATED } from "./workload.ts";
 /** Reads the time that a process sees from a file; Debian's package `libfaketime`. */
 const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
-/** What one ends with at the start when the database does not answer, or how long it is not ready then. */
+/** The error at the start without a database, or the time without readiness. */
 const NO_DATABASE =
   /ended with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)|waited \d+ ms for/;
 const MOST_STARTS = 20;
@@ -18,7 +18,7 @@ const MOST_STARTS = 20;
 /** Longer than a freeze waits for an instance that is silent. */
 const CLIENT_TIMEOUT_MS = 6_000;
 
-/** What a stage needs so that one command is decided by an approver. */
+/** The config of a stage in which one command needs an approver. */
 export const GATE = {
   path: ["command_policies", "starter", "require_approval"],
   value: [`^${GATED}$`],
@@ -37,9 +37,9 @@ export interface Instance {
   readonly clients: Wire;
   /** To each of the two servers. */
   readonly database: readonly [Wire, Wire];
-  /** Of a control plane: to its signer. */
+  /** The wire from a control plane to its signer. */
   readonly signer?: Wire;
-  /** What its clock is ahead, for `libfaketime`. */
+  /** The lead of its clock, for `libfaketime`. */
   readonly clockFile: string;
   process: ServiceProcess | undefined;
 }
@@ -119,7 +119,7 @@ export class Cluster implements AsyncDisposable {
         instance.process = await startMember(this.#stage, instance.member, clock);
         return;
       } catch (error) {
-        // Without a database that answers it ends, and is started anew by whoever watches over it.
+        // Without a database the process ends, and its supervisor restarts it.
         if (!NO_DATABASE.test(`${error}`) || attempt === MOST_STARTS) throw error;
       }
     }
@@ -142,7 +142,7 @@ export class Cluster implements AsyncDisposable {
     await poll(isReady, { what: `${member.name} to be ready`, intervalMs: 20 });
   }
 
-  /** The primary is gone at once, or lives on for those who still reach it; the standby takes its place. */
+  /** The primary stops immediately, or stays up for connected clients. The standby replaces it. */
   async failOver({ lingersMs }: { readonly lingersMs: number }): Promise<void> {
     const old = this.#servers[this.#primary];
     const slot = this.#primary === 0 ? 1 : 0;
@@ -166,7 +166,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // What is broken would keep the processes from ending.
+    // Broken wires would keep the processes from ending.
     for (const { wires } of this.wires) for (const wire of wires) wire.mend();
     await Promise.all(this.instances.map(({ process }) => process?.stop("SIGKILL")));
     await this.#resources.disposeAsync();

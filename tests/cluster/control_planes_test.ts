@@ -16,7 +16,7 @@ import { addMember, clientOf, type Member, readiness, startMember, tlsOf } from 
 
 const GATED = "hostname";
 const NAMES = ["a", "b", "c"] as const;
-/** Of one more: it lets requests wait for less than the others. */
+/** The config of another control plane with a shorter timeout for pending requests. */
 const SHORT_SECONDS = 1;
 
 /** One of the three, or another. */
@@ -80,7 +80,7 @@ Deno.test({
           assert.equal(decided?.status, 200, `${decided?.text}`);
           const started = performance.now();
           assert.equal((await waiting)?.status, 200);
-          // Without news it would be told after 25 s; also a busy machine is sooner.
+          // Without a notification the answer would come after 25 s. Even a busy machine is faster.
           assert.ok(performance.now() - started < 15_000);
           for (let index = 0; index < 3; index++) assert.equal((await collect(index, id))?.status, 410);
           assert.equal((await decide(round + 2, id, false))?.status, 409);
@@ -109,7 +109,7 @@ Deno.test({
         for (let index = 0; index < 3; index++) assert.equal((await collect(index, denied))?.status, 403);
         const reason = crypto.randomUUID();
         const twins = await Promise.all([park(0, reason), park(1, reason), park(2, reason)]);
-        // Whatever each instance took for the first of them: none is left that nobody can decide.
+        // Whichever request each instance considered the first, every request can be decided.
         for (const id of twins) {
           const { status, text = "" } = await decide(2, id) ?? {};
           assert.ok(status === 200 || /it is approved/.test(text), text);

@@ -1,4 +1,4 @@
-/** What a run under faults has done, for people. */
+/** The report of a run with faults. */
 import type { FaultCounts } from "./faults.ts";
 import type { Attempt } from "./history.ts";
 import type { Workload } from "./workload.ts";

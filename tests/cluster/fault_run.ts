@@ -53,7 +53,7 @@ export async function runFaults({ rounds, clocks, say = () => {} }: FaultRunOpti
   return report;
 }
 
-/** What was acknowledged is there, at each signer; what was taken back is not. */
+/** Acknowledged changes are present at each signer, and revoked ones are absent. */
 async function checkGrants(stage: Stage, signers: readonly Member[], workload: Workload): Promise<void> {
   for (const member of signers) {
     const operator = await clientOf(stage, member, "operator");
@@ -64,7 +64,7 @@ async function checkGrants(stage: Stage, signers: readonly Member[], workload: W
   }
 }
 
-/** Of what was acknowledged there is a record, of a certificate in one log, once. */
+/** Each acknowledged action has an audit record. The record of a certificate is in exactly one log. */
 async function checkAudit(
   stage: Stage,
   signers: readonly Member[],

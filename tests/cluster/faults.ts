@@ -1,4 +1,4 @@
-/** What goes wrong with a cluster, several things at the same time. */
+/** Faults of a cluster, several at the same time. */
 import type { Cluster, Instance } from "./cluster.ts";
 import { pause, pick } from "./workload.ts";
 import type { WireFault } from "./wire.ts";
@@ -14,7 +14,7 @@ interface Fault {
   run(): Promise<void>;
 }
 
-/** Breaks and mends, until so many rounds are done; a round is one thing that goes wrong, and is mended. */
+/** Breaks and repairs the cluster for a number of rounds. A round is one fault and its repair. */
 export async function breakThings(
   cluster: Cluster,
   { rounds, clocks, say }: {

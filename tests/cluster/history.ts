@@ -1,20 +1,20 @@
-/** What a run has asked for and was told, by the clock of whoever asked. */
+/** The requests of a run and their answers, by the requester's clock. */
 
 export interface Attempt {
   readonly subject: string;
   readonly asked: number;
   /** When the answer was there, or the request was given up. */
   readonly ended: number;
-  /** `unknown`: nobody knows whether it was done. */
+  /** `unknown`: the outcome is unknown. */
   readonly result: "done" | "refused" | "unknown";
 }
 
 /** A request about an approval, which is the subject. */
 export interface ApprovalAttempt extends Attempt {
   readonly step: "park" | "approve" | "deny" | "collect";
-  /** Of the answer; 0: there was none. */
+  /** The status of the answer; 0: no answer. */
   readonly status: number;
-  /** Of a collection that was told to wait: nobody has decided yet. */
+  /** The answer to a collection: the approval is still pending. */
   readonly isPending: boolean;
 }
 

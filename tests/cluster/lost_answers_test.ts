@@ -15,10 +15,10 @@ import { upgradeTables } from "./upgrade_tables.ts";
 const CLIENTS = 16;
 /** So many answers between two steps. */
 const ENOUGH = 200;
-/** After so long a client takes an answer for lost; a signer that stands still is told by it. */
+/** After this time a client considers an answer lost, and detects a signer that hangs. */
 const TIMEOUT_MS = 1_000;
 
-/** Asks two signers as a broker does, without end: what is lost is asked anew. */
+/** Requests certificates from two signers endlessly like a broker. It repeats lost requests. */
 class Load {
   readonly received = new Set<string>();
   readonly refusals: string[] = [];
@@ -160,7 +160,7 @@ const ENOUGH_ROLLING_RESTART = 60;
 /** Asks without end; what no signer took the connection for goes to the other one. */
 class LoadRollingRestart {
   readonly statuses = new Map<number, number>();
-  /** Whose connection broke when the request may have been there. */
+  /** The request whose connection broke when it may already have arrived. */
   readonly underWay: string[] = [];
   isOver = false;
   readonly #members: readonly Member[];

@@ -25,7 +25,7 @@ function ctl(stage: Stage, { listen }: Member, ...args: readonly string[]) {
 async function refusesToStart({ configPath }: Member, says: RegExp): Promise<void> {
   await using process = ServiceProcess.spawn(await signerCommand(configPath));
   assert.equal((await process.status).code, 1);
-  // What it wrote last may be read after its end.
+  // The last output can be read after the end of the process.
   await poll(() => says.test(process.log), { what: `${says}`, intervalMs: 10 });
 }
 
@@ -50,7 +50,10 @@ Deno.test({
         await poll(isDecided, { what: "a decision", intervalMs: 5 });
         return status;
       };
-      /** What is acknowledged at one holds at the other. A change that a slow machine can't acknowledge comes later. */
+      /**
+       * Checks that a change acknowledged at one signer is in force at the other. A slow machine can delay
+       * the acknowledgment.
+       */
       const edit = async (
         here: typeof atA,
         method: "POST" | "DELETE",
@@ -102,7 +105,7 @@ Deno.test({
       });
 
       await test.step("what one acknowledges, the other decides by; its records say by which version", async () => {
-        // What a signer that was killed has proposed is decided by nowhere, and is in nobody's way.
+        // No signer decides by a proposal of a killed signer, and the proposal blocks no other change.
         await server.sql(
           `BEGIN; INSERT INTO signer.policy_proposals VALUES ('{"hosts":{}}', '00');
            UPDATE signer.epochs SET value = value + 1 WHERE topic = 'state'; NOTIFY signer; COMMIT`,
@@ -295,7 +298,8 @@ Deno.test({
         process.kill("SIGKILL");
         await Promise.all([adding, process.status]);
         second.kill("SIGCONT");
-        // Nobody has acknowledged it: this one may decide by what it knew for as long as that is fresh.
+        // The change is not acknowledged, so this signer may decide by its previous state while that is
+        // fresh.
         await poll(async () => (await brokerAtB.request(STATUS)).status === 200, {
           what: "it",
           intervalMs: 20,

@@ -1,4 +1,6 @@
-/** Several signers or control planes that share a database: processes of their own, under their own permissions. */
+/**
+ * Several signers or control planes that share a database, as separate processes with their own permissions.
+ */
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
 import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
@@ -17,7 +19,7 @@ export interface Member {
   readonly monitor: string;
 }
 
-/** Writes the config of one more signer or control plane of a stage, with an audit log and a seed of its own. */
+/** Writes the config of another signer or control plane of a stage, with its own audit log and seed. */
 export async function addMember(
   stage: Stage,
   { name, state_db, edits = [], service = "signer" }: {
@@ -61,7 +63,7 @@ export async function readiness({ monitor }: Member): Promise<string> {
   return `${response.status} ${(await response.text()).trim()}`;
 }
 
-/** What an identity shows of itself, and whom it believes. */
+/** The certificate and key of an identity, and the CA that it trusts. */
 export async function tlsOf({ init }: Stage, identity: StageIdentity) {
   const { cert, key } = init[identity];
   const [pem, keyPem, ca] = await Promise.all(

@@ -37,7 +37,10 @@ Deno.test(
       let second = await startMember(stage, b);
       const [operator, broker] = [await clientOf(stage, a, "operator"), await clientOf(stage, b, "broker")];
       const sign = async () => (await broker.request(SIGN)).status;
-      /** On a machine that stands still for seconds a signer refuses to decide, as it should; here that says nothing. */
+      /**
+       * If the machine pauses for seconds, a signer correctly refuses to decide. Here such a refusal proves
+       * nothing.
+       */
       const decided = async (request: Parameters<typeof broker.request>[0] = SIGN) => {
         let status = 503;
         const isDecided = async () => (status = (await broker.request(request)).status) !== 503;
@@ -176,7 +179,7 @@ Deno.test(
           /frozen at this signer, and not yet/,
         );
         await server.run();
-        // What the one could not store, it stores by itself.
+        // The signer stores its missing change without a request.
         await poll(async () => await sign() === 403, {
           what: "the freeze",
           timeoutMs: 20_000,

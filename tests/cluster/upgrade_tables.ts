@@ -2,7 +2,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import type { PostgresSchema } from "@gateway/shared/state";
 
-/** What a newer program does as it starts, where programs of before may go on: it adds a column to tables. */
+/** The start of a newer program that stays compatible with earlier ones: it adds a column to tables. */
 export async function upgradeTables(
   state_db: string,
   schema: PostgresSchema,

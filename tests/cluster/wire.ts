@@ -3,7 +3,7 @@ import type { Buffer } from "node:buffer";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { freePort } from "../stage/free_port.ts";
 
-/** What a wire does to the bytes on it. What is held is passed on when it is mended. */
+/** The effect of a wire on its bytes. Held bytes are forwarded after the repair. */
 export type WireFault = "holds both" | "holds requests" | "holds answers" | "resets" | "is slow";
 
 /** Passes on to a port of this machine, which can be changed. */
@@ -34,7 +34,7 @@ export class Wire implements AsyncDisposable {
     if (fault === "resets") this.cut();
   }
 
-  /** What was held goes on its way. */
+  /** The held bytes are forwarded. */
   mend(): void {
     this.#fault = undefined;
     this.#mended.resolve();

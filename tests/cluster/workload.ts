@@ -1,4 +1,4 @@
-/** Whoever uses several signers and control planes at the same time, and writes down what they were told. */
+/** Clients that use several signers and control planes at the same time, and record the answers. */
 import type { JsonClient } from "@gateway/shared/http";
 import type { ApprovalAttempt, Attempt, History } from "./history.ts";
 import { SIGN } from "./signers.ts";
@@ -40,16 +40,16 @@ export class Workload implements History {
   readonly serials: bigint[] = [];
   /** Approvals of which a decision was acknowledged. */
   readonly decided: string[] = [];
-  /** Grants that were acknowledged, and not taken back. */
+  /** Grants that were acknowledged and not revoked. */
   readonly grants = new Set<string>();
   readonly revoked = new Set<string>();
   readonly #clients: Clients;
   #isOver = false;
   #running: Promise<unknown> = Promise.resolve();
   #count = 0;
-  /** Who is frozen and unfrozen at present. */
+  /** The subjects that are frozen or unfrozen at present. */
   readonly #subjects: string[] = [];
-  /** Approvals whose end nobody has been told. */
+  /** Approvals without a final answer. */
   readonly #open = new Set<string>();
 
   constructor(clients: Clients) {
@@ -83,14 +83,14 @@ export class Workload implements History {
     while (!this.#isOver) await action();
   }
 
-  /** One subject, until nobody knows any more whether it is frozen, or it has been looked at for long. */
+  /** Uses one subject until its state is unknown, or until it has been checked for a long time. */
   async #freezeOne(index: number): Promise<void> {
     const value = `u${this.#count++}`;
     this.#subjects[index] = value;
     const subject = { kind: "end_user", value };
     const ask = (path: string, body: unknown) => pick(this.#clients.operators).request(post(path, body));
     for (let round = 0; round < FREEZES_EACH && !this.#isOver; round++) {
-      // Each has a record of its own in an audit log, which is looked for.
+      // Each freeze has its own audit record, which is searched.
       const reason = `${value}-${round}`;
       const frozen = await this.#attempt(
         this.freezes,
@@ -124,7 +124,7 @@ export class Workload implements History {
     return answer;
   }
 
-  /** A grant is a subject as well: who takes it back freezes it. */
+  /** A grant is a subject as well: its revocation counts as a freeze. */
   async #grant(): Promise<void> {
     const operator = () => pick(this.#clients.operators);
     const command = `systemctl status granted-${this.#count++}`;
@@ -156,7 +156,7 @@ export class Workload implements History {
     const id = (parked.body as { readonly approval_id: string }).approval_id;
     this.#open.add(id);
     const isApproved = Math.random() < 0.8;
-    // Two that differ: one is told that it came too late.
+    // Two contrary decisions: one of them is answered as too late.
     const votes = Math.random() < 0.2 ? [true, false] : [isApproved];
     const first = this.#collect(pick(agents), id);
     const decided = await Promise.all(votes.map((approve) => this.#decide(pick(approvers), id, approve)));
@@ -206,7 +206,7 @@ export class Workload implements History {
     const asked = performance.now();
     const answer = await tried(ask);
     const { status } = answer ?? { status: 0 };
-    // What the state database did not take in time may be in it.
+    // A change that the state database did not confirm in time may be stored.
     const result = status === 200 ? "done" : status >= 400 && status < 500 ? "refused" : "unknown";
     log.push({ subject, asked, ended: performance.now(), result });
     return answer;

@@ -7,7 +7,7 @@ import type { Page } from "playwright-core";
 import { signRequest } from "@gateway/shared/wire";
 import { withoutToken } from "../../control_plane/approvals/approval.ts";
 
-/** What a database takes; the rest never becomes an approval. */
+/** Values accepted by the database; other values never become an approval. */
 const STORABLE = HOSTILE.filter(({ text }) => text.isWellFormed() && !text.includes("\0"));
 
 browserTest(
@@ -191,7 +191,7 @@ const TEXTS: readonly string[] = HOSTILE.map(({ text }) => text.slice(0, 90)).fi
 );
 const textAt = (index: number) => (TEXTS[index % TEXTS.length] ?? "").slice(0, 60);
 
-/** With hostile keys and values, and a line of its own for the last bytes. */
+/** Hostile keys and values, with the last bytes on a separate line. */
 function hostileManifest(bytes: number): string {
   const data = Object.fromEntries(TEXTS.map((text, index) => [`${text}${index}`, text]));
   const manifest = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data, rest: "" };
@@ -232,7 +232,7 @@ function hostileApply({ bytes, fields }: typeof LARGE) {
   });
 }
 
-/** What of a page can't be used or read. */
+/** Problems of use and legibility on a page. */
 async function checkLayout(page: Page, width: number): Promise<void> {
   const wide = await page.evaluate(
     "document.documentElement.scrollWidth - document.documentElement.clientWidth",
@@ -275,7 +275,7 @@ browserTest(
     onHostile(LARGE, async (page) => {
       const changes = page.getByRole("region", { name: "Changed fields" });
       assert.equal(await changes.locator("dt").count(), LARGE.fields);
-      assert.match(await page.locator("main").innerText(), /\b7 more are not shown\./);
+      assert.match(await page.locator("main").innerText(), /\b7 more fields are not shown\./);
       const shown = await page.getByRole("region", { name: "Manifest" }).textContent() ?? "";
       for (const [name, text] of [["manifest", shown], ["changes", await changes.textContent() ?? ""]]) {
         assert.doesNotMatch(text?.replaceAll("\n", "") ?? "", /[\p{C}\p{Zl}\p{Zp}\p{DI}]/u, `${name}`);

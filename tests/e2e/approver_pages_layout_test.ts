@@ -102,17 +102,17 @@ browserTest(
       for (const role of ["banner", "navigation", "main", "contentinfo"] as const) {
         assert.equal(await page.getByRole(role).count(), 1, role);
       }
-      await page.getByRole("table", { name: "1 request waits for a decision" }).waitFor();
+      await page.getByRole("table", { name: "1 pending request" }).waitFor();
       assert.deepEqual(
         await page.getByRole("columnheader").allTextContents(),
-        ["What", "Host", "Elevation", "Asked by", "Time left", "Page of the request"],
+        ["Request", "Host", "Elevation", "Requester", "Time left", "Request page"],
       );
       await page.goto(`/ui/approvals/${id}`);
       for (const name of ["Command", "Request", "Decision"]) {
         await page.getByRole("region", { name, exact: true }).waitFor();
       }
-      const group = page.getByRole("group", { name: "Or approve it for a while" });
-      await group.getByRole("combobox", { name: "For" }).selectOption("another time");
+      const group = page.getByRole("group", { name: "Approval for a time" });
+      await group.getByRole("combobox", { name: "For" }).selectOption("custom");
       await group.getByRole("spinbutton", { name: "Number" }).waitFor();
       await group.getByRole("combobox", { name: "Unit" }).waitFor();
     }),
@@ -124,7 +124,7 @@ browserTest(
     onPage({}, async ({ park, page }) => {
       await page.goto(`/ui/approvals/${await park()}`);
       assert.equal(await page.getByLabel("Number").isVisible(), false);
-      await page.getByLabel("For").selectOption("another time");
+      await page.getByLabel("For").selectOption("custom");
       assert.equal(await page.getByLabel("Number").isVisible(), true);
     }),
 );
@@ -179,20 +179,20 @@ browserTest(
         /the site is down/,
         /^deploy, then sudo as root$/,
         /^10\.0\.0\.1:22$/,
-        /^it is unusual: first request for host web01$/,
+        /^unusual request: first request for host web01$/,
         /; time left: (?:2 min|1 min)/,
-        /locked to no command, good for 5 minutes/,
-        /nothing is signed/,
-        /there is nothing to learn/,
-      ], ["Approve this once", "Deny"]);
+        /certificate for any command, valid for 5 minutes/,
+        /The request is rejected/,
+        /can only be approved once/,
+      ], ["Approve once", "Deny"]);
       const command = await park({ ...asker, request: { ...request, reason } });
       await page.goto(`/ui/approvals/${command}`);
       await isOnFirstScreen(page, [
         /asks to run this command, as root, on web01\./,
         /^policy rule require_approval:\^systemctl restart$/,
-        /certificate for exactly this command, good for 5 minutes/,
-        /Nobody is asked again meanwhile/,
-      ], ["Approve this once", "Deny", "Approve and learn"]);
+        /certificate for exactly this command, valid for 5 minutes/,
+        /identical requests are approved automatically/,
+      ], ["Approve once", "Deny", "Approve and learn"]);
       const write = await park({
         target: TARGET,
         command: WRITE,
@@ -211,7 +211,7 @@ browserTest(
         /12,345 bytes, SHA-256 (?:ab){32}/,
         /listen 443 ssl/,
         /exactly this command with exactly this content/,
-      ], ["Approve this once", "Deny", "Approve and learn"]);
+      ], ["Approve once", "Deny", "Approve and learn"]);
     }),
 );
 

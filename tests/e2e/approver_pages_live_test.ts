@@ -16,7 +16,7 @@ browserTest(
       assert.equal(await page.title(), "(2) Approvals");
       assert.equal(await page.evaluate("document.activeElement.id"), `view-${first}`);
       assert.equal(await page.evaluate("window.isSamePage"), true);
-      assert.equal(await page.getByRole("status").textContent(), "2 requests wait for a decision");
+      assert.equal(await page.getByRole("status").textContent(), "2 pending requests");
     }),
 );
 
@@ -47,7 +47,7 @@ browserTest("what is being entered survives the refresh", () =>
   onPage({}, async ({ park, page }) => {
     const id = await park();
     await page.goto(`/ui/approvals/${id}`);
-    await page.getByLabel("For").selectOption("another time");
+    await page.getByLabel("For").selectOption("custom");
     await page.getByLabel("Number").fill("45");
     for (let rounds = 0; rounds < 2; rounds++) await page.waitForResponse(`**/ui/approvals/${id}`);
     assert.equal(await page.getByLabel("Number").inputValue(), "45");
@@ -75,16 +75,16 @@ browserTest(
       const [first, second] = [await park(), await park({ host: "db01" })];
       await page.goto(`/ui/approvals/${first}`);
       await page.getByRole("button", { name: "Deny" }).waitFor();
-      assert.equal(await page.getByRole("link", { name: "Next request that waits" }).count(), 0);
+      assert.equal(await page.getByRole("link", { name: "Next pending request" }).count(), 0);
       await page.getByRole("button", { name: "Deny" }).click();
-      await page.getByText(/^Next request that waits: systemctl restart nginx on db01, time left: /)
+      await page.getByText(/^Next pending request: systemctl restart nginx on db01, time left: /)
         .waitFor();
-      await page.getByRole("link", { name: "Next request that waits" }).focus();
+      await page.getByRole("link", { name: "Next pending request" }).focus();
       await page.keyboard.press("Enter");
       await page.waitForURL(`**/ui/approvals/${second}`);
       await page.getByRole("button", { name: "Deny" }).click();
       await page.getByText(/^Denied by approver-1 .* ago/).waitFor();
-      assert.equal(await page.getByRole("link", { name: "Next request that waits" }).count(), 0);
+      assert.equal(await page.getByRole("link", { name: "Next pending request" }).count(), 0);
     }),
 );
 
@@ -99,10 +99,13 @@ browserTest(
         await controlPlane.decide(id, { approve: false }, "approver-2");
         await route.continue();
       });
-      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByRole("button", { name: "Approve once" }).click();
       const alert = page.getByRole("alert");
       await alert.waitFor();
-      assert.match(await alert.textContent() ?? "", /^Not done: approval .* is not pending: it is denied\.$/);
+      assert.match(
+        await alert.textContent() ?? "",
+        /^Decision failed: approval .* is not pending: it is denied\.$/,
+      );
       assert.equal(await page.evaluate("document.activeElement.id"), "problem");
       await page.getByText(/^Denied by approver-2 .* ago/).waitFor();
     }),
@@ -114,14 +117,14 @@ browserTest(
     onPage({}, async ({ park, page }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
-      await page.getByLabel("For").selectOption("another time");
+      await page.getByLabel("For").selectOption("custom");
       await page.getByLabel("Number").fill("");
       await page.getByRole("button", { name: "Approve and learn" }).click();
       await page.getByRole("alert").waitFor();
       assert.match(await page.getByRole("alert").textContent() ?? "", /ttl_seconds/);
       await page.getByLabel("Number").fill("2");
       await page.getByRole("button", { name: "Approve and learn" }).click();
-      await page.getByText("Once it is collected the signer is to learn it, for 2 h.").waitFor();
+      await page.getByText("After the collection, identical requests need no approval for 2 h.").waitFor();
       assert.equal(await page.getByRole("alert").count(), 0);
       assert.equal(await page.evaluate("document.activeElement.tagName"), "H1");
     }),
@@ -134,9 +137,9 @@ browserTest(
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       await session.route("**/*", (route) => route.abort());
-      await page.getByText("Not up to date").waitFor();
+      await page.getByText("Out of date").waitFor();
       await page.getByRole("button", { name: "Deny" }).click();
-      assert.match(await page.getByRole("alert").textContent() ?? "", /No answer came/);
+      assert.match(await page.getByRole("alert").textContent() ?? "", /^No answer\./);
       await session.unroute("**/*");
       await page.getByText(/^As of /).waitFor();
     }),
@@ -176,7 +179,7 @@ browserTest(
       await page.goto(`/ui/approvals/${await park()}`);
       await page.getByText("This page is not at the address that approval.approval_url_template").waitFor();
       await page.getByLabel("Comment").fill("looks fine");
-      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByRole("button", { name: "Approve once" }).click();
       await page.getByText(/^Approved by approver-1 .* ago/).waitFor();
       await page.getByText("looks fine").waitFor();
       assert.equal(controlPlane.registry.pendingCount(), 0);
@@ -189,9 +192,9 @@ browserTest(
     onPage({ as: "both" }, async ({ park, page }) => {
       const id = await park({ caller: "both" });
       await page.goto("/ui/approvals");
-      await page.getByRole("link", { name: /^View your own/ }).click();
+      await page.getByRole("link", { name: /^View own/ }).click();
       await page.waitForURL(`**/${id}`);
-      await page.getByText("This is your own request").waitFor();
+      await page.getByText("You cannot decide your own request").waitFor();
       assert.equal(await page.getByRole("button").count(), 0);
     }),
 );

@@ -73,15 +73,15 @@ browserTest(
       await page.waitForURL(`**/ui/approvals/${id}`);
       assert.equal(await page.locator(".command").textContent(), "printf 'é <b>\\u{202e}'");
       const sent = page.waitForRequest((request) => request.method() === "POST");
-      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByRole("button", { name: "Approve once" }).click();
       assert.equal(new URL((await sent).url()).pathname, `/v1/approvals/${id}`);
       assert.deepEqual((await sent).postDataJSON(), { approve: true, shown_ids: [id] });
       await page.getByText(/^Approved by approver-local .* ago/).waitFor();
-      await page.getByText("has not collected it yet").waitFor();
+      await page.getByText("has not collected the result yet").waitFor();
       const { status, body } = await collect(id);
       assert.equal(status, 200);
       assert.match(String(body["certificate"]), /^ssh-ed25519-cert-v01@openssh\.com /);
-      await page.getByText("The broker has collected it.").waitFor();
+      await page.getByText("The broker has collected the result.").waitFor();
       assert.deepEqual(complaints, []);
     }),
 );
@@ -103,20 +103,20 @@ browserTest(
       assert.equal((await collect(denied)).status, 403);
 
       const approved = await open("printf yes");
-      await page.getByRole("button", { name: "Approve this once" }).click();
+      await page.getByRole("button", { name: "Approve once" }).click();
       await page.getByText(/^Approved by approver-local .* ago/).waitFor();
       assert.equal((await collect(approved)).status, 200);
 
       const learned = await open("printf often");
-      await page.getByLabel("For").selectOption("another time");
+      await page.getByLabel("For").selectOption("custom");
       await page.getByLabel("Number").fill("0");
       await page.getByLabel("Unit").selectOption("minutes");
       await page.getByRole("button", { name: "Approve and learn" }).click();
-      await page.getByText("Say for how long to learn").waitFor();
+      await page.getByText("Enter how long to learn").waitFor();
       assert.equal(await page.getByLabel("Number").inputValue(), "0");
       await page.getByLabel("Number").fill("45");
       await page.getByRole("button", { name: "Approve and learn" }).click();
-      await page.getByText("Once it is collected the signer is to learn it, for 45 min.").waitFor();
+      await page.getByText("After the collection, identical requests need no approval for 45 min.").waitFor();
       assert.equal((await collect(learned)).status, 200);
     }),
 );

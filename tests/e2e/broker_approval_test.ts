@@ -44,7 +44,8 @@ class McpClient implements AsyncDisposable {
       new StdioClientTransport({
         command: Deno.execPath(),
         args: [...args],
-        // Of the environment it passes little on; without it Deno would look elsewhere for the packages.
+        // The client passes on few environment variables; without this one Deno would use another package
+        // cache.
         env: { DENO_DIR: denoDir() },
         stderr: "ignore",
       }),
@@ -105,7 +106,7 @@ Deno.test.each(GENERATIONS)(
     const [, id = ""] = /^\/v1\/sign\/result\/([0-9a-f]{32})\?pubkey=ssh-ed25519\+\S+&wait=8$/.exec(path) ??
       [];
     assert.notEqual(id, "", path);
-    // What takes longer than some seconds is told too.
+    // Slow runs also report their duration.
     const waits = told.filter((text) => !/^running for \d+ s$/.test(text));
     assert.deepEqual([...new Set(waits)], [`waiting for approval ${id}`]);
   },

@@ -132,7 +132,10 @@ Deno.test("ssh_get_file reads of /proc what an allow rule names, and opens no co
     const version = await get("/proc/version");
     assert.match(String(version.structured["content"]), /^Linux version /, version.text);
     for (const path of ["/proc/loadavg", "/tmp/../proc/loadavg"]) {
-      assert.match((await get(path)).text, /^bad request: path is in \/proc, where only what an allow rule/);
+      assert.match(
+        (await get(path)).text,
+        /^bad request: path is in \/proc: transfers need an allow rule that names \/proc/,
+      );
     }
     using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const { text } = await get(`/dev/tcp/127.0.0.1/${listener.addr.port}`);
@@ -160,9 +163,8 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
         { answer: await put(`${folder}/no/such/folder`, { content: "x" }), text: failed("write") },
         {
           answer: await put("/proc/version", { content: "x" }),
-          text:
-            "bad request: path is in /proc, where only what an allow rule of the policy names is transferred; " +
-            "ask with ssh_execute instead",
+          text: "bad request: path is in /proc: transfers need an allow rule that names /proc; " +
+            "use ssh_execute instead",
         },
         {
           answer: await put(`${folder}/new`, { content: "x".repeat(LIMIT + 1) }),

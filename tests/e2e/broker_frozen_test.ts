@@ -118,7 +118,7 @@ Deno.test("broker serve-mcp does not go through a host that is not a bastion", (
 
 const ignore = !availableKinds().includes("openssh");
 
-/** A silent command with a stubborn child: sshd tells it nothing, and it writes nothing. */
+/** A silent command whose child ignores signals: sshd sends it none, and it writes nothing. */
 function silent(path: string): string {
   return `echo $$ > ${path}; (trap '' TERM; sleep 1000) | sleep 1001`;
 }

@@ -207,8 +207,8 @@ Deno.test("broker serve-mcp answers while the first host list is on its way, not
 });
 
 /**
- * A command that ends only when it is told to. With a terminal, because sshd passes no signal on to a command that
- * a certificate forces; it ends such a command by hanging up its terminal.
+ * A command that runs until it is stopped. It has a terminal, because sshd delivers no signals to a command
+ * forced by a certificate; hanging up the terminal ends it.
  */
 function endless(mark: string) {
   return { server: "web01", command: `echo $$ > ${mark}; exec sleep 300`, pty: true };

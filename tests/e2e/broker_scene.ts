@@ -13,9 +13,9 @@ import { FakeSigner } from "./fake_signer.ts";
 export interface BrokerKeys {
   readonly approvalWaitSeconds?: number;
   readonly approvalViaElicitation?: boolean;
-  /** Of the host, in the signer's policy. */
+  /** The value of the host in the signer's policy. */
   readonly stopOnDisconnect?: boolean;
-  /** Their paths are relative to the scene's folder. */
+  /** Paths are relative to the scene's folder. */
   readonly sockets?: readonly BrokerSocket[];
 }
 

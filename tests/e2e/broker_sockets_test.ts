@@ -150,7 +150,7 @@ function ping(id: number): Uint8Array {
   return new TextEncoder().encode(`{"jsonrpc":"2.0","id":${id},"method":"ping"}\n`);
 }
 
-/** Reads up to so many lines, and says how many there were. */
+/** Reads up to this many lines and returns their count. */
 async function readLines(connection: Deno.UnixConn, count: number): Promise<number> {
   let lines = 0;
   const buffer = new Uint8Array(65_536);
@@ -223,7 +223,7 @@ Deno.test("what one agent does to its socket, another one does not notice", asyn
   await works();
   for (const half of halves) half.close();
 
-  // A client that takes no answer is not read from any more, and goes on when it does.
+  // Reading from a client that accepts no answers is paused until it accepts them.
   const deaf = await dialServed(scene, "ann");
   const count = 20_000;
   let isSent = false;

@@ -43,7 +43,7 @@ Deno.test({
     assert.equal((await client.request(run)).status, 502, "without the agent nothing is signed");
   }));
 
-/** What ssh-keygen, pkcs11-tool and certificates call the kinds of key that a CA may have beside Ed25519. */
+/** Names of the CA key types besides Ed25519 in ssh-keygen, pkcs11-tool and certificates. */
 const KINDS = [
   { name: "rsa2048", file: ["rsa", "2048"], token: "rsa:2048", signs: "rsa-sha2-512", shown: "RSA" },
   {
@@ -174,7 +174,7 @@ const RUN = {
   body: { host: HOST, command: "echo $((6 * 7))" },
 } as const;
 
-/** Leads the connections to vault and sign-in service, whatever their names, to the fake that stands for both. */
+/** Redirects connections to vault and sign-in service, regardless of name, to the fake that serves both. */
 function redirect(port: number): string {
   return `import { Agent } from "node:https";
 import { connect } from "node:tls";

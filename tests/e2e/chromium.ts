@@ -29,7 +29,7 @@ export function browserTest(name: string, test: () => Promise<void>): void {
 /** Requests that Chromium gave up, also those to this machine, as an interface came or went. */
 let lost = 0;
 
-/** A page that lacks a module waits for ever, and nothing of what it shows says why. */
+/** A page with a missing module waits forever and displays no reason. */
 async function sayingWhatWasLost(test: () => Promise<void>): Promise<void> {
   lost = 0;
   try {
@@ -128,7 +128,7 @@ export class TestBrowser implements AsyncDisposable {
   }
 }
 
-/** What axe objects to on a page, with the elements that it means. */
+/** Violations reported by axe for a page, with their elements. */
 export async function violationsOf(page: Page): Promise<unknown> {
   // Not as a script of the page: its policy runs none but its own.
   await page.evaluate(axe.source);
@@ -138,9 +138,9 @@ export async function violationsOf(page: Page): Promise<unknown> {
 }
 
 /**
- * When it is loaded, playwright asks whether this is Linux on Windows, by a file below `/proc`, which Deno shows to
- * nobody without all permissions. It is told that there is none. The variable that would spare the question belongs
- * to the whole process, and so to test files that run at the same time.
+ * On loading, playwright checks for Linux on Windows with a file below `/proc`, which Deno makes available
+ * only with all permissions. This stub reports the file as missing. The environment variable that skips the
+ * check would apply to the whole process, including test files that run at the same time.
  */
 async function loadChromium(): Promise<BrowserType> {
   const { existsSync } = fs;

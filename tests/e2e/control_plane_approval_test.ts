@@ -148,7 +148,7 @@ Deno.test("two approvers at the same instant: one decides", () =>
     assert.ok((await scene.records()).filter(isDecision).length >= before + 10);
   }));
 
-Deno.test("of many polls at once one collects, and the signer is asked once", () =>
+Deno.test("of many concurrent polls one collects, and the signer gets one request", () =>
   withShared(async (scene) => {
     const before = await countIssued(scene);
     const id = await scene.park();
@@ -161,7 +161,7 @@ Deno.test("of many polls at once one collects, and the signer is asked once", ()
     assert.equal(await countIssued(scene), before + 1);
   }));
 
-Deno.test("what was approved and learned needs no approval for a time", () =>
+Deno.test("a learned approval is reused for a limited time", () =>
   withShared(async (scene) => {
     const id = await scene.park();
     assert.equal((await scene.decide(id, { approve: true, learn: true })).status, 400);

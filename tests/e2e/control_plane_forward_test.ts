@@ -135,7 +135,7 @@ Deno.test("certificates are issued to the broker behind the control plane, and r
     assert.match(issued.keyId, /^agent=broker-local host=web01 .* user=alice/);
     assert.equal(issued.serial, BigInt(serial));
     let forwarded: readonly AuditRecord[] = [];
-    // What is forwarded is recorded after the answer.
+    // Forwarded requests are recorded after the answer.
     await poll(async () => {
       forwarded = (await scene.records()).filter(({ outcome }) => outcome === "forwarded");
       return forwarded.length > 0;
@@ -178,7 +178,7 @@ Deno.test("a freeze of the broker, or of the control plane, stops what is forwar
     assert.equal((await scene.sign()).status, 200);
   }));
 
-Deno.test("a broker of init can't go round the control plane: the signer refuses what it asks directly", () =>
+Deno.test("the signer refuses direct requests of a broker that init placed behind the control plane", () =>
   withShared(async (scene) => {
     const signer = await scene.stage.signerClient("broker");
     const body = { host: HOST, role: "target", purpose: "oneshot", command: FREE, public_key: PUBLIC_KEY };
@@ -189,7 +189,7 @@ Deno.test("a broker of init can't go round the control plane: the signer refuses
     assert.equal((await scene.get("broker", "/v1/hosts")).status, 200);
   }));
 
-Deno.test("one end user that asks too much leaves the others of its broker theirs, at the signer", () =>
+Deno.test("the signer's limit of one end user does not affect other end users of the same broker", () =>
   withControlPlane({ signer: [{ path: ["sign_rate_limit_per_min"], value: 2 }] }, async (scene) => {
     await scene.stage.startSigner();
     await scene.stage.startControlPlane();
@@ -203,7 +203,7 @@ Deno.test("one end user that asks too much leaves the others of its broker their
     assert.equal(await ask({ end_user: "bob" }), 200);
   }));
 
-Deno.test("too much from one broker is 429 with Retry-After (enforce), and the signer never hears of it", () => {
+Deno.test("an excess of one broker's requests is 429 with Retry-After (enforce) and not forwarded", () => {
   const behavior = { path: ["behavior"], value: { mode: "enforce", rate_limit_per_min: 2 } };
   return withControlPlane({ controlPlaneConfig: [behavior] }, async (scene) => {
     await scene.stage.startSigner();
@@ -216,7 +216,7 @@ Deno.test("too much from one broker is 429 with Retry-After (enforce), and the s
   });
 });
 
-Deno.test("a signer that is not there, or answers nonsense, is 502 without an address, and is found again", () =>
+Deno.test("an unreachable signer or an invalid answer gives 502 without an address, and recovery is noticed", () =>
   withControlPlane({}, async (scene) => {
     await scene.stage.startControlPlane();
     for (const answer of [await scene.sign(), await scene.get("broker", "/v1/hosts")]) {

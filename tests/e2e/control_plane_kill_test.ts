@@ -38,7 +38,7 @@ Deno.test("kill -9 between the steps of an approval: nothing is lost, and nothin
     await scene.assertLogVerifies();
   }));
 
-Deno.test("without state_db a restart forgets approvals: they have to be asked for again", () =>
+Deno.test("without state_db, a restart loses approvals, and they must be requested again", () =>
   withControlPlane({ controlPlaneConfig: [{ path: ["state_db"] }] }, async (scene) => {
     await scene.stage.startSigner();
     const controlPlane = await scene.stage.startControlPlane();
@@ -85,7 +85,7 @@ Deno.test("kill -9 while approvers decide: what was acknowledged holds, and noth
   });
 });
 
-Deno.test("kill -9 while brokers collect: each result is handed out once at most", () => {
+Deno.test("kill -9 while brokers collect: each result is served at most once", () => {
   const cap = { path: ["approval", "max_pending_per_caller"], value: 1000 };
   return withControlPlane({ controlPlaneConfig: [UNLIMITED, cap] }, async (scene) => {
     await scene.stage.startSigner();
@@ -103,7 +103,7 @@ Deno.test("kill -9 while brokers collect: each result is handed out once at most
       const before = served.size;
       let isDone = false;
       const collecting = collectAll().then(() => isDone = true);
-      // What was used up when it was killed is not served any more: there may be nothing left to wait for.
+      // Approvals used up before the kill are no longer listed, so the list may be empty.
       await poll(() => isDone || served.size > before + round, { what: "results", intervalMs: 1 });
       await controlPlane.stop("SIGKILL");
       await collecting;

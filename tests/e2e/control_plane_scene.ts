@@ -80,7 +80,9 @@ export interface AuditRecord {
   readonly approved_by?: string;
 }
 
-/** Runs a test on a set-up with a control plane and a policy that has {@linkcode GATED} approved. */
+/**
+ * Runs a test on a set-up with a control plane and a policy that requires approval for {@linkcode GATED}.
+ */
 export async function withControlPlane(
   options: Omit<StageOptions, "dir" | "controlPlane">,
   test: (scene: ControlPlaneScene) => Promise<void>,
@@ -92,7 +94,7 @@ export async function withControlPlane(
   );
 }
 
-/** Something that answers where the set-up expects the signer, with the signer's own certificate. */
+/** A server at the signer's address, with the signer's own certificate. */
 export async function startAsSigner(
   { init }: Stage,
   answer: (request: Request) => Response | Promise<Response>,

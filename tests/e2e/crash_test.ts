@@ -171,7 +171,7 @@ Deno.test("signer and broker answer 401 to whoever does not prove one name", asy
   const caPath = await Deno.makeTempFile({ suffix: ".crt" });
   await Deno.writeTextFile(caPath, authority.certPem);
   try {
-    // The signer must still trust the broker of the set-up: both CAs, one bundle.
+    // The signer must still trust the set-up's broker: one bundle with both CAs.
     const broker = [
       { path: ["client_ca"], value: caPath },
       { path: ["run_callers"], value: ["broker-local"] },
@@ -211,7 +211,7 @@ Deno.test("signer and broker answer 401 to whoever does not prove one name", asy
   }
 });
 
-/** What clients take: 1 MiB of one event, of which the result is nearly all. */
+/** The limit of clients: 1 MiB for one event, nearly all of it the result. */
 const RESULT_BYTES = 1_048_576;
 
 /** Prints so many bytes on each stream. */

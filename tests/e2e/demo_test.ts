@@ -34,7 +34,7 @@ const CLUSTER_STEPS = [
   "audit",
 ];
 
-/** The demo, whose temporary folder is made in the given one. */
+/** The demo, with its temporary folder inside the given one. */
 function startDemo(
   folder: string,
   launcher: readonly string[] = [],
@@ -64,7 +64,7 @@ function startDemo(
   }).spawn();
 }
 
-/** Processes that were started with a path in the folder. */
+/** Processes with a path in the folder on their command line. */
 async function processesOf(folder: string): Promise<string> {
   const { stdout } = await new Deno.Command("ps", { args: ["-eo", "pid,args"] }).output();
   const lines = new TextDecoder().decode(stdout).split("\n");
@@ -90,7 +90,7 @@ const mayNotLogIn = Deno.uid() === 0 && availableKinds().includes("openssh");
 Deno.test("deno task demo leaves nothing behind when it is interrupted while it waits for an approval; where sshd lets nobody in (needs root), it takes the embedded server and says why", async () => {
   await using folder = await createFolder();
   const launcher = mayNotLogIn ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] : [];
-  // Where it is 1, there must be no stand-in.
+  // REQUIRE_REAL_SERVERS=1 forbids a stand-in.
   const demo = startDemo(folder.path, launcher, mayNotLogIn ? { REQUIRE_REAL_SERVERS: "" } : {});
   let text = "";
   for await (const part of demo.stdout.pipeThrough(new TextDecoderStream())) {

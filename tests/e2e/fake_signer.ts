@@ -22,9 +22,12 @@ export class FakeSigner implements AsyncDisposable {
   delay: Promise<void> = Promise.resolve();
   hosts: HostsResponse;
   answer: (() => Response) | undefined;
-  /** Who has to approve commands: nobody, the caller's own human, or one at the control plane that this is then. */
+  /**
+   * The approver of commands: none, the caller's own human, or one at the control plane, which this fake then
+   * is.
+   */
   approval: "none" | "caller" | "control plane" = "none";
-  /** What the human at the control plane decides. */
+  /** The decision of the human at the control plane. */
   decision = Promise.withResolvers<"approved" | "denied">();
   readonly polls: string[] = [];
   /** How many polls wait for the decision right now. */
@@ -80,7 +83,7 @@ export class FakeSigner implements AsyncDisposable {
     return this.answer?.() ?? await this.#sign(body);
   }
 
-  /** Holds the poll as a control plane does, and then tells what has been decided. */
+  /** Holds the poll like a control plane, then returns the decisions. */
   async #poll(request: Request): Promise<Response> {
     const url = new URL(request.url);
     const parked = this.#parked.get(url.pathname.split("/").at(-1) ?? "");

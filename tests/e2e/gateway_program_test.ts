@@ -178,14 +178,14 @@ Deno.test("a host is added by one command and works in a session that is open, a
     assert.equal((await mcp.call("ssh_session_exec", session)).structuredContent?.exit_code, 0);
     assert.deepEqual(await read(), before, "no file but the signer's config changes");
 
-    // Listed, but at an address that the process was not given: it says which keys to look at.
+    // Listed, but at an address missing from the process's permissions: the message names the keys to check.
     const third = ["host", "add", "--name", "web03", "--user", second.user, "--host-key", second.hostKeyLine];
     const address = `127.0.0.1:${stage.target.port === 22 ? 23 : 22}`;
     const beyond = await ctl(stage, ...third, "--addr", address, "--groups", "local", "--reload");
     assert.match(beyond.out, /the broker of "mcp\.json" may not connect to 127\.0\.0\.1:\d+: add/);
     assert.match(
       (await run("web03")).text,
-      /not among those that this broker may connect to \(networks/,
+      /this broker must not connect to the host's address \(networks/,
     );
 
     const removed = await ctl(stage, "host", "remove", "web02", "--reload");

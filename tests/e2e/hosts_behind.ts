@@ -11,7 +11,7 @@ export interface HostsBehind {
 /** Starts hosts behind the one of a config, and names them in it; ends them with what `defer` belongs to. */
 export async function addHostsBehind(
   { dir, names, configPath, caPublicKeyLine, defer }: HostsBehind & {
-    /** Of the signer, or of a broker in local mode. */
+    /** The policy of the signer, or of a broker in local mode. */
     readonly configPath: string;
     readonly caPublicKeyLine: string;
     readonly defer: (end: () => Promise<void>) => void;

@@ -13,7 +13,7 @@ const RULES = [
   { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "require_approval" },
 ] as const;
 
-/** What an API server does that takes a request and gives no answer. */
+/** Behaviour of an API server that accepts a request and does not answer. */
 const SILENCES = ["hangs before the answer", "hangs in the head", "hangs in the body", "drips"] as const;
 
 /** Runs a test before an API server that does with requests what the test likes. */

@@ -17,7 +17,7 @@ const RULES = [
   { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "allow" },
 ] as const;
 
-/** What an agent reads of an API server that gives no answer that can be used. */
+/** The agent's result for an API server without a usable answer. */
 const FAILURES = {
   "closes without an answer": /: could not reach the API server$/,
   "closes in the body": /: could not reach the API server$/,
@@ -31,7 +31,7 @@ const FAILURES = {
   "sends HTML": /: the answer is not JSON$/,
   "sends HTML with a 502": /: 502 /,
   "fails": /: 500 etcdserver: request timed out/,
-  "knows no such credential": /: 401 Unauthorized \(the token has ended or was taken back/,
+  "knows no such credential": /: 401 Unauthorized \(the token has expired or was revoked/,
   "forbids": /: 403 pods is forbidden: User /,
   "is busy": /: 429 /,
   "sends elsewhere": /: 307 redirects are not followed$/,
@@ -77,14 +77,17 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
     const call = (tool: string, args: Record<string, unknown>) =>
       agent.callTool(`k8s_${tool}`, { cluster: CLUSTER, namespace, ...args });
     const get = () => call("get", { resource: "pods", name: "web-1" });
-    // What no API server takes is refused before a token is made.
+    // Requests that every API server rejects are refused before a token is requested.
     const apply = { resource: "configmaps", name: "settings" };
     for (const { name, tool, args } of REFUSED) {
       const { isError, text } = await call(tool, { ...(tool === "apply" ? apply : {}), ...args });
       assert.equal(isError, true, `${name}: ${text}`);
     }
     const unknown = await call("get", { cluster: "nosuch", resource: "pods", name: "a" });
-    assert.match(unknown.text, /^unknown cluster: "nosuch"$/);
+    assert.equal(
+      unknown.text,
+      'unknown cluster: "nosuch"\nCall k8s_list_clusters to see the names you may use.',
+    );
     assert.equal(server.requests.length, 0);
 
     const good = await get();
@@ -110,7 +113,7 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
     treat = ({ path }) => path.includes("continue=") ? TREATMENTS["knows no such credential"] : listOfOne();
     const list = await call("list", { resource: "pods" });
     assert.equal(list.isError, true, list.text);
-    assert.match(list.text, /: 401 Unauthorized \(the token has ended/);
+    assert.match(list.text, /: 401 Unauthorized \(the token has expired/);
 
     treat = () => TREATMENTS.floods;
     const log = await call("logs", { pod: "web-1", tail_lines: 1_000_000 });
@@ -128,7 +131,7 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
     assert.equal(foreign.isError, true);
     assert.match(
       foreign.text,
-      /: the API server is not among those that this broker may connect to \(api_servers in its config\)$/,
+      /: this broker must not connect to the API server \(api_servers in its config\)$/,
     );
     assert.equal(server.requests.filter(({ method }) => method === "GET").length, before);
 
@@ -139,7 +142,7 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
     };
     const frozen = await get();
     assert.equal(frozen.isError, true, frozen.text);
-    assert.match(frozen.text, /: 401 Unauthorized \(the token has ended or was taken back/);
+    assert.match(frozen.text, /: 401 Unauthorized \(the token has expired or was revoked/);
 
     async function freezeBroker(): Promise<void> {
       const args = ["freeze", "--caller", "broker-local", "--client-config", stage.init.client_config];
@@ -159,7 +162,7 @@ function listOfOne(): Treatment {
 
 const MINTING = /^minting token for gateway-\w+\/agent on "prod": /;
 
-/** What a signer tells of an API server that does not make a token: 403 where that refuses, else 502. */
+/** The signer's answer if an API server creates no token: 403 if the API server refused, else 502. */
 const REFUSALS = {
   "closes without an answer": [502, /could not reach the API server$/],
   "closes in the body": [502, /could not reach the API server$/],
@@ -180,7 +183,7 @@ const REFUSALS = {
   "floods": [502, /the API server's answer is too large$/],
 } as const satisfies Partial<Record<keyof typeof TREATMENTS, readonly [number, RegExp]>>;
 
-Deno.test("a signer makes no token of what is none, tells no address, and asks once", () =>
+Deno.test("a signer makes no token from an invalid answer, reveals no address, and sends one request", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster("embedded");
     let treatment: Treatment = { kind: "pass" };

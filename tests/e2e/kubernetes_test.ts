@@ -104,7 +104,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     assert.equal(isError, false, text);
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
 
-    // A cluster that is taken out while a human decides is not reached, and the agent is told so at once.
+    // A cluster removed during the decision is not contacted, and the agent gets an error at once.
     const late = apply("4");
     const asked = await pending();
     const config = await Deno.readTextFile(stage.init.signer_config);
@@ -113,7 +113,10 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     await approve(asked);
     const gone = await late;
     assert.equal(gone.isError, true);
-    assert.match(gone.text, /approval not granted \(502\): signing after approval failed: unknown cluster$/);
+    assert.match(
+      gone.text,
+      /approval not granted \(502\): signing after approval failed: unknown cluster\nDo not retry in another form\./,
+    );
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
     await Deno.writeTextFile(stage.init.signer_config, config);
     await reload();
@@ -131,7 +134,7 @@ const RULES_FREEZE = [{
   effect: "allow",
 }] as const;
 
-/** A token as the broker gets it, which shows it to nobody. */
+/** A token as received by the broker, which passes it to no client. */
 async function mint(stage: Stage, namespace: string): Promise<string> {
   const broker = await stage.signerClient("broker");
   const { status, text, body } = await post(

@@ -259,7 +259,7 @@ Deno.test("a broker in local mode acts on a cluster with a token made for it, an
   const pods = { ...there, resource: "pods" };
   const asJson = await mcp.callTool("k8s_list", { ...pods, output: "json" });
   assert.equal(asJson.isError, false, asJson.text);
-  // The text of so long a list has whole items at both ends, and says how many lines it leaves out.
+  // A list of this length is shown with complete items at both ends and the number of omitted lines.
   const [, start = "", left = "", end = ""] =
     /"items":\[\n([^]*)\n\[cut \w+: about \d+ bytes in (\d+) lines [^\n]*\n([^]*)\n\]\}\n\[end /.exec(
       asJson.text,

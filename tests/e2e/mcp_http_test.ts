@@ -208,8 +208,13 @@ async function forgeries(good: string): Promise<Readonly<Record<string, string>>
   };
 }
 
+const withOther = share<McpHttpScene>(async (use) => {
+  await using scene = await McpHttpScene.create();
+  await use(scene);
+});
+
 Deno.test("a token that is broken in any way opens nothing: no signer hears of it, and no host", () =>
-  withShared(async (scene) => {
+  withOther(async (scene) => {
     const good = await scene.token(AGENTS[0]);
     const session = await scene.openSession(good);
     const file = `${scene.scene.dir}/ran`;
@@ -242,7 +247,7 @@ Deno.test("a token that is broken in any way opens nothing: no signer hears of i
   }));
 
 Deno.test("a session is its owner's on every connection, and nobody else's on any", () =>
-  withShared(async (scene) => {
+  withOther(async (scene) => {
     const [owner, elsewhere, stranger] = await Promise.all([
       scene.connect(AGENTS[0]),
       scene.connect(AGENTS[0]),

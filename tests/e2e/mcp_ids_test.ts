@@ -4,9 +4,9 @@ import { BrokerScene } from "./broker_scene.ts";
 import { AGENTS, McpHttpScene } from "./mcp_http_scene.ts";
 import { McpProcess } from "./mcp_process.ts";
 
-const IN_USE = /the id 7 belongs to a request that has not been answered yet/;
+const IN_USE = /the id 7 belongs to a request that is still running/;
 
-/** A command that says that it runs, and runs on until it is told to end. */
+/** A command that reports its start and runs until it is stopped. */
 function waitingCommand(dir: string): string {
   return `echo run >> ${dir}/runs; while :; do echo tick; sleep 0.05; done`;
 }

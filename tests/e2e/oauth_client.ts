@@ -5,10 +5,10 @@ import type {
   StoredOAuthTokens,
 } from "@modelcontextprotocol/client";
 
-/** What an MCP client keeps to get tokens for a human: it registers itself and has the human sign in. */
+/** State of an MCP client that gets tokens for a human: it registers itself and starts the sign-in. */
 export class HumanOAuth implements OAuthClientProvider {
   readonly redirectUrl = "http://127.0.0.1:9/callback";
-  /** Where the human was sent to sign in. */
+  /** The URL of the human's sign-in. */
   authorizationUrl: URL | undefined;
   #client: StoredOAuthClientInformation | undefined;
   #tokens: StoredOAuthTokens | undefined;

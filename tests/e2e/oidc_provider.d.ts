@@ -1,5 +1,5 @@
 /**
- * What the tests use of oidc-provider 9.13.3, which has no types of its own.
+ * The parts of oidc-provider 9.13.3 used by tests; the package has no types.
  *
  * @module
  */

@@ -90,7 +90,7 @@ interface Attribute {
   readonly value: { readonly stringValue?: string };
 }
 
-/** What an OpenTelemetry collector would be sent of one trace. */
+/** The spans of one trace as sent to an OpenTelemetry collector. */
 function startCollector() {
   const spans: Span[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {

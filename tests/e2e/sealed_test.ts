@@ -147,11 +147,11 @@ Deno.test(
       assert.equal(refused.structured["exit_code"], 126);
       assert.match(
         refused.text,
-        /\[warning\] the sealed host answered as its shim does when it refuses a command, .*pinned key.*envelope pubkey/,
+        /\[warning\] the shim of the sealed host rejected the command, .*pinned key.*envelope pubkey/,
       );
       assert.match(
         String((await records()).at(-1)?.["warning"]),
-        /as its shim does when it refuses a command/,
+        /the shim of the sealed host rejected the command/,
       );
       await shim.writeKeys(old.trim(), shim.format.keyLine(createEnvelopeKey(seed)));
       assert.equal((await client.exec(id, "echo new")).structured["stdout"], "new\n");
@@ -296,7 +296,7 @@ Deno.test(
       assert.deepEqual(await decideAll(stage, unusual, true), [`${HOST} touch ${file}`]);
       assert.match(
         (await unusual).text,
-        /the host is sealed: what a human has approved does not run in its sessions/,
+        /the host is sealed and its sessions do not run approved commands/,
       );
       assert.equal(shim.claims().length, 1, "an approval of a preflight brings no envelope");
       const denied = client.exec(id, `rm ${file}`);
@@ -336,7 +336,7 @@ Deno.test("a control plane that enforces gives a broker no envelope of what a hu
     const { status, body } = await broker.request({ method: "GET", path: `/v1/sign/result/${id}` });
     const result = body as Readonly<Record<string, unknown>>;
     assert.deepEqual([status, result["envelope"], result["certificate"]], [200, undefined, undefined]);
-    // What nothing is judged of, no envelope comes of.
+    // A request without a decision produces no envelope.
     const dryRun = await preflight(stage, "touch y", { preflight: false });
     assert.deepEqual([dryRun.status, dryRun.answer["envelope"]], [200, undefined]);
   }));

@@ -161,7 +161,7 @@ Deno.test(
 );
 
 Deno.test(
-  "where unsealed_sessions is false an exec session runs each command with a certificate of its own",
+  "with unsealed_sessions: false, an exec session runs each command with its own certificate",
   { ignore },
   () =>
     withStage(
@@ -211,10 +211,10 @@ const HIDDEN = /secret|deny/;
 const WORDS = [
   "only these commands:",
   '- exactly "uptime"',
-  '- what begins with "systemctl status "',
-  "some of them are denied nevertheless, which is not shown",
-  "each command of a line is judged for itself; redirections, substitutions, assignments and the like are refused",
-  "a human has to approve:",
+  '- commands that begin with "systemctl status "',
+  "some of them are denied and not shown",
+  "each command of a line is checked separately; redirections, substitutions and assignments are denied",
+  "commands that need approval:",
   '- exactly "systemctl status nginx"',
 ];
 
@@ -234,7 +234,7 @@ async function showsRules(mcp: McpProcess, host: string, rest: readonly string[]
 }
 
 Deno.test(
-  "an agent can ask what it may run: told by the signer behind the control plane",
+  "an agent can read its policy from the signer behind the control plane",
   async () => {
     const signer = [
       { path: ["command_policies", "starter"], value: SERVER_RULES },

@@ -22,7 +22,7 @@ async function withRecordings(
   await withSessions({ broker, signer: [ALLOW_PTY] }, test);
 }
 
-/** What the last record of an outcome says. */
+/** The fields of the last outcome record. */
 async function lastRecord({ records }: SessionScene, outcome: string): Promise<Record<string, unknown>> {
   return (await records()).findLast((record) => record["outcome"] === outcome) ?? {};
 }
@@ -55,7 +55,7 @@ Deno.test.each(PLACES)(
         assert.equal(failed["command"], `mode=${mode}`);
         assert.equal(failed["err"], opened.text);
       }
-      assert.match(mcp.log, /Cannot record session/);
+      assert.match(mcp.log, /session recording failed/);
       assert.deepEqual((await scene.records()).filter(({ outcome }) => outcome === "session_open"), []);
       // Nothing is recorded of these, so nothing is in their way.
       assert.equal((await client.exec(await client.open(), "true")).isError, false);
@@ -70,7 +70,7 @@ Deno.test(
     await using disk = await TinyDisk.mount("size=64k,ro");
     await withRecordings({ folder: disk.folder, strict: false }, async (scene) => {
       const id = await scene.client.open({ mode: "shell" });
-      assert.match(scene.mcp.log, /Cannot record session/);
+      assert.match(scene.mcp.log, /session recording failed/);
       const opened = await lastRecord(scene, "session_open");
       assert.deepEqual([opened["session_id"], opened["warning"]], [id, "the session is not recorded"]);
       assert.equal((await scene.client.exec(id, "echo on")).structured["stdout"], "on\n");
@@ -130,7 +130,7 @@ diskTest(
       fill(`${disk.folder}/filler`);
       const shown = await client.exec(id, PRINTS_MUCH);
       assert.equal(shown.structured["stdout"], `${BEYOND_A_PAGE}\n`);
-      assert.match(mcp.log, /Cannot record session/);
+      assert.match(mcp.log, /session recording failed/);
       makeRoom(`${disk.folder}/filler`);
       assert.equal((await client.exec(id, "echo after")).isError, false);
       assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
@@ -152,7 +152,7 @@ const withFolder = share<SessionScene & { readonly folder: string }>(async (use)
 Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", () =>
   withFolder(async (scene) => {
     const { client, folder, mcp } = scene;
-    // What is written while the file is being closed comes about by chance.
+    // Output during the closing of the file is not deterministic.
     for (let round = 0; round < 2; round += 1) {
       const id = await client.open({ mode: "shell" });
       const file = `${folder}/pid${round}`;
@@ -166,7 +166,7 @@ Deno.test("what a command has printed when its session is closed is in the recor
       await assertClosed(scene, `${folder}/${id}.cast`, undefined);
       assert.match(await Deno.readTextFile(`${folder}/${id}.cast`), /"o", "out"\].*\n.*"e", "err"\]\n$/);
     }
-    assert.doesNotMatch(mcp.log, /Cannot record session/);
+    assert.doesNotMatch(mcp.log, /session recording failed/);
   }));
 
 Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
@@ -194,7 +194,7 @@ Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
     }),
 );
 
-/** That the log holds the digest of a recording that can be read, and what is to be said of it. */
+/** Asserts that the log contains the digest of a readable recording and the expected fields. */
 async function assertClosed(scene: SessionScene, path: string, warning: string | undefined): Promise<void> {
   const closed = await lastRecord(scene, "session_close");
   const bytes = await Deno.readFile(path);

@@ -12,7 +12,7 @@ import { createFolder } from "../stage/folder.ts";
 interface RouteScene {
   readonly client: SessionClient;
   readonly dir: string;
-  /** Outcome and command of the records of whoever signs, and of the broker. */
+  /** Outcome and command in the records of the signer and of the broker. */
   issued(): Promise<readonly string[]>;
   broker(): Promise<readonly string[]>;
 }

@@ -14,7 +14,10 @@ export const OPEN_POLICY: readonly ConfigEdit[] = [
 /** Grants of the host in the signer's config. */
 export const ALLOW_PTY: ConfigEdit = { path: ["hosts", HOST, "allow_pty"], value: true };
 
-/** A command that ends when nobody reads what it prints: sshd obeys no signal for root, which tests may run as. */
+/**
+ * A command that ends when its output is no longer read: sshd delivers no signals to root's sessions, and
+ * tests may run as root.
+ */
 export const ENDLESS = "while echo x; do sleep 0.1; done";
 
 export interface SessionScene {
@@ -30,7 +33,7 @@ export async function withSessions(
     readonly signer?: readonly ConfigEdit[];
     readonly broker?: readonly ConfigEdit[];
     readonly targetKind?: StageOptions["targetKind"];
-    /** Adds to the set-up before the signer starts. */
+    /** Extends the set-up before the signer starts. */
     readonly prepare?: (stage: Stage) => Promise<void>;
   },
   test: (scene: SessionScene) => Promise<void>,

@@ -23,7 +23,7 @@ Deno.test("a session in mode exec runs commands apart from each other, and sever
       "[stdout * 2 bytes]\na\ufffd\n[end *]\n[stderr * 2 bytes]\nb\n[end *]\n[exit=3 serial=n]",
     );
     assert.equal((await client.exec(id, "echo [$x]")).structured["stdout"], "[]\n");
-    // Each waits for the other: they are done only if they run at once.
+    // Each waits for the other: they finish only if they run concurrently.
     const [pipe] = [`/tmp/${id}`];
     await client.exec(id, `mkfifo ${pipe}`);
     const [reader, writer] = await Promise.all([
@@ -75,7 +75,7 @@ async function withRelay(test: (scene: SessionScene, relay: Relay) => Promise<vo
   });
 }
 
-/** Asks a silent host for everything at once, and each answer has to say so before long. */
+/** Sends all requests to a silent host at the same time; each must report it soon. */
 async function assertGivenUp({ client, mcp, records }: SessionScene): Promise<void> {
   const answers = await Promise.all([
     client.call("ssh_execute", { server: HOST, command: "true" }),
@@ -104,7 +104,7 @@ Deno.test(
 );
 
 Deno.test(
-  "sessions that fall into a black hole can be left, and take nobody with them",
+  "sessions on a host that stopped answering can be closed, without effect on others",
   { ignore },
   () =>
     withRelay(async ({ client, mcp, records, stage }, relay) => {
@@ -128,7 +128,7 @@ Deno.test(
         assert.ok(performance.now() - start < 60_000, `${performance.now() - start} ms`);
         assert.equal((await client.exec(id, "true")).text, `unknown or expired session: "${id}"`);
         assert.deepEqual(await outcomes(), ["session_open", "error", "session_close"]);
-        // Nobody could tell the host; what it knows of a lost connection is its own affair.
+        // The host could not be reached; its handling of a lost connection is outside this test.
         assert.equal(await isRunning(pid), true);
       }));
       assert.equal(await mcp.end(), 0);

@@ -20,7 +20,7 @@ async function ctl({ init }: Stage, ...args: readonly string[]): Promise<string>
   return text;
 }
 
-/** A certificate that a signer, killed at once, has recorded and not stored. */
+/** A certificate that was recorded but not stored, because the signer was killed at once. */
 async function stealAndKill(stage: Stage, first: ServiceProcess): Promise<Loot> {
   for (let signer = first;; signer = await stage.startSigner()) {
     const loot = await steal(stage, "late");
@@ -83,7 +83,7 @@ Deno.test({
 /** Measured: 41 to 258 ms on two busy cores. The bound has room for a worse machine; a lock-out has no end. */
 const SOON_MS = 5000;
 
-/** Freezes and unfreezes over connections of their own, and says how long the freeze took. */
+/** Freezes and unfreezes over separate connections, and returns the duration of the freeze. */
 async function freezeAnew(stage: Stage): Promise<number> {
   const operator = await stage.signerClient("operator");
   const body = { kind: "caller", value: "broker-local" };
@@ -149,7 +149,7 @@ Deno.test(
       await stage.startSigner();
       await stage.startControlPlane();
       await meanwhile(t, await listenerOf(stage, stage.init.control_plane_config), async () => {
-        // All of them connect anew.
+        // All of them reconnect.
         const scene = new ControlPlaneScene(stage);
         const id = await scene.park();
         assert.equal((await scene.decide(id, { approve: true })).status, 200);

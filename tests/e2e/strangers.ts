@@ -1,6 +1,6 @@
 /** Connections that an attacker holds, or tries to, in each way: more than a listener takes of all peers together. */
 export const STRANGERS = 1100;
-/** At a time: an attacker who has to wait for nobody. */
+/** Concurrent connections of an attacker. */
 const WORKERS = 50;
 const REQUEST = "GET /v1/hosts HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n";
 const BODY =
@@ -14,7 +14,7 @@ export interface Way {
   readonly drips?: boolean;
 }
 
-/** What a stranger sends, after TLS or without it, and then keeps its connection. */
+/** Bytes of an unauthenticated client, sent with or without TLS on a connection that stays open. */
 export const WAYS: readonly Way[] = [
   { name: "TCP without TLS", isTls: false, text: "" },
   { name: "TLS without a request", isTls: true, text: "" },

@@ -31,7 +31,7 @@ export interface ObjectMetadata {
   readonly [key: string]: unknown;
 }
 
-/** Who asks: a client certificate, a bearer token, or nobody. */
+/** The identity of a request: a client certificate, a bearer token, or none. */
 export interface ApiCredential {
   readonly cert?: string;
   readonly key?: string;

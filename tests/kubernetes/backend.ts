@@ -3,7 +3,7 @@ import type { ContainerLogs } from "./kubelet.ts";
 
 /** A running API server, and what a {@linkcode Cluster} needs of it. */
 export interface ClusterBackend extends AsyncDisposable {
-  /** kube-apiserver with etcd, or the server of this folder. */
+  /** kube-apiserver with etcd, or the server of this directory. */
   readonly kind: "real" | "embedded";
   /** Such as `https://127.0.0.1:6443`. */
   readonly apiServer: string;

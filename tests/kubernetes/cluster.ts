@@ -25,7 +25,7 @@ export interface RunningPod {
   readonly namespace: string;
   readonly name: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** What each container has written, by the container's name. */
+  /** The log of each container, by the container's name. */
   readonly containers: Readonly<Record<string, string>>;
 }
 
@@ -39,8 +39,8 @@ export interface ClusterFiles {
 const RBAC = "rbac.authorization.k8s.io";
 
 /**
- * An API server with a handle for tests. Several test files may use the same server at once, so each makes namespaces
- * of its own, and objects without a namespace under names of its own ({@linkcode Cluster.uniqueName}).
+ * An API server with a handle for tests. Several test files can use the same server at the same time. Each
+ * creates its own namespaces, and names objects without a namespace with {@linkcode Cluster.uniqueName}.
  */
 export class Cluster implements AsyncDisposable {
   readonly kind: ClusterBackend["kind"];
@@ -78,7 +78,7 @@ export class Cluster implements AsyncDisposable {
     return `${prefix}-${crypto.randomUUID().slice(0, 8)}`;
   }
 
-  /** Makes a namespace of its own for a test, and gives its name. */
+  /** Creates a namespace for a test, and returns its name. */
   async createNamespace(prefix = "test"): Promise<string> {
     const name = this.uniqueName(prefix);
     await this.create("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
@@ -142,7 +142,7 @@ export class Cluster implements AsyncDisposable {
     return token;
   }
 
-  /** Writes what a signer needs to mint with an account into a folder. */
+  /** Writes the files that a signer needs to mint tokens of an account into a directory. */
   async writeFiles(folder: string, minter: Account): Promise<ClusterFiles> {
     const stem = `${folder}/${this.uniqueName("cluster")}`;
     await Deno.writeTextFile(`${stem}.ca.crt`, this.caPem);
@@ -201,7 +201,7 @@ export class Cluster implements AsyncDisposable {
     this.#logs.set(`${pod.namespace}/${pod.name}/${container}`, text);
   }
 
-  /** Makes a custom resource, `widgets` in a group of its own, and gives the group once the server has it. */
+  /** Creates the custom resource `widgets` in its own group, and returns the group when the server has it. */
   async createCustomResource(plural: string, kind: string): Promise<string> {
     const group = `${this.uniqueName("test")}.example`;
     const schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };

@@ -8,7 +8,7 @@ export interface Step extends ApiRequest {
   readonly name: string;
   readonly as: Asker;
   readonly status: number;
-  /** What the answer's text has to hold. */
+  /** The required content of the answer's text. */
   readonly says?: string;
   /** Fields that only the real server fills in or leaves out are not compared: the answer's status is, and these. */
   readonly compare?: readonly (readonly string[])[] | "status";
@@ -19,7 +19,7 @@ export interface ContractScene {
   readonly namespace: string;
   readonly askers: Readonly<Record<Asker, Api>>;
   readonly group: string;
-  /** Names that differ from run to run, each with what stands for it. */
+  /** Names that differ between runs, each with its placeholder. */
   readonly names: Readonly<Record<string, string>>;
 }
 
@@ -82,7 +82,10 @@ export async function play(
   return played;
 }
 
-/** What later steps may ask for: `<uid>`, `<token>` and `<continue>` of the last answer that had one. */
+/**
+ * The values that later steps may use: `<uid>`, `<token>` and `<continue>` of the last answer that contained
+ * one.
+ */
 function remembered({ text }: ApiAnswer): Record<string, string> {
   const [, uid] = /"uid":"([^"]+)"/.exec(text) ?? [];
   const [, next] = /"continue":"([^"]+)"/.exec(text) ?? [];
@@ -120,10 +123,10 @@ function settled(key: string, value: unknown): unknown {
       // Names of roles and bindings are random.
       return typeof value === "string" ? value.replaceAll(/-[0-9a-f]{8}\b/g, "-x") : value;
     case "nonResourceRules":
-      // The real server has no order of its own for those of several ClusterRoles.
+      // The real server has no fixed order for the rules of several ClusterRoles.
       return (value as readonly unknown[]).map((rule) => JSON.stringify(rule)).toSorted();
     case ".":
-      // Whether a map is a field of its own follows from the schema.
+      // The schema decides whether a map is a separate field.
     case "generation":
       return undefined;
     case "managedFields": {

@@ -17,7 +17,7 @@ const review = (group: string, kind: string, spec?: unknown) => ({
   ...(spec === undefined ? {} : { spec }),
 });
 
-/** Who is let in, and what RBAC says. */
+/** Authentication and RBAC. */
 export const ACCESS: readonly Step[] = [
   { name: "nobody is anonymous", as: "nobody", path: `${NS}/pods`, status: 403, says: "system:anonymous" },
   { name: "a token of somebody else is refused", as: "stranger", path: `${NS}/pods`, status: 401 },

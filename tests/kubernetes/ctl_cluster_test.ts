@@ -27,7 +27,7 @@ const RULES = [
   "allow get nodes",
 ];
 
-/** A signer's config with one cluster, which has been enrolled as `broker-ctl` says. */
+/** A signer's config with one cluster that `broker-ctl` has enrolled. */
 async function enrol(cluster: Cluster, rules: readonly string[] = RULES) {
   const folder = await createFolder();
   const [gateway, web] = [await cluster.createNamespace("gateway"), await cluster.createNamespace("web")];

@@ -10,7 +10,7 @@ import { enrolCluster } from "./enrol.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
 
-/** A minter, an account that may read and delete pods, and a log of ours that tells of tokens. */
+/** A minter, an account that may read and delete pods, and our log with tokens. */
 async function setScene(cluster: Cluster) {
   const namespace = await cluster.createNamespace("web");
   const agent = await cluster.createAccount(namespace, "agent");

@@ -7,7 +7,7 @@ import type { Account, Cluster } from "./cluster.ts";
 export const CLUSTER = "prod";
 
 export interface EnrolOptions {
-  /** What the signer lets agents do; `<ns>` in namespaces is the one that agents act in. */
+  /** The rules of the signer for agents; `<ns>` stands for the namespace that agents use. */
   readonly rules: readonly ClusterRule[];
   /** By default the one of the cluster. */
   readonly apiServer?: string;

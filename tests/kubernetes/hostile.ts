@@ -14,7 +14,7 @@ export type Treatment =
     readonly type?: string;
     readonly headers?: Readonly<Record<string, string>>;
   }
-  /** Writes bytes that need not be HTTP, and closes, resets, or says nothing more. */
+  /** Writes bytes that need not be HTTP, and closes, resets or stays silent. */
   | { readonly kind: "write"; readonly bytes: string; readonly then: "close" | "reset" | "hang" }
   /** Answers 200, a byte each second. */
   | { readonly kind: "drip" }
@@ -34,7 +34,7 @@ export interface HostileOptions {
   /** May wait for what a test does in between. */
   readonly treat: (request: SeenRequest, count: number) => Treatment | Promise<Treatment>;
   readonly behind?: Cluster;
-  /** What is wrong with its certificate. */
+  /** The fault of its certificate. */
   readonly certificate?: "foreign CA" | "other address" | "expired";
 }
 
@@ -54,7 +54,7 @@ export function failure(code: number, reason: string, message: string): Treatmen
 
 const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
-/** What can go wrong with an answer, by name; nothing of it may reach an agent as if it were one. */
+/** Faults of an answer, by name. None of them may reach an agent as a valid answer. */
 export const TREATMENTS = {
   "hangs before the answer": { kind: "write", bytes: "", then: "hang" },
   "hangs in the head": { kind: "write", bytes: "HTTP/1.1 200 OK\r\ncontent-", then: "hang" },
@@ -116,7 +116,7 @@ export const TREATMENTS = {
   "floods": { kind: "flood", line: `2026-01-01T00:00:00Z ${"all is well ".repeat(80)}\n` },
 } as const satisfies Record<string, Treatment>;
 
-/** Starts an API server that does with each request what it is told. */
+/** Starts an API server that treats each request as scripted. */
 export async function startHostile({ treat, behind, certificate }: HostileOptions): Promise<HostileServer> {
   const authority = await createCertificateAuthority({ commonName: "test cluster CA" });
   const issuer = certificate === "foreign CA"
@@ -176,7 +176,7 @@ export async function startHostile({ treat, behind, certificate }: HostileOption
         treatment satisfies never;
     }
   });
-  // Who trusts another CA says so in the handshake.
+  // A client that trusts another CA reports this in the handshake.
   server.on("tlsClientError", () => {});
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();

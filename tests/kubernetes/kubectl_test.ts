@@ -21,7 +21,7 @@ const RULES = [{
   effect: "allow",
 }] as const;
 
-/** What somebody does with a token that he was not to have; `<ns>` is where its account may read pods. */
+/** Uses of a token by an attacker; `<ns>` is the namespace whose pods its account may read. */
 const REFUSED: readonly (readonly [args: string, says: RegExp])[] = [
   ["-n default get pods", /cannot list resource "pods"/],
   ["-n <ns> get secrets", /cannot list resource "secrets"/],
@@ -162,7 +162,7 @@ const REQUEST: ApiRequest = {
   maxBytes: MAX_BYTES,
 };
 
-/** What a client of ours makes of each; `answered` is for its callers to look at. */
+/** The results of our client for each; callers check `answered`. */
 const OUTCOMES = {
   "hangs before the answer": "timed_out",
   "hangs in the head": "timed_out",

@@ -58,7 +58,7 @@ export function logOptions(query: URLSearchParams): LogOptions {
   };
 }
 
-/** The last lines of a text, and of those no more than so many bytes. */
+/** The last lines of a text, up to a number of bytes. */
 export function cutLog(text: string, { tailLines, limitBytes }: LogOptions): Uint8Array<ArrayBuffer> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const kept = tailLines === undefined ? lines : tailLines === 0 ? [] : lines.slice(-tailLines);

@@ -6,7 +6,7 @@ import { Api } from "./api.ts";
 import type { ClusterBackend } from "./backend.ts";
 import { type ContainerLogs, startKubelet } from "./kubelet.ts";
 
-/** Where a server is and how to speak to it; what `ready.json` of its folder says. */
+/** The address and credentials of a server, from `ready.json` of its directory. */
 interface Settings {
   readonly apiServer: string;
   readonly caPem: string;
@@ -43,7 +43,7 @@ cd /
 [ -n "$KEEP" ] || rm -rf "$DIR"
 `;
 
-/** The folder of kube-apiserver and etcd, or why there is none. */
+/** The directory of kube-apiserver and etcd, or the reason why there is none. */
 export function findAssets(): { readonly folder: string } | { readonly problem: string } {
   const folder = Deno.env.get("KUBEBUILDER_ASSETS") ?? "";
   if (folder === "") return { problem: "KUBEBUILDER_ASSETS is not set" };
@@ -82,7 +82,7 @@ export async function stopReal(): Promise<void> {
 async function start(folder: string, assets: string): Promise<Settings> {
   const { settings, port } = await writeIdentities(folder);
   const url = () => `http://127.0.0.1:${freePort()}`;
-  // In the background of a shell that ends, so that it is nobody's child and no test waits for it.
+  // Started in the background by a shell that ends, so that no test waits for the process.
   await new Deno.Command("setsid", {
     args: ["sh", "-c", `(${SCRIPT}) >/dev/null 2>&1 &`],
     cwd: folder,
@@ -130,7 +130,7 @@ async function writeIdentities(
     admin: { subject: "O=system:masters,CN=admin", usage: "client" },
     kubelet_client: { subject: "O=system:masters,CN=kube-apiserver-kubelet-client", usage: "client" },
     kubelet: { subject: "O=system:nodes,CN=system:node:test", usage: "server", subjectAltNames: loopback },
-    // Signs the tokens of ServiceAccounts; its certificate only says what the public key is.
+    // Signs the tokens of ServiceAccounts. Its certificate only contains the public key.
     accounts: { subject: "CN=service-accounts", usage: "client" },
   } as const;
   const pairs: Record<string, { readonly cert: string; readonly key: string }> = {};
@@ -173,7 +173,7 @@ function connect(folder: string, { apiServer, caPem, admin, kubelet }: Settings)
       using api = new Api(apiServer, caPem, admin);
       return await createNode(api, port);
     },
-    // The server goes on for the other tests.
+    // The server continues for the other tests.
     [Symbol.asyncDispose]: () => nodes.disposeAsync(),
   };
 }
@@ -201,7 +201,10 @@ async function createNode(api: Api, port: number): Promise<string> {
   return name;
 }
 
-/** The server's folder. The time of a process's start (proc_pid_stat(5)) tells it from later ones with its number. */
+/**
+ * The server's directory. The start time of a process (proc_pid_stat(5)) distinguishes it from a later one
+ * with the same ID.
+ */
 async function sharedFolder(): Promise<string> {
   const stat = await readProcFile(`/proc/${Deno.pid}/stat`);
   const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];

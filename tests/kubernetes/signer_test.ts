@@ -165,7 +165,7 @@ Deno.test.each(KINDS)(
     });
     const current = await cluster.admin.must({ path: scene.path("configmaps", "shop") });
     assert.deepEqual(current["data"], { a: "1" }, "looking has no effect");
-    // Another manager takes a field over: the agent is told, and no approver is asked.
+    // Another manager owns a field: the agent gets an error, and no approver is asked.
     await cluster.apply({
       ...configMap({ a: "7" }),
       metadata: { name: "shop", namespace: scene.enrolled.namespace },

@@ -4,10 +4,10 @@ import { startEmbedded } from "./embedded/embedded.ts";
 import { connectReal, findAssets } from "./real.ts";
 
 /**
- * Gives a test an API server: the real one where KUBEBUILDER_ASSETS says where it is, shared by all tests of the
- * process (the first to ask waits about 5 s for it), else an embedded one for this test alone.
+ * Gives a test an API server. With KUBEBUILDER_ASSETS it is the real one, shared by all tests of the process
+ * (the first one waits about 5 s for it). Otherwise it is an embedded one for this test only.
  *
- * @throws {Error} when it can't be started, or when REQUIRE_REAL_SERVERS=1 and there is no real one
+ * @throws {Error} when it cannot start, or when REQUIRE_REAL_SERVERS=1 and there is no real one
  */
 export async function startCluster(kind?: ClusterBackend["kind"]): Promise<Cluster> {
   const assets = findAssets();

@@ -8,7 +8,7 @@ import {
   parseEd25519PublicKey,
 } from "@gateway/shared/ssh";
 
-/** The principal that {@linkcode TestCa} writes into certificates unless told otherwise. */
+/** The principal in certificates of {@linkcode TestCa}, unless given. */
 export const PRINCIPAL = "host:target";
 
 export interface TestCa {

@@ -28,7 +28,7 @@ export interface Chain {
   certify(publicKeyLine: string, index: number, extensions?: readonly string[]): Promise<string>;
 }
 
-/** Starts that many hosts, each with a principal of its own, gives them to a test and ends them. */
+/** Starts this many hosts, each with its own principal, passes them to a test and stops them. */
 export async function withChain(
   kind: SshTarget["kind"],
   count: number,
@@ -94,7 +94,7 @@ function principalOf(index: number): string {
   return `host:hop${index}`;
 }
 
-/** What the signer permits: a bastion forwards, the target may have a terminal. */
+/** The signer's permissions: forwarding for a bastion, a terminal for the target. */
 function extensionsOf(index: number, count: number): readonly string[] {
   return index === count - 1 ? ["permit-pty"] : ["permit-port-forwarding"];
 }

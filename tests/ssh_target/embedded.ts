@@ -121,7 +121,7 @@ function forward(connection: Connection, socket: Socket, accept: () => Duplex, r
   connection.on("close", () => socket.destroy());
 }
 
-/** ssh2's server obeys no request any more once the client's input is at its end; but signals come after it. */
+/** ssh2's server ignores requests after the end of the client's input; signals arrive later than that. */
 export function keepOpen(session: Session): void {
   Reflect.set(session, "_ending", false);
 }

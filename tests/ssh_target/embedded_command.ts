@@ -20,7 +20,7 @@ export interface RunningCommand {
   readonly ended: Promise<void>;
 }
 
-/** Runs a command in a process group of its own, and reports over the channel how it went. */
+/** Runs a command in its own process group and reports its end over the channel. */
 export function startCommand(channel: ServerChannel, options: CommandOptions): RunningCommand {
   const process = new Deno.Command(SHELL, {
     args: ["-c", options.pty ? `exec 2>&1\n${options.command}` : options.command],
@@ -36,9 +36,9 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
     if (running && SIGNALS.includes(name)) signalGroup(process.pid, name);
   };
   feed(channel, process.stdin);
-  // Like sshd: the terminal hangs up, other commands have to find out that nobody listens.
+  // Like sshd: the terminal hangs up; commands without a terminal notice only on writing.
   if (options.pty) channel.on("close", () => signal("HUP"));
-  // A channel that is closed without a status tells the client that something went wrong here.
+  // A channel closed without a status reports an internal error to the client.
   const ended = report(channel, process, options.pty).catch(() => void channel.end()).finally(() => {
     running = false;
   });
@@ -76,7 +76,7 @@ async function copy(
   }
 }
 
-/** What of the channel's insides remembers a write that had to wait for window space. */
+/** The channel's private field for a write that waits for window space. */
 const WAITING = ["_chunk", "_chunkcb", "_chunkErr", "_chunkcbErr"];
 
 /**

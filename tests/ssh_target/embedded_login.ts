@@ -26,7 +26,7 @@ export interface LoginAttempt {
   readonly nowSeconds: number;
 }
 
-/** What the certificate allows, or why it is not good. */
+/** The certificate's permissions, or the reason for its rejection. */
 export type LoginDecision =
   | { readonly kind: "refused"; readonly reason: string }
   | {

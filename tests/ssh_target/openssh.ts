@@ -4,7 +4,7 @@ import { endProcessTree } from "./process_tree.ts";
 import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 const SSHD_PATHS = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd", "/sbin/sshd"];
-/** Where sshd that is started as root wants an empty folder of its own. */
+/** The empty folder required by an sshd started as root. */
 const PRIVILEGE_SEPARATION_DIR = "/run/sshd";
 const READY = /^Server listening on /m;
 /** Another process can take the port between our look for a free one and sshd's start. */
@@ -26,11 +26,11 @@ export function findSshd(): string | undefined {
 }
 
 export interface OpensshOptions extends SshTargetOptions {
-  /** The words before the path of sshd: a program that starts it in surroundings of its own. */
+  /** Words before the path of sshd: a program that starts it in a separate environment. */
   readonly launcher?: readonly string[];
 }
 
-/** Starts the system's sshd with a configuration of its own. */
+/** Starts the system's sshd with its own configuration. */
 export async function createOpensshTarget(
   sshd: string,
   user: string,
@@ -92,7 +92,7 @@ async function start(
   dir: string,
 ): Promise<Deno.ChildProcess | string> {
   const log = `${dir}/sshd.log`;
-  // A log file and not a pipe: sshd would block on a pipe that nobody reads.
+  // A log file instead of a pipe: sshd would block on an unread pipe.
   await Deno.writeTextFile(log, "", { mode: 0o600 });
   const process = new Deno.Command(program, {
     args: [...words, "-D", "-f", `${dir}/sshd_config`, "-E", log],

@@ -1,7 +1,7 @@
 import { markedHead } from "../../broker/ssh/output.ts";
 import type { CommandResult } from "../../broker/ssh/run_command.ts";
 
-/** What a command printed, as plain bytes. */
+/** Output of a command as plain bytes. */
 export interface Printed {
   readonly stdout: Uint8Array<ArrayBuffer>;
   readonly stderr: Uint8Array<ArrayBuffer>;

@@ -2,8 +2,8 @@
 const SHELL = "/bin/sh";
 
 /**
- * Ends a process and all that it started, as far as they can still be told from others. KILL, because a server that
- * is asked politely leaves its sessions alone.
+ * Ends a process and its descendants, as far as they are still identifiable. Uses KILL, because a server that
+ * gets TERM leaves its sessions running.
  */
 export function endProcessTree(pid: number): void {
   // Parents first: they could start others in the meantime. Some may have ended by themselves.

@@ -15,7 +15,7 @@ export class Relay implements AsyncDisposable {
     return this.#listener.addr.port;
   }
 
-  /** From now on nothing gets through, on old connections as on new ones; neither side is told. */
+  /** From now on no bytes pass, on old and new connections, and neither side is notified. */
   swallow(): void {
     this.#swallows = true;
   }

@@ -10,7 +10,7 @@ export async function sessionOf(pid: number): Promise<number> {
   return process.session;
 }
 
-/** What still runs in a session; the dead that nobody has collected don't. */
+/** Processes still running in a session, without zombies. */
 export async function processesOf(session: number): Promise<readonly SessionProcess[]> {
   return (await listProcesses())
     .filter((listed) => listed.session === session && !listed.state.startsWith("Z"))

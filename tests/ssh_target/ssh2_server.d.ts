@@ -1,5 +1,6 @@
 /**
- * What the test servers use of ssh2 1.17.0; `broker/ssh/ssh2.d.ts` says why these declarations are ours.
+ * The parts of ssh2 1.17.0 used by test servers; `broker/ssh/ssh2.d.ts` gives the reason for these
+ * declarations.
  *
  * @module
  */
@@ -45,7 +46,7 @@ export interface Connection extends EventEmitter<ConnectionEvents> {
   end(): this;
 }
 
-/** The events of a connection. Whatever nobody listens for is refused. */
+/** The events of a connection. ssh2 rejects requests without a listener. */
 export interface ConnectionEvents {
   authentication: [context: AuthenticationContext];
   close: [];
@@ -103,7 +104,7 @@ export type Answer = () => void;
 /** The channel of a command: its input is read from it, its output is written to it. */
 export interface ServerChannel extends Duplex {
   readonly stderr: Writable;
-  /** Says how the command ended; the channel has to be ended afterwards. */
+  /** Reports the command's end; the channel must be ended afterwards. */
   exit(status: number): void;
   exit(signal: string, coreDumped: boolean, message: string): void;
 }

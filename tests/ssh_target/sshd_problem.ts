@@ -10,7 +10,7 @@ import { createOpensshTarget, findSshd } from "./openssh.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** The capabilities of root without which an sshd of root's lets nobody in: DAC_OVERRIDE, SETGID, SETUID, SYS_CHROOT. */
+/** The capabilities that root's sshd needs to accept a login: DAC_OVERRIDE, SETGID, SETUID, SYS_CHROOT. */
 const NEEDED_CAPABILITIES = [1n, 6n, 7n, 18n];
 
 /** Why tests and demo can't use the sshd of this machine; empty where they can. */
@@ -48,7 +48,7 @@ async function whyNoLogin(sshd: string, dir: string): Promise<string> {
   }
 }
 
-/** What sshd's own check complains of, such as an account that is missing. */
+/** Problems reported by sshd's own check, such as a missing account. */
 async function whyNoStart(sshd: string, dir: string): Promise<string> {
   try {
     await Deno.mkdir("/run/sshd", { recursive: true, mode: 0o755 });
@@ -72,7 +72,7 @@ async function isWholeRoot(): Promise<boolean> {
   return mayAll && /^\s*0\s+0\s+4294967295\s*$/.test(await readProcFile("/proc/self/uid_map"));
 }
 
-/** The last line in which sshd says what went wrong. */
+/** The last line with an error of sshd. */
 async function lastFailure(dir: string): Promise<string | undefined> {
   const log = await Deno.readTextFile(`${dir}/sshd.log`).catch(() => "");
   return log.split("\n").findLast((line) => /fatal|error|failed|not exist|denied|not permitted/i.test(line))

@@ -11,11 +11,11 @@ export const SUDO_ACCOUNTS = {
   narrow: { name: "gw-narrow", id: 61_003 },
 } as const;
 
-/** A host with sudo whose accounts and rules nobody else on the machine sees. */
+/** A host with sudo, whose accounts and rules are invisible to the rest of the machine. */
 export interface SudoHost extends SshTarget {
-  /** A folder that every account may write to; removed at the end. */
+  /** A folder writable by every account; removed at the end. */
   readonly folder: string;
-  /** Where a login starts, and what only the login account may write to. */
+  /** The home folder, writable only by the login account. */
   readonly home: string;
 }
 
@@ -70,12 +70,13 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
   const lines = {
     passwd: accounts.map(({ name, id }) => `${name}:x:${id}:${id}::${home}:/bin/sh`),
     group: accounts.map(({ name, id }) => `${name}:x:${id}:`),
-    // No password fits a star, and unlike `!` it locks nobody out.
+    // No password matches a star, and unlike `!` it does not lock the account.
     shadow: accounts.map(({ name }) => `${name}:*:19000:0:99999:7:::`),
   };
   for (const [name, own] of Object.entries(lines)) {
     const text = (await Deno.readTextFile(`/etc/${name}`)).trimEnd();
-    // It may be the machine's own passwords: nobody may read them before their mode is set.
+    // The file may contain the machine's own passwords: it must be unreadable to others before its mode is
+    // set.
     await Deno.writeTextFile(`${dir}/${name}`, `${[text, ...own].join("\n")}\n`, { mode: 0o600 });
     await Deno.chmod(`${dir}/${name}`, name === "shadow" ? 0o640 : 0o644);
   }
@@ -85,7 +86,7 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
 
 async function maySudo(): Promise<boolean> {
   if (Deno.uid() !== 0 || SSHD_PROBLEM !== "") return false;
-  // What the launcher does, and that sudo is there.
+  // Checks the operation of the launcher and the presence of sudo.
   const script = "command -v sudo >/dev/null && mount --bind /etc/passwd /etc/passwd";
   const [program = "", ...words] = LAUNCHER;
   try {

@@ -1,9 +1,9 @@
 import { readProcFile } from "../stage/proc_file.ts";
 
 /**
- * Why an sshd of this account can give nobody a terminal; empty where it can. It hands a terminal over to the group
- * `tty`, which takes root, or a `/dev/pts` where they belong to that group from the start. A run that has to be
- * complete fails instead of passing over tests.
+ * The reason why this account's sshd cannot provide a terminal; empty if it can. sshd gives the terminal to
+ * the group `tty`, which requires root or a `/dev/pts` that already belongs to that group. A run with
+ * REQUIRE_REAL_SERVERS fails instead of skipping tests.
  */
 export const NO_TERMINAL: string = await whyNone();
 

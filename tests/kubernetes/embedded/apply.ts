@@ -12,7 +12,7 @@ import {
 } from "./field_set.ts";
 import { ApiFailure } from "./status.ts";
 
-/** Who has set which fields of an object, and how. */
+/** The managers of the fields of an object, and their operations. */
 export interface Manager {
   readonly name: string;
   readonly operation: "Apply" | "Update";
@@ -30,7 +30,7 @@ export interface Application {
   readonly force: boolean;
 }
 
-/** What an object is after that, and who owns what of it. */
+/** The object after an apply, and the owners of its fields. */
 export interface Applied {
   readonly object: Readonly<Record<string, unknown>>;
   readonly managers: readonly Manager[];
@@ -87,7 +87,10 @@ export function encodeManagers(managers: readonly Manager[]): unknown {
   }));
 }
 
-/** Those who own an object after a change that was no apply: who changed a field owns it alone. */
+/**
+ * The owners of an object after a change that was not an apply. The manager that changed a field is its only
+ * owner.
+ */
 export function managersAfterUpdate(
   { before, after, managers, manager }: {
     readonly before: unknown;

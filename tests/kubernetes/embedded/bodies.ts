@@ -19,7 +19,7 @@ export function parseBody(text: string, { kind }: Pick<Resource, "kind">): Json 
     const body: unknown = JSON.parse(text);
     if (isObject(body)) return body;
   } catch {
-    // What follows says it.
+    // The following field defines it.
   }
   const hex = new TextEncoder().encode(text).toHex();
   throw badRequest(
@@ -30,7 +30,7 @@ export function parseBody(text: string, { kind }: Pick<Resource, "kind">): Json 
 export function parseManifest(text: string): Json {
   let manifest: unknown;
   try {
-    // Of several documents the server takes the first.
+    // The server reads the first of several documents.
     manifest = parse(text.split(/^---$/m).find((document) => document.trim() !== "") ?? "", {
       schema: "core",
     });

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { Cluster } from "../cluster.ts";
 import { startEmbedded } from "./embedded.ts";
 
-/** The contract says what both servers do; these are rules that the real one shows only after minutes or seconds. */
+/**
+ * The contract covers the behavior of both servers. These are rules that the real server shows only after
+ * seconds or minutes.
+ */
 
 Deno.test("a token of the embedded API server ends with its time", async () => {
   let now = Date.parse("2026-01-01T00:00:00Z");

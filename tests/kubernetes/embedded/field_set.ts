@@ -84,7 +84,7 @@ export function itemKeys(list: string, item: unknown): Readonly<Record<string, u
   return names === undefined ? undefined : Object.fromEntries(names.map((name) => [name, item[name]]));
 }
 
-/** Whether an item has the keys; the protocol of a port is TCP unless it says otherwise. */
+/** Whether an item has the keys. The default protocol of a port is TCP. */
 export function hasKeys(item: unknown, keys: Readonly<Record<string, unknown>>): boolean {
   return isObject(item) &&
     Object.entries(keys).every(([key, value]) =>
@@ -114,6 +114,6 @@ function collect(value: unknown, path: Path, set: Map<string, Path>): void {
       return;
     }
   }
-  // An empty `metadata` is not a field of its own.
+  // An empty `metadata` is not a separate field.
   if (path.length > 1 || !isObject(value)) set.set(pathText(path), path);
 }

@@ -33,7 +33,7 @@ export function listObjects(store: Store, { resource: type, target, query }: Lis
   const isCut = items.length < matching.length && last !== undefined;
   if (isCut) store.keepList(version, all);
   const isChosen = (query.get("labelSelector") ?? "") !== "" || (query.get("fieldSelector") ?? "") !== "";
-  // Of custom resources, it is there and empty after the last part.
+  // For custom resources, it is present and empty after the last part.
   const noMore = type.fields === undefined ? { continue: "" } : {};
   return {
     kind: `${type.kind}List`,
@@ -43,7 +43,7 @@ export function listObjects(store: Store, { resource: type, target, query }: Lis
       ...(isCut ? { continue: encodeContinue({ rv: version, start: placeOf(last) }) } : noMore),
       ...(isCut && !isChosen ? { remainingItemCount: matching.length - items.length } : {}),
     },
-    // Of what it has a schema for, the server does not say the kind of each.
+    // For resources with a schema, the server omits the kind of each item.
     items: type.fields === undefined ? items : items.map(({ apiVersion: _, kind: __, ...item }) => item),
   };
 }
@@ -54,7 +54,7 @@ function parseLimit(text: string | null): number {
   return Number(text);
 }
 
-/** Where an object stands in a list. */
+/** The position of an object in a list. */
 function placeOf({ metadata }: StoredObject): string {
   return `${metadata.namespace ?? ""}/${metadata.name}`;
 }

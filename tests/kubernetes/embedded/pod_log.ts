@@ -6,7 +6,7 @@ import type { StoredObject } from "./store.ts";
 /** The options of a log that are numbers, and the least of each. */
 const LIMITS = { tailLines: 0, sinceSeconds: 1, limitBytes: 1 } as const;
 
-/** What a container of a pod has written; undefined for a pod that is on no node. */
+/** The log of a container of a pod; undefined for a pod without a node. */
 export function readPodLog(
   pod: StoredObject,
   query: URLSearchParams,

@@ -10,7 +10,7 @@ export interface User {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What somebody wants to do with a resource. */
+/** A requested action on a resource. */
 export interface Attributes {
   readonly verb: string;
   readonly group: string;
@@ -34,7 +34,7 @@ export interface PathRule {
 
 const MASTERS = "system:masters";
 
-/** What everybody with a name may do: ask about themselves, and look at what the server is. */
+/** The rights of every authenticated user: review their own access, and read the server's version. */
 export const COMMON_RULES: readonly PolicyRule[] = [
   {
     verbs: ["create"],
@@ -49,7 +49,7 @@ const EVERYBODY: PathRule = {
   nonResourceURLs: ["/healthz", "/livez", "/readyz", "/version", "/version/"],
 };
 
-/** Paths that are no resources, for those with a name. */
+/** Non-resource paths that authenticated users may read. */
 export const COMMON_PATHS: readonly PathRule[] = [
   {
     verbs: ["get"],

@@ -15,7 +15,7 @@ const VERBS: Readonly<Record<string, string>> = {
   PATCH: "patch",
 };
 
-/** What a path is about; undefined where it is no resource's. */
+/** The target of a path; undefined for a non-resource path. */
 export function parseTarget(method: string, url: URL): ApiTarget | undefined {
   // Percent signs are decoded before the path is taken apart, as the real server does.
   const [root, ...rest] = decodeURIComponent(url.pathname).split("/").slice(1);

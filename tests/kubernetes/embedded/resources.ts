@@ -5,7 +5,7 @@ export interface Resource {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** The fields beside `apiVersion`, `kind` and `metadata`; absent: any, as those of custom resources here. */
+  /** The fields except `apiVersion`, `kind` and `metadata`; absent: any, as for custom resources here. */
   readonly fields?: readonly string[];
 }
 
@@ -45,7 +45,7 @@ const CLUSTER_SCOPED: typeof TABLE = {
   "apiextensions.k8s.io/v1": [["customresourcedefinitions", "CustomResourceDefinition"]],
 };
 
-/** All that the server keeps without being told. */
+/** All objects that the server creates by default. */
 export const RESOURCES: readonly Resource[] = [
   ...resourcesOf(TABLE, true),
   ...resourcesOf(CLUSTER_SCOPED, false),

@@ -4,7 +4,7 @@ import { badRequest } from "./status.ts";
 import type { Store } from "./store.ts";
 import { timestamp } from "./tokens.ts";
 
-/** What somebody is told about themselves; the key is group and plural. */
+/** The answer to a self review, by group and plural. */
 export const REVIEWS: Readonly<
   Record<string, (store: Store, user: User, body: Readonly<Record<string, unknown>>, now: number) => unknown>
 > = {

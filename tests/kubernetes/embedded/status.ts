@@ -38,7 +38,7 @@ export function qualified({ group, plural }: Pick<Resource, "group" | "plural">)
   return group === "" ? plural : `${plural}.${group}`;
 }
 
-/** What `details` says of a resource. */
+/** The `details` of a resource. */
 export function detailsOf({ group, plural }: Pick<Resource, "group" | "plural">, name?: string) {
   return { ...(name === undefined ? {} : { name }), ...(group === "" ? {} : { group }), kind: plural };
 }

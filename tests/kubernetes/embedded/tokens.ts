@@ -14,11 +14,11 @@ export interface MintedToken {
   readonly answer: unknown;
 }
 
-/** Mints the tokens of ServiceAccounts, and says whose they are. */
+/** Issues and identifies tokens of ServiceAccounts. */
 export interface TokenIssuer {
   /** @throws {ApiFailure} when the request asks for what can't be had */
   mint(account: StoredObject, body: Readonly<Record<string, unknown>>): Promise<MintedToken>;
-  /** Whose a token is; undefined where it is worth nothing (any more). */
+  /** The owner of a token; undefined for an invalid or expired token. */
   verify(token: string): Promise<User | undefined>;
 }
 

@@ -19,7 +19,7 @@ const SHARES = 4;
 const ALL = "";
 
 /** The entries of a registry, by ID and by their ends, and the count of the pending ones. */
-export class Shelf {
+export class ApprovalIndex {
   /** The IDs of forgotten entries that the store may still have. */
   readonly forgotten: string[] = [];
   readonly #byId = new Map<string, Entry>();
@@ -123,7 +123,7 @@ export class Shelf {
   }
 
   /** Ends the hold of an entry, and does what was due during the hold. */
-  letGo(entry: Entry, now: number): void {
+  release(entry: Entry, now: number): void {
     entry.heldAt = undefined;
     if (entry.statusAt(now) !== "pending") this.settle(entry);
     if (entry.isPurgeable(now)) this.#forget(entry);
@@ -193,14 +193,14 @@ export class EndQueue<T> {
 export class Entry {
   /** As it is in the store. */
   approval: Approval;
-  /** Emptied when nobody can need it any more. */
+  /** Emptied as soon as no signing can need it. */
   bearerToken: string;
   /** True while it counts as pending. */
   isCounted = false;
   /** True while a poll collects it. */
   isClaimed = false;
-  /** True after a poll was answered that it has expired. */
-  isExpiryTold = false;
+  /** True after a poll has received the expiry. */
+  isExpiryReported = false;
   /** Equal for requests that can be decided together. */
   readonly identity: string;
   /** The entry that this one is decided with. */
@@ -209,8 +209,8 @@ export class Entry {
   readonly decisions: ChangeLock = new ChangeLock();
   readonly timeoutMs: number;
   /**
-   * Its time stands still while a change is on its way: a decision or claim in time neither expires nor is purged
-   * before it has ended, and nobody sees the request expired and then approved.
+   * The moment at which a running change has stopped the time of this entry: a decision or claim in time neither expires
+   * nor is purged before it has ended, and no reader sees the request expired and then approved.
    */
   heldAt: number | undefined;
   readonly waiters: Set<() => void> = new Set();
