@@ -149,7 +149,7 @@ Deno.test("renderReport() says what limits the confidence, which evidence counts
   });
   assert.match(text, /\*\*Outcome:\*\* no confident cause/);
   assert.match(text, /\*\*Confidence:\*\* 60% \(93% was stated; 1 cites no tool result\)/);
-  assert.match(text, /- Evidence: .*\(does not count: the cited result does not hold the quote\)/);
+  assert.match(text, /- Evidence: .*\(does not count: the cited result does not contain the quote\)/);
   assert.match(
     text,
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,

@@ -109,7 +109,7 @@ Deno.test("holdDebate() continues with a placeholder after two empty answers, an
   const fixture = new DebateFixture({ diagnostic_agent: [""] });
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");
-  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer after 0 tool calls.)");
+  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer. Tool calls made: 0.)");
   assert.deepEqual(outcome.hypotheses, []);
   assert.equal(fixture.model.requests.filter(({ purpose }) => purpose === "diagnostic_agent").length, 2);
 });

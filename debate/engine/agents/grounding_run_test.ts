@@ -109,7 +109,7 @@ Deno.test("agents are told which results count and which lines do not", async ()
   assert.ok(prompt.includes('"20 of 20 connections in use" (counts)'), prompt);
   assert.ok(
     prompt.includes(
-      '"the pool leaks connections" (does not count: the cited result does not hold the quote)',
+      '"the pool leaks connections" (does not count: the cited result does not contain the quote)',
     ),
   );
 });

@@ -99,7 +99,7 @@ Deno.test("holdDebate() runs exactly max_rounds rounds and says why it ends", as
   const decisions = fixture.of("moderator_decision");
   assert.deepEqual(decisions.map(({ round }) => round), [2, 3, 3]);
   assert.deepEqual([outcome.roundLog.length, outcome.status], [3, "completed"]);
-  assert.match(outcome.decision?.stop_reason ?? "", /used up \(3\)/);
+  assert.match(outcome.decision?.stop_reason ?? "", /rounds are used \(3\)/);
 });
 
 Deno.test("holdDebate() ends with needs_more_data, and does not go in circles", async () => {

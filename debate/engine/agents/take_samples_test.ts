@@ -85,7 +85,7 @@ Deno.test.each([
   await fixture.run();
   const [compared] = fixture.of("samples_compared");
   assert.equal(compared?.agreed, false);
-  assert.match(compared?.reason ?? "", /not enough evidence for it counts/);
+  assert.match(compared?.reason ?? "", /not enough of its evidence counts/);
   assert.equal(fixture.of("agent_skipped").length, 0);
 });
 

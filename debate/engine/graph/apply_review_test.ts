@@ -56,7 +56,7 @@ Deno.test("applySkeptic() weighs without moving, and leaves what is not mentione
 
 Deno.test("applySkeptic() records no transition to where a hypothesis already is", () => {
   const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
-  assert.equal(once[0]?.rejected_reason, "no reason was stated");
+  assert.equal(once[0]?.rejected_reason, "no reason given");
   const twice = applySkeptic(once, "[hypothesis:1] rejected: again", on(2));
   assert.deepEqual(twice[0]?.transitions, once[0]?.transitions);
   assert.equal(twice[0]?.reviews.length, 2);
@@ -132,7 +132,7 @@ Deno.test("a Spanish debate has Spanish notes where a review gives no reason", (
   const noteOf = (review: string, state: "active" | "confirmed") =>
     applySkeptic([sampleHypothesis({ state, evidence: FULL_EVIDENCE })], review, on(1, "es"))[0]?.transitions
       .at(-1)?.note;
-  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "no se dio ningún motivo");
+  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "sin motivo indicado");
   assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada (acuerdo sin evidencia nueva)");
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });

@@ -200,9 +200,9 @@ Deno.test("afterModerator() writes the round log every round, texts cut", () => 
 
 Deno.test("afterModerator() says so when the rounds are used up", () => {
   const last = sampleState({ round: 4 });
-  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "The rounds are used up (4)");
+  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "All rounds are used (4)");
   const worded = afterModerator(last, sampleDecision({ stop_reason: "enough" }));
-  assert.equal(worded.decision?.stop_reason, "The rounds are used up (4); enough");
+  assert.equal(worded.decision?.stop_reason, "All rounds are used (4); enough");
   assert.equal(afterModerator(sampleState({ round: 3 }), sampleDecision()).decision?.stop_reason, null);
 });
 
