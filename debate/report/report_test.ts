@@ -97,7 +97,7 @@ Deno.test("renderReport() has its sections in order", () => {
     "## Token consumption",
   ]);
   assert.match(text, /\*\*Duration:\*\* 2m 5s/);
-  assert.match(text, /\*\*Thinking:\*\* diagnostic high/);
+  assert.match(text, /\*\*Reasoning effort:\*\* diagnostic high/);
   assert.match(text, /Operator: approved at 2026-01-02T03:05:00.000Z/);
   assert.match(text, /````\na ``` b\n````/);
   assert.match(text, /Round 2, skeptic\\_agent: active → confirmed \(measured\)/);
@@ -148,7 +148,7 @@ Deno.test("renderReport() says what limits the confidence, which evidence counts
     events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
   });
   assert.match(text, /\*\*Outcome:\*\* no confident cause/);
-  assert.match(text, /\*\*Confidence:\*\* 60% \(93% was stated; 1 cites no tool result\)/);
+  assert.match(text, /\*\*Confidence:\*\* 60% \(93% stated by the moderator; 1 cites no tool result\)/);
   assert.match(text, /- Evidence: .*\(does not count: the cited result does not contain the quote\)/);
   assert.match(
     text,
@@ -224,9 +224,9 @@ Deno.test("renderHtml() says the answer first, in the language of the run", () =
     text,
     /<h1>[^\n]*<\/h1>\n<section class="answer"><dl><dt>Outcome<\/dt><dd>no confident cause<\/dd><dt>Leading hypothesis<\/dt><dd>H-1: /,
   );
-  assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% was stated; /);
+  assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% stated by the moderator; /);
   assert.equal(text.indexOf("</h1>"), text.indexOf('\n<section class="answer">') - "</h1>".length);
-  assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>sin causa segura<\/dd>/);
+  assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>causa sin determinar<\/dd>/);
   assert.equal(htmlFileName("0123456789abcdef"), "diagnosis-01234567.html");
 });
 

@@ -239,17 +239,17 @@ export function byTime(a: RunListItem, b: RunListItem): number {
  * hypothesis is confirmed.
  */
 
-const wordsFor = vocabulary({
+const importedFor = vocabulary({
   reason: [
-    "the run was imported: nothing in it was checked here",
-    "la ejecución fue importada: aquí no se ha comprobado nada",
+    "the run was imported, and this server has not checked it",
+    "la ejecución es importada y este servidor no la ha comprobado",
   ],
 });
 
 /** The record as it is shown; one of this server's own is unchanged. */
 export function withoutForeignClaims<T extends Fields>(record: T): T {
   if (record.imported !== true) return record;
-  const { reason } = wordsFor(textOf(record.language));
+  const { reason } = importedFor(textOf(record.language));
   const { conclusion, decision, hypotheses, events, final_result: final } = record;
   return {
     ...record,

@@ -101,8 +101,8 @@ Deno.test("nothing of an imported run passes for checked here", async () => {
     await (await web.get(`/api/runs/${runId}/${name}`)).text()
   );
   for (const report of await Promise.all(reports)) {
-    assert.match(report, /Imported from elsewhere/);
-    assert.match(report, /nothing in it was checked here/);
+    assert.match(report, /Imported from another server\. This server has not checked it\./);
+    assert.match(report, /the run was imported, and this server has not checked it/);
     assert.doesNotMatch(report, /\(counts\)|cause found/);
   }
 });

@@ -137,7 +137,7 @@ Deno.test("a Spanish debate has Spanish notes where a review gives no reason", (
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
   const [lead] = applyDecision(TABLE, closing, { ...on(1, "es"), confidenceThreshold: 0.8 });
-  assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión de cierre");
+  assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión final");
 });
 
 Deno.test.each([
