@@ -346,7 +346,7 @@ Deno.test.each([
 ])("loadScenario() knows no $name, and says what there is", async ({ name }) => {
   await assert.rejects(loadScenario(name, ""), (error) => {
     assert.ok(error instanceof AppError && error.code === "not_found");
-    assert.match(error.message, /there are certificate_expired, memory_leak, slow_query$/);
+    assert.match(error.message, /; available: certificate_expired, memory_leak, slow_query$/);
     return true;
   });
 });

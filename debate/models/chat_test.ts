@@ -87,14 +87,14 @@ Deno.test("OpenAiChat does not wait for a provider that wants a long pause", asy
   const { model, requests } = modelOf([() => refusal(429, {}, { "retry-after": "3600" })]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "rate");
-  assert.match(error.message, /too many requests \(HTTP 429\); it asks for a pause of 3600 s/);
+  assert.match(error.message, /too many requests \(HTTP 429\); it requests a pause of 3600 s/);
   assert.equal(requests.length, 1);
 });
 
 Deno.test.each([
-  { name: "401", status: 401, kind: "auth", text: /refuses the access token \(HTTP 401\); check HUB_TOKEN$/ },
+  { name: "401", status: 401, kind: "auth", text: /rejects the access token \(HTTP 401\); check HUB_TOKEN$/ },
   { name: "403", status: 403, kind: "auth", text: /HTTP 403/ },
-  { name: "404", status: 404, kind: "bad_reply", text: /does not know it, or the base URL is wrong/ },
+  { name: "404", status: 404, kind: "bad_reply", text: /does not know the model, or the base URL is wrong/ },
   { name: "a redirect", status: 307, kind: "bad_reply", text: /redirects \(HTTP 307\)/ },
   { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
   { name: "a hostile code", status: 400, code: "<b>raw words</b>", kind: "bad_reply", text: /\(HTTP 400\)$/ },
@@ -207,7 +207,7 @@ Deno.test.each([
   const { model } = modelOf([() => answer]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "bad_reply");
-  assert.match(error.message, /not a chat completion/);
+  assert.match(error.message, /did not send a chat completion/);
 });
 
 const base: ModelRequest = {

@@ -239,13 +239,13 @@ Deno.test.each([
     name: "the link is not a URL",
     options: { started: Response.json({ ...STARTED, verification_uri: "javascript:alert(1)" }) },
     kind: "bad_reply",
-    text: /refused to start a device flow/,
+    text: /did not start a device flow/,
   },
   {
     name: "the code has control characters",
     options: { started: Response.json({ ...STARTED, user_code: "A\u001b[2J" }) },
     kind: "bad_reply",
-    text: /refused to start a device flow/,
+    text: /did not start a device flow/,
   },
 ])("deviceFlows() does not start when $name", async ({ options, kind, text }) => {
   const { flows } = flowsOf([pending], options);

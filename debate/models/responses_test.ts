@@ -187,12 +187,12 @@ Deno.test.each([
     kind: "server",
     says: /the provider failed$/,
   },
-  { name: "has no end", answer: () => stream(text("A")), kind: "server", says: /broke off/ },
+  { name: "has no end", answer: () => stream(text("A")), kind: "server", says: /stopped in the middle/ },
   {
     name: "is broken JSON",
     answer: () => stream(text("A"), 'data: {"type":"resp\n\n'),
     kind: "bad_reply",
-    says: /not a chat completion/,
+    says: /did not send a chat completion/,
   },
   {
     name: "is withheld",

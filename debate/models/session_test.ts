@@ -187,7 +187,7 @@ Deno.test("sessionTokens().status() says why there is no session", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
   const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
-  assert.match(problem ?? "", /^No session: the provider refused a session/);
+  assert.match(problem ?? "", /^No session: the provider rejected the access token/);
 });
 
 Deno.test("tokenPreview() shows little of a token, and nothing of a short one", () => {
@@ -275,7 +275,7 @@ Deno.test.each([
   {
     name: "its rounds are over",
     request: { round: 3 },
-    text: "round 3: diagnostic_agent has nothing to say: the script ends after round 2",
+    text: "round 3: diagnostic_agent has no reply: the script ends after round 2",
   },
   {
     name: "a node has no part",
@@ -290,7 +290,7 @@ Deno.test.each([
   {
     name: "its replies are used up",
     request: {},
-    text: "round 1: diagnostic_agent has nothing more to say: the script gives 1 reply",
+    text: "round 1: diagnostic_agent has no further reply: the script contains 1 reply",
   },
 ])("replayModel() says so when $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
@@ -306,7 +306,7 @@ Deno.test("replayModel() checks that the prompt carries what the script expects"
   });
   assert.equal((await model.complete(requestOf())).text, "1");
   const error = await failureOfReplay(model.complete(requestOf()));
-  assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
+  assert.match(error.message, /expects "tool result" in the prompt, but the prompt does not contain it$/);
 });
 
 Deno.test("replayModel() needs a value that has no default", async () => {

@@ -139,7 +139,7 @@ Deno.test("a call that was allowed for the whole run is not asked again; another
   );
   assert.match(
     await (await web.get(`/api/runs/${runId}/report`)).text(),
-    /approved \(for the whole run, before\) at/,
+    /approved \(by an earlier approval for the whole run\) at/,
   );
 });
 
