@@ -249,7 +249,12 @@ Deno.test.each([
     kind: "server",
     text: /failed \(overloaded\)/,
   },
-  { name: "JSON instead of a stream", answer: said("Yes."), kind: "bad_reply", text: /does not support streaming/ },
+  {
+    name: "JSON instead of a stream",
+    answer: said("Yes."),
+    kind: "bad_reply",
+    text: /does not support streaming/,
+  },
   {
     name: "a page instead of a stream",
     answer: new Response("<html>", { headers: { "content-type": "text/html" } }),

@@ -18,13 +18,13 @@ export function htmlFileName(runId: string): string {
 export function renderHtml(record: ReadRecord): string {
   const texts = textsFor(record.language ?? "");
   const title = record.title ?? record.topic ?? texts.noTopic;
-  // The answer comes right after the title, with which every report begins.
+  // The answer follows the title, which is the first line of every report.
   const report = PARSER.render(renderReport(record))
     .replace("</h1>", (end) => `${end}\n${renderAnswer(record, texts)}`);
   return htmlPage({ language: texts.language, title, style: STYLE }, `<main>\n${report}</main>\n`);
 }
 
-/** One file that loads nothing. */
+/** A self-contained HTML page that loads nothing. */
 export function htmlPage(
   { language, title, style }: Readonly<Record<"language" | "title" | "style", string>>,
   body: string,

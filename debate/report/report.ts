@@ -69,7 +69,7 @@ function renderHypothesis(hypothesis: Hypothesis, texts: Texts): string {
         return `- ${when}, ${inline(agent)}: ${change}${note === "" ? "" : ` (${inline(note)})`}`;
       }),
       ...supporting_evidence.map((line) => {
-        // Runs of before the check say nothing about a line.
+        // Records of older versions have no status of a line.
         const checked = evidence.find(({ text }) => text === line);
         const note = checked === undefined ? "" : ` (${explainEvidence(checked.status, texts.language)})`;
         return `- ${texts.evidence}: ${inline(line)}${note}`;
@@ -157,7 +157,7 @@ function renderTranscript(events: readonly StoredEvent[], texts: Texts): string 
   const sections: string[] = [];
   let round = 0;
   for (const event of events) {
-    // A round begins with what follows the decision to continue.
+    // A round starts after the decision to continue.
     if (round === 0 && event.type === "run_started") sections.push(`## ${texts.round} ${round = 1}`);
     sections.push(...renderEvent(event, decided, texts));
     const next = numberOf(event.round) ?? round;
@@ -291,7 +291,7 @@ function confidenceOf(decision: Readonly<Record<string, unknown>>, texts: Texts)
   return why === "" ? confidence : `${confidence} (${inline(why)})`;
 }
 
-/** The confidence of a decision, and why it is limited. */
+/** The confidence of a decision, and the reason of its limit. */
 export function confidencePartsOf(decision: Readonly<Record<string, unknown>>, texts: Texts) {
   const confidence = numberOf(decision.confidence);
   const { stated_confidence, reason } = fieldsOf(decision.grounding);
@@ -303,7 +303,7 @@ export function confidencePartsOf(decision: Readonly<Record<string, unknown>>, t
 
 export type Facts = readonly (readonly [name: string, value: string])[];
 
-/** A list of the facts that have a value. */
+/** Lists the facts that have a value. */
 function bullets(facts: Facts): string[] {
   return facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`);
 }

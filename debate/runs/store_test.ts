@@ -164,7 +164,7 @@ async function keeping(days: number, records: readonly (readonly [string, string
   const folder = new MemoryFolder({ ...Object.fromEntries(records), "audit.jsonl": "{}" });
   const store = await RunStore.open({ folder, warn: () => {} });
   const [clock, stop, told] = [new FakeClock(NOW), new AbortController(), [] as string[]];
-  const done = retain({ store, days, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  const done = retain({ store, days, clock, signal: stop.signal, log: (message) => told.push(message) });
   await clock.advance(0);
   const kept = () => [...folder.files.keys()].map((name) => name[0]).sort().join("");
   return { clock, stop, told, done, kept, folder, store };
@@ -212,7 +212,7 @@ Deno.test("a folder that refuses is told of, and does not end the server", async
   const stop = new AbortController();
   const clock = new FakeClock(NOW);
   const store = { list: () => Promise.reject(new Error("gone")), expire: () => Promise.resolve(false) };
-  const done = retain({ store, days: 1, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  const done = retain({ store, days: 1, clock, signal: stop.signal, log: (message) => told.push(message) });
   await clock.advance(DAY_MS / 24);
   assert.deepEqual(told, ["cannot delete old runs: Error", "cannot delete old runs: Error"]);
   stop.abort();
@@ -226,7 +226,7 @@ Deno.test("a run that cannot be deleted keeps no other one, and is told of", asy
   folder.remove = (name) =>
     name.startsWith("2") ? Promise.reject(new Deno.errors.PermissionDenied()) : remove(name);
   const [stop, told, clock] = [new AbortController(), [] as string[], new FakeClock(NOW)];
-  const done = retain({ store, days: 30, clock, signal: stop.signal, tell: (message) => told.push(message) });
+  const done = retain({ store, days: 30, clock, signal: stop.signal, log: (message) => told.push(message) });
   await clock.advance(0);
   assert.deepEqual([...folder.files.keys()].map((name) => name[0]), ["2"]);
   assert.deepEqual(told, ["cannot delete old runs: PermissionDenied", "deleted 2 runs older than 30 days"]);

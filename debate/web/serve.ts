@@ -73,7 +73,7 @@ export async function startDebateServer(
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const { RETENTION_DAYS: days } = settings;
-  const retained = retain({ store, days, clock, signal: stopping.signal, tell: log.INFO });
+  const retained = retain({ store, days, clock, signal: stopping.signal, log: log.INFO });
   opened.defer(() => retained);
   const closing = opened.move();
   return {
