@@ -80,7 +80,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
   const text = (await web.get(`/api/runs/${runId}/events`)).text();
   await web.end(runId);
   await web.clock.advance(100);
-  assert.match(await text, /could not be stored: export its report/);
+  assert.match(await text, /Cannot store the record of this run: export its report/);
   assert.equal((await web.record(runId)).status, "completed");
   assert.match(await (await web.get(`/api/runs/${runId}/report`)).text(), /Completed/);
   assert.deepEqual([web.warnings.length, web.failures.length], [0, 1]);
