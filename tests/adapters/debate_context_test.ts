@@ -28,7 +28,7 @@ Deno.test("collectContext() puts base context first, then the incident, then the
       `# Project\nRoot: ${folder.path}`,
       "## Files\n- README.md",
       "### README.md\n````\nabout\n```\npassword=[REDACTED]\n````",
-      '## Left out\n- the pattern "/etc/*" was left out: it leaves the project',
+      '## Omitted\n- pattern "/etc/*" was ignored: it leaves the project',
     ].join("\n\n"),
   );
   assert.deepEqual(redactions, { "config-value": 2 });
@@ -188,7 +188,7 @@ Deno.test("collectProject() fills up pattern by pattern, the same every time", a
     [folder.path],
   );
   assert.deepEqual(files.map(({ path }) => path), ["a.ts", "b.ts", "z.md"]);
-  assert.deepEqual(notes, ["only the first 3 files that match are here"]);
+  assert.deepEqual(notes, ["only the first 3 matching files are included"]);
 });
 
 Deno.test("collectProject() cuts long files between characters, without reading them whole", async () => {
@@ -253,9 +253,9 @@ Deno.test("collectProject() follows links only to files within the project, and 
     "sub/b.txt",
     "b",
   ]]);
-  assert.equal(notes.filter((note) => /^the link .* was left out/.test(note)).length, 5);
-  assert.ok(notes.includes("3 more links were left out"));
-  assert.ok(notes.includes("disguised.txt was left out: it may hold secrets"));
+  assert.equal(notes.filter((note) => /^link .* was omitted/.test(note)).length, 5);
+  assert.ok(notes.includes("3 more links were omitted"));
+  assert.ok(notes.includes("disguised.txt was omitted: it may contain secrets"));
 });
 
 Deno.test("collectProject() does not stop at a pipe, and takes none", async () => {
