@@ -15,7 +15,7 @@ import {
 } from "../testing/chat_provider.ts";
 import { eventsOf } from "./exchange.ts";
 
-Deno.test("OpenAiChat streams text in order and takes the usage of the last chunk", async () => {
+Deno.test("OpenAiChat streams text in order and uses the usage of the last chunk", async () => {
   const usage = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 11 };
   const { model, requests } = modelOf([
     () =>
@@ -54,7 +54,7 @@ Deno.test("OpenAiChat ends a call that takes too long", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("OpenAiChat asks once more for an answer in one piece that does not begin, and not for ever", async () => {
+Deno.test("OpenAiChat retries an answer in one piece once if it does not start", async () => {
   const mute = modelOf([() => new Promise<Response>(() => {})]);
   const failed = failureOf(mute.model.complete(requestOf()));
   for (const asked of [1, 2]) {
@@ -71,7 +71,7 @@ Deno.test("OpenAiChat asks once more for an answer in one piece that does not be
 Deno.test.each([
   { name: "does not answer", silent: () => new Promise<Response>(() => {}) },
   { name: "sends no first byte", silent: () => openStream().response() },
-])("OpenAiChat asks a provider that $name once more, and not for ever", async ({ silent }) => {
+])("OpenAiChat retries once if a provider $name", async ({ silent }) => {
   const listening = requestOf({ onDelta: () => {} });
   const mute = modelOf([silent]);
   const failed = failureOf(mute.model.complete(listening));
@@ -93,7 +93,7 @@ Deno.test.each([
   assert.equal((await reply).text, "Awake.");
 });
 
-Deno.test("OpenAiChat ends a stream that falls silent, but not a slow one", async () => {
+Deno.test("OpenAiChat ends a silent stream, but not a slow one", async () => {
   const { response, send } = openStream();
   const { model, clock } = modelOf([response]);
   const deltas: string[] = [];
@@ -110,7 +110,7 @@ Deno.test("OpenAiChat ends a stream that falls silent, but not a slow one", asyn
   assert.deepEqual(deltas, ["a", "b", "c"]);
 });
 
-Deno.test("OpenAiChat has its reply although the stream is never closed", async () => {
+Deno.test("OpenAiChat returns a reply although the stream is never closed", async () => {
   const { response, send } = openStream();
   const { model, clock } = modelOf([response]);
   const deltas: string[] = [];
@@ -122,7 +122,7 @@ Deno.test("OpenAiChat has its reply although the stream is never closed", async 
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("OpenAiChat tries a stream again that breaks before its first text, and not after", async () => {
+Deno.test("OpenAiChat retries a stream that breaks before its first text, but not after it", async () => {
   const before = openStream();
   const first = modelOf([before.response, () => stream(delta("Second."), finish())]);
   const reply = first.model.complete(requestOf({ onDelta: () => {} }));
@@ -155,7 +155,7 @@ Deno.test("OpenAiChat keeps a whole reply whose stream breaks before its usage",
   assert.deepEqual(await reply, { text: "Whole.", toolCalls: [], usage: undefined });
 });
 
-Deno.test("OpenAiChat stops at once when it is cancelled", async (test) => {
+Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
   const request = (signal: AbortSignal) => requestOf({ signal, onDelta: () => {} });
   await test.step("before it begins", async () => {
     const { model, requests } = modelOf([() => said("Yes.")]);
@@ -225,7 +225,7 @@ Deno.test("OpenAiChat stops at once when it is cancelled", async (test) => {
   });
 });
 
-Deno.test("OpenAiChat leaves nothing behind on the signal of a run", async () => {
+Deno.test("OpenAiChat leaves no listeners on the signal of a run", async () => {
   const { signal } = new AbortController();
   const listeners = new Set<unknown>();
   const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
@@ -286,7 +286,7 @@ Deno.test.each([
   assert.match(error.message, text);
 });
 
-Deno.test("OpenAiChat reads what a provider says, whatever another one has said before", async () => {
+Deno.test("OpenAiChat reads replies of concurrent calls independently", async () => {
   const whole = (message: object) => ({ choices: [{ index: 0, message, finish_reason: "stop" }] });
   const streamed = (delta: object) => ({ choices: [{ index: 0, delta }] });
   const content = { role: "assistant", content: "Heap." };

@@ -16,7 +16,7 @@ import type { OpenAiChatOptions } from "./chat.ts";
 import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
 import type { ModelRequest } from "../engine/ports.ts";
 
-Deno.test("OpenAiChat sends what the protocol wants, and nothing about this machine", async () => {
+Deno.test("OpenAiChat sends the request of the protocol and no facts about this machine", async () => {
   const { model, requests } = modelOf([() => said("Because.")]);
   const reply = await model.complete(requestOf());
   assert.deepEqual(reply, { text: "Because.", toolCalls: [], usage: undefined });
@@ -59,7 +59,7 @@ Deno.test.each([
     answer: () => Promise.reject(new TypeError("connection refused")),
     waitMs: 500,
   },
-])("OpenAiChat tries again after $name, when it is time", async ({ answer, waitMs }) => {
+])("OpenAiChat retries after $name, after the requested pause", async ({ answer, waitMs }) => {
   const { model, clock, requests, warnings } = modelOf([answer, () => said("Yes.")]);
   const reply = model.complete(requestOf());
   await until(() => warnings.length === 1);
@@ -83,7 +83,7 @@ Deno.test("OpenAiChat doubles its pauses and gives up after three retries", asyn
   assert.equal(requests.length, 4);
 });
 
-Deno.test("OpenAiChat does not wait for a provider that wants a long pause", async () => {
+Deno.test("OpenAiChat does not retry if a provider requests a long pause", async () => {
   const { model, requests } = modelOf([() => refusal(429, {}, { "retry-after": "3600" })]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "rate");
@@ -106,7 +106,7 @@ Deno.test.each([
     text: /too long/,
   },
   { name: "no quota", status: 429, code: "insufficient_quota", kind: "rate", text: /quota is used up/ },
-])("OpenAiChat fails at once for $name", async ({ status, code, kind, text }) => {
+])("OpenAiChat fails without a retry for $name", async ({ status, code, kind, text }) => {
   const { model, requests } = modelOf([() => refusal(status, code === undefined ? {} : { code })]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, kind);
@@ -148,13 +148,13 @@ Deno.test.each([
   },
 );
 
-Deno.test("OpenAiChat ends when a refused option is refused again", async () => {
+Deno.test("OpenAiChat fails if a rejected option is rejected again", async () => {
   const { model, requests } = modelOf([() => refusal(400, { param: "temperature" })]);
   assert.equal((await failureOf(model.complete(requestOf()))).kind, "bad_reply");
   assert.equal(requests.length, 2);
 });
 
-Deno.test("OpenAiChat says when an effort is ignored", async () => {
+Deno.test("OpenAiChat reports an ignored reasoning effort", async () => {
   const request = requestOf({ reasoningEffort: "high" });
   const ignoring = modelOf([() => said("Yes.")]);
   assert.equal((await ignoring.model.complete(request)).effortIgnored, true);
@@ -165,7 +165,7 @@ Deno.test("OpenAiChat says when an effort is ignored", async () => {
   assert.ok(!("temperature" in body));
 });
 
-Deno.test("OpenAiChat takes a fresh token once when the one it has is refused", async () => {
+Deno.test("OpenAiChat retries once with a new token if the old one is rejected", async () => {
   const tokens = ["old", "new", "newest"];
   const dropped: string[] = [];
   const source = {
@@ -185,7 +185,7 @@ Deno.test("OpenAiChat takes a fresh token once when the one it has is refused", 
   assert.equal(refused.requests.length, 2);
 });
 
-Deno.test("OpenAiChat reaches nobody without a token", async () => {
+Deno.test("OpenAiChat sends no request without a token", async () => {
   const { model, requests } = modelOf([() => said("Yes.")], { tokens: fixedToken("HUB_TOKEN", "") });
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(

@@ -139,7 +139,7 @@ Deno.test.each<{ name: string; reviews: readonly Review[]; evidence: readonly Ev
   },
 );
 
-Deno.test("a low threshold does not let a cause without evidence count as found", () => {
+Deno.test("a low threshold does not establish a cause without evidence", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });
   const low = {
     ...state,
@@ -169,7 +169,7 @@ Deno.test.each([
   assert.deepEqual([decision?.confidence, decision?.grounding?.reason], [0.6, reason]);
 });
 
-Deno.test("low confidence stays as stated, and the outcome is told only at the end", () => {
+Deno.test("a low confidence stays unchanged, and only the final decision has an outcome", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });
   const { decision } = afterModerator(state, sampleDecision({ confidence: 0.4 }));
   assert.deepEqual([decision?.confidence, decision?.grounding?.outcome], [0.4, null]);
@@ -194,7 +194,7 @@ Deno.test("an early end needs evidence", () => {
   assert.equal(at(FULL_EVIDENCE).decision?.grounding?.outcome, "cause");
 });
 
-Deno.test("a moderator cannot write the engine's part of its decision", () => {
+Deno.test("a moderator cannot write the grounding of its decision", () => {
   const grounding = {
     hypothesis_id: "1",
     level: "full",
@@ -235,7 +235,7 @@ Deno.test("formatFinalText() has every block in order", () => {
   );
 });
 
-Deno.test("formatFinalText() says of the leading hypothesis which evidence counts, whatever the moderator states", () => {
+Deno.test("formatFinalText() shows which evidence of the leading hypothesis counts", () => {
   const decision = sampleDecision({ leading_hypothesis: "1: the pool", evidence: ["it is proven"] });
   const evidence = [sampleEvidence("c1"), sampleEvidence("c2", { status: "failed_call" })];
   const text = formatFinalText(decision, [sampleHypothesis({ evidence })], "en");
@@ -249,13 +249,13 @@ Deno.test("formatFinalText() says of the leading hypothesis which evidence count
   );
 });
 
-Deno.test("formatFinalText() speaks Spanish", () => {
+Deno.test("formatFinalText() writes Spanish", () => {
   const text = formatFinalText(sampleDecision(), [], "es-MX");
   assert.match(text, /^Estado: continue\n\nConfianza: 0\.50/);
   assert.match(text, /Hipótesis en debate:\n- Ninguna\./);
 });
 
-Deno.test("fence() cannot be closed by what it holds", () => {
+Deno.test("fence() cannot be closed by its content", () => {
   const backticks = fc.stringMatching(/^[`\na]*$/);
   fc.assert(fc.property(backticks, (text) => {
     const [opening = "", ...rest] = fence(text).split("\n");
