@@ -6,7 +6,7 @@ import { parseModelId, takesEffort, takesTemperature } from "./families.ts";
 import { AppError } from "@gateway/shared/errors";
 import { estimateCost, findPrice, priceTable } from "./prices.ts";
 
-/** A source that numbers its answers, and fails when told. */
+/** A source that numbers its answers and can be made to fail. */
 function countingSource(provider: keyof ModelSources, problem?: () => Error | undefined): ModelSources {
   let count = 0;
   const list = () => {

@@ -30,7 +30,7 @@ const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8000;
 /** The longest pause that a provider can request. After a longer one, the call is not retried. */
 const MAX_RETRY_AFTER_MS = 60_000;
-/** The time to wait, after the end of a reply, for its usage or for the end of the stream. */
+/** After a reply is complete, wait this long until its usage arrives or the stream ends. */
 const TAIL_MS = 5000;
 /** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -143,7 +143,7 @@ export function openAiChat(options: OpenAiChatOptions): Model {
     );
   }
 
-  /** The bytes of an answer. Fails if no more bytes arrive, or if there are too many. */
+  /** The bytes of an answer. Fails if the bytes stop arriving or if there are too many. */
   async function* chunksOf(
     { body }: Response,
     attempt: Attempt,

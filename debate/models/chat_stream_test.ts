@@ -286,7 +286,7 @@ Deno.test.each([
   assert.match(error.message, text);
 });
 
-Deno.test("OpenAiChat reads replies of concurrent calls independently", async () => {
+Deno.test("OpenAiChat reads a reply correctly after JSON with an escaped key, despite the V8 defect", async () => {
   const whole = (message: object) => ({ choices: [{ index: 0, message, finish_reason: "stop" }] });
   const streamed = (delta: object) => ({ choices: [{ index: 0, delta }] });
   const content = { role: "assistant", content: "Heap." };

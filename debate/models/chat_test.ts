@@ -223,7 +223,7 @@ const tool = { name: "http_get", description: "gets", parameters: { type: "objec
 const body = (request: Partial<ModelRequest>, name = "gpt-4o", refused: Refusable[] = []) =>
   CHAT_COMPLETIONS.body({ ...base, ...request }, { name, refused: new Set(refused) });
 
-Deno.test("CHAT_COMPLETIONS.body() speaks the protocol's roles", () => {
+Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
   const { messages } = body({
     messages: [
       { role: "system", content: "You are" },
@@ -262,7 +262,7 @@ Deno.test.each([
   assert.equal(message.tool_calls[0].function.arguments, sent);
 });
 
-Deno.test("CHAT_COMPLETIONS.body() offers tools, or describes them only", () => {
+Deno.test("CHAT_COMPLETIONS.body() offers tools or only describes them", () => {
   const offered = body({ tools: [tool] });
   assert.deepEqual(offered.tools, [{ type: "function", function: tool }]);
   assert.ok(!("tool_choice" in offered));
@@ -270,7 +270,7 @@ Deno.test("CHAT_COMPLETIONS.body() offers tools, or describes them only", () => 
   assert.ok(!("tools" in body({ tools: [] })));
 });
 
-Deno.test("CHAT_COMPLETIONS.body() leaves tools out that it cannot forbid to call", () => {
+Deno.test("CHAT_COMPLETIONS.body() omits tools if it cannot forbid calls", () => {
   const sent = body({ tools: [tool], toolChoice: "none" }, "gpt-4o", ["tool_choice"]);
   assert.ok(!("tools" in sent) && !("tool_choice" in sent));
 });
@@ -303,7 +303,7 @@ Deno.test.each(
   assert.deepEqual(["temperature", "reasoning_effort"].filter((key) => key in sent), keys);
 });
 
-Deno.test("CHAT_COMPLETIONS.body() asks for structured output with the schema", () => {
+Deno.test("CHAT_COMPLETIONS.body() requests structured output with the schema", () => {
   const schema = { type: "object", properties: {} };
   assert.deepEqual(body({ jsonSchema: schema }).response_format, {
     type: "json_schema",
@@ -311,7 +311,7 @@ Deno.test("CHAT_COMPLETIONS.body() asks for structured output with the schema", 
   });
 });
 
-Deno.test("CHAT_COMPLETIONS.body() streams only for somebody who listens", () => {
+Deno.test("CHAT_COMPLETIONS.body() streams only with a callback", () => {
   assert.equal(body({}).stream, false);
   const streamed = body({ onDelta: () => {} });
   assert.equal(streamed.stream, true);

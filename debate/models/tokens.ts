@@ -11,7 +11,7 @@ export interface TokenSource {
   token(signal: AbortSignal): Promise<string>;
   /** Called when the provider has rejected a token. Returns whether a retry may use a new token. */
   refused(token: string): boolean;
-  /** What the operator can do about a rejected token, as the end of a sentence. */
+  /** The operator's remedy for a rejected token, as the end of a sentence. */
   readonly remedy: string;
 }
 

@@ -200,7 +200,7 @@ export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source"
   for (const key of ["name", "language"] as const) {
     if (data[key] === id[key]) continue;
     const line = where(offsetOf(document, key) ?? 0);
-    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file's name says "${id[key]}"`]);
+    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file name has "${id[key]}"`]);
   }
   return {
     ...id,

@@ -106,7 +106,7 @@ Deno.test("renderReport() has its sections in order", () => {
   assert.match(text, /\*Skeptical Reviewer was skipped: agreed\.\*/);
 });
 
-Deno.test("renderReport() copes with a record of which nothing is right", () => {
+Deno.test("renderReport() accepts a record in which every field is malformed", () => {
   for (
     const events of [undefined, 7, [null, 1, { type: 1 }, { type: "tool_call" }, {
       type: "moderator_decision",
@@ -119,11 +119,11 @@ Deno.test("renderReport() copes with a record of which nothing is right", () => 
   }
 });
 
-Deno.test("formatDuration() is short", () => {
+Deno.test("formatDuration() uses at most two units", () => {
   assert.deepEqual([45, 125, 3780].map(formatDuration), ["45s", "2m 5s", "1h 3m"]);
 });
 
-Deno.test("renderReport() says what limits the confidence, which evidence counts, and who merely agrees", () => {
+Deno.test("renderReport() shows the limit of the confidence, the counting evidence and plain agreement", () => {
   const line = '[tool:run_kubectl#1] "a b c"';
   const evidence = [{ text: line, round: 1, status: "not_in_result", call_ids: ["c"] }];
   const review = {
@@ -207,7 +207,7 @@ function html(language = "en"): string {
   return renderHtml(record);
 }
 
-Deno.test("renderHtml() is one file that loads nothing and in which nothing foreign is live", () => {
+Deno.test("renderHtml() loads nothing and executes no foreign content", () => {
   const text = html();
   const tags = new Set([...text.matchAll(/<([a-z][a-z0-9]*)/gi)].map(([, tag]) => tag));
   for (const tag of ["script", "img", "iframe", "link", "object", "svg"]) assert.ok(!tags.has(tag), tag);
@@ -218,7 +218,7 @@ Deno.test("renderHtml() is one file that loads nothing and in which nothing fore
   assert.match(text, /content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'"/);
 });
 
-Deno.test("renderHtml() says the answer first, in the language of the run", () => {
+Deno.test("renderHtml() starts with the answer, in the language of the run", () => {
   const text = html();
   assert.match(
     text,
@@ -277,15 +277,15 @@ Deno.test.each([
   assert.equal(embedded(given), expected);
 });
 
-Deno.test("inline() is one line without meaning", () => {
+Deno.test("inline() is one line without Markdown syntax", () => {
   assert.equal(inline("a\n# <b>*c*|[d](e)`"), "a \\# &lt;b&gt;\\*c\\*\\|\\[d\\](e)\\`");
 });
 
-Deno.test("fenced() cannot be closed from inside", () => {
+Deno.test("fenced() cannot be closed by its content", () => {
   assert.equal(fenced("````\nx\n"), "`````\n````\nx\n`````");
 });
 
-/** Everything that a reader which knows HTML finds in a report around a text. */
+/** The elements that an HTML parser finds in a report around a text. */
 function readReport(text: string) {
   const report = `### Someone\n\n${embedded(text)}\n\n## After\n`;
   const tokens = markdownIt("commonmark", { html: true, maxNesting: 1000 }).enable("table").parse(report, {});
@@ -314,13 +314,13 @@ Deno.test.each([
   { name: "a picture by reference", given: "![a][b]\n\n[b]: http://evil.test/x" },
   { name: "a picture in a table", given: "|a|\n|-|\n|![b](http://evil.test/x)|" },
   { name: "a picture in a link", given: "[![a](http://evil.test/x)](http://b)" },
-])("embedded() lets nothing out of $name", ({ given }) => {
+])("embedded() contains the effects of $name", ({ given }) => {
   const { live, headings, report } = readReport(given);
   assert.deepEqual(live, [], report);
   assert.deepEqual([headings[0], headings.at(-1)], ["0 h3 Someone", "0 h2 After"], report);
 });
 
-Deno.test("embedded() lets nothing out of any mixture of marks", () => {
+Deno.test("embedded() contains the effects of any mixture of marks", () => {
   const piece = fc.constantFrom(
     ..."`,``,```,~~~,\n,\n\n,\t, ,    ,- ,1. ,> ,# ,---,===,*,**,_,|,|-|-|,[,](,),!,<,>,\\,&#10;,&lt;,&#96;,<b>,<!--,-->,a,b c,http://x,:,[a]: http://y,{,}"
       .split(","),

@@ -29,13 +29,13 @@ interface Listed {
 const EVENT = { type: "agent_completed", node: "skeptic_agent", content: "no" };
 const TABLE = { type: "hypothesis_update", hypotheses: [{ id: "1", text: "the pool", state: "active" }] };
 
-Deno.test("a run whose server was killed is interrupted, with every event of its journal", async () => {
+Deno.test("a run of a killed server becomes interrupted, with every event of its journal", async () => {
   const folder = new MemoryFolder();
   const { store } = await open(folder);
   const journal = await store.begin(recordOf());
   for (const event of [EVENT, TABLE, { ...EVENT, content: "yes" }]) journal.add(JSON.stringify(event));
   await journal.settle();
-  // Nothing is closed; the last line is torn.
+  // The store is not closed, and the last line is incomplete.
   await folder.append(`${ID}.events.jsonl`, new TextEncoder().encode('{"type":"agent_comp'));
   await folder.write(`.${ID}.json.0123abcd`, new TextEncoder().encode("{"));
   const next = await open(folder);
@@ -56,7 +56,7 @@ Deno.test("a run whose server was killed is interrupted, with every event of its
   assert.deepEqual([...folder.files.keys()], [`${ID}.json`]);
 });
 
-Deno.test("a record that is final stays as it is, and its journal goes", async () => {
+Deno.test("a final record stays unchanged, and its journal is removed", async () => {
   const folder = new MemoryFolder({
     [`${ID}.json`]: formatRecord(recordOf({ status: "completed" })),
     [`${ID}.events.jsonl`]: JSON.stringify(EVENT),
@@ -77,7 +77,7 @@ Deno.test("the journal of a damaged record is kept", async () => {
   assert.equal(warnings.length, 1);
 });
 
-Deno.test("a run that cannot be marked as interrupted stops nobody", async () => {
+Deno.test("a run that cannot be marked as interrupted does not stop the start", async () => {
   const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf()) });
   folder.failing = "write";
   const { store, warnings } = await open(folder);
@@ -85,7 +85,7 @@ Deno.test("a run that cannot be marked as interrupted stops nobody", async () =>
   assert.match(warnings.join(), /cannot mark run 1+ as interrupted/);
 });
 
-Deno.test("list() reads the beginnings of files, once", async () => {
+Deno.test("list() reads the beginning of each file once", async () => {
   const files = Object.fromEntries(Array.from({ length: 50 }, (_each, number) => {
     const run_id = number.toString(16).padStart(32, "0");
     return [`${run_id}.json`, formatRecord(recordOf({ run_id, status: "completed" }))];
@@ -97,7 +97,7 @@ Deno.test("list() reads the beginnings of files, once", async () => {
   assert.equal(await store.list(), await store.list());
 });
 
-Deno.test("list() notices files that come and go", async () => {
+Deno.test("list() detects added and removed files", async () => {
   const folder = new MemoryFolder();
   const { store } = await open(folder);
   assert.equal((await store.list()).length, 0);
@@ -107,7 +107,7 @@ Deno.test("list() notices files that come and go", async () => {
   assert.equal((await store.list()).length, 0);
 });
 
-Deno.test("list() cuts endless topics, and reads a header of any length", async () => {
+Deno.test("list() truncates long topics, and reads headers of any length", async () => {
   const topic = "x".repeat(20_000);
   const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf({ topic, status: "completed" })) });
   const { store } = await open(folder);
@@ -115,14 +115,14 @@ Deno.test("list() cuts endless topics, and reads a header of any length", async 
   assert.equal((await store.read(ID))?.record.topic, topic);
 });
 
-Deno.test("a topic that looks like the end of the header is none", async () => {
+Deno.test("a topic that looks like the end of the header does not end it", async () => {
   const topic = 'a",\n  "context": "b';
   const folder = new MemoryFolder({ [`${ID}.json`]: formatRecord(recordOf({ topic, status: "completed" })) });
   const { store } = await open(folder);
   assert.deepEqual((await store.list()).map((run) => [run.topic, run.status]), [[topic, "completed"]]);
 });
 
-Deno.test("a journal that cannot be written is told once, and goes on when it can", async () => {
+Deno.test("a journal write failure is logged once, and later writes continue", async () => {
   const folder = new MemoryFolder();
   const { store, warnings } = await open(folder);
   const journal = await store.begin(recordOf());
@@ -138,7 +138,7 @@ Deno.test("a journal that cannot be written is told once, and goes on when it ca
   assert.equal(folder.text(`${ID}.events.jsonl`), `\n${JSON.stringify(EVENT)}\n`);
 });
 
-Deno.test("a record that is cut off after its header is not in the list", async () => {
+Deno.test("a record that is truncated after its header is not in the list", async () => {
   const text = formatRecord(recordOf({ status: "completed" }));
   const folder = new MemoryFolder({ [`${ID}.json`]: text.slice(0, -20) });
   const { store, warnings } = await open(folder);
@@ -170,7 +170,7 @@ async function keeping(days: number, records: readonly (readonly [string, string
   return { clock, stop, told, done, kept, folder, store };
 }
 
-Deno.test("runs that are too old are deleted at the start and every hour; the log of tool calls stays", async () => {
+Deno.test("expired runs are deleted at the start and every hour, without the audit log", async () => {
   const { clock, stop, told, done, kept } = await keeping(30, [
     record("1", 31),
     record("2", 29.99),
@@ -185,7 +185,7 @@ Deno.test("runs that are too old are deleted at the start and every hour; the lo
   await done;
 });
 
-Deno.test("without a limit, and of runs that do not say when they were, nothing is deleted", async () => {
+Deno.test("runs are kept without a limit or without a time", async () => {
   const all = [record("1", 4000), record("2", 4000, { timestamp: "yesterday" })];
   const unlimited = await keeping(0, all);
   await unlimited.done;
@@ -197,7 +197,7 @@ Deno.test("without a limit, and of runs that do not say when they were, nothing 
   await done;
 });
 
-Deno.test("a run in progress is kept, however long it takes", async () => {
+Deno.test("a run in progress is never deleted", async () => {
   const { clock, store, kept, stop, done } = await keeping(1, []);
   const [, text] = record("5", 10, { status: "running" });
   await store.begin(JSON.parse(text));
@@ -207,7 +207,7 @@ Deno.test("a run in progress is kept, however long it takes", async () => {
   await done;
 });
 
-Deno.test("a folder that refuses is told of, and does not end the server", async () => {
+Deno.test("a failing directory is logged and does not stop the server", async () => {
   const told: string[] = [];
   const stop = new AbortController();
   const clock = new FakeClock(NOW);
@@ -219,7 +219,7 @@ Deno.test("a folder that refuses is told of, and does not end the server", async
   await done;
 });
 
-Deno.test("a run that cannot be deleted keeps no other one, and is told of", async () => {
+Deno.test("a run that cannot be deleted is logged, and other runs are deleted", async () => {
   const folder = new MemoryFolder(Object.fromEntries([record("1", 31), record("2", 32), record("3", 33)]));
   const store = await RunStore.open({ folder, warn: () => {} });
   const remove = folder.remove.bind(folder);
@@ -234,7 +234,7 @@ Deno.test("a run that cannot be deleted keeps no other one, and is told of", asy
   await done;
 });
 
-Deno.test("a run that somebody is resuming or renaming is kept until they are done", async () => {
+Deno.test("a run is kept while it is resumed or renamed", async () => {
   const { clock, store, kept, stop, done } = await keeping(30, [record("6", 29.99)]);
   const work = Promise.withResolvers<void>();
   const both = [
@@ -251,7 +251,7 @@ Deno.test("a run that somebody is resuming or renaming is kept until they are do
   await done;
 });
 
-Deno.test("an imported run is as old as its import", async () => {
+Deno.test("the age of an imported run counts from its import", async () => {
   const imported_at = new Date(NOW - DAY_MS).toISOString();
   const { clock, kept, stop, done } = await keeping(2, [
     record("7", 400, { imported: true, imported_at }),

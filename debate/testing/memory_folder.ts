@@ -1,9 +1,9 @@
 import type { Folder } from "../runs/disk_folder.ts";
 
-/** The store's folder in memory; it can be told to fail. */
+/** The directory of the store in memory. A test can make it fail. */
 export class MemoryFolder implements Folder {
   readonly files = new Map<string, Uint8Array>();
-  /** How often a file was read whole. */
+  /** The number of complete reads. */
   reads = 0;
   failing: "write" | "append" | "remove" | undefined;
 

@@ -14,7 +14,7 @@ import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
 import { MemoryFolder } from "./memory_folder.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
 
-/** What differs between tests. */
+/** The options of a test. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** If it is an error, there is no such model. */
@@ -30,7 +30,7 @@ type Fields = Readonly<Record<string, string | Blob>>;
 /** A secret of the server itself, which is masked everywhere. */
 export const OWN_SECRET = "correct-horse-battery";
 
-/** The web server without sockets, disk, network or time of its own. */
+/** The web server without sockets, disk or network, on a fake clock. */
 export class WebFixture {
   readonly clock: FakeClock;
   readonly folder: MemoryFolder;
@@ -41,7 +41,7 @@ export class WebFixture {
   readonly audited: AuditLine[] = [];
   readonly failures: string[] = [];
   readonly errors: unknown[] = [];
-  /** Headers of every request that has none of its own. */
+  /** Headers of requests without headers. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
   /** The address that requests come from. */
   address = "203.0.113.7";
@@ -167,7 +167,7 @@ export class WebFixture {
     }
   }
 
-  /** Waits until a condition holds, such as that a run waits for somebody. */
+  /** Waits until a condition is true, for example until a run waits for the operator. */
   async settle(): Promise<void> {
     for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
   }
@@ -177,7 +177,7 @@ export class WebFixture {
   }
 }
 
-/** The events of a stream that has ended, with their ids. */
+/** The events of a finished stream, with their IDs. */
 export function readFrames(
   text: string,
 ): readonly { readonly id: string; readonly data: { readonly type: string } }[] {
@@ -187,7 +187,7 @@ export function readFrames(
   });
 }
 
-/** The problem of a refusal, whose form is checked. */
+/** The problem document of a rejection, after a check of its form. */
 export async function problemOf(response: Response) {
   const { status, code, detail } = await response.json();
   assert.equal(response.headers.get("content-type"), "application/problem+json");
@@ -195,7 +195,7 @@ export async function problemOf(response: Response) {
   return { status, code, detail };
 }
 
-/** A debate that does not end by itself. */
+/** A debate that does not end without help. */
 export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
 
 /** A debate of two rounds. */

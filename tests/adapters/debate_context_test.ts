@@ -35,7 +35,7 @@ Deno.test("collectContext() puts base context first, then the incident, then the
   assert.equal(notes.length, 1);
 });
 
-Deno.test("collectContext() shows no part of a secret of a project's file, wherever the file is cut", async () => {
+Deno.test("collectContext() masks the secrets of a project file wherever it is truncated", async () => {
   await using folder = await temporaryFolder();
   const key = "-----BEGIN PRIVATE KEY-----\nMIIMII\n-----END PRIVATE KEY-----";
   await Deno.writeTextFile(
@@ -52,7 +52,7 @@ Deno.test("collectContext() shows no part of a secret of a project's file, where
   }
 });
 
-Deno.test("collectContext() masks nothing when the operator wishes so", async () => {
+Deno.test("collectContext() masks nothing if the operator turns redaction off", async () => {
   const { text, redactions } = await collectContext({ incident: file("i", "password=hunter2") }, {
     ...rules,
     redact: undefined,
@@ -62,7 +62,7 @@ Deno.test("collectContext() masks nothing when the operator wishes so", async ()
   assert.deepEqual(redactions, {});
 });
 
-Deno.test("collectContext() gives nothing for nothing", async () => {
+Deno.test("collectContext() is empty without files", async () => {
   assert.deepEqual(await collectContext({}, { ...rules, allowedRoots: [] }), {
     text: "",
     redactions: {},
@@ -70,7 +70,7 @@ Deno.test("collectContext() gives nothing for nothing", async () => {
   });
 });
 
-Deno.test("collectContext() does not let an unfinished key swallow the next file", async () => {
+Deno.test("collectContext() does not extend an unterminated key into the next file", async () => {
   const { text } = await collectContext({
     baseContext: [file("a", "-----BEGIN PRIVATE KEY-----\nMII")],
     incident: file("b", "still here"),
@@ -83,7 +83,7 @@ Deno.test.each([
   { name: "bytes that are not UTF-8", bytes: new Uint8Array([0x61, 0xff]) },
   { name: "UTF-16", bytes: new Uint8Array([0xff, 0xfe, 0x61, 0x00]) },
   { name: "a NUL", bytes: new Uint8Array([0x61, 0x00]) },
-])("collectContext() refuses $name and names the file, not where it lies", async ({ bytes }) => {
+])("collectContext() rejects $name with the file name, without its path", async ({ bytes }) => {
   await assert.rejects(
     collectContext({ incident: file("/tmp/upload-12/core.dump", bytes) }, { ...rules, allowedRoots: [] }),
     { code: "invalid_request", message: 'Cannot use file "core.dump": it is not UTF-8 text' },
@@ -105,7 +105,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("addEvidence() redacts text and files, and leaves the context before as it is", async () => {
+Deno.test("addEvidence() redacts text and files, and keeps the previous context", async () => {
   const { text, redactions } = await addEvidence("old", {
     text: " password=a \n",
     files: [file("e.log", "token=b")],
@@ -118,7 +118,7 @@ Deno.test("addEvidence() redacts text and files, and leaves the context before a
   assert.equal((await addEvidence("", { text: "x", files: [] }, rules)).text, "# New evidence\n\nx");
 });
 
-Deno.test("collectContext() lets others be served while it masks a large file", async () => {
+Deno.test("collectContext() does not block other requests while it masks a large file", async () => {
   let turns = 0;
   const over = new AbortController();
   const others = (async () => {
@@ -154,7 +154,7 @@ const request = (path: string, more: Partial<ProjectRequest> = {}): ProjectReque
   ...more,
 });
 
-Deno.test("collectProject() takes the default files, in order, and never the excluded folders", async () => {
+Deno.test("collectProject() reads the default files in order, without the excluded directories", async () => {
   await using folder = await temporaryFolder();
   await write(folder.path, {
     "README.md": "readme",
@@ -180,7 +180,7 @@ Deno.test("collectProject() takes the default files, in order, and never the exc
   assert.deepEqual(notes, []);
 });
 
-Deno.test("collectProject() fills up pattern by pattern, the same every time", async () => {
+Deno.test("collectProject() selects files pattern by pattern, with a stable result", async () => {
   await using folder = await temporaryFolder();
   await write(folder.path, { "z.md": "z", "a.ts": "a", "b.ts": "b", "c.ts": "c" });
   const { files, notes } = await collectProject(
@@ -191,7 +191,7 @@ Deno.test("collectProject() fills up pattern by pattern, the same every time", a
   assert.deepEqual(notes, ["only the first 3 matching files are included"]);
 });
 
-Deno.test("collectProject() cuts long files between characters, without reading them whole", async () => {
+Deno.test("collectProject() truncates long files between characters, without reading them completely", async () => {
   await using folder = await temporaryFolder();
   await write(folder.path, { "a.txt": "é".repeat(10), "b.txt": "😀".repeat(10), "c.txt": "abc" });
   const huge = await Deno.open(`${folder.path}/d.txt`, { write: true, create: true });
@@ -205,7 +205,7 @@ Deno.test("collectProject() cuts long files between characters, without reading 
     ["ééé", true],
     ["😀", true],
     ["abc", false],
-    // Zeros follow: it is binary.
+    // The zeros that follow make the file binary.
     [undefined, false],
   ]);
 });
@@ -258,7 +258,7 @@ Deno.test("collectProject() follows links only to files within the project, and 
   assert.ok(notes.includes("disguised.txt was omitted: it may contain secrets"));
 });
 
-Deno.test("collectProject() does not stop at a pipe, and takes none", async () => {
+Deno.test("collectProject() skips a pipe without waiting for it", async () => {
   await using folder = await temporaryFolder();
   await write(folder.path, { "a.txt": "a" });
   await new Deno.Command("mkfifo", { args: [`${folder.path}/pipe.txt`] }).output();
@@ -278,7 +278,7 @@ Deno.test("collectProject() skips patterns that leave the project", async () => 
   assert.equal(notes.filter((note) => note.includes("it leaves the project")).length, 2);
 });
 
-Deno.test("collectProject() refuses folders outside of the allowed roots, by where they really are", async () => {
+Deno.test("collectProject() rejects directories whose real path is outside the allowed roots", async () => {
   await using folder = await temporaryFolder();
   const root = `${folder.path}/root`;
   await write(folder.path, { "root/a": "a", "root-2/b": "b", "root/file": "f" });

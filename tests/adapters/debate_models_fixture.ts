@@ -5,10 +5,10 @@ import { loadSettings } from "../../debate/settings/config.ts";
 import { ModelError, type ModelRequest } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 
-/** Pauses before another attempt are shorter; bounds on an exchange that nobody answers are at least as long. */
+/** Pauses before a retry are shorter. Timeouts of unanswered requests are at least as long. */
 const BOUND_MS = 5000;
 
-/** Pauses are over at once, and move the time along. Bounds are real, so that a busy machine does not reach them. */
+/** Pauses end immediately and advance the time. Timeouts use real time, so that a busy machine does not reach them. */
 function impatientClock(): Clock {
   let skippedMs = 0;
   return {
@@ -31,7 +31,7 @@ interface Call {
 /** Answers a call, the `count`th one from 1 on. */
 export type Listener = (call: Call, response: ServerResponse, count: number) => void;
 
-/** A provider that does what a test needs, good or bad. */
+/** A provider with the behavior that a test needs, correct or faulty. */
 export async function startProvider(listener: Listener) {
   const calls: Call[] = [];
   const closed: string[] = [];
@@ -58,7 +58,7 @@ export async function startProvider(listener: Listener) {
   };
 }
 
-/** Providers whose settings point at a server, with a home of their own. */
+/** Providers whose settings use a test server and a temporary home directory. */
 export function providersOf(env: Record<string, string>, home = "/nonexistent") {
   const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   const warnings: string[] = [];
@@ -73,7 +73,7 @@ export function providersOf(env: Record<string, string>, home = "/nonexistent") 
   return { providers, warnings, [Symbol.dispose]: () => client.close() };
 }
 
-/** A question of a debate, or what differs from that. */
+/** A request of a debate, with changes. */
 export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
   return {
     messages: [{ role: "user", content: "Why?" }],
@@ -85,7 +85,7 @@ export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
   };
 }
 
-/** How a call fails; nothing of tokens and addresses may stand in its message. */
+/** The error of a failed call. Its message must not contain tokens or addresses. */
 export async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   const [result] = await Promise.allSettled([promise]);
   assert.equal(result?.status, "rejected");
@@ -104,7 +104,7 @@ const USAGE = event({
 });
 const DONE = "data: [DONE]\n\n";
 
-/** Begins a stream of events, and leaves it open. */
+/** Starts a stream of events and leaves it open. */
 export function openStream(response: ServerResponse, ...texts: string[]): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
   for (const text of texts) response.write(text);

@@ -15,7 +15,7 @@ interface Played {
   readonly audit: readonly AuditLine[];
 }
 
-/** Plays a scenario in its world, with the tools that a real run has. */
+/** Runs a scenario in its environment, with the tools of a real run. */
 async function play(scenario: ShippedScenario, isBroken = false): Promise<Played> {
   const folder = await Deno.makeTempDir();
   try {

@@ -22,7 +22,7 @@ async function withFolder(test: (path: string) => Promise<void>): Promise<void> 
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("the folder of run records is made, and readable by nobody else", () =>
+Deno.test("the directory of run records is created for its owner only", () =>
   withFolder(async (path) => {
     const folder = await openDiskFolder(`${path}/a/b`);
     await folder.write("x.json", encode("{}"));
@@ -37,7 +37,7 @@ Deno.test("the folder of run records is made, and readable by nobody else", () =
     await folder.close();
   }));
 
-Deno.test("readEnds() gives both ends of a file, and nothing of none", () =>
+Deno.test("readEnds() returns both ends of a file, and nothing for a missing file", () =>
   withFolder(async (path) => {
     const folder = await openDiskFolder(path);
     await folder.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
@@ -52,7 +52,7 @@ Deno.test("readEnds() gives both ends of a file, and nothing of none", () =>
     await folder.close();
   }));
 
-Deno.test("a second server on the same folder is refused until the first has closed it", () =>
+Deno.test("a second server cannot use a directory until the first has closed it", () =>
   withFolder(async (path) => {
     const folder = await openDiskFolder(path);
     await assert.rejects(
@@ -63,7 +63,7 @@ Deno.test("a second server on the same folder is refused until the first has clo
     await (await openDiskFolder(path)).close();
   }));
 
-Deno.test("no name leads out of the folder", () =>
+Deno.test("no name leaves the directory", () =>
   withFolder(async (path) => {
     const folder = await openDiskFolder(path);
     for (const name of ["../x", "a/b", "..", ""]) {
@@ -72,7 +72,7 @@ Deno.test("no name leads out of the folder", () =>
     await folder.close();
   }));
 
-Deno.test("a folder that cannot be used is said", () =>
+Deno.test("a directory that cannot be used is reported", () =>
   withFolder(async (path) => {
     await Deno.writeTextFile(`${path}/file`, "");
     await assert.rejects(
@@ -81,12 +81,12 @@ Deno.test("a folder that cannot be used is said", () =>
     );
   }));
 
-Deno.test("the list of the command line reads the beginning of a file, and no more", () =>
+Deno.test("the list of the command line reads only the beginning of a file", () =>
   withFolder(async (path) => {
     const [early, late] = ["a", "b"].map((digit) => digit.repeat(32));
     const head = (time: string) =>
       `{\n  "topic": "it hangs",\n  "timestamp": "${time}",\n  "status": "completed"`;
-    // Whoever reads on finds that it is damaged.
+    // The rest of the file is damaged.
     await Deno.writeTextFile(`${path}/${early}.json`, `${head("2026-01-01T00:00:00Z")},\n  "context": "…}`);
     await Deno.writeTextFile(`${path}/${late}.json`, `${head("2026-01-02T00:00:00Z")}\n}\n`);
     await Deno.writeTextFile(`${path}/${"c".repeat(32)}.json`, "{");
@@ -113,7 +113,7 @@ async function lines(path: string): Promise<readonly unknown[]> {
   return (await Deno.readTextFile(path)).trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-Deno.test("createToolAuditLog() redacts what was asked for as well, where the operator changed it", async () => {
+Deno.test("createToolAuditLog() also redacts the requested arguments of an edited call", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   await createToolAuditLog(path, redact).append({
@@ -124,7 +124,7 @@ Deno.test("createToolAuditLog() redacts what was asked for as well, where the op
   assert.deepEqual(await lines(path), [{ ...LINE, args: {}, proposed_args: { url: "http://[REDACTED]" } }]);
 });
 
-Deno.test("createToolAuditLog() writes one line for each call, for the owner only, with arguments redacted", async () => {
+Deno.test("createToolAuditLog() writes one redacted line per call, for the owner only", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   const log = createToolAuditLog(path, redact);
@@ -151,7 +151,7 @@ Deno.test("createToolAuditLog() writes one line for each call, for the owner onl
   assert.equal((await Deno.stat(path)).mode! & 0o777, 0o600);
 });
 
-Deno.test("createToolAuditLog() keeps order and whole lines when many write at once", async () => {
+Deno.test("createToolAuditLog() keeps order and whole lines during concurrent writes", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   const logs = [createToolAuditLog(path, redact), createToolAuditLog(path, redact)];
@@ -170,7 +170,7 @@ Deno.test("createToolAuditLog() keeps order and whole lines when many write at o
   }
 });
 
-Deno.test("createToolAuditLog() does not let a line that a crash has cut take the next one along", async () => {
+Deno.test("createToolAuditLog() separates a line that a crash truncated from the next line", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   await Deno.writeTextFile(path, '{"timestamp":"2026');
@@ -180,7 +180,7 @@ Deno.test("createToolAuditLog() does not let a line that a crash has cut take th
   assert.equal(JSON.parse(whole ?? "").run_id, "r1");
 });
 
-Deno.test("createToolAuditLog() fails when it cannot write, and works again when it can", async () => {
+Deno.test("createToolAuditLog() fails when it cannot write, and recovers", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/later/audit.jsonl`;
   const log = createToolAuditLog(path, redact);
@@ -190,7 +190,7 @@ Deno.test("createToolAuditLog() fails when it cannot write, and works again when
   assert.equal((await lines(path)).length, 1);
 });
 
-Deno.test("startServer() tells the handler the address that a request comes from, whatever its headers say", async () => {
+Deno.test("startServer() passes the real address of a request to the handler, despite its headers", async () => {
   const server = await startServer(
     { WEB_HOST: "127.0.0.1", WEB_PORT: freePort() },
     (_request, { address }) => Promise.resolve(new Response(address)),
@@ -208,7 +208,7 @@ Deno.test.each([
   { name: "that names nobody", head: "GET /api/runs HTTP/1.1\r\nHost: x", status: 401 },
   { name: "for liveness", head: "GET /healthz HTTP/1.1\r\nHost: x", status: 200 },
   { name: "whose host is invalid", head: "GET /api/runs HTTP/1.1\r\nHost: [", status: 401 },
-  // A URL made of these has the path /healthz, while the text after its host is /api/runs.
+  // A URL of these parts has the path /healthz, but the text after its host is /api/runs.
   { name: "whose host holds a path", head: "GET /api/runs HTTP/1.1\r\nHost: x\\healthz?", status: 401 },
   {
     name: "whose host holds a path and a hash",
@@ -221,7 +221,7 @@ Deno.test.each([
     status: 400,
   },
   { name: "with dots", head: "GET /api/runs/../../healthz HTTP/1.1\r\nHost: x", status: 200 },
-])("a request without credentials $name is told no more than that the server is alive", async (request) => {
+])("a request without credentials $name learns only that the server is alive", async (request) => {
   const web = await WebFixture.open({ env: { WEB_USERNAME: "ann", WEB_PASSWORD: "secret" } });
   const ports = { clock: systemClock, onError: () => {} };
   const server = await startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, web.handler, ports);
@@ -238,7 +238,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("a request that does not end keeps a server that closes waiting for its grace, no longer", async () => {
+Deno.test("an endless request delays the close of the server only by the grace period", async () => {
   const clock = new FakeClock();
   const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
   const server = await startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, () => {

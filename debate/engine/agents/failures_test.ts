@@ -13,7 +13,7 @@ const usage = (tokens: number): Usage => ({
   total_tokens: 2 * tokens,
 });
 
-/** Says something and then never ends, and does not heed its signal. */
+/** Sends a text, then never ends and ignores its signal. */
 const stalled: Answer = (request: ModelRequest) => {
   request.onDelta?.("half a sen");
   return never();

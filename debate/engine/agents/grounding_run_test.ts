@@ -5,7 +5,7 @@ import { type Answer, call } from "../../testing/scripted_model.ts";
 import { type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 import fc from "fast-check";
 
-/** A run whose three roles agree with 0.99 on what one diagnosis says. */
+/** A run whose three roles agree with 0.99 on one diagnosis. */
 async function agreeOn(
   lines: readonly string[],
   {

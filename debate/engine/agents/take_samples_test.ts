@@ -19,7 +19,7 @@ function diagnosis(component: string, share: number, line = ""): string {
   return `### HYPOTHESIS-H-1 [P=${share}]\nText: {component: ${component}; fault: resource_leak} It leaks.\n${line}`;
 }
 
-/** A run that begins with one diagnosis for each text; each looks once. */
+/** A run that starts with one diagnosis per text. Each diagnosis calls one tool. */
 function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
   const ask = { toolCalls: [call("http_get", { url: "http://pool" }), call("query_loki", {}, "c2")] };
   return new DebateFixture(

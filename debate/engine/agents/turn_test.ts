@@ -3,7 +3,7 @@ import { DebateFixture, DIAGNOSIS, FixedTool } from "../../testing/debate_fixtur
 import { type Answer, call, never } from "../../testing/scripted_model.ts";
 import { type ChatMessage, type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 
-/** A debate whose diagnosis begins with the given answers. */
+/** A debate whose diagnosis starts with the given answers. */
 function diagnose(
   answers: readonly Answer[],
   ports: Partial<DebatePorts> = {},

@@ -91,7 +91,7 @@ Deno.test("skipRationale() follows the directive of the previous decision", () =
   assert.equal(skipRationale(sampleState({ decision: skips(true, true) }), "diagnostic_agent"), undefined);
 });
 
-/** Plays a debate whose moderator decides at random. */
+/** Runs a debate whose moderator decides at random. */
 function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>, isPaused: boolean): number {
   const turn = { text: "text", isPlaceholder: false, calls: [] };
   let state = sampleState({ hypotheses: [sampleHypothesis()] });
