@@ -181,7 +181,7 @@ export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source"
   const id = parseFileName(file.name);
   if (id === undefined) {
     const form = "<name>.<language>.yaml, in lower case, as in network.en.yaml";
-    throw invalid(file, [`the file's name is not ${form}`]);
+    throw invalid(file, [`the file name must be ${form}`]);
   }
   const lines = new LineCounter();
   const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
@@ -218,7 +218,7 @@ function toValue(document: Document, file: TemplateFile): unknown {
     // A few aliases can expand to gigabytes, and templates do not need them.
     return document.toJS({ maxAliasCount: 0 });
   } catch {
-    throw invalid(file, ["it uses aliases (*name), which templates must not"]);
+    throw invalid(file, ["templates must not contain aliases (*name)"]);
   }
 }
 

@@ -119,7 +119,7 @@ Deno.test("collectTemplates() reports files that cannot be read, and continues",
     ["a", 'Cannot load prompt template "/prompts/a.en.yaml": it is not UTF-8 text'],
     [
       undefined,
-      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file\'s name is not <name>.<language>.yaml, in lower case, as in network.en.yaml',
+      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file name must be <name>.<language>.yaml, in lower case, as in network.en.yaml',
     ],
   ]);
   assert.equal(selectTemplate(set, "network", "en").source, "custom");
@@ -222,8 +222,8 @@ Deno.test.each([
 Deno.test.each([
   { file: "network.es.yaml", reason: /line 2: language is "en", but the file name has "es"$/ },
   { file: "other.en.yaml", reason: /line 1: name is "network", but the file name has "other"$/ },
-  { file: "network.yaml", reason: /the file's name is not <name>\.<language>\.yaml/ },
-  { file: "Network.en.yaml", reason: /the file's name is not/ },
+  { file: "network.yaml", reason: /the file name must be <name>\.<language>\.yaml/ },
+  { file: "Network.en.yaml", reason: /the file name must be/ },
 ])("parseTemplate() rejects the content in a file $file", ({ file, reason }) => {
   assert.throws(() => parse(WHOLE, file), { message: reason });
 });

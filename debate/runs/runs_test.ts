@@ -241,7 +241,7 @@ Deno.test("records keep their stored form", async () => {
   await web.clock.advance(4000);
   await web.send("DELETE", `/api/runs/${runId}`);
   await web.end(runId);
-  assert.equal(web.folder.text(`${runId}.json`), cancelled);
+  assert.equal(web.directory.text(`${runId}.json`), cancelled);
 });
 
 Deno.test("an interrupted run contains the events of its journal", () => {

@@ -1,6 +1,6 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/text.ts";
-import type { Folder } from "./disk_folder.ts";
+import type { RunDirectory } from "./run_directory.ts";
 import { factsOf } from "./fold.ts";
 import * as records from "./record.ts";
 import { formatRecord, type RunListItem, toListItem, withoutForeignClaims } from "./record.ts";
@@ -20,7 +20,7 @@ const ENCODER = new TextEncoder();
 type Stored = { readonly run_id: string };
 
 export class RunStore {
-  readonly #folder: Folder;
+  readonly #directory: RunDirectory;
   readonly #warn: (message: string) => void;
   /** List entries by run ID; `undefined` for a file that is not a record. */
   readonly #index = new Map<string, RunListItem | undefined>();
@@ -28,17 +28,17 @@ export class RunStore {
   readonly #held = new Map<string, number>();
   #sorted: readonly RunListItem[] | undefined;
 
-  private constructor(folder: Folder, warn: (message: string) => void) {
-    this.#folder = folder;
+  private constructor(directory: RunDirectory, warn: (message: string) => void) {
+    this.#directory = directory;
     this.#warn = warn;
   }
 
   /** Opens the store. Runs that are marked as running belong to a stopped server, so they become interrupted. */
-  static async open({ folder, warn }: {
-    readonly folder: Folder;
+  static async open({ directory, warn }: {
+    readonly directory: RunDirectory;
     readonly warn: (message: string) => void;
   }): Promise<RunStore> {
-    const store = new RunStore(folder, warn);
+    const store = new RunStore(directory, warn);
     const names = await store.#refresh();
     for (const item of store.#index.values()) {
       if (item?.status === "running") await store.#interrupt(item.run_id);
@@ -55,7 +55,7 @@ export class RunStore {
   }
 
   async read(runId: string): Promise<StoredRun | undefined> {
-    const bytes = this.#unsaved.has(runId) ? undefined : await this.#folder.read(`${runId}.json`);
+    const bytes = this.#unsaved.has(runId) ? undefined : await this.#directory.read(`${runId}.json`);
     const text = this.#unsaved.get(runId) ?? (bytes && DECODER.decode(bytes));
     if (text === undefined) return undefined;
     const stored = readStoredRun(runId, text);
@@ -66,7 +66,10 @@ export class RunStore {
   /** Writes the first record of a run and returns its journal. */
   async begin(record: Stored): Promise<Journal> {
     await this.add(record.run_id, record);
-    return createJournal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
+    return createJournal(
+      (bytes) => this.#directory.append(`${record.run_id}.events.jsonl`, bytes),
+      this.#warn,
+    );
   }
 
   async finish(record: Stored): Promise<void> {
@@ -80,13 +83,13 @@ export class RunStore {
       this.#put(run_id, toListItem(run_id, record));
       throw error;
     }
-    await this.#folder.remove(`${run_id}.events.jsonl`).catch(() => {
+    await this.#directory.remove(`${run_id}.events.jsonl`).catch(() => {
       this.#warn("cannot remove the journal of a finished run; the next start will remove it");
     });
   }
 
   async add(runId: string, record: object): Promise<void> {
-    await this.#folder.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
+    await this.#directory.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
     this.#unsaved.delete(runId);
     this.#put(runId, toListItem(runId, record));
   }
@@ -129,8 +132,8 @@ export class RunStore {
   }
 
   async delete(runId: string): Promise<void> {
-    await this.#folder.remove(`${runId}.json`);
-    await this.#folder.remove(`${runId}.events.jsonl`);
+    await this.#directory.remove(`${runId}.json`);
+    await this.#directory.remove(`${runId}.events.jsonl`);
     this.#unsaved.delete(runId);
     this.#index.delete(runId);
     this.#sorted = undefined;
@@ -144,7 +147,7 @@ export class RunStore {
   /** Updates the index from the file names and returns the file names. */
   async #refresh(): Promise<readonly string[]> {
     const before = new Set(this.#index.keys());
-    const names = await this.#folder.names();
+    const names = await this.#directory.names();
     const present = new Set(names.flatMap((name) => RECORD.exec(name)?.[1] ?? []));
     for (const runId of before) {
       if (present.has(runId) || this.#unsaved.has(runId)) continue;
@@ -165,7 +168,7 @@ export class RunStore {
   async #readItem(runId: string): Promise<RunListItem | undefined> {
     const name = `${runId}.json`;
     try {
-      const item = await readListItem(this.#folder, runId);
+      const item = await readListItem(this.#directory, runId);
       if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
       return item === "missing" ? undefined : item;
     } catch (error) {
@@ -176,8 +179,8 @@ export class RunStore {
 
   async #interrupt(runId: string): Promise<void> {
     try {
-      const stored = await this.#folder.read(`${runId}.json`);
-      const journal = await this.#folder.read(`${runId}.events.jsonl`);
+      const stored = await this.#directory.read(`${runId}.json`);
+      const journal = await this.#directory.read(`${runId}.events.jsonl`);
       await this.add(runId, interruptedRecord(parseJson(DECODER.decode(stored)), DECODER.decode(journal)));
     } catch (error) {
       this.#warn(`cannot mark run ${runId} as interrupted: ${errorName(error)}`);
@@ -191,7 +194,7 @@ export class RunStore {
       // The journal of a damaged record is kept, because it is the only copy of the events.
       const isNeeded = runId !== undefined && this.#index.has(runId) && this.#index.get(runId) === undefined;
       if (!LEFTOVER.test(name) && (!isDone || isNeeded)) continue;
-      await this.#folder.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));
+      await this.#directory.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));
     }
   }
 }
@@ -201,15 +204,15 @@ const HEAD_BYTES = 8192;
 
 /** Reads the header from the first bytes of a file or, if it is longer, from the whole file. */
 export async function readListItem(
-  folder: Pick<Folder, "read" | "readEnds">,
+  directory: Pick<RunDirectory, "read" | "readEnds">,
   runId: string,
 ): Promise<RunListItem | "missing" | undefined> {
   const name = `${runId}.json`;
-  const ends = await folder.readEnds(name, HEAD_BYTES);
+  const ends = await directory.readEnds(name, HEAD_BYTES);
   if (ends === undefined) return "missing";
   const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
   const header = isWhole ? records.parseHead(DECODER.decode(ends.head)) : undefined;
-  return toListItem(runId, header ?? parseJson(DECODER.decode(await folder.read(name))));
+  return toListItem(runId, header ?? parseJson(DECODER.decode(await directory.read(name))));
 }
 
 export interface StoredRun {

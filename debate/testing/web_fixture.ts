@@ -11,7 +11,7 @@ import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
 import type { WebPorts } from "../web/ports.ts";
 import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
-import { MemoryFolder } from "./memory_folder.ts";
+import { MemoryDirectory } from "./memory_directory.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
 
 /** The options of a test. */
@@ -20,7 +20,7 @@ export interface WebFixtureOptions {
   /** If it is an error, there is no such model. */
   readonly model?: Model | Error;
   readonly tools?: readonly Tool[];
-  readonly folder?: MemoryFolder;
+  readonly directory?: MemoryDirectory;
   readonly clock?: FakeClock;
   readonly login?: DeviceFlowState;
 }
@@ -33,7 +33,7 @@ export const OWN_SECRET = "correct-horse-battery";
 /** The web server without sockets, disk or network, on a fake clock. */
 export class WebFixture {
   readonly clock: FakeClock;
-  readonly folder: MemoryFolder;
+  readonly directory: MemoryDirectory;
   readonly manager: RunManager;
   readonly store: RunStore;
   readonly stopping = new AbortController();
@@ -55,7 +55,7 @@ export class WebFixture {
   ) {
     this.store = store;
     this.clock = options.clock;
-    this.folder = options.folder;
+    this.directory = options.directory;
     const settings = loadSettings({ env: { HOME: "/home/ann", ...options.env }, workingFolder: "/work" });
     let ids = 0;
     const newId = (bytes: number) => (++ids).toString(16).padStart(2 * bytes, "0");
@@ -114,10 +114,10 @@ export class WebFixture {
   }
 
   static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
-    const { folder = new MemoryFolder(), clock = new FakeClock(), login } = options;
+    const { directory = new MemoryDirectory(), clock = new FakeClock(), login } = options;
     const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [] } = options;
-    const store = await RunStore.open({ folder, warn: () => {} });
-    return new WebFixture(store, { folder, clock, env, model, tools }, login);
+    const store = await RunStore.open({ directory, warn: () => {} });
+    return new WebFixture(store, { directory, clock, env, model, tools }, login);
   }
 
   /** Sends a request. */

@@ -66,7 +66,7 @@ Deno.test("a record that is there when the last event comes", async () => {
     await web.clock.advance(30);
     text += new TextDecoder().decode((await reader.read()).value);
   }
-  assert.equal(JSON.parse(web.folder.text(`${runId}.json`)).status, "completed");
+  assert.equal(JSON.parse(web.directory.text(`${runId}.json`)).status, "completed");
   assert.equal((await web.form(`/api/runs/${runId}/resume`, { new_evidence: "x" })).status, 200);
   await reader.cancel();
 });
@@ -75,7 +75,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
   const web = await WebFixture.open({ model: twoRounds() });
   const runId = await web.start({ pause_between_rounds: "true" });
   await web.settle();
-  web.folder.failing = "write";
+  web.directory.failing = "write";
   await web.post(`/api/runs/${runId}/comment`, {});
   const text = (await web.get(`/api/runs/${runId}/events`)).text();
   await web.end(runId);
@@ -88,7 +88,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
 
 Deno.test("a run that cannot even begin answers 500, with a request id for the log", async () => {
   const web = await WebFixture.open();
-  web.folder.failing = "write";
+  web.directory.failing = "write";
   const response = await web.form("/api/runs", { topic: "x" });
   assert.equal(response.status, 500);
   assert.match((await response.json()).detail, /DATA_DIR/);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "../cli/runs_text.ts";
 import { readRecord } from "../runs/record.ts";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
-import { MemoryFolder } from "../testing/memory_folder.ts";
+import { MemoryDirectory } from "../testing/memory_directory.ts";
 import { call, ScriptedModel } from "../testing/scripted_model.ts";
 import { OWN_SECRET, WebFixture } from "../testing/web_fixture.ts";
 
@@ -108,10 +108,10 @@ Deno.test("nothing of an imported run passes for checked here", async () => {
 });
 
 Deno.test("an import of before is read like one of today", async () => {
-  const folder = new MemoryFolder();
+  const directory = new MemoryDirectory();
   const old = { imported: true, ...await exported(), run_id: ID };
-  folder.files.set(`${ID}.json`, new TextEncoder().encode(JSON.stringify(old, null, 2)));
-  const web = await WebFixture.open({ folder });
+  directory.files.set(`${ID}.json`, new TextEncoder().encode(JSON.stringify(old, null, 2)));
+  const web = await WebFixture.open({ directory });
   assertUnchecked(await web.record(ID));
   assert.equal((await listed(web))[0].conclusion.outcome, null);
 });
@@ -151,7 +151,7 @@ Deno.test("what is imported is masked like everything else", async () => {
     events,
   });
   assert.doesNotMatch(JSON.stringify(await web.record(runId)), new RegExp(OWN_SECRET));
-  const stored = [...web.folder.files.values()].map((bytes) => new TextDecoder().decode(bytes)).join("");
+  const stored = [...web.directory.files.values()].map((bytes) => new TextDecoder().decode(bytes)).join("");
   assert.doesNotMatch(stored, new RegExp(OWN_SECRET));
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import { call, ScriptedModel } from "../testing/scripted_model.ts";
-import { MemoryFolder } from "../testing/memory_folder.ts";
+import { MemoryDirectory } from "../testing/memory_directory.ts";
 import {
   GUARDED_TOOL,
   hanging,
@@ -29,7 +29,7 @@ Deno.test("DELETE of a run in progress cancels it and keeps its record", async (
   ]);
 });
 
-class SlowFolder extends MemoryFolder {
+class SlowDirectory extends MemoryDirectory {
   readonly written = Promise.withResolvers<void>();
 
   override async append(name: string, bytes: Uint8Array) {
@@ -39,22 +39,22 @@ class SlowFolder extends MemoryFolder {
 }
 
 Deno.test("what is shown of a run in progress is in its journal, so that a kill takes nothing of it back", async () => {
-  const folder = new SlowFolder();
-  const web = await WebFixture.open({ model: hanging(), folder });
+  const directory = new SlowDirectory();
+  const web = await WebFixture.open({ model: hanging(), directory });
   const runId = await web.start();
   let isShown = false;
   const shown = web.record(runId).finally(() => isShown = true);
   await web.settle();
   assert.equal(isShown, false);
-  folder.written.resolve();
+  directory.written.resolve();
   const { events } = await shown;
   assert.notEqual(events.length, 0);
-  const journal = folder.text(`${runId}.events.jsonl`);
+  const journal = directory.text(`${runId}.events.jsonl`);
   for (const event of events) assert.ok(journal.includes(`${JSON.stringify(event)}\n`), event.type);
 });
 
 Deno.test("a run can be looked at while the disk hangs", async () => {
-  const web = await WebFixture.open({ model: hanging(), folder: new SlowFolder() });
+  const web = await WebFixture.open({ model: hanging(), directory: new SlowDirectory() });
   const runId = await web.start();
   const [{ events }] = await Promise.all([web.record(runId), web.clock.advance(2_000)]);
   assert.notEqual(events.length, 0);
@@ -231,7 +231,7 @@ Deno.test("secrets in a comment are masked for the models, the record, the strea
     JSON.stringify(await web.record(runId)),
     await (await web.get(`/api/runs/${runId}/events`)).text(),
     await (await web.get(`/api/runs/${runId}/report`)).text(),
-    web.folder.text(`${runId}.json`),
+    web.directory.text(`${runId}.json`),
   ];
   for (const text of told) {
     assert.match(text, /then look at the pool/);
@@ -314,7 +314,7 @@ Deno.test("an answer to a call of a run whose server was killed says that the ru
   const asked = (await killed.record(runId)).events.find(({ type }: Typed) =>
     type === "tool_approval_request"
   );
-  const web = await WebFixture.open({ folder: killed.folder });
+  const web = await WebFixture.open({ directory: killed.directory });
   const answer = (id: string) =>
     web.post(`/api/runs/${id}/approval`, { call_id: asked.call_id, approved: true });
   const { status, code, detail } = await problemOf(await answer(runId));
@@ -330,7 +330,9 @@ Deno.test("a live run has its events in the journal, for the case that the serve
   const web = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await web.start();
   await web.settle();
-  const lines = web.folder.text(`${runId}.events.jsonl`).trim().split("\n").map((line) => JSON.parse(line));
+  const lines = web.directory.text(`${runId}.events.jsonl`).trim().split("\n").map((line) =>
+    JSON.parse(line)
+  );
   assert.deepEqual(lines, (await web.record(runId)).events);
   assert.equal(lines.at(-1).type, "tool_approval_request");
   await web.send("DELETE", `/api/runs/${runId}`);

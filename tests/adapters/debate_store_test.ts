@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
 import { readRuns } from "../../debate/cli/runs_commands.ts";
-import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
+import { openRunDirectory } from "../../debate/runs/run_directory.ts";
 import type { AuditLine } from "../../debate/engine/ports.ts";
 import { createToolAuditLog } from "../../debate/tools/audit_log.ts";
 import { temporaryFolder } from "./debate_tools_fixture.ts";
@@ -24,59 +24,59 @@ const encode = (text: string) => new TextEncoder().encode(text);
 
 Deno.test("the directory of run records is created for its owner only", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(`${path}/a/b`);
-    await folder.write("x.json", encode("{}"));
-    await folder.append("x.jsonl", encode("1\n"));
-    await folder.append("x.jsonl", encode("2\n"));
+    const directory = await openRunDirectory(`${path}/a/b`);
+    await directory.write("x.json", encode("{}"));
+    await directory.append("x.jsonl", encode("1\n"));
+    await directory.append("x.jsonl", encode("2\n"));
     assert.equal(((await Deno.stat(`${path}/a/b`)).mode ?? 0) & 0o777, 0o700);
     for (const name of ["x.json", "x.jsonl"]) {
       assert.equal(((await Deno.stat(`${path}/a/b/${name}`)).mode ?? 0) & 0o777, 0o600);
     }
     assert.equal(await Deno.readTextFile(`${path}/a/b/x.jsonl`), "1\n2\n");
-    assert.deepEqual([...await folder.names()].toSorted(), [".lock", "x.json", "x.jsonl"]);
-    await folder.close();
+    assert.deepEqual([...await directory.names()].toSorted(), [".lock", "x.json", "x.jsonl"]);
+    await directory.close();
   }));
 
 Deno.test("readEnds() returns both ends of a file, and nothing for a missing file", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
-    await folder.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
-    const ends = await folder.readEnds("x", 10);
+    const directory = await openRunDirectory(path);
+    await directory.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
+    const ends = await directory.readEnds("x", 10);
     assert.equal(new TextDecoder().decode(ends?.head), "a".repeat(10));
     assert.equal(new TextDecoder().decode(ends?.tail), "b".repeat(16));
-    await folder.write("empty", encode(""));
-    assert.equal((await folder.readEnds("empty", 10))?.head.length, 0);
-    assert.equal(await folder.readEnds("none", 10), undefined);
-    assert.equal(await folder.read("none"), undefined);
-    await folder.remove("none");
-    await folder.close();
+    await directory.write("empty", encode(""));
+    assert.equal((await directory.readEnds("empty", 10))?.head.length, 0);
+    assert.equal(await directory.readEnds("none", 10), undefined);
+    assert.equal(await directory.read("none"), undefined);
+    await directory.remove("none");
+    await directory.close();
   }));
 
 Deno.test("a second server cannot use a directory until the first has closed it", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
+    const directory = await openRunDirectory(path);
     await assert.rejects(
-      openDiskFolder(path),
+      openRunDirectory(path),
       (error) => error instanceof AppError && /another server is using it/.test(error.message),
     );
-    await folder.close();
-    await (await openDiskFolder(path)).close();
+    await directory.close();
+    await (await openRunDirectory(path)).close();
   }));
 
 Deno.test("no name leaves the directory", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
+    const directory = await openRunDirectory(path);
     for (const name of ["../x", "a/b", "..", ""]) {
-      assert.throws(() => folder.write(name, encode("x")), TypeError);
+      assert.throws(() => directory.write(name, encode("x")), TypeError);
     }
-    await folder.close();
+    await directory.close();
   }));
 
 Deno.test("a directory that cannot be used is reported", () =>
   withFolder(async (path) => {
     await Deno.writeTextFile(`${path}/file`, "");
     await assert.rejects(
-      openDiskFolder(`${path}/file/runs`),
+      openRunDirectory(`${path}/file/runs`),
       (error) => error instanceof AppError && /^Cannot use DATA_DIR ".*": /.test(error.message),
     );
   }));

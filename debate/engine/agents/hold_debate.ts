@@ -59,7 +59,7 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
       debate.signal.throwIfAborted();
       state = await enter(debate, state, node);
     }
-    throw new AppError("internal", "The debate does not come to an end");
+    throw new AppError("internal", "The debate exceeded its step limit");
   } catch (error) {
     if (ports.signal.aborted) return outcome({ status: "cancelled" });
     return outcome({ status: "error", error: describeFailure(error, setup.runId, ports) });

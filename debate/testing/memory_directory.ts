@@ -1,7 +1,7 @@
-import type { Folder } from "../runs/disk_folder.ts";
+import type { RunDirectory } from "../runs/run_directory.ts";
 
 /** The directory of the store in memory. A test can make it fail. */
-export class MemoryFolder implements Folder {
+export class MemoryDirectory implements RunDirectory {
   readonly files = new Map<string, Uint8Array>();
   /** The number of complete reads. */
   reads = 0;

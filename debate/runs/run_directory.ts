@@ -10,16 +10,16 @@ const LOCK = ".lock";
 const TAIL_BYTES = 16;
 
 /** Access to the files of the directory by name. A name is never a path. */
-export type Folder = Awaited<ReturnType<typeof openDiskFolder>>;
+export type RunDirectory = Awaited<ReturnType<typeof openRunDirectory>>;
 
 /**
  * Opens a directory and creates it if necessary. Only its owner can read it, because records contain details of
  * incidents.
  */
-export async function openDiskFolder(path: string) {
+export async function openRunDirectory(path: string) {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-    return createFolder(path, await takeLock(path));
+    return createDirectory(path, await takeLock(path));
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     const text = `Cannot use DATA_DIR ${JSON.stringify(path)}: ${errorText(cause)}`;
@@ -42,7 +42,7 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
   );
 }
 
-export function openToRead(path: string) {
+export function readRunDirectory(path: string) {
   return {
     async names(): Promise<readonly string[]> {
       const entries = await Array.fromAsync(Deno.readDir(path));
@@ -62,10 +62,10 @@ function fileIn(path: string, name: string): string {
   return join(path, name);
 }
 
-function createFolder(path: string, lock: Deno.FsFile) {
+function createDirectory(path: string, lock: Deno.FsFile) {
   const at = (name: string) => fileIn(path, name);
   return {
-    ...openToRead(path),
+    ...readRunDirectory(path),
     /** Writes durably and atomically. Even after a crash, a reader finds the old content or the new content. */
     write: (name: string, bytes: Uint8Array) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
     /** Appends bytes. They survive a crash of the process, but not of the machine. */
