@@ -68,9 +68,7 @@ export async function collectProject(
   if (root === undefined || !(await Deno.stat(root)).isDirectory) {
     throw new AppError(
       "invalid_request",
-      `Cannot read project ${
-        JSON.stringify(request.path)
-      }: it is not a directory within ALLOWED_PROJECT_ROOTS`,
+      `Cannot read project ${JSON.stringify(request.path)}: not a directory within ALLOWED_PROJECT_ROOTS`,
     );
   }
   const notes: string[] = [];
@@ -143,9 +141,7 @@ async function listFiles(root: string, notes: string[]): Promise<readonly string
       return add(path, target.slice(root.length + 1));
     }
     if (++links > MAX_NOTED_LINKS) return;
-    notes.push(
-      `link ${path} was omitted: its target is a directory, does not exist, or is outside the project`,
-    );
+    notes.push(`link ${path} was omitted: its target is not a file within the project`);
   }
 
   function add(path: string, target: string): void {

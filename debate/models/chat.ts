@@ -220,7 +220,7 @@ export function openAiChat(options: OpenAiChatOptions): Model {
       const onSilence = () => {
         const error = new ModelError(
           "timeout",
-          `${what} sent nothing for ${idleMs / 1000} s in the middle of its reply`,
+          `${what} sent nothing for ${idleMs / 1000} s during its reply`,
         );
         silence.abort(error);
         return error;
@@ -292,10 +292,7 @@ function failureOf({ status, headers }: Response, text: string, now: number): Ch
     return fail("server", `the provider failed${label}`, later);
   }
   if (status < 400) {
-    return fail(
-      "bad_reply",
-      `the provider redirects${label}; set the base URL to the target of the redirect`,
-    );
+    return fail("bad_reply", `the provider redirects${label}; set the base URL to the new location`);
   }
   if (status === 413 || error.code === "context_length_exceeded") {
     return fail("bad_reply", `the conversation is too long for the model${label}`);

@@ -217,10 +217,7 @@ export class ReplyAssembler {
     open.arguments += text;
     this.#argumentsLength += text.length;
     if (this.#argumentsLength > MAX_ARGUMENTS || this.#calls.length > MAX_CALLS) {
-      throw new ModelError(
-        "bad_reply",
-        "the model requested too many tool calls, or calls with too long arguments",
-      );
+      throw new ModelError("bad_reply", "the model requested too many tool calls, or too long ones");
     }
   }
 

@@ -106,7 +106,7 @@ Deno.test("OpenAiChat ends a silent stream, but not a slow one", async () => {
   await clock.advance(1000);
   const error = await failed;
   assert.equal(error.kind, "timeout");
-  assert.match(error.message, /sent nothing for 120 s in the middle/);
+  assert.match(error.message, /sent nothing for 120 s during its reply/);
   assert.deepEqual(deltas, ["a", "b", "c"]);
 });
 

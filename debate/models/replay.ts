@@ -146,7 +146,7 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
       const prompt = messages.map(({ content }) => content).join("\n");
       const missing = expect.find((text) => !prompt.includes(text));
       if (missing !== undefined) {
-        fail(`expects ${JSON.stringify(missing)} in the prompt, but the prompt does not contain it`);
+        fail(`expects ${JSON.stringify(missing)}, which the prompt does not contain`);
       }
       // A variable takes its value from the first line of topic or context that starts with its label.
       const promptLines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));

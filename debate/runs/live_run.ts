@@ -32,6 +32,9 @@ interface LiveRunSetup {
   readonly redact: (text: string) => string;
 }
 
+/** An operator's answer. `…_for_run` also applies to later calls of the tool with the same arguments. */
+type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
+
 interface Answer {
   readonly resolution: "approved" | "rejected" | "timeout";
   readonly forRun?: true;
@@ -144,11 +147,7 @@ export class LiveRun {
    *
    * @param edited the approved arguments, if they differ from the requested ones; for this call only
    */
-  decide(
-    callId: string,
-    answer: "approved" | "rejected" | "approved_for_run" | "rejected_for_run",
-    edited?: ToolArgs,
-  ): void {
+  decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
     if (waiting === undefined) {
       const isRevocation = answer === "rejected_for_run";

@@ -5,7 +5,7 @@ import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
 import { forDebaters } from "../settings/config.ts";
-import { vocabulary } from "../engine/graph/labels.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
@@ -234,12 +234,10 @@ export function byTime(a: RunListItem, b: RunListItem): number {
   return right - left || (a.run_id < b.run_id ? -1 : 1);
 }
 
-const importedFor = vocabulary({
-  reason: [
-    "the run was imported, and this server has not checked it",
-    "la ejecución es importada y este servidor no la ha comprobado",
-  ],
-});
+const IMPORTED = {
+  en: "the run was imported, and this server has not checked it",
+  es: "la ejecución es importada y este servidor no la ha comprobado",
+};
 
 /**
  * Removes the claims from an imported record that only this server can check: counting evidence and confirmed
@@ -247,7 +245,7 @@ const importedFor = vocabulary({
  */
 export function withoutForeignClaims<T extends Fields>(record: T): T {
   if (record.imported !== true) return record;
-  const { reason } = importedFor(textOf(record.language));
+  const reason = IMPORTED[labelLanguage(textOf(record.language))];
   const { conclusion, decision, hypotheses, events, final_result: final } = record;
   return {
     ...record,

@@ -71,10 +71,7 @@ export const labelsFor = vocabulary({
   noConfidentCause: ["No confident cause", "Causa sin determinar"],
   stated: ["stated by the moderator", "según el moderador"],
   needsEvidence: ["needs evidence", "falta evidencia"],
-  leadConfirmed: [
-    "leading hypothesis of the closing decision",
-    "hipótesis principal de la decisión final",
-  ],
+  leadConfirmed: ["leading hypothesis of the final decision", "hipótesis principal de la decisión final"],
   operatorPinned: ["the operator wants this examined further", "el operador pide seguir investigándola"],
   operatorDropped: ["dropped by the operator", "descartada por el operador"],
   operatorAdded: ["added by the operator", "añadida por el operador"],
