@@ -15,7 +15,7 @@ export const wordsFor = vocabulary({
   rounds: ["Rounds", "Rondas"],
   roundsValue: [
     (max: number, isSummarised: boolean) =>
-      `at most ${max}, history ${isSummarised ? "summarised from round 3" : "in full"}`,
+      `at most ${max}, history ${isSummarised ? "summarized from round 3" : "in full"}`,
     (max: number, isSummarised: boolean) =>
       `máximo ${max}, historial ${isSummarised ? "resumido desde la ronda 3" : "completo"}`,
   ],
@@ -37,7 +37,7 @@ export const wordsFor = vocabulary({
     (characters: number, isMasked: boolean) =>
       `${characters} caracteres, secretos ${isMasked ? "ocultos" : "SIN ocultar"}`,
   ],
-  tools: ["Tools", "Herramient."],
+  tools: ["Tools", "Herramientas"],
   noTools: ["none", "ninguna"],
   toolsValue: [
     (count: number) => `${count}, run without approval`,
@@ -51,10 +51,10 @@ export const wordsFor = vocabulary({
     (why: string) => `skipped: ${why || "the moderator has no task for it"}`,
     (why: string) => `omitido: ${why || "el moderador no tiene ninguna tarea para él"}`,
   ],
-  summarised: ["Older rounds were summarised.", "Las rondas anteriores se han resumido."],
+  summarised: ["Older rounds were summarized.", "Las rondas anteriores se han resumido."],
   noEffort: [
     (model: string) => `${model} does not support a reasoning effort.`,
-    (model: string) => `${model} no admite un esfuerzo de razonamiento.`,
+    (model: string) => `${model} no admite nivel de razonamiento.`,
   ],
   cached: ["cached", "en caché"],
   notRun: ["not run", "sin ejecutar"],

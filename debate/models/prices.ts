@@ -18,7 +18,7 @@ const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
 
 export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTable {
   const all = [...Object.entries(LIST_PRICES), ...Object.entries(own)];
-  return new Map(all.map(([name, price]) => [normalise(name), price]));
+  return new Map(all.map(([name, price]) => [normalize(name), price]));
 }
 
 export async function loadPrices(path: string): Promise<PriceTable> {
@@ -30,7 +30,7 @@ export async function loadPrices(path: string): Promise<PriceTable> {
  * `gpt-4o-2024-11-20` has the price of `gpt-4o`.
  */
 export function findPrice(id: string, prices: PriceTable): Price | undefined {
-  const name = normalise(id);
+  const name = normalize(id);
   const exact = prices.get(name);
   if (exact !== undefined) return exact;
   // Only whole segments match: `o1` is not a part of `proto1`, and `gpt-4` is not a part of `gpt-4o`.
@@ -59,7 +59,7 @@ function round(usd: number): number {
 }
 
 /** A model's name without vendor or provider, with one spelling of versions. */
-function normalise(name: string): string {
+function normalize(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).toLowerCase().replace(/[._:\s]/g, "-");
 }
 

@@ -203,7 +203,7 @@ function renderEvent(
       return [`### ${texts.decision}`, renderDecision(event, texts)];
     case "history_compressed":
       return [
-        `*${texts.summarised(String(numberOf(event.round) ?? texts.here))}*`,
+        `*${texts.summarized(String(numberOf(event.round) ?? texts.here))}*`,
         embedded(textOf(event.summary)),
       ];
     case "user_comment":

@@ -40,7 +40,7 @@ export const textsFor = vocabulary({
   brokenOff: ["interrupted", "interrumpido"],
   skipped: ["was skipped", "se omitió"],
   decision: ["Moderator decision", "Decisión del moderador"],
-  summarised: [
+  summarized: [
     (round: string) => `Summary of the rounds up to ${round}:`,
     (round: string) => `Resumen de las rondas hasta la ${round}:`,
   ],
