@@ -40,12 +40,12 @@ type Commit = z.infer<typeof commitsSchema>[number];
 /**
  * Starts the environment of a scenario.
  *
- * @param folder an existing directory for the repository and a copy of the files
+ * @param directory an existing directory for the repository and a copy of the files
  */
-export async function startScenario(scenario: ShippedScenario, folder: string): Promise<ScenarioWorld> {
+export async function startScenario(scenario: ShippedScenario, directory: string): Promise<ScenarioWorld> {
   const fixture = new URL(`${scenario}/`, FIXTURES);
   // Tools read only real paths.
-  const root = await Deno.realPath(folder);
+  const root = await Deno.realPath(directory);
   const [repository, files] = [join(root, "repository"), join(root, "files")];
   await makeRepository(repository, commitsSchema.parse(await readJson(new URL("commits.json", fixture))));
   await Deno.mkdir(files);

@@ -62,19 +62,19 @@ const REASON =
 const DOUBT =
   /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
 
-function adjacent(said: string): RegExp {
+function adjacent(pattern: string): RegExp {
   return new RegExp(
     String
-      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|are|were|all|both|es|est[aá]n?|quedan?|son|todas|ambas|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${said}`,
+      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|are|were|all|both|es|est[aá]n?|quedan?|son|todas|ambas|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${pattern}`,
     "iu",
   );
 }
 
 /** Matches a word that follows a label, or that is alone on its line. */
-function field(said: string): RegExp {
+function field(pattern: string): RegExp {
   return new RegExp(
     String
-      .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${said}`,
+      .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${pattern}`,
     "iu",
   );
 }
@@ -84,8 +84,8 @@ export function parseReview(text: string): readonly ReviewMark[] {
   const entries = findEntries(text);
   return entries.flatMap(({ keys, end }, index) => {
     const limit = Math.min(entries[index + 1]?.start ?? text.length, end + MAX_SEGMENT);
-    const said = readSegment(untilHeading(text.slice(end, limit)));
-    return keys.map((key) => ({ key, ...said }));
+    const mark = readSegment(untilHeading(text.slice(end, limit)));
+    return keys.map((key) => ({ key, ...mark }));
   });
 }
 
@@ -133,25 +133,25 @@ function untilHeading(segment: string): string {
   return heading < 0 ? segment : segment.slice(0, heading);
 }
 
-interface Said {
+interface FoundVerdict {
   readonly verdict: Verdict;
   /** The text after the verdict. */
   readonly rest: string;
 }
 
 function readSegment(segment: string): Omit<ReviewMark, "key"> {
-  const stated = findSaid(segment, ADJACENT, FIELD);
-  const said = stated ?? readProse(segment.slice(0, MAX_PROSE)) ??
-    findSaid(segment, DENIED_ADJACENT, DENIED_FIELD);
+  const stated = findVerdict(segment, ADJACENT, FIELD);
+  const found = stated ?? readProse(segment.slice(0, MAX_PROSE)) ??
+    findVerdict(segment, DENIED_ADJACENT, DENIED_FIELD);
   return {
-    verdict: said?.verdict,
+    verdict: found?.verdict,
     probability: findProbability(segment) ?? findProbability(stated?.rest ?? ""),
-    reason: findReason(segment, said?.rest ?? ""),
+    reason: findReason(segment, found?.rest ?? ""),
     evidence: findEvidence(linesOf(segment)),
   };
 }
 
-function findSaid(segment: string, adjacent: RegExp, field: RegExp): Said | undefined {
+function findVerdict(segment: string, adjacent: RegExp, field: RegExp): FoundVerdict | undefined {
   const match = adjacent.exec(segment.slice(0, 160)) ?? field.exec(segment);
   return match === null
     ? undefined
@@ -164,8 +164,8 @@ function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdic
 }
 
 /** The verdict in running text; `undefined` if the text contains different verdicts. */
-function readProse(text: string): Said | undefined {
-  let found: Said | undefined;
+function readProse(text: string): FoundVerdict | undefined {
+  let found: FoundVerdict | undefined;
   for (const match of text.matchAll(PROSE_VERDICT)) {
     const before = text.slice(Math.max(0, match.index - 80), match.index);
     const clause = before.slice(Math.max(...[..."\n.,;:!?()—"].map((end) => before.lastIndexOf(end))) + 1);
