@@ -65,7 +65,7 @@ Deno.test.each([
     text: "[1,2]",
     reason: /case 1: expected an object; case 2: expected an object$/,
   },
-])("parseCases() refuses $name", ({ text, reason }) => {
+])("parseCases() rejects $name", ({ text, reason }) => {
   assert.throws(
     () => parseCases(text, "cases.json"),
     (error) => error instanceof AppError && error.code === "invalid_config" && reason.test(error.message),
@@ -81,7 +81,7 @@ Deno.test("loadRun() reads the record of a file", async () => {
   assert.equal(await reasonOf(() => Promise.resolve(JSON.stringify(RUN))), "facts");
 });
 
-Deno.test("loadRun() keeps a case whose file cannot be read, with the reason", async () => {
+Deno.test("loadRun() keeps a case with an unreadable file, with the reason", async () => {
   assert.equal(await reasonOf(() => Promise.reject(new Error("gone"))), '"r.json" cannot be read');
   assert.equal(await reasonOf(() => Promise.resolve("{")), '"r.json" is not JSON');
   assert.equal(await reasonOf(() => Promise.resolve("[]")), "it is not the record of a run");
@@ -148,7 +148,7 @@ Deno.test.each([
   assert.deepEqual(facts({ hypotheses: TABLE, events: [decision(leading)] }).candidates, candidates);
 });
 
-Deno.test("readFacts() takes confidence and rounds from the decisions", () => {
+Deno.test("readFacts() reads confidence and rounds from the decisions", () => {
   const events = [decision("a", { confidence: 0.3, status: "continue" }), decision("b", { confidence: 0.9 })];
   const { confidence, rounds, candidates } = facts({ events });
   assert.deepEqual({ confidence, rounds, candidates }, { confidence: 0.9, rounds: 2, candidates: ["b"] });
@@ -159,7 +159,7 @@ Deno.test("readFacts() has confidence 0 without a decision", () => {
   assert.deepEqual({ confidence, rounds }, { confidence: 0, rounds: 0 });
 });
 
-Deno.test("readFacts() takes the table from the last event when the record has none", () => {
+Deno.test("readFacts() reads hypotheses from the last event if the record has none", () => {
   const events = [{ type: "hypothesis_update", hypotheses: TABLE.slice(0, 1) }, {
     type: "hypothesis_update",
     hypotheses: TABLE.slice(0, 2),
@@ -198,7 +198,7 @@ Deno.test.each([
   });
 });
 
-Deno.test("readFacts() takes what the run cost", () => {
+Deno.test("readFacts() reads the cost of the run", () => {
   const { tokens, cost_usd, duration_seconds } = facts({
     hypotheses: TABLE,
     token_totals: { by_node: {}, total: { total_tokens: 1200 } },
@@ -212,7 +212,7 @@ Deno.test("readFacts() takes what the run cost", () => {
   });
 });
 
-Deno.test("readFacts() knows no cost where the record says none", () => {
+Deno.test("readFacts() has no cost if the record has none", () => {
   const { tokens, cost_usd, duration_seconds } = facts({
     hypotheses: TABLE,
     cost_estimate: { total_usd: null },
@@ -244,7 +244,7 @@ Deno.test.each([
     record: { status: "completed", events: [decision("")] },
     reason: "the run names no cause",
   },
-])("readFacts() cannot use $name, and says why", ({ record, reason }) => {
+])("readFacts() rejects $name with a reason", ({ record, reason }) => {
   assert.deepEqual(readFacts(record), reason);
 });
 
@@ -275,7 +275,7 @@ Deno.test.each([
   assert.deepEqual([result.top1, result.top3], [top1, top3]);
 });
 
-Deno.test("judgeCase() takes a similarity of exactly the threshold for a match", () => {
+Deno.test("judgeCase() counts a similarity at the threshold as a match", () => {
   assert.deepEqual([judge(["slow network"]).similarity, judge(["slow network"]).top1], [0.5, true]);
 });
 
@@ -317,17 +317,17 @@ Deno.test("summarizeCases() computes every metric", () => {
   assert.deepEqual(reliability[4], { from: 0.8, to: 1, cases: 1, mean_confidence: 0.8, accuracy: 1 });
 });
 
-Deno.test("summarizeCases() puts confidence 1 into the last bin and 0 into the first", () => {
+Deno.test("summarizeCases() counts confidence 1 in the last bin and 0 in the first", () => {
   const { reliability } = summarizeCases([judge(["x"], { confidence: 1 }), judge(["x"], { confidence: 0 })]);
   assert.deepEqual(reliability.map(({ cases }) => cases), [1, 0, 0, 0, 1]);
 });
 
-Deno.test("summarizeCases() knows no efficiency without calls, and no score without forecasts", () => {
+Deno.test("summarizeCases() has no efficiency without calls, and no score without forecasts", () => {
   const { tool_efficiency, brier_score } = summarizeCases([UNUSABLE]);
   assert.deepEqual({ tool_efficiency, brier_score }, { tool_efficiency: null, brier_score: null });
 });
 
-Deno.test("the definitions name every metric that is not a plain sum", () => {
+Deno.test("the definitions explain every metric that is not a plain sum", () => {
   const plain = ["tokens", "cost_usd", "duration_seconds"];
   for (const name of Object.keys(summarizeCases([RIGHT]))) {
     assert.ok(name in DEFINITIONS || plain.includes(name), name);
@@ -353,7 +353,7 @@ const report = createReport([
   ),
 ], { threshold: 0.3, now: 0 });
 
-Deno.test("createReport() has what a program wants", () => {
+Deno.test("createReport() contains all machine-readable results", () => {
   const { generated_at, cases_total, match_threshold } = report;
   assert.deepEqual({ generated_at, cases_total, match_threshold }, {
     generated_at: "1970-01-01T00:00:00.000Z",
@@ -363,7 +363,7 @@ Deno.test("createReport() has what a program wants", () => {
   assert.deepEqual(JSON.parse(JSON.stringify(report)), report);
 });
 
-Deno.test("formatReport() fits into 80 columns and tells why a case was not compared", () => {
+Deno.test("formatReport() fits into 80 columns and states why a case was not compared", () => {
   const lines = formatReport(report);
   assert.deepEqual(lines, [
     "Case                  Top-1  Top-3  Alike  Conf.  Prediction",
@@ -409,7 +409,7 @@ Deno.test.each([
     words: ["http", "5xx", "max", "connection"],
   },
   { name: "nothing", text: " … ", words: [] },
-])("meaningfulWords() gives $name", ({ text, words }) => {
+])("meaningfulWords() returns $name", ({ text, words }) => {
   assert.deepEqual([...meaningfulWords(text)], words);
 });
 

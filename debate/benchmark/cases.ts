@@ -67,7 +67,7 @@ function problemOf(
   return before.some((each) => each.id === id) ? `id "${id}" is given twice` : undefined;
 }
 
-/** Adds its record to a case. A file that cannot be read counts against the case and does not end the benchmark. */
+/** Adds the record to a case. An unreadable file counts against the case and does not stop the benchmark. */
 export async function loadRun(
   { id, ground_truth: truths, run, run_file: path }: BenchmarkCase,
   readText: (path: string) => Promise<string>,
@@ -92,11 +92,11 @@ export type RunFacts = ReturnType<typeof toFacts>;
 export interface JudgedCase {
   readonly id: string;
   readonly truths: readonly string[];
-  /** A text says why there are no facts. */
+  /** The facts of the run, or the reason why there are none. */
   readonly run: RunFacts | string;
 }
 
-/** Reads the facts of a record; a text says why there are none. */
+/** Reads the facts of a record, or returns the reason why it has none. */
 export function readFacts(value: unknown): RunFacts | string {
   const record = isObject(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
   if (record === undefined) return "it is not the record of a run";
@@ -112,7 +112,7 @@ function toFacts(record: ReadRecord, decision: Decision | undefined, candidates:
   const { duration_seconds: seconds } = record;
   return {
     candidates,
-    /** That of the last decision; `0` if there is none. */
+    /** The confidence of the last decision; 0 without a decision. */
     confidence: decision?.confidence ?? 0,
     ...measureTools(record, decision),
     ...{ tokens, cost_usd: cost, rounds },
@@ -121,8 +121,8 @@ function toFacts(record: ReadRecord, decision: Decision | undefined, candidates:
 }
 
 /**
- * The moderator's leading hypothesis, then the confirmed ones, then the active ones by probability, and by age
- * where that is equal. Rejected ones are not candidates, unless the moderator leads with one.
+ * Ranks the causes: the moderator's leading hypothesis, then confirmed ones, then active ones by probability and age.
+ * Rejected hypotheses are not candidates, unless the moderator leads with one.
  */
 function rankCauses(
   decision: Decision | undefined,
@@ -148,7 +148,7 @@ function withoutId(said: string, lead: Hypothesis | undefined): string {
   return rest.replace(/^[\s\])"'*_:,.–—-]+/, "").trim();
 }
 
-/** Counts all calls, and the distinct calls that succeeded and whose tool the evidence cites. */
+/** Counts all calls, and the distinct successful calls whose tool the evidence cites. */
 function measureTools({ events, hypotheses }: ReadRecord, decision: Decision | undefined) {
   const calls = events.filter(({ type }) => type === "tool_call");
   const evidence = hypotheses.flatMap(({ supporting_evidence }) => supporting_evidence);
@@ -164,10 +164,10 @@ function measureTools({ events, hypotheses }: ReadRecord, decision: Decision | u
   return { tool_calls: calls.length, useful_tool_calls: different.size };
 }
 
-/** A decision is read as leniently as the moderator's reply was. */
+/** Reads a decision as leniently as the moderator's reply. */
 function readDecision(value: unknown): Decision | undefined {
   if (!isObject(value)) return undefined;
   const { decision = value } = value;
-  // A whole record also has a status, but not one of a decision's.
+  // A whole record also has a status, but with other values.
   return isObject(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
 }

@@ -1,9 +1,9 @@
 import type { JudgedCase } from "./cases.ts";
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
-  prediction: "the leading hypothesis of the last decision; without one, the best-ranked hypothesis",
+  prediction: "leading hypothesis of the last decision, or the best-ranked hypothesis if there is none",
   ranking:
-    "the leading hypothesis, then confirmed ones, then active ones by probability, then by age; rejected ones are not candidates",
+    "leading hypothesis, then confirmed ones, then active ones by probability and age; rejected ones are not candidates",
   similarity:
     "F1 of the sets of words, 0 to 1, without accents, case, English and Spanish stop words and plural endings; of several truths the best",
   match: "similarity of at least match_threshold",
@@ -11,12 +11,13 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   top3_recall: "share of all cases where one of the first three candidates matches",
   lexical_similarity: "mean similarity of the predictions, over all cases",
   brier_score:
-    "mean of (confidence - match)^2 over cases with a usable record; 0 is perfect, 0.25 is what saying 0.5 always gives, lower is better",
-  reliability: "cases by confidence in five bins: a calibrated diagnosis is right as often as it says",
+    "mean of (confidence - match)^2 over cases with a usable record; 0 is perfect, a constant confidence of 0.5 gives 0.25",
+  reliability: "cases by confidence in five bins; for a calibrated diagnosis, accuracy equals confidence",
   tool_efficiency:
-    "different tool calls that worked, were not answered from the cache, and whose tool the evidence or decision cites, by all tool calls of all cases; null without calls",
-  rounds: "decisions of the moderator",
-  cases_without_usable_record: "they count as wrong and are not in the brier score; each case says why",
+    "distinct successful, uncached tool calls whose tool the evidence or decision cites, divided by all tool calls; null without calls",
+  rounds: "number of moderator decisions",
+  cases_without_usable_record:
+    "number of cases that count as wrong and are not in the Brier score; each has a reason in problem",
 };
 
 export type CaseResult = Readonly<ReturnType<typeof judgeCase>>;
@@ -77,7 +78,7 @@ export function summarizeCases(cases: readonly CaseResult[]) {
 
 type Forecasts = readonly { readonly confidence: number; readonly right: boolean }[];
 
-/** The mean squared error: 0 is perfect, 0.25 is the score of always saying 0.5. */
+/** The mean squared error: 0 is perfect, 0.25 is the score of a constant confidence of 0.5. */
 export function brierOf(forecasts: Forecasts): number | null {
   return mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2));
 }
@@ -114,7 +115,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Rounds to six digits; the rest is noise of floating-point arithmetic. */
+/** Rounds to six digits, to remove floating-point noise. */
 export function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }
@@ -130,7 +131,7 @@ const STOP_WORDS: ReadonlySet<string> = new Set(
   ].join(" ").split(" "),
 );
 
-/** The words of a text that carry meaning: without accents, in lower case, and singular where that is easy. */
+/** The words of a text without stop words and accents, in lower case and, for simple cases, in the singular. */
 export function meaningfulWords(text: string): ReadonlySet<string> {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   const words = plain.match(/[\p{L}\p{N}]+/gu) ?? [];

@@ -79,7 +79,7 @@ Deno.test("RunView shows a note on lines of its own, in the middle of what an ag
     view.note("before");
     view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
     view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "It is the di" });
-    view.note('Model "hub/a" gave no reply:\x1b[2J the provider failed (HTTP 503); trying again in 0.5 s');
+    view.note('Model "hub/a" gave no reply:\x1b[2J the provider failed (HTTP 503); retrying in 0.5 s');
     view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "sk." });
     view.show(COMPLETED);
   }, { isLive: true });
@@ -89,7 +89,7 @@ Deno.test("RunView shows a note on lines of its own, in the middle of what an ag
       "  note: before\n",
       "\nRound 1\n\nPrimary Diagnosis\n  It is the\n",
       '  note: Model "hub/a" gave no reply:\\x1b[2J the provider\n',
-      "  failed (HTTP 503); trying again in 0.5 s\n",
+      "  failed (HTTP 503); retrying in 0.5 s\n",
       "  disk.\n",
     ].join(""),
   );
@@ -198,7 +198,7 @@ Deno.test("RunView speaks the language of the run, and says what limits a confid
     show([COMPLETED, limited], { isLive: false, language: "es" }),
     [
       "\nRonda 1\n\nDiagnóstico principal\n  It is the disk.\n\nModerador\n",
-      "  final_diagnosis, confianza 0.50, riesgo low\n  Sin causa segura\n",
+      "  final_diagnosis, confianza 0.50, riesgo low\n  Causa sin determinar\n",
       "  Evidencia: el moderador indicó 0.93: H-1 no cita nada\n",
       "  Principal: H-1: disk\n  Siguiente: Look at the disk\n",
     ].join(""),

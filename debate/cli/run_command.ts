@@ -209,8 +209,8 @@ function formatBanner(
     [words.tools, tools === 0 ? words.noTools : words.toolsValue(tools)],
   ];
   return rows.map(([name, value]) => {
-    const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 12));
-    return [`${paint("dim", name.padEnd(12))}${first}\n`, ...rest.map((line) => `${" ".repeat(12)}${line}\n`)]
+    const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 14));
+    return [`${paint("dim", name.padEnd(14))}${first}\n`, ...rest.map((line) => `${" ".repeat(14)}${line}\n`)]
       .join("");
   }).join("");
 }

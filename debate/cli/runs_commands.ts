@@ -5,7 +5,7 @@ import { addEvidence } from "../context/collect.ts";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
-import { openToRead } from "../runs/disk_folder.ts";
+import { readRunDirectory } from "../runs/run_directory.ts";
 import { priorRun } from "../runs/imported.ts";
 import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
@@ -150,7 +150,7 @@ const MIN_PREFIX = 4;
 
 async function listIds(directory: string): Promise<readonly string[]> {
   try {
-    const names = await openToRead(directory).names();
+    const names = await readRunDirectory(directory).names();
     return names.flatMap((name) => RECORD.exec(name)?.[1] ?? []).sort();
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return [];
@@ -162,7 +162,7 @@ async function listIds(directory: string): Promise<readonly string[]> {
 export async function readRuns(directory: string): Promise<readonly RunListItem[]> {
   const items: RunListItem[] = [];
   for (const id of await listIds(directory)) {
-    const item = await readListItem(openToRead(directory), id).catch(() => undefined);
+    const item = await readListItem(readRunDirectory(directory), id).catch(() => undefined);
     if (item !== undefined && item !== "missing") items.push(item);
   }
   return items.sort(byTime);

@@ -15,16 +15,16 @@ export const wordsFor = vocabulary({
   rounds: ["Rounds", "Rondas"],
   roundsValue: [
     (max: number, isSummarised: boolean) =>
-      `at most ${max}, history ${isSummarised ? "summarised from round 3" : "in full"}`,
+      `at most ${max}, history ${isSummarised ? "summarized from round 3" : "in full"}`,
     (max: number, isSummarised: boolean) =>
-      `${max} como máximo, historial ${isSummarised ? "resumido desde la ronda 3" : "completo"}`,
+      `máximo ${max}, historial ${isSummarised ? "resumido desde la ronda 3" : "completo"}`,
   ],
   confidence: ["Confidence", "Confianza"],
   confidenceValue: [
     (needed: number, early: number | undefined) =>
       `${needed} needed, ${early === undefined ? "no early end" : `early end from ${early}`}`,
     (needed: number, early: number | undefined) =>
-      `${needed} necesaria, ${
+      `mínimo ${needed}, ${
         early === undefined ? "sin cierre anticipado" : `cierre anticipado desde ${early}`
       }`,
   ],
@@ -37,7 +37,7 @@ export const wordsFor = vocabulary({
     (characters: number, isMasked: boolean) =>
       `${characters} caracteres, secretos ${isMasked ? "ocultos" : "SIN ocultar"}`,
   ],
-  tools: ["Tools", "Herramient."],
+  tools: ["Tools", "Herramientas"],
   noTools: ["none", "ninguna"],
   toolsValue: [
     (count: number) => `${count}, run without approval`,
@@ -51,15 +51,15 @@ export const wordsFor = vocabulary({
     (why: string) => `skipped: ${why || "the moderator has no task for it"}`,
     (why: string) => `omitido: ${why || "el moderador no tiene ninguna tarea para él"}`,
   ],
-  summarised: ["Older rounds were summarised.", "Se resumieron rondas anteriores."],
+  summarised: ["Older rounds were summarized.", "Las rondas anteriores se han resumido."],
   noEffort: [
     (model: string) => `${model} does not support a reasoning effort.`,
-    (model: string) => `${model} no admite un esfuerzo de razonamiento.`,
+    (model: string) => `${model} no admite nivel de razonamiento.`,
   ],
-  cached: ["cached", "de caché"],
+  cached: ["cached", "en caché"],
   notRun: ["not run", "sin ejecutar"],
-  ok: ["ok", "bien"],
-  failed: ["failed", "falló"],
+  ok: ["ok", "ok"],
+  failed: ["failed", "error"],
   moreLines: [
     (count: number) => `(${count} more ${count === 1 ? "line" : "lines"})`,
     (count: number) => `(${count} ${count === 1 ? "línea" : "líneas"} más)`,
@@ -74,7 +74,7 @@ export const wordsFor = vocabulary({
     (status: string, confidence: string, risk: string) =>
       `${status}, confianza ${confidence}, riesgo ${risk}`,
   ],
-  noConfidentCause: ["No confident cause", "Sin causa segura"],
+  noConfidentCause: ["No confident cause", "Causa sin determinar"],
   evidence: ["Evidence", "Evidencia"],
   stated: [
     (share: string) => `the moderator stated ${share}: `,

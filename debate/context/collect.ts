@@ -5,7 +5,7 @@ import { collectProject, type Project, type ProjectRequest } from "./project.ts"
 import type { ContextRedactor, RedactionCounts } from "./redact_context.ts";
 
 export interface GivenFile {
-  /** The client's name for it; never used as a path on the server. */
+  /** The file name that the client sent. It is never used as a path on the server. */
   readonly name: string;
   readonly bytes: Uint8Array;
 }
@@ -17,7 +17,7 @@ interface ContextRequest {
 }
 
 interface MaskRules {
-  /** `undefined`: nothing is masked, at the operator's request. */
+  /** `undefined`: the operator turned redaction off. */
   readonly redact: ContextRedactor | undefined;
   readonly clock: Clock;
 }
@@ -28,7 +28,7 @@ export interface CollectedContext {
   readonly notes: readonly string[];
 }
 
-/** Puts a context together: base context in the order given, the incident, the project. */
+/** Joins the base context files in their order, the incident and the project. */
 export async function collectContext(
   { baseContext = [], incident, project: wanted }: ContextRequest,
   rules: MaskRules & { readonly allowedRoots: readonly string[] },
@@ -44,9 +44,9 @@ export async function collectContext(
 }
 
 /**
- * The context of a resumed run: that of the previous run, followed by the new evidence.
+ * The context of a resumed run: the context of the previous run, followed by the new evidence.
  *
- * @param context already redacted, unless its run asked for no redaction
+ * @param context the previous context, which is redacted unless its run turned redaction off
  */
 export async function addEvidence(
   context: string,
@@ -63,7 +63,7 @@ export async function addEvidence(
   return { text: whole, redactions: masker.counts, notes: [] };
 }
 
-/** Masks texts and counts the secrets of all of them by class. */
+/** Masks texts and counts their secrets by class. */
 function maskerOf({ redact, clock }: MaskRules) {
   const counts: Record<string, number> = {};
   async function mask(text: string): Promise<string> {
@@ -77,7 +77,7 @@ function maskerOf({ redact, clock }: MaskRules) {
     mask,
     async maskAll(blocks: readonly string[]): Promise<string> {
       const masked: string[] = [];
-      // Block by block, so that an unterminated key does not swallow the next block.
+      // Block by block, so that an unterminated key does not extend into the next block.
       for (const block of blocks) masked.push(await mask(block));
       return masked.join("\n\n");
     },
@@ -90,7 +90,7 @@ function formatFile(title: string, { name, bytes }: GivenFile): string {
   throw new AppError("invalid_request", `Cannot use file ${JSON.stringify(shown)}: it is not UTF-8 text`);
 }
 
-/** The last part of a name, on one line, so that it can't pass for content. */
+/** The last part of a file name, on one line, so that it cannot look like content. */
 function oneName(name: string): string {
   const last = name.split(/[/\\]/).findLast((part) => part !== "") ?? "";
   return last.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "").slice(0, 200) || "unnamed";
@@ -103,13 +103,13 @@ function formatProject({ root, files, notes }: Project): string {
   const shown = files.flatMap(({ path, text, isCut }) =>
     text === undefined
       ? []
-      : [`### ${oneLine(path)}\n${fence(text)}${isCut ? "\n(cut: the file is longer)" : ""}`]
+      : [`### ${oneLine(path)}\n${fence(text)}${isCut ? "\n(truncated: the file is longer)" : ""}`]
   );
   return [
     `# Project\nRoot: ${oneLine(root)}`,
     `## Files\n${list.length === 0 ? "(none)" : list.join("\n")}`,
     ...shown,
-    ...(notes.length === 0 ? [] : [`## Left out\n${notes.map((note) => `- ${oneLine(note)}`).join("\n")}`]),
+    ...(notes.length === 0 ? [] : [`## Omitted\n${notes.map((note) => `- ${oneLine(note)}`).join("\n")}`]),
   ].join("\n\n");
 }
 

@@ -80,20 +80,20 @@ Deno.test.each([
   { text: "mysql -h db -phunter2 | cat", secret: "hunter2" },
   { text: `ghp_${"a".repeat(24)} glpat-${"b".repeat(20)} x`, secret: "ghp_aa" },
   { text: "machine h login u password hunter2 x", secret: "hunter2" },
-])("createContextRedactor() leaves nothing of a secret, wherever $text is cut off", ({ text, secret }) => {
+])("createContextRedactor() masks a secret wherever $text is truncated", ({ text, secret }) => {
   for (let end = 0; end <= text.length; end++) {
     const shown = redact(withoutCutWord(text.slice(0, end))).text;
     assert.ok(!shown.includes(secret.slice(0, 3)), `${shown} at ${end}`);
   }
 });
 
-Deno.test("createContextRedactor() counts by class, and a second time finds the same text", () => {
+Deno.test("createContextRedactor() counts by class and is idempotent", () => {
   const { text, counts } = redact("a_password=x\nb_password: y\nAKIAIOSFODNN7EXAMPLE\nCookie: z");
   assert.deepEqual(counts, { "config-value": 2, "aws-key-id": 1, cookie: 1 });
   assert.equal(redact(text).text, text);
 });
 
-Deno.test("createContextRedactor() masks the service's own secrets wherever they stand", () => {
+Deno.test("createContextRedactor() masks the secrets of the service everywhere", () => {
   const own = createContextRedactor(["tok-12345", "tok-12345-long", "abc"]);
   assert.deepEqual(own("x=tok-12345-long, tok-12345 abc"), {
     text: "x=[REDACTED], [REDACTED] abc",
@@ -101,11 +101,11 @@ Deno.test("createContextRedactor() masks the service's own secrets wherever they
   });
 });
 
-Deno.test("createContextRedactor() comes to an end with a backslash at the end of the text", () => {
+Deno.test("createContextRedactor() ends for a text with a final backslash", () => {
   assert.equal(redact('password="a\\').text, "password=[REDACTED]");
 });
 
-Deno.test("createContextRedactor() lets others have their turn in a long text", () => {
+Deno.test("createContextRedactor() does not block other work during a long text", () => {
   const steps = redact.inSteps(`password=x ${"a line without any\n".repeat(100_000)}`);
   let count = 0;
   let step = steps.next();
@@ -114,7 +114,7 @@ Deno.test("createContextRedactor() lets others have their turn in a long text", 
   assert.deepEqual(step.value.counts, { "config-value": 1 });
 });
 
-Deno.test("ownSecrets() takes tokens, passwords and those in URLs", () => {
+Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
   const empty = {
     HUB_TOKEN: "",
     ASSIST_TOKEN: "",

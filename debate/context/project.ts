@@ -27,7 +27,7 @@ export interface ProjectRequest {
 
 interface ProjectFile {
   readonly path: string;
-  /** `undefined` for a binary one. */
+  /** `undefined` for a binary file. */
   readonly text: string | undefined;
   readonly isCut: boolean;
 }
@@ -36,7 +36,7 @@ export type Project = Awaited<ReturnType<typeof collectProject>>;
 
 type MaskText = (text: string) => Promise<string>;
 
-const EXCLUDED_FOLDERS = new Set(
+const EXCLUDED_DIRECTORIES = new Set(
   ".git .hg .svn .venv venv node_modules dist build target __pycache__ .pytest_cache .mypy_cache .ruff_cache .next .turbo"
     .split(" "),
 );
@@ -45,14 +45,14 @@ const MAX_ENTRIES = 20_000;
 const MAX_DEPTH = 32;
 const MAX_NOTED_LINKS = 5;
 const BYTES_PER_CHARACTER = 4;
-/** How much more of a file is read than shown, so that a secret is masked before it is cut. */
+/** The bytes that are read beyond the shown part, so that a secret is masked before the text is truncated. */
 const LOOKAHEAD_BYTES = 16_384;
 
 /**
- * Collects the files that match, pattern by pattern until there are enough.
+ * Collects the files that match, pattern by pattern, up to `maxFiles`.
  *
- * @param allowedRoots the folders that projects may lie in
- * @param mask applied to each file before it is cut
+ * @param allowedRoots the directories that may contain projects
+ * @param mask applied to each file before it is truncated
  */
 export async function collectProject(
   request: ProjectRequest,
@@ -68,7 +68,7 @@ export async function collectProject(
   if (root === undefined || !(await Deno.stat(root)).isDirectory) {
     throw new AppError(
       "invalid_request",
-      `Cannot read project ${JSON.stringify(request.path)}: it is not a folder within ALLOWED_PROJECT_ROOTS`,
+      `Cannot read project ${JSON.stringify(request.path)}: not a directory within ALLOWED_PROJECT_ROOTS`,
     );
   }
   const notes: string[] = [];
@@ -76,7 +76,7 @@ export async function collectProject(
   const matchers = patterns.flatMap((pattern) => {
     const matcher = compileGlob(pattern);
     if (typeof matcher === "function") return [matcher];
-    notes.push(`the pattern ${JSON.stringify(pattern)} was left out: ${matcher}`);
+    notes.push(`pattern ${JSON.stringify(pattern)} was ignored: ${matcher}`);
     return [];
   });
   const paths = select(await listFiles(root, notes), matchers, maxFiles, notes);
@@ -84,7 +84,7 @@ export async function collectProject(
   for (const path of paths) {
     const file = await readProjectFile(root, path, { maxChars: maxCharsPerFile, mask });
     if (file === undefined) {
-      notes.push(`${path} was left out: it cannot be read, or leads out of the project`);
+      notes.push(`${path} was omitted: it cannot be read, or is outside the project`);
     } else files.push(file);
   }
   return { root, files, notes };
@@ -100,7 +100,7 @@ function select(
   for (const matches of matchers) {
     for (const path of paths) {
       if (chosen.size === maxFiles) {
-        notes.push(`only the first ${maxFiles} files that match are here`);
+        notes.push(`only the first ${maxFiles} matching files are included`);
         return [...chosen].toSorted();
       }
       if (!chosen.has(path) && matches(path)) chosen.add(path);
@@ -109,26 +109,26 @@ function select(
   return [...chosen].toSorted();
 }
 
-/** The files of a directory. Links to other directories are not followed. */
+/** Lists the files below a directory. Links to directories are not followed. */
 async function listFiles(root: string, notes: string[]): Promise<readonly string[]> {
   const paths: string[] = [];
   let count = 0;
   let links = 0;
 
-  async function enter(folder: string, depth: number): Promise<void> {
+  async function enter(directory: string, depth: number): Promise<void> {
     const entries: Deno.DirEntry[] = [];
     try {
-      for await (const entry of Deno.readDir(`${root}/${folder}`)) {
+      for await (const entry of Deno.readDir(`${root}/${directory}`)) {
         if (++count > MAX_ENTRIES) break;
         entries.push(entry);
       }
     } catch {
-      notes.push(`the folder ${folder || "."} was left out: it cannot be read`);
+      notes.push(`directory ${directory || "."} was omitted: it cannot be read`);
       return;
     }
     for (const { name, ...entry } of entries.sort((a, b) => a.name < b.name ? -1 : 1)) {
-      const path = folder === "" ? name : `${folder}/${name}`;
-      if (EXCLUDED_FOLDERS.has(name)) continue;
+      const path = directory === "" ? name : `${directory}/${name}`;
+      if (EXCLUDED_DIRECTORIES.has(name)) continue;
       if (entry.isDirectory && depth < MAX_DEPTH) await enter(path, depth + 1);
       else if (entry.isSymlink) await followLink(path);
       else if (entry.isFile) add(path, path);
@@ -141,22 +141,22 @@ async function listFiles(root: string, notes: string[]): Promise<readonly string
       return add(path, target.slice(root.length + 1));
     }
     if (++links > MAX_NOTED_LINKS) return;
-    notes.push(`the link ${path} was left out: it leads to a folder, to nothing, or out of the project`);
+    notes.push(`link ${path} was omitted: its target is not a file within the project`);
   }
 
   function add(path: string, target: string): void {
-    if (target.split("/").some((part) => EXCLUDED_FOLDERS.has(part))) return;
-    if (isSecretFile(path) || isSecretFile(target)) notes.push(`${path} was left out: it may hold secrets`);
+    if (target.split("/").some((part) => EXCLUDED_DIRECTORIES.has(part))) return;
+    if (isSecretFile(path) || isSecretFile(target)) notes.push(`${path} was omitted: it may contain secrets`);
     else paths.push(path);
   }
 
   await enter("", 0);
-  if (count > MAX_ENTRIES) notes.push(`only the first ${MAX_ENTRIES} entries of the folder were looked at`);
-  if (links > MAX_NOTED_LINKS) notes.push(`${links - MAX_NOTED_LINKS} more links were left out`);
+  if (count > MAX_ENTRIES) notes.push(`only the first ${MAX_ENTRIES} directory entries were examined`);
+  if (links > MAX_NOTED_LINKS) notes.push(`${links - MAX_NOTED_LINKS} more links were omitted`);
   return paths.sort();
 }
 
-/** The beginning of a file, if the opened file still lies within the project. */
+/** Reads the beginning of a file, if the opened file is still within the project. */
 async function readProjectFile(
   root: string,
   path: string,
@@ -165,7 +165,7 @@ async function readProjectFile(
   try {
     const real = await Deno.realPath(`${root}/${path}`);
     using file = await Deno.open(real, { read: true });
-    // The opened file is the one at a path within the project, even if links have changed in the meantime.
+    // Compare the opened file with the path again, because links may have changed in the meantime.
     const [opened, now] = await Promise.all([file.stat(), Deno.realPath(real)]);
     const there = await Deno.lstat(now);
     if (!isWithin(now, root) || !opened.isFile || opened.ino !== there.ino || opened.dev !== there.dev) {
@@ -195,9 +195,9 @@ async function readStart(file: Deno.FsFile, maxBytes: number): Promise<Uint8Arra
 }
 
 /**
- * File patterns: `*` and `?` within a name, `**` for any number of directories, `{a,b}` for alternatives.
- * Users write them, so they are not turned into regular expressions: `picomatch` took 36 s for `*a*a*a*a*ab`
- * on a name of 201 characters. This matcher takes 0.5 ms.
+ * File patterns: `*` and `?` within a name, `**` for any number of directories, `{a,b}` for alternatives. Users write
+ * the patterns, so they are not converted to regular expressions. `picomatch` took 36 s to match `*a*a*a*a*ab` with a
+ * name of 201 characters. This matcher takes 0.5 ms.
  */
 
 const MAX_PATTERN = 300;
@@ -205,13 +205,13 @@ const MAX_ALTERNATIVES = 64;
 
 type PathMatcher = (path: string) => boolean;
 
-/** Compiles a pattern, or returns why it is refused: if it is absolute or has `..`, it would leave the project. */
+/** Compiles a pattern, or returns why it is rejected. Absolute patterns and `..` would leave the project. */
 export function compileGlob(pattern: string): PathMatcher | string {
   const text = pattern.trim().replace(/^(?:\.\/)+/, "");
   if (text === "" || text.length > MAX_PATTERN) return "it is empty or too long";
   if (text.startsWith("/") || text.split("/").includes("..")) return "it leaves the project";
   const alternatives = expandBraces(text);
-  if (alternatives === undefined) return "its braces are not closed, or stand for too much";
+  if (alternatives === undefined) return "its braces are not closed, or have too many alternatives";
   const split = alternatives.map((alternative) => alternative.split("/").filter((part) => part !== ""));
   return (path) => split.some((parts) => matchParts(parts, path.split("/")));
 }
@@ -232,9 +232,9 @@ function expandBraces(pattern: string): readonly string[] | undefined {
   return texts;
 }
 
-/** Also matches if the rest of the pattern is a last `**`, which may stand for nothing. */
+/** Matches a path. A final `**` may match nothing. */
 function matchParts(pattern: readonly string[], path: readonly string[]): boolean {
-  // reachable[i]: the parts of the path so far are matched by the first i parts of the pattern.
+  // reachable[i]: the first i parts of the pattern match the parts of the path so far.
   let reachable = closure(pattern, pattern.map(() => false).concat(false).with(0, true));
   for (const name of path) {
     const next = reachable.map(() => false);
@@ -255,7 +255,7 @@ function closure(pattern: readonly string[], reachable: boolean[]): boolean[] {
   return reachable;
 }
 
-/** Matches `*` and `?`; the last star absorbs the rest, so matching never backtracks beyond it. */
+/** Matches `*` and `?`. Matching never backtracks beyond the last star. */
 function matchName(pattern: string, name: string): boolean {
   let at = 0;
   let star = -1;

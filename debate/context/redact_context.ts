@@ -5,11 +5,11 @@ export type RedactionCounts = Readonly<Record<string, number>>;
 
 interface RedactedText {
   readonly text: string;
-  /** The number of secrets by class; a class without secrets is absent. */
+  /** The number of secrets by class. Classes without secrets are absent. */
   readonly counts: RedactionCounts;
 }
 
-/** Masks secrets as `[REDACTED]`; long texts are processed in steps. */
+/** Masks secrets as `[REDACTED]`. `inSteps` processes long texts without blocking. */
 export interface ContextRedactor {
   (text: string): RedactedText;
   inSteps(text: string): Steps<RedactedText>;
@@ -20,7 +20,7 @@ const MARK = "[REDACTED]";
 /**
  * Creates a redactor.
  *
- * @param ownSecrets secrets of this service, masked wherever they appear; short ones stay, because they may be words
+ * @param ownSecrets secrets of this service. They are masked everywhere, except for short ones, which may be words.
  */
 export function createContextRedactor(ownSecrets: readonly string[]): ContextRedactor {
   const secrets = [...new Set(ownSecrets)].filter((secret) => secret.length >= 6)
@@ -45,7 +45,7 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
 
 type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
 
-/** The secrets among the settings, including those within URLs, both as they are and URL-encoded. */
+/** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
 export function ownSecrets(
   settings: Readonly<
     Record<"HUB_TOKEN" | "ASSIST_TOKEN" | "WEB_PASSWORD" | "DATABASE_URL" | `${Backend}_URL`, string>
@@ -67,10 +67,10 @@ export function ownSecrets(
 }
 
 const MIN_SECRET = 6;
-/** A longer text says by itself what it is; the name that it stands under adds nothing. */
+/** For longer texts, the name of the field is not needed to recognize a secret. */
 const MAX_NAMED = 500;
 
-/** The value with its secrets masked: in texts, in names, and texts whose name says that they are secret. */
+/** Masks the secrets of a value: in texts, in names, and texts whose field name marks them as secret. */
 export function redactValue(value: unknown, redact: (text: string) => string): unknown {
   return finish(inSteps(value, function* (text) {
     yield;

@@ -1,6 +1,6 @@
-/** Files that no tool and no collector reads, in any directory. */
+/** Files that no tool and no collector may read, in any directory. */
 
-/** Names of files; `*` stands for anything, and case does not count. */
+/** File names. `*` matches any text, and case is ignored. */
 const FILES = [
   ...".env .env.* .netrc _netrc .pgpass .my.cnf .npmrc .pypirc .htpasswd .git-credentials .vault-token".split(
     " ",
@@ -13,28 +13,28 @@ const FILES = [
   ..."assist_token *.tfstate *.tfstate.backup".split(" "),
 ];
 
-const FOLDERS = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
+const DIRECTORIES = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
 
 const FILE = anyOf(FILES);
-const FOLDER = anyOf(FOLDERS);
+const DIRECTORY = anyOf(DIRECTORIES);
 
 const HARMLESS = /\.(?:example|sample|template|dist|pub)$/i;
 
-/** Whether a path names such a file, or one in such a folder. */
+/** Whether a path names a secret file, or a file in a secret directory. */
 export function isSecretFile(path: string): boolean {
   const parts = path.split("/").filter((part) => part !== "");
   const name = parts.at(-1) ?? "";
-  if (parts.some((part) => FOLDER.test(part))) return true;
+  if (parts.some((part) => DIRECTORY.test(part))) return true;
   return FILE.test(name) && !HARMLESS.test(name);
 }
 
 /**
- * The options that keep GNU `grep -r` away from them. Examples are skipped too, since the last matching pattern
+ * Options of GNU `grep -r` that skip secret files. They also skip harmless examples, because the last matching pattern
  * wins.
  */
 export const GREP_EXCLUSIONS: readonly string[] = [
   ...FILES.map((name) => `--exclude=${anyCase(name)}`),
-  ...FOLDERS.map((name) => `--exclude-dir=${anyCase(name)}`),
+  ...DIRECTORIES.map((name) => `--exclude-dir=${anyCase(name)}`),
 ];
 
 function anyOf(names: readonly string[]): RegExp {
@@ -46,20 +46,18 @@ function anyCase(name: string): string {
   return name.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 }
 
-/** A path is judged by its target after all links are resolved. */
-
 export async function resolveRoots(paths: readonly string[]): Promise<readonly string[]> {
   const real = await Promise.all(paths.map((path) => realPath(path)));
   return real.filter((path) => path !== undefined);
 }
 
-/** The real path if it lies within a root; `undefined` if it does not, or does not exist. */
+/** Resolves all links. Returns the real path if it is within a root; `undefined` otherwise. */
 export async function findInside(path: string, roots: readonly string[]): Promise<string | undefined> {
   const real = await realPath(path);
   return real !== undefined && roots.some((root) => isWithin(real, root)) ? real : undefined;
 }
 
-/** Whether a real path is a real folder or lies in it. */
+/** Whether a real path is a directory or within it. */
 export function isWithin(path: string, root: string): boolean {
   return path === root || path.startsWith(root.endsWith("/") ? root : `${root}/`);
 }

@@ -7,7 +7,7 @@ export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly total_tokens: number;
-  /** The provider said nothing, at least of a part: it is counted by its characters. */
+  /** At least a part is estimated from the number of characters, because the provider reported no usage. */
   readonly estimated?: true;
 }
 
@@ -15,23 +15,23 @@ export type ToolArgs = Readonly<Record<string, unknown>>;
 
 export type RunEnd = "completed" | "cancelled" | "error";
 
-/** Tokens of a run; a node without any is absent. */
+/** Tokens of a run. Nodes without tokens are absent. */
 export interface TokenTotals {
   readonly by_node: Readonly<Partial<Record<NodeName, Usage>>>;
   readonly total: Usage;
 }
 
-/** One node's share of the cost. */
+/** The cost of one node. */
 export interface NodeCost extends Usage {
   readonly model: string;
-  /** `null` when the model's price is unknown. */
+  /** `null` if the price of the model is unknown. */
   readonly estimated_usd: number | null;
 }
 
-/** What a run cost, in US dollars, rounded to 6 decimals. */
+/** The estimated cost of a run in US dollars, rounded to 6 decimals. */
 export interface CostEstimate {
   readonly by_node: Readonly<Partial<Record<NodeName, NodeCost>>>;
-  /** `null` when nothing has a price. */
+  /** `null` if no price is known. */
   readonly total_usd: number | null;
   readonly has_prices: boolean;
 }
@@ -50,9 +50,9 @@ interface CallFields {
 }
 
 export type RunEvent =
-  /** First event of a resumed run; emitted by the code that starts it, before the debate. */
+  /** The first event of a resumed run, emitted before the debate starts. */
   | { readonly type: "run_resumed"; readonly parent_run_id: string; readonly parent_topic: string }
-  /** The debate begins. */
+  /** The debate starts. */
   | {
     readonly type: "run_started";
     readonly round: 1;
@@ -61,14 +61,14 @@ export type RunEvent =
     readonly confidence_threshold: number;
     readonly template: string;
     readonly language: string;
-    /** How many independent diagnoses come first; absent in a debate without any. */
+    /** Number of independent diagnoses before the debate; absent if there are none. */
     readonly samples?: number;
   }
-  /** A model call of an agent begins; a turn with tools has several. Ephemeral. */
+  /** A model call of an agent starts. A turn with tools has several model calls. Ephemeral. */
   | AgentFields & { readonly type: "agent_turn_started" }
-  /** A piece of an agent's text, never empty. Ephemeral. */
+  /** A non-empty piece of an agent's text. Ephemeral. */
   | AgentFields & { readonly type: "agent_delta"; readonly delta: string }
-  /** What an agent said along with its tool calls; never blank. */
+  /** The text that an agent wrote together with its tool calls. */
   | AgentFields & { readonly type: "agent_reasoning"; readonly content: string }
   /** The final text of an agent. */
   | {
@@ -76,107 +76,104 @@ export type RunEvent =
     readonly node: AgentNode;
     readonly role: AgentRole;
     readonly content: string;
-    /** The run ended while the agent was speaking; this is the text so far. */
+    /** The run ended during the agent's turn, and this is the text so far. */
     readonly partial?: true;
-    /** It is one of the independent diagnoses before the debate, from 1; its ids of hypotheses are its own. */
+    /** The number of an independent diagnosis, from 1. Its hypothesis IDs are valid only in this text. */
     readonly sample?: number;
-    /** Of the run so far; absent if it ended here. */
+    /** Tokens of the run so far; absent if the run ended in this turn. */
     readonly total_tokens?: number;
   }
-  /** The independent diagnoses were compared; the debate is about where they differ. */
+  /** The independent diagnoses were compared. The debate covers their differences. */
   | SampleComparison & {
     readonly type: "samples_compared";
     readonly node: "diagnostic_agent";
     readonly round: 1;
   }
-  /** Something about the run that weakens its result, in the language of the debate. */
+  /** A fact that weakens the result of the run, in the language of the debate. */
   | { readonly type: "run_warning"; readonly code: "one_model"; readonly message: string }
-  /** An agent was skipped because of the moderator's previous directive, or because the diagnoses agree. */
+  /** An agent was skipped, because of the moderator's previous directive or because the diagnoses agree. */
   | AgentFields & {
     readonly type: "agent_skipped";
     readonly node: AgentNode;
     readonly role: AgentRole;
     readonly rationale: string;
   }
-  /** The whole table of hypotheses after a change; at the start of a resumed run, the table that it inherits. */
+  /** All hypotheses after a change. At the start of a resumed run: the inherited hypotheses. */
   | {
     readonly type: "hypothesis_update";
     readonly node: AgentNode | "moderator_agent" | "user_input_gate";
-    /** 0 for hypotheses of the run that this one resumes. */
+    /** 0 for hypotheses that a resumed run inherits. */
     readonly round: number;
     readonly hypotheses: readonly Hypothesis[];
   }
-  /** A tool call waits for the operator; `call_id` is the call's id. Emitted by the approver. */
+  /** A tool call waits for the operator's approval. */
   | CallFields & {
     readonly type: "tool_approval_request";
   }
-  /** The operator decided about a tool call, or the time ran out. */
+  /** The operator decided on a tool call, or the time limit passed. */
   | {
     readonly type: "tool_approval_resolved";
     readonly call_id: string;
     readonly approved: boolean;
     readonly resolution: "approved" | "rejected" | "timeout";
-    /** Nobody was asked: the operator approved the same call for the whole run before. */
+    /** Approved without a request, because the operator approved the same call for the whole run before. */
     readonly remembered?: true;
-    /** The same call is allowed for the rest of the run, until that is taken back. */
+    /** The same call is approved for the rest of the run, unless the operator revokes the approval. */
     readonly for_run?: true;
-    /** What the operator approved in place of what was asked for. */
+    /** The arguments that the operator approved instead of the requested ones. */
     readonly args?: ToolArgs;
   }
-  /** The operator asks again about a call that was allowed for the whole run. Emitted by the approver. */
+  /** The operator revoked the approval of a call for the whole run. */
   | {
     readonly type: "tool_approval_revoked";
-    /** That of the call whose approval was for the whole run. */
+    /** The ID of the call that was approved for the whole run. */
     readonly call_id: string;
     readonly tool_name: string;
     readonly args: ToolArgs;
   }
-  /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
+  /** A tool starts. Not emitted for calls that are cached, unknown or not approved, because they run nothing. */
   | CallFields & {
     readonly type: "tool_call_started";
   }
   /** The result of a tool call. */
   | CallFields & {
     readonly type: "tool_call";
-    /** From 1, in the order of the run; evidence cites it as `[tool:<tool_name>#<number>]`. */
+    /** Number of the call in the run, from 1. Evidence cites it as `[tool:<tool_name>#<number>]`. */
     readonly number: number;
-    /** What the agent asked for, if the operator approved other arguments. */
+    /** The arguments that the agent requested, if the operator approved others. */
     readonly proposed_args?: ToolArgs;
     readonly result: string;
     readonly error: boolean;
     readonly approval: CallApproval;
     readonly cached: boolean;
-    /** 0 for a cached result, `null` when nothing ran. */
+    /** 0 for a cached result, `null` if nothing ran. */
     readonly duration_ms: number | null;
   }
-  /** The decision of the moderator on a round. */
+  /** The moderator's decision on a round. */
   | {
     readonly type: "moderator_decision";
     readonly node: "moderator_agent";
     readonly decision: Decision;
-    /** The next round if there is one, otherwise this one. */
+    /** The next round, or this round if the debate ends. */
     readonly round: number;
     readonly total_tokens: number;
-    /** Diagnostic agent and moderator agree to end early. */
+    /** The diagnostic agent and the moderator agree on an early end. */
     readonly early_out_confirmed: boolean;
-    /** The moderator's text, if no decision could be read from it. */
+    /** The moderator's text, if it contains no valid decision. */
     readonly raw?: string;
   }
   /** Older rounds were summarized. */
   | { readonly type: "history_compressed"; readonly round: number; readonly summary: string }
-  /** The run waits for a comment of the operator. */
+  /** The run waits for the operator's comment. */
   | { readonly type: "awaiting_user_input"; readonly round: number }
-  /** The comment of the operator. */
+  /** The operator's comment. */
   | {
     readonly type: "user_comment";
-    /**
-     * Trimmed, with a line for each change of a hypothesis; empty when the operator had nothing to say or did not answer
-     * in time.
-     */
+    /** The comment, with a line per change of a hypothesis; empty if the operator sent none in time. */
     readonly content: string;
     readonly round: number;
   }
-  /** The model of an agent has no setting for reasoning effort; at most once per agent. */
+  /** The model of an agent does not support a reasoning effort. Emitted at most once per agent. */
   | {
     readonly type: "reasoning_effort_ignored";
     readonly agent_node: AgentNode | "moderator_agent";
@@ -186,11 +183,11 @@ export type RunEvent =
   }
   /** The result of the debate. */
   | { readonly type: "final_result"; readonly node: "finalize"; readonly content: string }
-  /** The operator stopped the run. Emitted by the run's owner. */
+  /** The operator stopped the run. */
   | { readonly type: "run_cancelled" }
-  /** The run failed; the message is for people. Emitted by the run's owner. */
+  /** The run failed. The message is for people. */
   | { readonly type: "error"; readonly message: string }
-  /** The last event of every run, after its record is stored. Emitted by the run's owner. */
+  /** The last event of every run, emitted after its record is stored. */
   | {
     readonly type: "run_finished";
     readonly status: RunEnd;

@@ -31,35 +31,35 @@ export interface PriorRun {
 
 export interface DebateSetup extends DebateTask {
   readonly runId: string;
-  /** `sample` gives the independent diagnoses; by default it is the model of the diagnostic agent. */
+  /** `sample` writes the independent diagnoses. Default: the model of the diagnostic agent. */
   readonly models: ByRole<Model> & { readonly summary: Model; readonly sample?: Model };
   readonly efforts: ByRole<ReasoningEffort | "none">;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
-  /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
+  /** The number of consecutive failed batches of tool calls after which an agent must answer without tools. */
   readonly maxConsecutiveErrors: number;
-  /** In milliseconds, in addition to the timeouts of models and tools. */
+  /** Time limits in milliseconds, in addition to the timeouts of models and tools. */
   readonly timeouts?: { readonly modelMs?: number; readonly runMs?: number };
-  /** A resumed run has none: its diagnoses would not be independent of what it inherits. */
+  /** The run that this one resumes. A resumed run takes no samples, because they would not be independent. */
   readonly initial?: PriorRun;
-  /** Independent diagnoses, then a debate about where they differ, or only a vote. */
+  /** Independent diagnoses, followed by a debate about their differences or by a vote. */
   readonly sampling?: { readonly count: number; readonly then: "debate" | "vote" };
 }
 
 export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
-  /** Aborted when the run is cancelled, so that nobody waits any longer. */
+  /** Aborted when the run is cancelled. */
   readonly signal: AbortSignal;
 }
 
 export type ApprovalAnswer = Exclude<ToolLogEntry["approval"], "cached">;
 
-/** An approval of other arguments than those that were asked for. */
+/** An approval with other arguments than the requested ones. */
 export interface EditedApproval {
   readonly answer: "approved";
   readonly args: ToolArgs;
-  /** The same with secrets masked, for everybody but the tool. */
+  /** The same arguments with masked secrets. Only the tool receives the unmasked ones. */
   readonly shown: ToolArgs;
 }
 
@@ -76,22 +76,21 @@ export interface DebatePorts {
   readonly emit: (event: RunEvent) => void;
   readonly tools: readonly Tool[];
   /**
-   * Asks for approval of a tool call if one is needed. Emits `tool_approval_request` and
-   * `tool_approval_resolved` itself.
+   * Requests the operator's approval of a tool call if it is required. Emits `tool_approval_request` and
+   * `tool_approval_resolved`.
    */
   approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval>;
   isPaused(): boolean;
   /**
-   * Waits for the operator's comment and changes of hypotheses; empty when there are none, or they did not
-   * arrive in time. The debate emits `awaiting_user_input` right after the call, and `user_comment` with the
-   * answer.
+   * Waits for the operator's comment and changes of hypotheses; empty if none arrive in time. The debate emits
+   * `awaiting_user_input` right after the call, and `user_comment` with the answer.
    *
-   * @param round the upcoming one
+   * @param round the next round
    */
   waitForComment(round: number): Promise<OperatorWord>;
-  /** Called before a tool's result reaches anybody; when it throws, the run ends in an error. */
+  /** Called before a tool's result is used. If the call throws, the run ends in an error. */
   audit(line: AuditLine): void | Promise<void>;
-  /** Writes to the operator's log; is never given secrets. */
+  /** Writes to the operator's log. Messages contain no secrets. */
   warn?(message: string): void;
   fail?(message: string): void;
   readonly clock: Clock;
@@ -99,7 +98,7 @@ export interface DebatePorts {
   readonly signal: AbortSignal;
 }
 
-/** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
+/** The outcome of a debate. After a failure or a cancellation it contains the results so far. */
 export interface DebateOutcome extends Pick<DebateState, "decision" | "hypotheses" | "history" | "roundLog"> {
   readonly status: RunEnd;
   readonly finalText: string;
@@ -109,33 +108,33 @@ export interface DebateOutcome extends Pick<DebateState, "decision" | "hypothese
 }
 
 export interface ToolResult {
-  /** `false` for every failure, including those that the tool itself explains: refused, unreachable, timed out. */
+  /** `false` for every failure, including failures that the tool explains: rejected, unreachable, timed out. */
   readonly ok: boolean;
-  /** For the model and the operator; cut to 4000 characters and redacted by the tool. */
+  /** The text for the model and the operator. The tool redacts it and truncates it to 4000 characters. */
   readonly text: string;
 }
 
 export interface ToolContext {
-  /** Aborted when the run is cancelled or the engine's own bound on tools has passed; stops whatever the tool started. */
+  /** Aborted when the run is cancelled or the engine's time limit for tools passes. The tool must then stop its work. */
   readonly signal: AbortSignal;
   readonly runId: string;
 }
 
 export interface Tool extends ToolSchema {
   /**
-   * Runs the tool. An expected failure is a result with `ok: false`; an exception is a defect, shown to the
-   * model only as such.
+   * Runs the tool. An expected failure is a result with `ok: false`. An exception is a defect: the model sees
+   * neither its type nor its message.
    *
-   * @param args a JSON object that the model wrote, not checked yet
+   * @param args the unchecked JSON object that the model wrote
    */
   run(args: unknown, context: ToolContext): Promise<ToolResult>;
 }
 
 export interface ToolCall {
-  /** The model's own id for it; may be anything, even empty. */
+  /** The ID that the model chose. It may be any text, even empty. */
   readonly id: string;
   readonly name: string;
-  /** The raw text as the model wrote it; it should be a JSON object. */
+  /** The text that the model wrote. It should be a JSON object. */
   readonly arguments: string;
 }
 
@@ -143,7 +142,7 @@ export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
   readonly toolCalls?: readonly ToolCall[];
-  /** In a message of role `tool`: the id of the call that it answers. */
+  /** For role `tool`: the ID of the answered call. */
   readonly toolCallId?: string;
 }
 
@@ -157,16 +156,16 @@ export interface ModelRequest {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ToolSchema[];
   /**
-   * `none`: the tools are described, because the messages refer to them, but may not be called any more. A
-   * provider that cannot express this leaves the tools out.
+   * `none`: the tools are described, because the messages refer to them, but the model must not call them. For a
+   * provider without this option, the tools are omitted.
    */
   readonly toolChoice?: "none";
   readonly temperature: number | undefined;
   readonly reasoningEffort?: ReasoningEffort;
-  /** JSON schema that the text must match, for providers with structured output; others leave it out. */
+  /** The JSON schema of the text, for providers that support structured output. */
   readonly jsonSchema?: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal;
-  /** Receives the text as it arrives, in non-empty pieces; absent if nobody wants it piece by piece. */
+  /** Receives the text in non-empty pieces as it arrives. Without this callback the reply is not streamed. */
   onDelta?(text: string): void;
   readonly purpose: NodeName;
   readonly round: number;
@@ -177,7 +176,7 @@ export interface ModelReply {
   readonly toolCalls: readonly ToolCall[];
   readonly usage: Usage | undefined;
   readonly isCut?: true;
-  /** Whether an effort was requested although this model has no such setting. */
+  /** Whether a reasoning effort was requested that the model does not support. */
   readonly effortIgnored?: boolean;
 }
 
@@ -190,14 +189,14 @@ export type ModelErrorKind =
   | "auth"
   | "rate"
   | "timeout"
-  /** The provider failed or cannot be reached, even after retries; or broke off in the middle. */
+  /** The provider failed, stopped in the middle of a reply, or cannot be reached, even after retries. */
   | "server"
-  /** The provider refuses the request itself, or its answer cannot be read. */
+  /** The provider rejects the request, or its answer is invalid. */
   | "bad_reply"
   | "canceled";
 
 /**
- * A model's failure. The message is for people and goes into events, so it contains no tokens, addresses or raw
+ * A failure of a model. The message is for people and is part of events, so it contains no tokens, addresses or raw
  * bodies.
  */
 export class ModelError extends Error {
@@ -218,5 +217,5 @@ export class ModelError extends Error {
 
 export const RUN_MODES = ["debate", "sample_then_debate"] as const;
 
-/** `sample_then_debate`: independent diagnoses first, and a debate only about where they differ. */
+/** `sample_then_debate`: independent diagnoses, followed by a debate about their differences. */
 export type RunMode = (typeof RUN_MODES)[number];

@@ -6,7 +6,7 @@ import { parseModelId, takesEffort, takesTemperature } from "./families.ts";
 import { AppError } from "@gateway/shared/errors";
 import { estimateCost, findPrice, priceTable } from "./prices.ts";
 
-/** A source that numbers its answers, and fails when told. */
+/** A source that numbers its answers and can be made to fail. */
 function countingSource(provider: keyof ModelSources, problem?: () => Error | undefined): ModelSources {
   let count = 0;
   const list = () => {
@@ -20,7 +20,7 @@ function countingSource(provider: keyof ModelSources, problem?: () => Error | un
 const idsOf = async (catalogue: ReturnType<typeof modelCatalogue>) =>
   (await catalogue.list()).models.map(({ id }) => id);
 
-Deno.test("modelCatalogue() remembers for five minutes, and asks anew when told", async () => {
+Deno.test("modelCatalogue() caches the models for five minutes, unless a refresh is requested", async () => {
   const clock = new FakeClock();
   const catalogue = modelCatalogue({ ...countingSource("hub"), ...countingSource("replay") }, clock);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1", "replay/m1"]);
@@ -32,13 +32,13 @@ Deno.test("modelCatalogue() remembers for five minutes, and asks anew when told"
   assert.deepEqual(await idsOf(catalogue), ["hub/m3", "replay/m3"]);
 });
 
-Deno.test("modelCatalogue() asks once for all who wait", async () => {
+Deno.test("modelCatalogue() shares one query between concurrent callers", async () => {
   const catalogue = modelCatalogue(countingSource("hub"), new FakeClock());
   await Promise.all([catalogue.list(), catalogue.refresh(), catalogue.list()]);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1"]);
 });
 
-Deno.test("modelCatalogue() says which provider failed, keeps the others, and asks again sooner", async () => {
+Deno.test("modelCatalogue() reports a failed provider, lists the others, and retries sooner", async () => {
   const clock = new FakeClock();
   let problem: Error | undefined = new ModelError("server", "the provider gives no list");
   const catalogue = modelCatalogue(
@@ -77,7 +77,7 @@ Deno.test.each([
   { name: "data", wrap: (list: unknown) => ({ data: list }) },
   { name: "models", wrap: (list: unknown) => ({ models: list }) },
   { name: "a bare list", wrap: (list: unknown) => list },
-])("fetchModels() reads $name, and leaves out what is not for conversations", async ({ wrap }) => {
+])("fetchModels() reads $name, without models that cannot chat", async ({ wrap }) => {
   const entries = [
     { id: "gpt-4o", display_name: "GPT-4o", name: "x" },
     { id: "b", name: "B" },
@@ -97,7 +97,7 @@ Deno.test.each([
   ]);
 });
 
-Deno.test("fetchModels() tries the next place where a list is not known", async () => {
+Deno.test("fetchModels() tries the next URL after status 404", async () => {
   const urls = ["https://m.test/inference/models", "https://m.test/v1/models"];
   const { list, asked } = ask(
     { "https://m.test/v1/models": () => Response.json({ data: [{ id: "a" }] }) },
@@ -153,7 +153,7 @@ Deno.test.each([
   assert.equal(takesTemperature(name, withEffort), temperature);
 });
 
-Deno.test("parseModelId() takes provider and name apart", () => {
+Deno.test("parseModelId() splits provider and name", () => {
   assert.deepEqual(parseModelId("hub/openai/gpt-4o"), { provider: "hub", name: "openai/gpt-4o" });
   assert.deepEqual(parseModelId("replay/memory_leak"), { provider: "replay", name: "memory_leak" });
 });
@@ -167,7 +167,7 @@ Deno.test.each([
   { id: "hub/a b" },
   { id: "hub/a\n" },
   { id: `hub/${"x".repeat(201)}` },
-])("parseModelId() refuses $id", ({ id }) => {
+])("parseModelId() rejects $id", ({ id }) => {
   assert.throws(
     () => parseModelId(id),
     (error) => error instanceof AppError && error.code === "invalid_request",
@@ -198,7 +198,7 @@ Deno.test.each([
   { id: "hub/yolo3" },
   { id: "hub/gpt-4" },
   { id: "hub/" },
-])("findPrice() knows none of $id", ({ id }) => {
+])("findPrice() has no price for $id", ({ id }) => {
   assert.equal(findPrice(id, prices), undefined);
 });
 
@@ -215,7 +215,7 @@ const models = {
   summary: "hub/my_model.v2",
 };
 
-Deno.test("estimateCost() adds what has a price, by node", () => {
+Deno.test("estimateCost() adds the known prices by node", () => {
   const by_node = {
     diagnostic_agent: usage(1000, 100),
     diagnostic_rebuttal_agent: usage(1, 0),
@@ -234,7 +234,7 @@ Deno.test("estimateCost() adds what has a price, by node", () => {
   });
 });
 
-Deno.test("estimateCost() has no total where nothing has a price", () => {
+Deno.test("estimateCost() has no total if no price is known", () => {
   const totals = { by_node: { skeptic_agent: usage(1, 1) }, total: usage(1, 1) };
   const { total_usd, has_prices } = estimateCost(totals, models, prices);
   assert.deepEqual([total_usd, has_prices], [null, false]);

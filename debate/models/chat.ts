@@ -16,7 +16,7 @@ export interface OpenAiChatOptions {
   readonly tokens: TokenSource;
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;
-  /** The options that the model has refused before. All callers share the set and add to it. */
+  /** The options that the model has rejected before. All callers share this set and add to it. */
   readonly refused: Set<Refusable>;
   readonly clock: Clock;
   random(): number;
@@ -28,17 +28,17 @@ export interface OpenAiChatOptions {
 const MAX_RETRIES = 3;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8000;
-/** If the provider asks for a longer pause than this, the call is not retried. */
+/** The longest pause that a provider can request. After a longer one, the call is not retried. */
 const MAX_RETRY_AFTER_MS = 60_000;
-/** The wait after the end of a reply for its usage or the end of the stream. */
+/** After a reply is complete, wait this long until its usage arrives or the stream ends. */
 const TAIL_MS = 5000;
 /** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** An answer in one piece may take this many times longer to begin than a stream, because the model thinks first. */
+/** An answer in one piece may start this many times later than a stream, because the model thinks first. */
 const WHOLE_FACTOR = 2;
 
-const BROKEN_OFF = "the provider broke off in mid-reply";
-const NO_COMPLETION = "the provider sent something that is not a chat completion";
+const BROKEN_OFF = "the provider stopped in the middle of the reply";
+const NO_COMPLETION = "the provider did not send a chat completion";
 
 interface Attempt {
   readonly signal: AbortSignal;
@@ -49,7 +49,7 @@ interface Attempt {
   isUnanswered?: true;
 }
 
-/** A model that speaks a protocol of OpenAI, at any compatible server. */
+/** A model behind a server that supports a protocol of OpenAI. */
 export function openAiChat(options: OpenAiChatOptions): Model {
   const { id, api, tokens, refused, clock, warn, timeoutMs: ms, idleMs } = options;
   const what = `Model ${JSON.stringify(id)}`;
@@ -80,14 +80,14 @@ export function openAiChat(options: OpenAiChatOptions): Model {
           continue;
         }
         if (isUnanswered && !isSpoken && repeats-- > 0) {
-          warn(`${what}: ${failure.message}; trying once more`);
+          warn(`${what}: ${failure.message}; retrying once`);
           continue;
         }
         const waitMs = waitMsOf(failure, retries);
-        // Text that was shown cannot be withdrawn, and a second reply would not continue the first.
+        // Readers have already seen the text, and a second reply would not continue the first.
         if (isSpoken || waitMs === undefined) throw errorOf(failure, attempt);
         retries++;
-        warn(`${what}: ${failure.message}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
+        warn(`${what}: ${failure.message}; retrying in ${(waitMs / 1000).toFixed(1)} s`);
         await clock.sleep(waitMs, signal);
       }
     }
@@ -104,7 +104,7 @@ export function openAiChat(options: OpenAiChatOptions): Model {
       const type = response.headers.get("content-type") ?? "";
       if (isStream && /^(?:application\/json|text\/html)\b/i.test(type)) {
         await response.body?.cancel();
-        throw new ModelError("bad_reply", "the provider does not stream");
+        throw new ModelError("bad_reply", "the provider does not support streaming");
       }
       if (isStream) await readStream(chunks, request, attempt, over);
       else {
@@ -136,14 +136,14 @@ export function openAiChat(options: OpenAiChatOptions): Model {
             "content-type": "application/json",
             authorization: `Bearer ${token}`,
           },
-          // A redirect would carry token and prompts to wherever it points.
+          // A redirect would send the token and the prompts to another server.
           redirect: "manual",
           signal,
         }),
     );
   }
 
-  /** The bytes of an answer. Ends the call if they stop in the middle, and fails if there are too many. */
+  /** The bytes of an answer. Fails if the bytes stop arriving or if there are too many. */
   async function* chunksOf(
     { body }: Response,
     attempt: Attempt,
@@ -191,13 +191,13 @@ export function openAiChat(options: OpenAiChatOptions): Model {
         clock.sleep(TAIL_MS, over.signal).then(() => over.abort(), () => {});
       }
     } catch (error) {
-      // The reply is complete; only its usage is lost.
+      // The reply is complete. Only its usage is lost.
       if (!assembler.isFinished || signal.aborted) throw error;
     }
     if (!assembler.isFinished) throw new ModelError("server", BROKEN_OFF);
   }
 
-  /** The wait before another try; `undefined` for no more tries. */
+  /** The time to wait before a retry; `undefined` if the call is not retried. */
   function waitMsOf({ mayRetry, retryAfterMs }: ChatFailure, retries: number): number | undefined {
     if (!mayRetry || retries >= MAX_RETRIES) return undefined;
     if (retryAfterMs !== undefined) return retryAfterMs <= MAX_RETRY_AFTER_MS ? retryAfterMs : undefined;
@@ -205,10 +205,10 @@ export function openAiChat(options: OpenAiChatOptions): Model {
   }
 
   function errorOf(cause: ChatFailure, { token, assembler: { usage } }: Attempt): ModelError {
-    // Without a token, the failure comes from the token source, whose message already names the remedy.
+    // Without a token, the token source has failed. Its message already names the remedy.
     const remedy = cause.kind === "auth" && token !== undefined ? `; ${tokens.remedy}` : "";
     const pause = cause.retryAfterMs;
-    const later = pause === undefined ? "" : `; it asks for a pause of ${Math.ceil(pause / 1000)} s`;
+    const later = pause === undefined ? "" : `; it requests a pause of ${Math.ceil(pause / 1000)} s`;
     const text = `${what} gave no reply: ${cause.message}${remedy}${later}`;
     return new ModelError(cause.kind, text, { cause, ...(usage === undefined ? {} : { usage }) });
   }
@@ -218,7 +218,10 @@ export function openAiChat(options: OpenAiChatOptions): Model {
     async complete(request) {
       const silence = new AbortController();
       const onSilence = () => {
-        const error = new ModelError("timeout", `${what} fell silent for ${idleMs / 1000} s in mid-reply`);
+        const error = new ModelError(
+          "timeout",
+          `${what} sent nothing for ${idleMs / 1000} s during its reply`,
+        );
         silence.abort(error);
         return error;
       };
@@ -276,9 +279,9 @@ function failureOf({ status, headers }: Response, text: string, now: number): Ch
   const error = errorShape.safeParse(parseJson(text)).data?.error ?? { code: "", param: "", message: text };
   const label = labelOf(error.code, `HTTP ${status}`);
   const later = { mayRetry: true, retryAfterMs: retryAfterMs(headers, now) };
-  if (status === 401 || status === 403) return fail("auth", `the provider refuses the access token${label}`);
+  if (status === 401 || status === 403) return fail("auth", `the provider rejects the access token${label}`);
   if (status === 404) {
-    return fail("bad_reply", `the provider does not know it, or the base URL is wrong${label}`);
+    return fail("bad_reply", `the provider does not know the model, or the base URL is wrong${label}`);
   }
   if (status === 429) {
     return error.code === "insufficient_quota"
@@ -289,16 +292,16 @@ function failureOf({ status, headers }: Response, text: string, now: number): Ch
     return fail("server", `the provider failed${label}`, later);
   }
   if (status < 400) {
-    return fail("bad_reply", `the provider redirects${label}; set the base URL to where that leads`);
+    return fail("bad_reply", `the provider redirects${label}; set the base URL to the new location`);
   }
   if (status === 413 || error.code === "context_length_exceeded") {
-    return fail("bad_reply", `the conversation is too long for it${label}`);
+    return fail("bad_reply", `the conversation is too long for the model${label}`);
   }
   const refused = status === 400 || status === 422 ? refusedOption(error) : undefined;
-  return fail("bad_reply", `the provider refuses the request${label}`, { refused });
+  return fail("bad_reply", `the provider rejects the request${label}`, { refused });
 }
 
-/** Status and code. The provider's own words may hold anything, and are not shown. */
+/** The status and the code. The provider's message is not shown, because it may contain anything. */
 function labelOf(code: string, ...parts: readonly string[]): string {
   const shown = /^[a-z0-9_.-]{1,64}$/i.test(code) ? [...parts, code] : parts;
   return shown.length === 0 ? "" : ` (${shown.join(", ")})`;

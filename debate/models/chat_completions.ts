@@ -13,7 +13,7 @@ export interface ChatApi {
   createReader(): (part: unknown) => unknown;
 }
 
-/** Options that a model may refuse although its protocol has them. The request is then sent without them. */
+/** Options of the protocol that a model may reject. The request is then sent without them. */
 export const REFUSABLE = [
   "temperature",
   "reasoning_effort",
@@ -24,13 +24,13 @@ export const REFUSABLE = [
 
 export type Refusable = (typeof REFUSABLE)[number];
 
-/** The model, and what it is known to refuse. */
+/** The model, and the options that it is known to reject. */
 interface ChatModel {
   readonly name: string;
   readonly refused: ReadonlySet<Refusable>;
 }
 
-/** How much of unreadable arguments is sent back to the model, in characters. */
+/** The number of characters of unreadable arguments that are sent back to the model. */
 const MAX_UNREADABLE = 2000;
 
 export const CHAT_COMPLETIONS = {
@@ -55,13 +55,13 @@ export const CHAT_COMPLETIONS = {
   createReader: () => (part) => part,
 } satisfies ChatApi;
 
-/** The options of a request that the model does not refuse, for every protocol. */
+/** The options of a request that the model does not reject, for both protocols. */
 export function optionsOf(request: ModelRequest, model: ChatModel) {
   const { temperature, reasoningEffort, jsonSchema, tools: all = [], toolChoice } = request;
   const { name, refused } = model;
   const effort = sendsEffort(model) ? reasoningEffort : undefined;
   const takes = !refused.has("temperature") && takesTemperature(name, effort !== undefined);
-  // Unless calls can be forbidden, a description of the tools would invite them.
+  // If calls cannot be forbidden, a description of the tools would invite calls.
   const tools = toolChoice !== undefined && refused.has("tool_choice") ? [] : all;
   return {
     effort,
@@ -87,7 +87,7 @@ function messageParam({ role, content, toolCalls = [], toolCallId = "" }: ChatMe
   return { role, content: content || null, tool_calls };
 }
 
-/** Some servers parse the arguments of earlier calls, and would refuse the whole conversation for a broken one. */
+/** Some servers parse the arguments of earlier calls, and reject the whole conversation if one is broken. */
 export function readableArguments(text: string): string {
   if (isObject(parseJson(text))) return text;
   return text.trim() === "" ? "{}" : JSON.stringify({ unreadable: text.slice(0, MAX_UNREADABLE) });
@@ -111,7 +111,7 @@ const usageShape = z.looseObject({
 
 const textBlock = z.looseObject({ type: z.enum(["text", "output_text"]), text: z.string() });
 
-/** A list of blocks; those that are not text, such as thoughts, are not part of the reply. */
+/** A list of blocks. Blocks without text, such as thoughts, are not part of the reply. */
 const blocks = z.array(z.unknown()).transform((list) =>
   list.map((block) => textBlock.safeParse(block).data?.text ?? "").join("")
 );
@@ -148,11 +148,11 @@ const chunkShape = z.looseObject({
 
 type OpenCall = Record<"id" | "name" | "arguments", string>;
 
-/** A reply in the making. Its errors continue "Model … gave no reply: ". */
+/** Assembles a reply from its chunks. Its errors continue "Model … gave no reply: ". */
 export class ReplyAssembler {
-  /** The token counts of the provider, as far as they have arrived. */
+  /** The token counts of the provider, if they have arrived. */
   usage: Usage | undefined;
-  /** Whether any part of a reply has arrived, empty or not. */
+  /** Whether any part of a reply has arrived, even an empty one. */
   hasMessage = false;
   readonly #calls: OpenCall[] = [];
   readonly #callByIndex = new Map<number, OpenCall>();
@@ -160,12 +160,12 @@ export class ReplyAssembler {
   #text = "";
   #finishReason: string | undefined;
 
-  /** Whether the text is as long as a reply may be; nothing more is added then. */
+  /** Whether the text has reached the maximum length, so that nothing more is added. */
   get isFull(): boolean {
     return this.#text.length >= MAX_TEXT;
   }
 
-  /** Whether the provider has said that the reply is complete; only its usage can follow. */
+  /** Whether the reply is complete, so that only its usage can follow. */
   get isFinished(): boolean {
     return this.#finishReason !== undefined;
   }
@@ -189,15 +189,15 @@ export class ReplyAssembler {
     return added;
   }
 
-  /** @param turn part of the ids of calls that came without one: no two calls of a conversation may share an id */
+  /** @param turn makes the IDs of calls without an ID unique in the conversation */
   finish(turn: number): ModelReply {
     const { usage } = this;
     if (this.#finishReason === "content_filter" && this.#text === "" && this.#calls.length === 0) {
       const counted = usage === undefined ? {} : { usage };
-      throw new ModelError("bad_reply", "the provider withheld it (content_filter)", counted);
+      throw new ModelError("bad_reply", "the provider withheld the reply (content_filter)", counted);
     }
     const ids = new Set<string>();
-    // A call without a name can be neither run nor answered.
+    // A call without a name cannot be run or answered.
     const toolCalls = this.#calls.filter(({ name }) => name !== "").map((call, index) => {
       const id = call.id === "" || ids.has(call.id) ? `call_${turn}_${index}` : call.id;
       ids.add(id);
@@ -217,13 +217,13 @@ export class ReplyAssembler {
     open.arguments += text;
     this.#argumentsLength += text.length;
     if (this.#argumentsLength > MAX_ARGUMENTS || this.#calls.length > MAX_CALLS) {
-      throw new ModelError("bad_reply", "it asked for too many tool calls, or too long ones");
+      throw new ModelError("bad_reply", "the model requested too many tool calls, or too long ones");
     }
   }
 
   #openCall(id: string, index: number | undefined, name: string): OpenCall {
     const known = index === undefined ? this.#calls.at(-1) : this.#callByIndex.get(index);
-    // Some providers send no index, others the same one for all calls: a different id, or a further name,
+    // Some providers send no index, and others send the same index for all calls. A different ID or another name
     // starts a new call.
     const isOther = id === "" ? index === undefined && name !== "" : known?.id !== "" && known?.id !== id;
     if (known !== undefined && !isOther) return known;

@@ -100,7 +100,7 @@ Deno.test.each([
     chunks: [call({ index: 0, id: "c", function: {} }), call({}), call({ index: 0 })],
     calls: [],
   },
-])("ReplyAssembler puts together $name", ({ chunks, calls }) => {
+])("ReplyAssembler assembles $name", ({ chunks, calls }) => {
   assert.deepEqual(assemble(...chunks, chunk({}, { finish_reason: "tool_calls" })).toolCalls, calls);
 });
 
@@ -145,13 +145,13 @@ Deno.test.each([
     usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: "many" },
     total: 7,
   },
-])("ReplyAssembler takes the last usage that has $name", ({ usage, total }) => {
+])("ReplyAssembler uses the last usage with $name", ({ usage, total }) => {
   const early = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
   const reply = assemble({ ...chunk({ content: "a" }), usage: early }, { choices: [], usage });
   assert.deepEqual(reply.usage, { input_tokens: 5, output_tokens: 2, total_tokens: total });
 });
 
-Deno.test("ReplyAssembler knows no usage from null or nonsense", () => {
+Deno.test("ReplyAssembler ignores an invalid usage", () => {
   assert.equal(assemble({ ...chunk({ content: "a" }), usage: null }).usage, undefined);
   assert.equal(assemble({ choices: [], usage: "5" }).usage, undefined);
 });
@@ -160,18 +160,18 @@ Deno.test.each([
   { name: "length" },
   { name: "content_filter" },
   { name: "brand_new_reason" },
-])("ReplyAssembler takes a text that ended for the reason $name", ({ name }) => {
+])("ReplyAssembler accepts a text with the finish reason $name", ({ name }) => {
   assert.equal(assemble(chunk({ content: "a" }), chunk({}, { finish_reason: name })).text, "a");
 });
 
 Deno.test.each([
   { reason: "length", isCut: true },
   { reason: "stop", isCut: undefined },
-])("ReplyAssembler says whether a reply that ended for the reason $reason is cut", ({ reason, isCut }) => {
+])("ReplyAssembler marks a reply with the finish reason $reason as truncated or not", ({ reason, isCut }) => {
   assert.equal(assemble(chunk({ content: "a" }), chunk({}, { finish_reason: reason })).isCut, isCut);
 });
 
-Deno.test("ReplyAssembler is finished by any reason, and by no empty one", () => {
+Deno.test("ReplyAssembler is finished by any finish reason that is not empty", () => {
   const assembler = new ReplyAssembler();
   assembler.add(chunk({}, { finish_reason: null }));
   assembler.add(chunk({}, { finish_reason: "" }));
@@ -180,7 +180,7 @@ Deno.test("ReplyAssembler is finished by any reason, and by no empty one", () =>
   assert.equal(assembler.isFinished, true);
 });
 
-Deno.test("ReplyAssembler keeps the usage of a reply that was withheld", () => {
+Deno.test("ReplyAssembler keeps the usage of a withheld reply", () => {
   assert.throws(
     () => assemble({ ...chunk({}, { finish_reason: "content_filter" }), usage: { prompt_tokens: 3 } }),
     (error) => error instanceof ModelError && error.kind === "bad_reply" && error.usage?.input_tokens === 3,
@@ -196,14 +196,14 @@ Deno.test.each([
     name: "arguments without end",
     piece: () => call({ index: 0, id: "c", function: { name: "a", arguments: "x".repeat(10_000) } }),
   },
-])("ReplyAssembler gives up on $name", ({ piece }) => {
+])("ReplyAssembler rejects $name", ({ piece }) => {
   const assembler = new ReplyAssembler();
   assert.throws(() => {
     for (let index = 0; index < 100; index++) assembler.add(piece(index));
   }, ModelError);
 });
 
-Deno.test("ReplyAssembler cuts text between characters", () => {
+Deno.test("ReplyAssembler truncates text between characters", () => {
   const assembler = new ReplyAssembler();
   assembler.add(chunk({ content: "a".repeat(199_999) }));
   assert.equal(assembler.isFull, false);
@@ -212,7 +212,7 @@ Deno.test("ReplyAssembler cuts text between characters", () => {
   assert.ok(assembler.finish(0).text.isWellFormed());
 });
 
-Deno.test("ReplyAssembler survives whatever a provider sends", () => {
+Deno.test("ReplyAssembler accepts any input from a provider", () => {
   const key = fc.constantFrom(
     "choices",
     "delta",
@@ -240,7 +240,7 @@ function problemOf(text: string): string {
   return assert.fail("accepted");
 }
 
-Deno.test("parseScenario() fills in what may be left out, and takes comments", () => {
+Deno.test("parseScenario() fills in defaults and accepts comments", () => {
   const scenario = parseScenario(
     `{
       // one round
@@ -302,7 +302,7 @@ Deno.test.each([
     text: '{"__proto__": {"rounds": []},\n"rounds": [{}]}',
     problem: 'key "__proto__" is not allowed',
   },
-])("parseScenario() refuses $name with key and reason", ({ text, problem }) => {
+])("parseScenario() rejects $name with key and reason", ({ text, problem }) => {
   assert.equal(problemOf(text), `Cannot load scenario "my.json": ${problem}`);
 });
 
@@ -321,7 +321,7 @@ Deno.test.each([
   { name: "certificate_expired", rounds: 3 },
   { name: "memory_leak", rounds: 2 },
   { name: "slow_query", rounds: 2 },
-])("the scenario $name ships, and is complete", async ({ name, rounds }) => {
+])("the built-in scenario $name is complete", async ({ name, rounds }) => {
   const scenario = await loadScenario(name, "");
   assert.equal(scenario.rounds.length, rounds);
   assert.notEqual(scenario.topic, "");
@@ -343,10 +343,10 @@ Deno.test.each([
   { name: "../secret" },
   { name: "constructor" },
   { name: "" },
-])("loadScenario() knows no $name, and says what there is", async ({ name }) => {
+])("loadScenario() rejects $name and lists the available scenarios", async ({ name }) => {
   await assert.rejects(loadScenario(name, ""), (error) => {
     assert.ok(error instanceof AppError && error.code === "not_found");
-    assert.match(error.message, /there are certificate_expired, memory_leak, slow_query$/);
+    assert.match(error.message, /; available: certificate_expired, memory_leak, slow_query$/);
     return true;
   });
 });

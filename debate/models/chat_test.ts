@@ -16,7 +16,7 @@ import type { OpenAiChatOptions } from "./chat.ts";
 import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
 import type { ModelRequest } from "../engine/ports.ts";
 
-Deno.test("OpenAiChat sends what the protocol wants, and nothing about this machine", async () => {
+Deno.test("OpenAiChat sends the request of the protocol and no facts about this machine", async () => {
   const { model, requests } = modelOf([() => said("Because.")]);
   const reply = await model.complete(requestOf());
   assert.deepEqual(reply, { text: "Because.", toolCalls: [], usage: undefined });
@@ -59,7 +59,7 @@ Deno.test.each([
     answer: () => Promise.reject(new TypeError("connection refused")),
     waitMs: 500,
   },
-])("OpenAiChat tries again after $name, when it is time", async ({ answer, waitMs }) => {
+])("OpenAiChat retries after $name, after the requested pause", async ({ answer, waitMs }) => {
   const { model, clock, requests, warnings } = modelOf([answer, () => said("Yes.")]);
   const reply = model.complete(requestOf());
   await until(() => warnings.length === 1);
@@ -83,16 +83,16 @@ Deno.test("OpenAiChat doubles its pauses and gives up after three retries", asyn
   assert.equal(requests.length, 4);
 });
 
-Deno.test("OpenAiChat does not wait for a provider that wants a long pause", async () => {
+Deno.test("OpenAiChat does not retry if a provider requests a long pause", async () => {
   const { model, requests } = modelOf([() => refusal(429, {}, { "retry-after": "3600" })]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "rate");
-  assert.match(error.message, /too many requests \(HTTP 429\); it asks for a pause of 3600 s/);
+  assert.match(error.message, /too many requests \(HTTP 429\); it requests a pause of 3600 s/);
   assert.equal(requests.length, 1);
 });
 
 Deno.test.each([
-  { name: "401", status: 401, kind: "auth", text: /refuses the access token \(HTTP 401\); check HUB_TOKEN$/ },
+  { name: "401", status: 401, kind: "auth", text: /rejects the access token \(HTTP 401\); check HUB_TOKEN$/ },
   { name: "403", status: 403, kind: "auth", text: /HTTP 403/ },
   { name: "404", status: 404, kind: "bad_reply", text: /does not know it, or the base URL is wrong/ },
   { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
@@ -105,7 +105,7 @@ Deno.test.each([
     text: /too long/,
   },
   { name: "no quota", status: 429, code: "insufficient_quota", kind: "rate", text: /quota is used up/ },
-])("OpenAiChat fails at once for $name", async ({ status, code, kind, text }) => {
+])("OpenAiChat fails without a retry for $name", async ({ status, code, kind, text }) => {
   const { model, requests } = modelOf([() => refusal(status, code === undefined ? {} : { code })]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, kind);
@@ -147,13 +147,13 @@ Deno.test.each([
   },
 );
 
-Deno.test("OpenAiChat ends when a refused option is refused again", async () => {
+Deno.test("OpenAiChat fails if a rejected option is rejected again", async () => {
   const { model, requests } = modelOf([() => refusal(400, { param: "temperature" })]);
   assert.equal((await failureOf(model.complete(requestOf()))).kind, "bad_reply");
   assert.equal(requests.length, 2);
 });
 
-Deno.test("OpenAiChat says when an effort is ignored", async () => {
+Deno.test("OpenAiChat reports an ignored reasoning effort", async () => {
   const request = requestOf({ reasoningEffort: "high" });
   const ignoring = modelOf([() => said("Yes.")]);
   assert.equal((await ignoring.model.complete(request)).effortIgnored, true);
@@ -164,7 +164,7 @@ Deno.test("OpenAiChat says when an effort is ignored", async () => {
   assert.ok(!("temperature" in body));
 });
 
-Deno.test("OpenAiChat takes a fresh token once when the one it has is refused", async () => {
+Deno.test("OpenAiChat retries once with a new token if the old one is rejected", async () => {
   const tokens = ["old", "new", "newest"];
   const dropped: string[] = [];
   const source = {
@@ -184,7 +184,7 @@ Deno.test("OpenAiChat takes a fresh token once when the one it has is refused", 
   assert.equal(refused.requests.length, 2);
 });
 
-Deno.test("OpenAiChat reaches nobody without a token", async () => {
+Deno.test("OpenAiChat sends no request without a token", async () => {
   const { model, requests } = modelOf([() => said("Yes.")], { tokens: fixedToken("HUB_TOKEN", "") });
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(
@@ -206,7 +206,7 @@ Deno.test.each([
   const { model } = modelOf([() => answer]);
   const error = await failureOf(model.complete(requestOf()));
   assert.equal(error.kind, "bad_reply");
-  assert.match(error.message, /not a chat completion/);
+  assert.match(error.message, /did not send a chat completion/);
 });
 
 const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
@@ -214,7 +214,7 @@ const tool = { name: "http_get", description: "gets", parameters: { type: "objec
 const body = (request: Partial<ModelRequest>, name = "gpt-4o", refused: Refusable[] = []) =>
   CHAT_COMPLETIONS.body(requestOf(request), { name, refused: new Set(refused) });
 
-Deno.test("CHAT_COMPLETIONS.body() speaks the protocol's roles", () => {
+Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
   const { messages } = body({
     messages: [
       { role: "system", content: "You are" },
@@ -253,7 +253,7 @@ Deno.test.each([
   assert.equal(message.tool_calls[0].function.arguments, sent);
 });
 
-Deno.test("CHAT_COMPLETIONS.body() offers tools, or describes them only", () => {
+Deno.test("CHAT_COMPLETIONS.body() offers tools or only describes them", () => {
   const offered = body({ tools: [tool] });
   assert.deepEqual(offered.tools, [{ type: "function", function: tool }]);
   assert.ok(!("tool_choice" in offered));
@@ -261,7 +261,7 @@ Deno.test("CHAT_COMPLETIONS.body() offers tools, or describes them only", () => 
   assert.ok(!("tools" in body({ tools: [] })));
 });
 
-Deno.test("CHAT_COMPLETIONS.body() leaves tools out that it cannot forbid to call", () => {
+Deno.test("CHAT_COMPLETIONS.body() omits tools if it cannot forbid calls", () => {
   const sent = body({ tools: [tool], toolChoice: "none" }, "gpt-4o", ["tool_choice"]);
   assert.ok(!("tools" in sent) && !("tool_choice" in sent));
 });
@@ -294,7 +294,7 @@ Deno.test.each(
   assert.deepEqual(["temperature", "reasoning_effort"].filter((key) => key in sent), keys);
 });
 
-Deno.test("CHAT_COMPLETIONS.body() asks for structured output with the schema", () => {
+Deno.test("CHAT_COMPLETIONS.body() requests structured output with the schema", () => {
   const schema = { type: "object", properties: {} };
   assert.deepEqual(body({ jsonSchema: schema }).response_format, {
     type: "json_schema",
@@ -302,7 +302,7 @@ Deno.test("CHAT_COMPLETIONS.body() asks for structured output with the schema", 
   });
 });
 
-Deno.test("CHAT_COMPLETIONS.body() streams only for somebody who listens", () => {
+Deno.test("CHAT_COMPLETIONS.body() streams only with a callback", () => {
   assert.equal(body({}).stream, false);
   const streamed = body({ onDelta: () => {} });
   assert.equal(streamed.stream, true);

@@ -1,8 +1,8 @@
 /**
- * The device authorization grant (RFC 8628). The token goes into the store and nowhere else. The client that
- * starts a flow sees only our own name for it, because the provider's code lets anyone fetch the token.
- * `oauth4webapi` is not used: it rejects `authorization_pending` with status 200, which GitHub sends, and it
- * checks neither the length of an answer nor the scheme of `verification_uri`.
+ * The device authorization grant (RFC 8628). The token is passed only to the store. Clients of the web API see a
+ * random ID of the flow, because anyone with the provider's device code can fetch the token. `oauth4webapi` is not
+ * used: it rejects `authorization_pending` with status 200, which GitHub sends, and it checks neither the length of
+ * an answer nor the scheme of `verification_uri`.
  */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
@@ -27,9 +27,9 @@ export interface DeviceFlowState {
   readonly device_code: string;
   readonly user_code: string;
   readonly verification_uri: string;
-  /** Seconds between two checks; more frequent checks do not reach the provider. */
+  /** Minimum seconds between two checks. More frequent checks are not sent to the provider. */
   readonly interval: number;
-  /** The lifetime of the code from the start, in seconds. */
+  /** Lifetime of the code from the start of the flow, in seconds. */
   readonly expires_in: number;
   readonly status: "pending" | "authorized" | "denied" | "expired" | "error";
   readonly last_error: string | null;
@@ -51,7 +51,7 @@ const EXPIRED = "The code has expired; start again";
 const startAnswer = z.looseObject({
   device_code: z.string().min(1).max(4096),
   user_code: z.string().regex(/^[\x21-\x7e]{1,64}$/),
-  // The page shows it as a link.
+  // The page shows this URL as a link.
   verification_uri: z.string().max(2048).refine((uri) => /^https?:\/\//i.test(uri) && URL.canParse(uri)),
   interval: z.number().min(1).max(300).catch(5),
   expires_in: z.number().min(1).max(86_400).catch(900),
@@ -79,20 +79,20 @@ export function deviceFlows(options: DeviceFlowOptions) {
         ? update(flow, { status: "authorized", last_error: null })
         : update(flow, { status: "error", last_error: "Access was granted, but the token cannot be stored" });
     } catch (error) {
-      // The provider may be available again at the next check.
+      // The next check may reach the provider.
       const why = error instanceof ModelError ? error.message : "the exchange failed";
       return update(flow, { last_error: `No answer yet: ${why}` });
     }
   }
 
-  /** Checks the state of a flow; `undefined` for one that is unknown, or forgotten. */
+  /** Checks the state of a flow; `undefined` if the flow is unknown or was removed. */
   async function check(code: string): Promise<DeviceFlowState | undefined> {
     const flow = flows.get(code);
     if (flow === undefined || flow.state.status !== "pending") return flow?.state;
     const now = clock.now();
     if (now >= flow.expiresAt) return update(flow, { status: "expired", last_error: EXPIRED });
     if (flow.checking === undefined && now < flow.nextPollAt) return flow.state;
-    // One check at a time: a second one could use up the code and lose the token.
+    // One check at a time, because a second check could consume the code and lose the token.
     flow.checking ??= poll(flow).finally(() => flow.checking = undefined);
     return await flow.checking;
   }
@@ -103,14 +103,14 @@ export function deviceFlows(options: DeviceFlowOptions) {
       if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
         throw new ModelError(
           "auth",
-          "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or put a token into ASSIST_TOKEN",
+          "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or set ASSIST_TOKEN",
         );
       }
       const form = { client_id: clientId, ...(scope === "" ? {} : { scope }) };
       const { status, body } = await exchangeJson({ fetch, clock, url: deviceCodeUrl, form, signal });
       const answer = startAnswer.safeParse(body).data;
       if (status !== 200 || answer === undefined) {
-        const text = `Cannot log in: the provider refused to start a device flow (HTTP ${status})`;
+        const text = `Cannot log in: the provider did not start a device flow (HTTP ${status})`;
         throw new ModelError("bad_reply", text);
       }
       const { device_code: secretCode, user_code, verification_uri, interval, expires_in } = answer;
@@ -118,8 +118,8 @@ export function deviceFlows(options: DeviceFlowOptions) {
       for (const [code, { expiresAt }] of flows) {
         if (expiresAt <= now || flows.size >= MAX_FLOWS) flows.delete(code);
       }
-      const told = { device_code: newId(), user_code, verification_uri, interval, expires_in };
-      const state: DeviceFlowState = { ...told, status: "pending", last_error: null };
+      const shown = { device_code: newId(), user_code, verification_uri, interval, expires_in };
+      const state: DeviceFlowState = { ...shown, status: "pending", last_error: null };
       const [expiresAt, nextPollAt] = [now + expires_in * 1000, now + interval * 1000];
       flows.set(state.device_code, { state, secretCode, expiresAt, nextPollAt });
       return state;

@@ -11,7 +11,7 @@ const STARTED = {
   expires_in: 900,
 };
 
-/** A provider whose answers to checks come in order, the last one again and again. */
+/** A provider that answers checks in order and repeats the last answer. */
 function flowsOf(
   answers: readonly (() => Response)[],
   options: Partial<DeviceFlowOptions> & { started?: Response } = {},
@@ -61,7 +61,7 @@ const error = (code: string, rest: Record<string, unknown> = {}, status = 400) =
 const pending = error("authorization_pending");
 const granted = () => Response.json({ access_token: "access-token-1", token_type: "bearer" });
 
-Deno.test("deviceFlows() stores the token when the operator has permitted the access", async () => {
+Deno.test("deviceFlows() stores the token after the operator grants access", async () => {
   const { flows, clock, forms, stored, check } = flowsOf([pending, granted]);
   const started = await flows.start();
   assert.deepEqual(started, {
@@ -87,7 +87,7 @@ Deno.test("deviceFlows() stores the token when the operator has permitted the ac
   assert.equal(forms.length, 2);
 });
 
-Deno.test("deviceFlows() understands a provider that tells what is pending with status 200", async () => {
+Deno.test("deviceFlows() accepts authorization_pending with status 200", async () => {
   const { flows, clock, check } = flowsOf([
     error("authorization_pending", {}, 200),
     error("slow_down", { interval: 7 }, 200),
@@ -103,7 +103,7 @@ Deno.test("deviceFlows() understands a provider that tells what is pending with 
   assert.deepEqual(states, ["pending 5", "pending 10", "authorized 10"]);
 });
 
-Deno.test("deviceFlows() asks the provider no more often than it wants, slower when it says so", async () => {
+Deno.test("deviceFlows() polls at the requested interval, and slower after slow_down", async () => {
   const { flows, clock, forms, check } = flowsOf([
     error("slow_down"),
     error("slow_down", { interval: 30 }),
@@ -176,7 +176,7 @@ Deno.test.each([
   assert.equal((await check()).status, "authorized");
 });
 
-Deno.test("deviceFlows() expires on its own clock", async () => {
+Deno.test("deviceFlows() expires by the local clock", async () => {
   const { flows, clock, check, forms } = flowsOf([granted]);
   await flows.start();
   await clock.advance(900_000);
@@ -184,7 +184,7 @@ Deno.test("deviceFlows() expires on its own clock", async () => {
   assert.equal(forms.length, 0);
 });
 
-Deno.test("deviceFlows() asks once when it is checked twice at once", async () => {
+Deno.test("deviceFlows() polls once for concurrent checks", async () => {
   const { flows, clock, check, forms, stored } = flowsOf([granted]);
   await flows.start();
   await clock.advance(5000);
@@ -194,7 +194,7 @@ Deno.test("deviceFlows() asks once when it is checked twice at once", async () =
   assert.equal(stored.length, 1);
 });
 
-Deno.test("deviceFlows() says so when the token cannot be stored", async () => {
+Deno.test("deviceFlows() reports a token that cannot be stored", async () => {
   const { flows, clock, check } = flowsOf([granted], {
     store: () => Promise.reject(new Error("access-token-1")),
   });
@@ -205,7 +205,7 @@ Deno.test("deviceFlows() says so when the token cannot be stored", async () => {
   assert.match(last_error ?? "", /cannot be stored/);
 });
 
-Deno.test("deviceFlows() knows no flow of another name, and forgets the oldest", async () => {
+Deno.test("deviceFlows() rejects unknown flows, and removes the oldest", async () => {
   const { flows } = flowsOf([pending]);
   assert.equal(await flows.check("secret-device-code"), undefined);
   for (let count = 0; count < 17; count++) await flows.start();
@@ -213,7 +213,7 @@ Deno.test("deviceFlows() knows no flow of another name, and forgets the oldest",
   assert.equal((await flows.check("flow-17"))?.status, "pending");
 });
 
-Deno.test("DeviceFlows.wait() checks until it is over, or until it is cancelled", async () => {
+Deno.test("DeviceFlows.wait() polls until the flow ends or is cancelled", async () => {
   const { flows, clock } = flowsOf([pending, pending, granted]);
   await flows.start();
   const over = flows.wait("flow-1", new AbortController().signal);
@@ -239,13 +239,13 @@ Deno.test.each([
     name: "the link is not a URL",
     options: { started: Response.json({ ...STARTED, verification_uri: "javascript:alert(1)" }) },
     kind: "bad_reply",
-    text: /refused to start a device flow/,
+    text: /did not start a device flow/,
   },
   {
     name: "the code has control characters",
     options: { started: Response.json({ ...STARTED, user_code: "A\u001b[2J" }) },
     kind: "bad_reply",
-    text: /refused to start a device flow/,
+    text: /did not start a device flow/,
   },
 ])("deviceFlows() does not start when $name", async ({ options, kind, text }) => {
   const { flows } = flowsOf([pending], options);

@@ -6,11 +6,11 @@ import { ModelError } from "../engine/ports.ts";
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export const UNREACHABLE = "the provider cannot be reached, or the connection broke";
+export const UNREACHABLE = "the provider cannot be reached, or the connection was lost";
 
 /**
- * Sends a request and reads the answer; with a form the request is a POST. Redirects are not followed, because they
- * would carry tokens along.
+ * Sends a request and reads the JSON of the answer. A request with a form is a POST. Redirects are not followed,
+ * because they would send the token to another server.
  */
 export async function exchangeJson(request: {
   readonly fetch: typeof fetch;
@@ -47,8 +47,8 @@ export function below(baseUrl: string, path: string): string {
 }
 
 /**
- * The data of each event of a stream (HTML Living Standard, 9.2.6). `eventsource-parser` scans an unfinished line
- * again with each chunk, so that a line without end takes quadratic time.
+ * The data of each event of a stream (HTML Living Standard, 9.2.6). `eventsource-parser` is not used, because it scans
+ * an unfinished line again with each chunk, so an endless line takes quadratic time.
  */
 export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let data: string[] = [];

@@ -4,12 +4,12 @@ export function takesEffort(name: string): boolean {
   return isReasoner(name) || isThinkingClaude(name);
 }
 
-/** Whether a model accepts a temperature, given whether it is asked to think. */
+/** Whether a model accepts a temperature, with or without a reasoning effort. */
 export function takesTemperature(name: string, withEffort: boolean): boolean {
   return !isReasoner(name) && !(withEffort && isThinkingClaude(name));
 }
 
-/** Whether a model of provider B is reached by the responses protocol; it refuses chat completions. */
+/** Whether a model of provider B requires the responses protocol and rejects chat completions. */
 export function speaksResponses(name: string): boolean {
   return segmentsOf(name).includes("-gpt-5-5-");
 }
@@ -29,7 +29,7 @@ function isThinkingClaude(name: string): boolean {
   return major >= 4 || (major === 3 && minor === 7);
 }
 
-/** The segments of a name in one form: each has a dash on both sides. */
+/** The segments of a name, each with a dash on both sides. */
 function segmentsOf(name: string): string {
   return `-${name.toLowerCase().replace(/[/.]/g, "-")}-`;
 }

@@ -18,7 +18,7 @@ const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
 
 export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTable {
   const all = [...Object.entries(LIST_PRICES), ...Object.entries(own)];
-  return new Map(all.map(([name, price]) => [normalise(name), price]));
+  return new Map(all.map(([name, price]) => [normalize(name), price]));
 }
 
 export async function loadPrices(path: string): Promise<PriceTable> {
@@ -26,14 +26,14 @@ export async function loadPrices(path: string): Promise<PriceTable> {
 }
 
 /**
- * The price of a model: that of its own name, or else of the longest listed name that is a whole part of it, so
- * that `gpt-4o-2024-11-20` costs what `gpt-4o` does.
+ * The price of a model: the price of its exact name, or of the longest listed name that is a part of it. So
+ * `gpt-4o-2024-11-20` has the price of `gpt-4o`.
  */
 export function findPrice(id: string, prices: PriceTable): Price | undefined {
-  const name = normalise(id);
+  const name = normalize(id);
   const exact = prices.get(name);
   if (exact !== undefined) return exact;
-  // Names are compared by whole segments: `o1` is not a part of `proto1`, nor `gpt-4` of `gpt-4o`.
+  // Only whole segments match: `o1` is not a part of `proto1`, and `gpt-4` is not a part of `gpt-4o`.
   const keys = [...prices.keys()].filter((key) => `-${name}-`.includes(`-${key}-`));
   const longest = keys.reduce((best, key) => key.length > best.length ? key : best, "");
   return prices.get(longest);
@@ -58,8 +58,8 @@ function round(usd: number): number {
   return Math.round(usd * 1e6) / 1e6;
 }
 
-/** A model's name without vendor or provider, and with versions written in one way. */
-function normalise(name: string): string {
+/** A model's name without vendor or provider, with one spelling of versions. */
+function normalize(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).toLowerCase().replace(/[._:\s]/g, "-");
 }
 
@@ -71,7 +71,7 @@ interface Price {
 
 const at = (input: number, output: number): Price => ({ input, output });
 
-/** By the model's name, which also covers its dated and longer variants that are not listed themselves. */
+/** Prices by model name. A name also covers its dated and longer variants that are not listed. */
 const LIST_PRICES: Readonly<Record<string, Price>> = {
   "gpt-4o": at(2.5, 10),
   "gpt-4o-mini": at(0.15, 0.6),

@@ -11,10 +11,10 @@ import { listScenarios, loadScenario, replayModel } from "./replay.ts";
 import { RESPONSES } from "./responses.ts";
 import { checkToken, fixedToken, readTokenFile, sessionTokens, writeTokenFile } from "./tokens.ts";
 
-/** The longest silence inside a stream. Models that think for long are silent before their first word. */
+/** The longest pause in a stream. Models that think for a long time send nothing before their first word. */
 const IDLE_MS = 120_000;
 const USER_AGENT = "debate";
-/** The number of models whose refusals are remembered; clients that start runs choose their ids. */
+/** The number of models whose rejected options are kept. Clients that start runs choose the model IDs. */
 const MAX_REMEMBERED = 200;
 
 export type Providers = ReturnType<typeof openProviders>;
@@ -24,7 +24,7 @@ export function openProviders(settings: Settings, ports: {
   readonly clock: Clock;
   random(): number;
   newId(): string;
-  /** Writes to the operator's log; is never given secrets. */
+  /** Writes to the operator's log. Messages contain no secrets. */
   warn(message: string): void;
   /** The pause between two pieces of a scripted text, in milliseconds. */
   readonly replayPieceDelayMs?: number;
@@ -58,7 +58,7 @@ export function openProviders(settings: Settings, ports: {
     },
   };
 
-  /** The access token of provider B: from the settings, or else stored by a login. */
+  /** The access token of provider B: from the settings, or stored by `debate login`. */
   async function assistToken(): Promise<string | undefined> {
     if (ASSIST_TOKEN !== "") return checkToken("ASSIST_TOKEN", ASSIST_TOKEN);
     try {
@@ -75,11 +75,11 @@ export function openProviders(settings: Settings, ports: {
     return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
   }
 
-  // A provider that is not configured is not a problem: it has no models.
+  // A provider that is not configured has no models, which is not a problem.
   const sources: ModelSources = {
     async hub() {
       if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
-      // Not every provider lists its models under the base URL of its completions.
+      // Some providers do not list their models below the base URL of their completions.
       return await list("hub", below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href);
     },
     async assist() {
@@ -108,7 +108,7 @@ export function openProviders(settings: Settings, ports: {
       newId,
       store: (token) => writeTokenFile(ASSIST_TOKEN_FILE, token),
     }),
-    /** The model with an id. Each run needs its own, because a scripted model remembers what it has said. */
+    /** Opens a model by its ID. Each run opens its models, because a scripted model remembers its replies. */
     async model(id: string): Promise<Model> {
       const { provider, name } = parseModelId(id);
       if (provider === "replay") {
@@ -150,14 +150,14 @@ export interface Catalogue {
   readonly problems: readonly { readonly provider: ProviderName; readonly message: string }[];
 }
 
-/** Functions that list the models of a provider; the ids begin with its prefix. */
+/** Functions that list the models of a provider. The model IDs begin with the provider's prefix. */
 export type ModelSources = Readonly<Partial<Record<ProviderName, () => Promise<readonly ListedModel[]>>>>;
 
 const FRESH_MS = 300_000;
-/** A provider that failed is asked again sooner, but not for every page view. */
+/** A failed provider is queried again sooner, but not for every page view. */
 const FRESH_AFTER_PROBLEM_MS = 30_000;
 
-/** The models. The failure of one provider does not affect the others. */
+/** Lists the models of all providers. A failure of one provider does not affect the others. */
 export function modelCatalogue(sources: ModelSources, clock: Clock) {
   let known: { readonly catalogue: Catalogue; readonly until: number } | undefined;
   let pending: Promise<Catalogue> | undefined;
@@ -171,7 +171,7 @@ export function modelCatalogue(sources: ModelSources, clock: Clock) {
     }
   }
 
-  async function ask(): Promise<Catalogue> {
+  async function query(): Promise<Catalogue> {
     const answers = await Promise.all((["hub", "assist", "replay"] as const).map(list));
     const models = answers.flatMap(({ models = [] }) => models);
     const problems = answers.flatMap(({ problem }) => problem ?? []);
@@ -180,8 +180,8 @@ export function modelCatalogue(sources: ModelSources, clock: Clock) {
     return known.catalogue;
   }
 
-  /** Concurrent callers wait for the same answer. */
-  const refresh = () => pending ??= ask().finally(() => pending = undefined);
+  /** Concurrent callers share one query. */
+  const refresh = () => pending ??= query().finally(() => pending = undefined);
 
   return {
     refresh,
@@ -207,7 +207,7 @@ const answerShape = z.union([
   z.looseObject({ models: entries }).transform(({ models }) => models),
 ]);
 
-/** Tries one path after the other, until the provider knows one. */
+/** Tries the URLs in order until the provider knows one. */
 export async function fetchModels({ provider, urls, ...request }: {
   readonly provider: "hub" | "assist";
   readonly urls: readonly string[];

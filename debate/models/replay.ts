@@ -57,7 +57,7 @@ export function parseScenario(text: string, source: string): z.infer<typeof sche
 const SHIPPED: Readonly<Record<string, unknown>> = { certificate_expired, memory_leak, slow_query };
 const NAME = /^[\w-]{1,64}$/;
 
-/** Loads a scenario. A file of the directory, if there is one, takes precedence over a built-in scenario. */
+/** Loads a scenario. A file in the directory takes precedence over a built-in scenario. */
 export async function loadScenario(name: string, directory: string): Promise<z.infer<typeof schema>> {
   const path = join(directory, `${name}.json`);
   const text = NAME.test(name) && directory !== ""
@@ -66,10 +66,10 @@ export async function loadScenario(name: string, directory: string): Promise<z.i
   if (text !== undefined) return parseScenario(text, `${name}.json`);
   if (Object.hasOwn(SHIPPED, name)) return parseScenario(JSON.stringify(SHIPPED[name]), name);
   const known = (await listScenarios(directory)).join(", ");
-  throw new AppError("not_found", `There is no scenario ${JSON.stringify(name)}; there are ${known}`);
+  throw new AppError("not_found", `Cannot find scenario ${JSON.stringify(name)}; available: ${known}`);
 }
 
-/** The names of all scenarios, sorted. A directory that does not exist contributes none. */
+/** The sorted names of all scenarios. The directory need not exist. */
 export async function listScenarios(directory: string): Promise<readonly string[]> {
   const names = new Set(Object.keys(SHIPPED));
   await unlessMissing(directory, async () => {
@@ -91,12 +91,12 @@ async function unlessMissing<T>(path: string, read: () => Promise<T>): Promise<T
 }
 
 const PIECE_LENGTH = 24;
-/** Whole words, so that a text grows like a model's. */
+/** Whole words, so that a text arrives like the text of a real model. */
 const PIECE = new RegExp(String.raw`[\s\S]{1,${PIECE_LENGTH}}(?:\s+|$)|\S+\s*`, "g");
 
 /**
- * One scripted model. It remembers which replies it has given, so every run needs its own; the roles of a run may
- * share one, because each node has its own part.
+ * A scripted model. It remembers which replies it has given, so runs cannot share it. The roles of one run can share
+ * it, because each node has a separate part in the script.
  */
 export function replayModel({ id, scenario: { rounds, variables }, clock, pieceDelayMs }: {
   readonly id: string;
@@ -107,10 +107,10 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
 }): Model {
   const given = new Map<string, number>();
 
-  /** The next reply of a node's part. A reply that calls tools is skipped when there are no tools to call. */
+  /** The next reply of a node, or the reason why there is none. If no tool can be called, replies with tool calls are skipped. */
   function next({ purpose, round, tools = [], toolChoice }: ModelRequest): z.infer<typeof reply> | string {
-    if (round > rounds.length) return `has nothing to say: the script ends after round ${rounds.length}`;
-    // A script has no part for independent diagnoses: each plays the first diagnosis from its beginning.
+    if (round > rounds.length) return `has no reply: the script ends after round ${rounds.length}`;
+    // A script has no part for independent diagnoses, so each one repeats the part of the diagnostic agent.
     const isSample = purpose === "sample_agent";
     const parts: Readonly<Record<string, z.infer<typeof replies>>> = rounds[round - 1] ?? {};
     const part = parts[isSample ? "diagnostic_agent" : purpose];
@@ -124,14 +124,14 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
       if (reply !== undefined && (mayCall || reply.tool_calls.length === 0)) return reply;
     }
     const count = part.length === 1 ? "1 reply" : `${part.length} replies`;
-    return `has nothing more to say: the script gives ${count}`;
+    return `has no further reply: the script contains ${count}`;
   }
 
   return {
     id,
     async complete(request): Promise<ModelReply> {
       const { purpose, round, signal, onDelta, messages } = request;
-      // The script is at fault; with a bad reply, the moderator would be asked to correct it.
+      // A `server` error: after a `bad_reply`, the engine would ask the moderator to correct the script's mistake.
       const fail = (what: string): never => {
         throw new ModelError("server", `Scenario "${id}", round ${round}: ${purpose} ${what}`);
       };
@@ -145,8 +145,10 @@ export function replayModel({ id, scenario: { rounds, variables }, clock, pieceD
       const { expect, text: lines, delay_ms, error, tool_calls, usage } = reply;
       const prompt = messages.map(({ content }) => content).join("\n");
       const missing = expect.find((text) => !prompt.includes(text));
-      if (missing !== undefined) fail(`expects ${JSON.stringify(missing)} in the prompt, which is not there`);
-      // Variables take their values from lines of the topic and the context. The first such line counts.
+      if (missing !== undefined) {
+        fail(`expects ${JSON.stringify(missing)}, which the prompt does not contain`);
+      }
+      // A variable takes its value from the first line of topic or context that starts with its label.
       const promptLines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
       const values = new Map(
         Object.entries(variables).map(([name, { label, default: fallback }]) => {

@@ -5,7 +5,7 @@ import { type ChatApi, optionsOf, readableArguments } from "./chat_completions.t
 
 export const RESPONSES = {
   path: "responses",
-  /** The provider is told to store nothing: every request contains the whole conversation. */
+  /** `store: false`, because every request contains the whole conversation. */
   body(request, model) {
     const { effort, schema, tools, common } = optionsOf(request, model);
     return {
@@ -15,7 +15,7 @@ export const RESPONSES = {
       stream: request.onDelta !== undefined,
       ...common,
       ...(effort === undefined ? {} : { reasoning: { effort } }),
-      // By default strict is true, and then every argument is required.
+      // `strict` is true by default, which makes every argument required.
       ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) }),
       ...(schema === undefined ? {} : {
         text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
@@ -73,7 +73,7 @@ function responsesReader() {
 
   function end(type: string, { output, usage, incomplete_details }: z.infer<typeof responseShape>) {
     const isFiltered = incomplete_details?.reason === "content_filter";
-    // Not every provider sends the parts before the whole.
+    // Some providers send only the complete response.
     const delta = {
       content: hasText ? "" : textOf(output),
       tool_calls: callCount > 0 ? [] : callsIn(output),
@@ -95,12 +95,12 @@ function responsesReader() {
     return itemsOf(items).flatMap((item) => {
       if (item.type !== "function_call") return [];
       const { call_id: id, name, arguments: text } = item;
-      // Each one is complete; its number distinguishes it from another one with the same id.
+      // Each call is complete. Its index distinguishes calls with the same ID.
       return [{ index: callCount++, id, function: { name, arguments: text } }];
     });
   }
 
-  /** The chunk for an event, or for a whole response; `undefined` if it adds nothing. */
+  /** The chunk for an event or a complete response; `undefined` if it adds nothing. */
   return (value: unknown): unknown => {
     const whole = wholeShape.safeParse(value).data;
     const event = whole === undefined
@@ -112,7 +112,7 @@ function responsesReader() {
         hasText = true;
         return toChunk({ delta: { content: event.delta } });
       case "response.output_item.done":
-        // The last event of a call has all of its arguments.
+        // The last event of a call contains all arguments.
         return toChunk({ delta: { tool_calls: callsIn([event.item]) } });
       case "response.completed":
       case "response.incomplete":

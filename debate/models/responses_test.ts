@@ -38,7 +38,7 @@ const USAGE = {
 };
 const listening: Partial<ModelRequest> = { onDelta: () => {} };
 
-Deno.test("RESPONSES.body() speaks the protocol", () => {
+Deno.test("RESPONSES.body() follows the protocol", () => {
   const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
   const schema = { type: "object", properties: {} };
   const body = RESPONSES.body(
@@ -117,7 +117,7 @@ Deno.test.each([
     listening,
   },
   { name: "that is whole", answer: (output: unknown) => whole({ output }), listening: {} },
-])("OpenAiChat has text and calls of a response $name", async ({ answer, listening }) => {
+])("OpenAiChat reads text and calls of a response $name", async ({ answer, listening }) => {
   const output = [
     { type: "reasoning", summary: ["hm"] },
     message({ type: "output_text", text: "The " }, { type: "refusal", refusal: "heap" }, 7),
@@ -154,7 +154,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("OpenAiChat keeps what there is of a response that was cut", async () => {
+Deno.test("OpenAiChat keeps the text of a truncated response", async () => {
   const incomplete = event({
     type: "response.incomplete",
     response: { incomplete_details: { reason: "max_output_tokens" } },
@@ -187,12 +187,12 @@ Deno.test.each([
     kind: "server",
     says: /the provider failed$/,
   },
-  { name: "has no end", answer: () => stream(text("A")), kind: "server", says: /broke off/ },
+  { name: "has no end", answer: () => stream(text("A")), kind: "server", says: /stopped in the middle/ },
   {
     name: "is broken JSON",
     answer: () => stream(text("A"), 'data: {"type":"resp\n\n'),
     kind: "bad_reply",
-    says: /not a chat completion/,
+    says: /did not send a chat completion/,
   },
   {
     name: "is withheld",

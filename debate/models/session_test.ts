@@ -8,7 +8,7 @@ import { requestOf as chatRequest } from "../testing/chat_provider.ts";
 
 const signal = new AbortController().signal;
 
-/** A provider that gives `session-1`, `session-2`, …, each for 25 minutes. */
+/** A provider that issues `session-1`, `session-2`, …, each valid for 25 minutes. */
 function sessionsOf(options: Partial<SessionOptions> & { answer?: (count: number) => Response } = {}) {
   const clock = new FakeClock();
   const requests: Request[] = [];
@@ -38,7 +38,7 @@ async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   return result.reason;
 }
 
-Deno.test("sessionTokens() asks once, and again when less than a minute is left", async () => {
+Deno.test("sessionTokens() requests a new session when less than a minute is left", async () => {
   const { clock, requests, name } = sessionsOf();
   assert.equal(await name(), "session-1");
   await clock.advance(1440_000);
@@ -63,7 +63,7 @@ Deno.test.each([
     answer: { token: `exp=${Date.UTC(2026, 0, 2, 3, 9, 5) / 1000}`, expires_at: 9 },
     seconds: 300,
   },
-])("sessionTokens() takes the end from $name", async ({ answer, seconds }) => {
+])("sessionTokens() reads the expiry from $name", async ({ answer, seconds }) => {
   const { sessions } = sessionsOf({ answer: () => Response.json(answer) });
   assert.deepEqual(await sessions.status(), {
     isConfigured: true,
@@ -73,13 +73,13 @@ Deno.test.each([
   });
 });
 
-Deno.test("sessionTokens() asks once for all who wait", async () => {
+Deno.test("sessionTokens() shares one request between concurrent callers", async () => {
   const { requests, name } = sessionsOf();
   assert.deepEqual(await Promise.all([name(), name(), name()]), ["session-1", "session-1", "session-1"]);
   assert.equal(requests.length, 1);
 });
 
-Deno.test("sessionTokens() takes a new session for a new access token, also while it asks for the old one", async () => {
+Deno.test("sessionTokens() requests a session for a new access token during a request for the old one", async () => {
   let accessToken = "old";
   const late = Promise.withResolvers<Response>();
   const { sessions, requests, name } = sessionsOf({
@@ -100,7 +100,7 @@ Deno.test("sessionTokens() takes a new session for a new access token, also whil
   assert.equal(requests.length, 2, "the late one does not replace it");
 });
 
-Deno.test("sessionTokens() drops a session that is refused", async () => {
+Deno.test("sessionTokens() drops a rejected session", async () => {
   const { sessions, name } = sessionsOf();
   const token = await sessions.token(signal);
   assert.equal(sessions.refused(token), true);
@@ -109,7 +109,7 @@ Deno.test("sessionTokens() drops a session that is refused", async () => {
   assert.equal(await name(), "session-2");
 });
 
-Deno.test("sessionTokens() sends the access token as it is where there are no sessions", async () => {
+Deno.test("sessionTokens() sends the access token itself without a session URL", async () => {
   const { sessions, requests } = sessionsOf({ url: "" });
   assert.equal(await sessions.token(signal), "long-lived-token");
   assert.equal(sessions.refused("long-lived-token"), false);
@@ -156,7 +156,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("sessionTokens() gives up on a provider that does not answer", async () => {
+Deno.test("sessionTokens() fails if the provider does not answer", async () => {
   const { sessions, clock } = sessionsOf({
     fetch: (_input, init) =>
       new Promise((_resolve, reject) =>
@@ -169,7 +169,7 @@ Deno.test("sessionTokens() gives up on a provider that does not answer", async (
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("sessionTokens() says what to do without an access token", async () => {
+Deno.test("sessionTokens() names the remedy for a missing access token", async () => {
   const { sessions } = sessionsOf({ accessToken: () => Promise.resolve(undefined) });
   assert.equal((await failureOf(sessions.token(signal))).message, "there is no access token; log in");
   assert.deepEqual(await sessions.status(), {
@@ -180,14 +180,14 @@ Deno.test("sessionTokens() says what to do without an access token", async () =>
   });
 });
 
-Deno.test("sessionTokens().status() says why there is no session", async () => {
+Deno.test("sessionTokens().status() reports why there is no session", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
   const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
-  assert.match(problem ?? "", /^No session: the provider refused a session/);
+  assert.match(problem ?? "", /^No session: the provider rejected the access token/);
 });
 
-Deno.test("tokenPreview() shows little of a token, and nothing of a short one", () => {
+Deno.test("tokenPreview() shows the start of a token, and nothing of a short one", () => {
   assert.equal(tokenPreview("abcd-0123456789-0123456789"), "abcd…");
   assert.equal(tokenPreview("short-token"), "…");
 });
@@ -210,7 +210,7 @@ const requestOf = (request: Partial<ModelRequest> = {}): ModelRequest =>
 
 const one = (reply: unknown) => ({ rounds: [{ diagnostic_agent: [reply] }] });
 
-Deno.test("replayModel() gives the replies of each node and round in order", async () => {
+Deno.test("replayModel() returns the replies of each node and round in order", async () => {
   const { model } = replayOf({
     rounds: [
       { diagnostic_agent: [{ text: "1" }, { text: "2" }], skeptic_agent: [{ text: "s" }] },
@@ -224,7 +224,7 @@ Deno.test("replayModel() gives the replies of each node and round in order", asy
   assert.equal(await say({ round: 2 }), "3\nmore");
 });
 
-Deno.test("replayModel() calls tools with the values that topic or context give", async () => {
+Deno.test("replayModel() calls tools with values from topic and context", async () => {
   const { model } = replayOf({
     variables: { service: { label: "Service" }, files: { label: "Log files", default: "/var/log" } },
     ...one({
@@ -251,7 +251,7 @@ Deno.test("replayModel() calls tools with the values that topic or context give"
 Deno.test.each([
   { name: "there are none", request: { tools: [] } },
   { name: "they may not be called any more", request: { toolChoice: "none" as const } },
-])("replayModel() passes over replies that call tools when $name", async ({ request }) => {
+])("replayModel() skips replies with tool calls when $name", async ({ request }) => {
   const call = { text: "look", tool_calls: [{ name: "http_get" }] };
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [call, call, { text: "done" }] }] });
   assert.equal((await model.complete(requestOf(request))).text, "done");
@@ -261,7 +261,7 @@ Deno.test.each([
   {
     name: "its rounds are over",
     request: { round: 3 },
-    text: "round 3: diagnostic_agent has nothing to say: the script ends after round 2",
+    text: "round 3: diagnostic_agent has no reply: the script ends after round 2",
   },
   {
     name: "a node has no part",
@@ -276,9 +276,9 @@ Deno.test.each([
   {
     name: "its replies are used up",
     request: {},
-    text: "round 1: diagnostic_agent has nothing more to say: the script gives 1 reply",
+    text: "round 1: diagnostic_agent has no further reply: the script contains 1 reply",
   },
-])("replayModel() says so when $name", async ({ request, text }) => {
+])("replayModel() fails when $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
   await model.complete(requestOf());
   const error = await failureOf(model.complete(requestOf(request)));
@@ -286,7 +286,7 @@ Deno.test.each([
   assert.equal(error.kind, "server", "a bad reply would only be asked for again");
 });
 
-Deno.test("replayModel() checks that the prompt carries what the script expects", async () => {
+Deno.test("replayModel() checks that the prompt contains the expected texts", async () => {
   const { model } = replayOf({
     rounds: [{ diagnostic_agent: [{ text: "1", expect: ["You are"] }, { expect: ["tool result"] }] }],
   });
@@ -295,7 +295,7 @@ Deno.test("replayModel() checks that the prompt carries what the script expects"
   assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
 });
 
-Deno.test("replayModel() needs a value that has no default", async () => {
+Deno.test("replayModel() requires a value for a variable without a default", async () => {
   const { model } = replayOf({
     variables: { service: { label: "Service" } },
     ...one({ text: "{{service}}" }),
@@ -311,7 +311,7 @@ Deno.test("replayModel() fails as scripted, after its text", async () => {
   assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
-Deno.test("replayModel() takes its time for each piece, and ends at once when cancelled", async () => {
+Deno.test("replayModel() pauses between pieces, and ends immediately when cancelled", async () => {
   const { model, clock } = replayOf(one({ text: "one two three four five six seven", delay_ms: 1000 }), 10);
   const controller = new AbortController();
   const deltas: string[] = [];

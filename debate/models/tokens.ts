@@ -6,16 +6,16 @@ import { dirname } from "node:path";
 import { ModelError } from "../engine/ports.ts";
 import { exchangeJson } from "./exchange.ts";
 
-/** The access of one provider, per HTTP request. */
+/** The source of the token for the HTTP requests to one provider. */
 export interface TokenSource {
   token(signal: AbortSignal): Promise<string>;
-  /** Called when the provider has refused a token. Returns whether there may be a better one now. */
+  /** Called when the provider has rejected a token. Returns whether a retry may use a new token. */
   refused(token: string): boolean;
-  /** The operator's remedy for a refused token, as the end of a sentence. */
+  /** The operator's remedy for a rejected token, as the end of a sentence. */
   readonly remedy: string;
 }
 
-/** The token of a variable, sent as it is. Empty: there is no token. */
+/** The unchanged token of a variable. Empty: there is no token. */
 export function fixedToken(variable: string, token: string): TokenSource {
   return {
     token: () => new Promise((resolve) => resolve(checkToken(variable, token))),
@@ -26,7 +26,7 @@ export function fixedToken(variable: string, token: string): TokenSource {
 
 export function checkToken(variable: string, token: string): string {
   if (token === "") throw new ModelError("auth", `there is no access token; set ${variable}`);
-  if (!isToken(token)) throw new ModelError("auth", `${variable} does not hold a valid token`);
+  if (!isToken(token)) throw new ModelError("auth", `${variable} does not contain a valid token`);
   return token;
 }
 
@@ -34,7 +34,7 @@ export function isToken(text: string): boolean {
   return /^[\x21-\x7e]{1,4096}$/.test(text);
 }
 
-/** The start of a token, by which its owner recognizes it; empty for a short token. */
+/** The start of a token, so that its owner can recognize it; empty for a short token. */
 export function tokenPreview(token: string): string {
   return token.length < 20 ? "…" : `${token.slice(0, 4)}…`;
 }
@@ -46,7 +46,7 @@ export async function readTokenFile(path: string): Promise<string | undefined> {
   });
   const token = text?.trim() || undefined;
   if (token === undefined || isToken(token)) return token;
-  throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} holds no token`);
+  throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} contains no valid token`);
 }
 
 export async function writeTokenFile(path: string, token: string): Promise<void> {
@@ -59,7 +59,7 @@ export async function writeTokenFile(path: string, token: string): Promise<void>
 }
 
 export interface SessionOptions {
-  /** The URL that issues a session token for an access token; empty: the access token is used as it is. */
+  /** The URL that issues session tokens; empty: requests carry the access token itself. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   /** The current access token; `undefined` if there is none. */
@@ -81,12 +81,12 @@ const ASSUMED_MS = 1_500_000;
 const NOTHING = { isConfigured: false, isValid: false, expiresInSeconds: undefined, problem: undefined };
 
 const sessionAnswer = z.looseObject({
-  // A text that could break a header is not accepted as a token.
+  // Only characters that are safe in a header.
   token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   expires_at: z.int().positive().optional().catch(undefined),
 });
 
-/** Short-lived session tokens of a long-lived access token. */
+/** Exchanges a long-lived access token for short-lived session tokens. */
 export function sessionTokens({ url, headers, accessToken, remedy, fetch, clock }: SessionOptions) {
   let session: (Session & { readonly of: string }) | undefined;
   let pending: { readonly of: string; readonly session: Promise<Session> } | undefined;
@@ -95,7 +95,7 @@ export function sessionTokens({ url, headers, accessToken, remedy, fetch, clock 
     const authorized = { ...headers, authorization: `token ${access}` };
     const { status, body } = await exchangeJson({ fetch, clock, url, headers: authorized });
     if (status === 401 || status === 403 || status === 404) {
-      const text = `the provider refused a session for the access token (HTTP ${status}); ${remedy}`;
+      const text = `the provider rejected the access token (HTTP ${status}); ${remedy}`;
       throw new ModelError("auth", text);
     }
     const answer = sessionAnswer.safeParse(body).data;
@@ -107,10 +107,10 @@ export function sessionTokens({ url, headers, accessToken, remedy, fetch, clock 
     return { token, expiresAt: Number.isNaN(endSeconds) ? clock.now() + ASSUMED_MS : endSeconds * 1000 };
   }
 
-  /** Concurrent callers share one exchange, which continues if one of them cancels. */
+  /** Concurrent callers share one exchange. It continues if one of them cancels. */
   function sessionFor(access: string): Promise<Session> {
-    const isGood = session?.of === access && session.expiresAt - clock.now() >= MARGIN_MS;
-    if (session !== undefined && isGood) return Promise.resolve(session);
+    const isUsable = session?.of === access && session.expiresAt - clock.now() >= MARGIN_MS;
+    if (session !== undefined && isUsable) return Promise.resolve(session);
     if (pending?.of === access) return pending.session;
     const opening = { of: access, session: open(access) };
     pending = opening;
@@ -140,7 +140,7 @@ export function sessionTokens({ url, headers, accessToken, remedy, fetch, clock 
       session = undefined;
       return true;
     },
-    /** Requests a session if there is none, and reports the outcome. */
+    /** Reports the state of the session. Requests a session if there is none. */
     async status() {
       try {
         if (await accessToken() === undefined) {

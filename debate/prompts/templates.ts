@@ -16,7 +16,7 @@ import * as z from "@zod/zod";
 import { type Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
 interface TemplateProblem {
-  /** Absent when not even the file's name can be read. */
+  /** Absent if the file name is not valid. */
   readonly id?: TemplateId;
   readonly message: string;
 }
@@ -38,8 +38,8 @@ export async function loadTemplates(
 }
 
 /**
- * The built-in templates. Reading all ten takes as long as everything else that starts a run, so keep the
- * result.
+ * Reads the built-in templates. Callers keep the result, because reading all ten takes as long as the rest of the start
+ * of a run.
  */
 export function readBuiltinTemplates(): readonly PromptTemplate[] {
   return Object.entries(BUILTIN_TEXTS).map(([name, text]) =>
@@ -149,7 +149,7 @@ export type TemplateFile =
   & { readonly name: string; readonly path: string }
   & ({ readonly text: string } | { readonly unreadable: string });
 
-/** Longest text of a role, in characters: it goes into every call of a model. */
+/** The maximum length of a role's text in characters, because every model call contains it. */
 const MAX_SYSTEM = 40_000;
 
 const FILE_NAME = /^(?<name>[a-z0-9][a-z0-9_-]{0,63})\.(?<language>[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?)\.ya?ml$/;
@@ -181,7 +181,7 @@ export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source"
   const id = parseFileName(file.name);
   if (id === undefined) {
     const form = "<name>.<language>.yaml, in lower case, as in network.en.yaml";
-    throw invalid(file, [`the file's name is not ${form}`]);
+    throw invalid(file, [`the file name must be ${form}`]);
   }
   const lines = new LineCounter();
   const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
@@ -200,7 +200,7 @@ export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source"
   for (const key of ["name", "language"] as const) {
     if (data[key] === id[key]) continue;
     const line = where(offsetOf(document, key) ?? 0);
-    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file's name says "${id[key]}"`]);
+    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file name has "${id[key]}"`]);
   }
   return {
     ...id,
@@ -215,10 +215,10 @@ export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source"
 
 function toValue(document: Document, file: TemplateFile): unknown {
   try {
-    // Aliases are of no use here, and a few of them can expand to gigabytes.
+    // A few aliases can expand to gigabytes, and templates do not need them.
     return document.toJS({ maxAliasCount: 0 });
   } catch {
-    throw invalid(file, ["it uses aliases (*name), which templates must not"]);
+    throw invalid(file, ["templates must not contain aliases (*name)"]);
   }
 }
 

@@ -22,7 +22,7 @@ function file(
 
 const BUILT_IN = collectTemplates([]);
 
-Deno.test("five templates ship, in English and Spanish", () => {
+Deno.test("five templates are built in, in English and Spanish", () => {
   assert.deepEqual(
     BUILT_IN.templates.map(({ name, language }) => `${name}.${language}`),
     ["data", "default", "errors", "performance", "security"].flatMap((name) => [`${name}.en`, `${name}.es`]),
@@ -63,7 +63,7 @@ for (const template of BUILT_IN.templates) {
   });
 }
 
-Deno.test("a custom template replaces the one of the same name and language, and no other", () => {
+Deno.test("a custom template replaces only the template of the same name and language", () => {
   const set = collectTemplates([file("errors.en")]);
   assert.equal(set.templates.length, BUILT_IN.templates.length);
   assert.equal(selectTemplate(set, "errors", "en").source, "custom");
@@ -92,12 +92,12 @@ Deno.test.each([
   { name: "errors", language: "fr", gives: "errors.en" },
   { name: "unheard", language: "es", gives: "default.es" },
   { name: "unheard", language: "fr", gives: "default.en" },
-])("selectTemplate() gives $gives for $name in $language", ({ name, language, gives }) => {
+])("selectTemplate() returns $gives for $name in $language", ({ name, language, gives }) => {
   const found = selectTemplate(collectTemplates([file("network.en")]), name, language);
   assert.equal(`${found.name}.${found.language}`, gives);
 });
 
-Deno.test("selectTemplate() refuses what a broken file was to replace, and nothing else", () => {
+Deno.test("selectTemplate() rejects only the template that a broken file replaces", () => {
   const set = collectTemplates([file("errors.en", "diagnostic_system: d")]);
   assert.throws(
     () => selectTemplate(set, "errors", "en"),
@@ -119,7 +119,7 @@ Deno.test("collectTemplates() reports files that cannot be read, and continues",
     ["a", 'Cannot load prompt template "/prompts/a.en.yaml": it is not UTF-8 text'],
     [
       undefined,
-      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file\'s name is not <name>.<language>.yaml, in lower case, as in network.en.yaml',
+      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file name must be <name>.<language>.yaml, in lower case, as in network.en.yaml',
     ],
   ]);
   assert.equal(selectTemplate(set, "network", "en").source, "custom");
@@ -157,7 +157,7 @@ Deno.test("parseTemplate() reads every key", () => {
   });
 });
 
-Deno.test("parseTemplate() knows version 1 and no description by default", () => {
+Deno.test("parseTemplate() defaults to version 1 and no description", () => {
   const { version, description } = parse(WHOLE.filter((line) => !/^(?:version|description)/.test(line)));
   assert.deepEqual({ version, description }, { version: 1, description: "" });
 });
@@ -215,20 +215,20 @@ Deno.test.each([
     lines: [...without("skeptic_system"), `skeptic_system: ${"a".repeat(40_001)}`],
     reason: /line 8: skeptic_system must have at most 40000 characters$/,
   },
-])("parseTemplate() refuses $name, with line and reason", ({ lines, reason }) => {
+])("parseTemplate() rejects $name, with line and reason", ({ lines, reason }) => {
   assert.throws(() => parse(lines), (error) => error instanceof AppError && reason.test(error.message));
 });
 
 Deno.test.each([
-  { file: "network.es.yaml", reason: /line 2: language is "en", but the file's name says "es"$/ },
-  { file: "other.en.yaml", reason: /line 1: name is "network", but the file's name says "other"$/ },
-  { file: "network.yaml", reason: /the file's name is not <name>\.<language>\.yaml/ },
-  { file: "Network.en.yaml", reason: /the file's name is not/ },
-])("parseTemplate() refuses the content in a file $file", ({ file, reason }) => {
+  { file: "network.es.yaml", reason: /line 2: language is "en", but the file name has "es"$/ },
+  { file: "other.en.yaml", reason: /line 1: name is "network", but the file name has "other"$/ },
+  { file: "network.yaml", reason: /the file name must be <name>\.<language>\.yaml/ },
+  { file: "Network.en.yaml", reason: /the file name must be/ },
+])("parseTemplate() rejects the content in a file $file", ({ file, reason }) => {
   assert.throws(() => parse(WHOLE, file), { message: reason });
 });
 
-Deno.test("parseTemplate() names every problem of a file", () => {
+Deno.test("parseTemplate() reports every problem of a file", () => {
   assert.throws(() => parse(["name: network", "language: en", "a: 1", "b: 2"]), {
     message: [
       'Cannot load prompt template "/prompts/network.en.yaml": 5 problems',
@@ -241,7 +241,7 @@ Deno.test("parseTemplate() names every problem of a file", () => {
   });
 });
 
-Deno.test("parseTemplate() takes __proto__ for a key like any other", () => {
+Deno.test("parseTemplate() treats __proto__ like any other key", () => {
   assert.throws(() => parse([...WHOLE, "__proto__: {admin: true}"]), {
     message: /line 9: unknown key "__proto__"/,
   });

@@ -3,7 +3,7 @@ import { lastDecision, type ReadRecord } from "../runs/record.ts";
 import { confidencePartsOf, type Facts, outcomeOf, renderReport } from "./report.ts";
 import { fieldsOf, textOf } from "../engine/graph/text.ts";
 import { explainEvidence } from "../engine/graph/decision.ts";
-import { type Words, wordsFor } from "./words.ts";
+import { type Texts, textsFor } from "./texts.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([
   "html_block",
@@ -16,15 +16,15 @@ export function htmlFileName(runId: string): string {
 }
 
 export function renderHtml(record: ReadRecord): string {
-  const words = wordsFor(record.language ?? "");
-  const title = record.title ?? record.topic ?? words.noTopic;
-  // The answer comes right after the title, with which every report begins.
+  const texts = textsFor(record.language ?? "");
+  const title = record.title ?? record.topic ?? texts.noTopic;
+  // The answer follows the title, which is the first line of every report.
   const report = PARSER.render(renderReport(record))
-    .replace("</h1>", (end) => `${end}\n${renderAnswer(record, words)}`);
-  return htmlPage({ language: words.language, title, style: STYLE }, `<main>\n${report}</main>\n`);
+    .replace("</h1>", (end) => `${end}\n${renderAnswer(record, texts)}`);
+  return htmlPage({ language: texts.language, title, style: STYLE }, `<main>\n${report}</main>\n`);
 }
 
-/** One file that loads nothing. */
+/** A self-contained HTML page that loads nothing. */
 export function htmlPage(
   { language, title, style }: Readonly<Record<"language" | "title" | "style", string>>,
   body: string,
@@ -44,28 +44,28 @@ ${body}</body>
 `;
 }
 
-function renderAnswer(record: ReadRecord, words: Words): string {
+function renderAnswer(record: ReadRecord, texts: Texts): string {
   const decision = fieldsOf(lastDecision(record.events));
   const grounding = fieldsOf(decision.grounding);
   const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
   const facts: Facts = [
-    [words.outcome, outcomeOf(decision, words) || words.unknown],
-    [words.leading, lead === undefined ? textOf(decision.leading_hypothesis) : `${lead.id}: ${lead.text}`],
-    [words.confidence, confidencePartsOf(decision, words).filter((each) => each !== "").join(" – ")],
-    [words.risk, textOf(decision.risk_level)],
-    [words.nextStep, textOf(decision.next_step)],
-    [words.fix, textOf(decision.recommended_fix)],
+    [texts.outcome, outcomeOf(decision, texts) || texts.unknown],
+    [texts.leading, lead === undefined ? textOf(decision.leading_hypothesis) : `${lead.id}: ${lead.text}`],
+    [texts.confidence, confidencePartsOf(decision, texts).filter((each) => each !== "").join(" – ")],
+    [texts.risk, textOf(decision.risk_level)],
+    [texts.nextStep, textOf(decision.next_step)],
+    [texts.fix, textOf(decision.recommended_fix)],
   ];
   const evidence = (lead?.evidence ?? []).map(({ text, status }) =>
-    `<li>${escapeHtml(text)} <i>(${escapeHtml(explainEvidence(status, words.language))})</i></li>`
+    `<li>${escapeHtml(text)} <i>(${escapeHtml(explainEvidence(status, texts.language))})</i></li>`
   );
   const rows = facts.filter(([, value]) => value !== "").map(([name, value]) =>
     `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`
   );
   const list = evidence.length === 0
     ? ""
-    : `<h2>${escapeHtml(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
-  const imported = record.imported ? `<p><b>${escapeHtml(words.imported)}</b></p>` : "";
+    : `<h2>${escapeHtml(texts.evidence)}</h2><ul>${evidence.join("")}</ul>`;
+  const imported = record.imported ? `<p><b>${escapeHtml(texts.imported)}</b></p>` : "";
   return `<section class="answer">${imported}<dl>${rows.join("")}</dl>${list}</section>`;
 }
 

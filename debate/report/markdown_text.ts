@@ -1,19 +1,19 @@
 /**
- * Models, tools and operators write any Markdown. It is parsed and rewritten in one plain form, so that it
- * cannot leave its place in the report. `markdown-it` takes linear time: 60 KB of `_a` take it 0.3 s and
- * `marked` 25 s; 60 KB of `[](` take `commonmark` 47 s.
+ * Models, tools and operators write arbitrary Markdown. It is parsed and rewritten in a plain form, so that it cannot
+ * affect the rest of the report. `markdown-it` takes linear time: it needs 0.3 s for 60 KB of `_a`. `marked` needs 25 s
+ * for the same text, and `commonmark` 47 s for 60 KB of `[](`.
  */
 import markdownIt, { type Token } from "markdown-it";
 
 const MAX_NESTING = 100;
-/** How many levels foreign headings are below a section's heading. */
+/** The number of levels by which foreign headings are lowered. */
 const LOWER = 4;
 
-/** HTML is treated as text. Images are parsed so that they can be named instead of shown. */
+/** HTML is treated as text. Images are parsed, so that the report can name them instead of showing them. */
 const PARSER = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
   .disable(["html_block", "html_inline"]);
 
-/** One line in which nothing has a meaning in Markdown or HTML. */
+/** One line of text without any Markdown or HTML syntax. */
 export function inline(text: string): string {
   return escape(text.replace(/\s+/g, " ").replace(/\p{Cc}/gu, "").trim());
 }
@@ -24,12 +24,12 @@ export function fenced(text: string, language = ""): string {
 }
 
 /**
- * Foreign Markdown: it keeps its lists, tables, code and links to the web, but its headings are below ours, nothing
- * in it has an effect beyond its end, and it has no HTML and no images, which would load from elsewhere.
+ * Embeds foreign Markdown. Lists, tables, code and web links stay. Headings are lowered below the headings of the
+ * report. HTML and images are removed, because they could load external content.
  */
 export function embedded(text: string): string {
   const tokens = PARSER.parse(clean(text), {});
-  // The parser ignores what is nested more deeply.
+  // The parser ignores deeper nesting.
   const isTooDeep = tokens.some(({ level }) => level >= MAX_NESTING - 1);
   return isTooDeep ? fenced(text) : new Blocks(tokens).write();
 }
@@ -49,7 +49,7 @@ class Blocks {
   #until(close: string | undefined): string {
     let text = "";
     for (let token = this.#next(); token !== undefined && token.type !== close; token = this.#next()) {
-      // A paragraph in a list without blank lines.
+      // A paragraph in a list without empty lines.
       const isTight = this.#tokens[this.#at - 2]?.hidden && token.type.endsWith("list_open");
       const block = this.#block(token);
       if (text !== "" && block !== "") text += isTight ? "\n" : "\n\n";
@@ -174,8 +174,8 @@ function writeInline({ children }: Token, inTable: boolean): string {
 const REFERENCES: Readonly<Record<string, string>> = { "<": "&lt;", ">": "&gt;", "&": "&amp;" };
 
 /**
- * Character references may stand for line ends. A bare address must not become a link, since GitHub's link would
- * include the backslash, or the backtick, of what follows: it reads `http://a\<b>` as a link and a tag.
+ * Escapes Markdown and HTML. Decoded character references may contain line ends. A bare address must not become a link,
+ * because GitHub would include a following backslash or backtick: it reads `http://a\<b>` as a link and a tag.
  */
 function escape(text: string): string {
   return text.replace(/[\r\n]+/g, " ").replace(/[\\`*_[\]#|~!]/g, "\\$&")
@@ -193,7 +193,7 @@ function writeCode(content: string): string {
   return `${ticks}${pad}${content}${pad}${ticks}`;
 }
 
-/** At the start of a line these would begin a list, a rule, code, or underline a heading. */
+/** Escapes characters that start a list, a rule or code, or underline a heading, at the start of a line. */
 function protectStart(line: string): string {
   return line.trimStart().replace(/^[-+=:]/, "\\$&").replace(/^(\d{1,9})([.)])/, "$1\\$2");
 }

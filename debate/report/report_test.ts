@@ -97,7 +97,7 @@ Deno.test("renderReport() has its sections in order", () => {
     "## Token consumption",
   ]);
   assert.match(text, /\*\*Duration:\*\* 2m 5s/);
-  assert.match(text, /\*\*Thinking:\*\* diagnostic high/);
+  assert.match(text, /\*\*Reasoning effort:\*\* diagnostic high/);
   assert.match(text, /Operator: approved at 2026-01-02T03:05:00.000Z/);
   assert.match(text, /````\na ``` b\n````/);
   assert.match(text, /Round 2, skeptic\\_agent: active → confirmed \(measured\)/);
@@ -106,7 +106,7 @@ Deno.test("renderReport() has its sections in order", () => {
   assert.match(text, /\*Skeptical Reviewer was skipped: agreed\.\*/);
 });
 
-Deno.test("renderReport() copes with a record of which nothing is right", () => {
+Deno.test("renderReport() accepts a record in which every field is malformed", () => {
   for (
     const events of [undefined, 7, [null, 1, { type: 1 }, { type: "tool_call" }, {
       type: "moderator_decision",
@@ -119,11 +119,11 @@ Deno.test("renderReport() copes with a record of which nothing is right", () => 
   }
 });
 
-Deno.test("formatDuration() is short", () => {
+Deno.test("formatDuration() uses at most two units", () => {
   assert.deepEqual([45, 125, 3780].map(formatDuration), ["45s", "2m 5s", "1h 3m"]);
 });
 
-Deno.test("renderReport() says what limits the confidence, which evidence counts, and who merely agrees", () => {
+Deno.test("renderReport() shows the limit of the confidence, the counting evidence and plain agreement", () => {
   const line = '[tool:run_kubectl#1] "a b c"';
   const evidence = [{ text: line, round: 1, status: "not_in_result", call_ids: ["c"] }];
   const review = {
@@ -148,8 +148,8 @@ Deno.test("renderReport() says what limits the confidence, which evidence counts
     events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
   });
   assert.match(text, /\*\*Outcome:\*\* no confident cause/);
-  assert.match(text, /\*\*Confidence:\*\* 60% \(93% was stated; 1 cites no tool result\)/);
-  assert.match(text, /- Evidence: .*\(does not count: the cited result does not hold the quote\)/);
+  assert.match(text, /\*\*Confidence:\*\* 60% \(93% stated by the moderator; 1 cites no tool result\)/);
+  assert.match(text, /- Evidence: .*\(does not count: the cited result does not contain the quote\)/);
   assert.match(
     text,
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
@@ -207,7 +207,7 @@ function html(language = "en"): string {
   return renderHtml(record);
 }
 
-Deno.test("renderHtml() is one file that loads nothing and in which nothing foreign is live", () => {
+Deno.test("renderHtml() loads nothing and executes no foreign content", () => {
   const text = html();
   const tags = new Set([...text.matchAll(/<([a-z][a-z0-9]*)/gi)].map(([, tag]) => tag));
   for (const tag of ["script", "img", "iframe", "link", "object", "svg"]) assert.ok(!tags.has(tag), tag);
@@ -218,15 +218,15 @@ Deno.test("renderHtml() is one file that loads nothing and in which nothing fore
   assert.match(text, /content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'"/);
 });
 
-Deno.test("renderHtml() says the answer first, in the language of the run", () => {
+Deno.test("renderHtml() starts with the answer, in the language of the run", () => {
   const text = html();
   assert.match(
     text,
     /<h1>[^\n]*<\/h1>\n<section class="answer"><dl><dt>Outcome<\/dt><dd>no confident cause<\/dd><dt>Leading hypothesis<\/dt><dd>H-1: /,
   );
-  assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% was stated; /);
+  assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% stated by the moderator; /);
   assert.equal(text.indexOf("</h1>"), text.indexOf('\n<section class="answer">') - "</h1>".length);
-  assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>sin causa segura<\/dd>/);
+  assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>causa sin determinar<\/dd>/);
   assert.equal(htmlFileName("0123456789abcdef"), "diagnosis-01234567.html");
 });
 
@@ -277,15 +277,15 @@ Deno.test.each([
   assert.equal(embedded(given), expected);
 });
 
-Deno.test("inline() is one line without meaning", () => {
+Deno.test("inline() is one line without Markdown syntax", () => {
   assert.equal(inline("a\n# <b>*c*|[d](e)`"), "a \\# &lt;b&gt;\\*c\\*\\|\\[d\\](e)\\`");
 });
 
-Deno.test("fenced() cannot be closed from inside", () => {
+Deno.test("fenced() cannot be closed by its content", () => {
   assert.equal(fenced("````\nx\n"), "`````\n````\nx\n`````");
 });
 
-/** Everything that a reader which knows HTML finds in a report around a text. */
+/** The elements that an HTML parser finds in a report around a text. */
 function readReport(text: string) {
   const report = `### Someone\n\n${embedded(text)}\n\n## After\n`;
   const tokens = markdownIt("commonmark", { html: true, maxNesting: 1000 }).enable("table").parse(report, {});
@@ -314,13 +314,13 @@ Deno.test.each([
   { name: "a picture by reference", given: "![a][b]\n\n[b]: http://evil.test/x" },
   { name: "a picture in a table", given: "|a|\n|-|\n|![b](http://evil.test/x)|" },
   { name: "a picture in a link", given: "[![a](http://evil.test/x)](http://b)" },
-])("embedded() lets nothing out of $name", ({ given }) => {
+])("embedded() contains the effects of $name", ({ given }) => {
   const { live, headings, report } = readReport(given);
   assert.deepEqual(live, [], report);
   assert.deepEqual([headings[0], headings.at(-1)], ["0 h3 Someone", "0 h2 After"], report);
 });
 
-Deno.test("embedded() lets nothing out of any mixture of marks", () => {
+Deno.test("embedded() contains the effects of any mixture of marks", () => {
   const piece = fc.constantFrom(
     ..."`,``,```,~~~,\n,\n\n,\t, ,    ,- ,1. ,> ,# ,---,===,*,**,_,|,|-|-|,[,](,),!,<,>,\\,&#10;,&lt;,&#96;,<b>,<!--,-->,a,b c,http://x,:,[a]: http://y,{,}"
       .split(","),

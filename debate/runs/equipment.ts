@@ -1,4 +1,4 @@
-/** The parts of a process that holds debates, as the settings say. */
+/** Creates the parts of a process that runs debates from its settings. */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
@@ -8,14 +8,14 @@ import type { Settings } from "../settings/config.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
 import { createToolPorts, createTools, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 
-/** The pause between two pieces of a scripted text that somebody watches. */
+/** The pause between two pieces of a scripted text, in milliseconds, if a person watches the run. */
 const REPLAY_PIECE_MS = 20;
 
 interface Process {
   readonly clock: Clock;
   readonly randomBytes: (length: number) => Uint8Array;
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Receives notes for the operator; is never given secrets. */
+  /** Receives messages for the operator's log. They contain no secrets. */
   readonly warn: (message: string) => void;
   readonly isWatched: boolean;
 }
@@ -51,7 +51,7 @@ export async function openModels(
   });
 }
 
-/** A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` when they cannot be used */
+/** A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` if they cannot be used */
 async function openFetch(settings: Settings): Promise<typeof fetch> {
   const ca = await readCa(settings);
   if (ca === undefined) return fetch;

@@ -1,10 +1,10 @@
-/** Each event is encoded once. All subscribers read the same memory at their own pace. */
+/** The events of a run for its subscribers. Each event is encoded once, and all subscribers read the same memory. */
 import type { Clock } from "@gateway/shared/clock";
 import { EPHEMERAL } from "../engine/events.ts";
 
 const FIRST_PAGE_BYTES = 4096;
 const PAGE_BYTES = 65_536;
-/** Subscribers are notified at most this often; events in between are sent in one piece. */
+/** The minimum time between two notifications. Events in between are sent in one piece. */
 const PACE_MS = 25;
 
 const ENCODER = new TextEncoder();
@@ -17,9 +17,9 @@ interface Page {
 }
 
 /**
- * Events as frames of `text/event-stream`. The id of an event is the number of stored events including it; that
- * of an ephemeral one is the id before it and its number after that, such as `7.2`. So ids mean the same in the
- * record of the run, where the ephemeral ones are missing.
+ * Events as frames of `text/event-stream`. The ID of a stored event is its number, from 1. The ID of an ephemeral event
+ * is the number of the last stored event and a counter, such as `7.2`. So IDs stay valid for the record of the run,
+ * which has no ephemeral events.
  */
 export class EventLog {
   readonly #clock: Clock;
@@ -31,8 +31,8 @@ export class EventLog {
   #ephemeral = 0;
   #size = 0;
   #isEnded = false;
-  #toldAt = -Infinity;
-  #isTelling = false;
+  #notifiedAt = -Infinity;
+  #isNotifying = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -46,7 +46,7 @@ export class EventLog {
     return this.#isEnded;
   }
 
-  /** @param json the whole event in one line */
+  /** @param json the event on one line */
   append({ type, json }: Readonly<Record<"type" | "json", string>>): void {
     if (this.#isEnded) return;
     const isEphemeral = EPHEMERAL_TYPES.has(type);
@@ -56,12 +56,12 @@ export class EventLog {
     const id = isEphemeral ? `${stored}.${this.#ephemeral}` : `${stored}`;
     this.#write(ENCODER.encode(`id: ${id}\nevent: message\ndata: ${json}\n\n`));
     this.#ends.push(this.#size);
-    this.#tellSoon();
+    this.#notifySoon();
   }
 
   end(): void {
     this.#isEnded = true;
-    this.#tell();
+    this.#notify();
   }
 
   listen(listener: () => void): () => void {
@@ -70,8 +70,7 @@ export class EventLog {
   }
 
   /**
-   * The position after the event with an id. If the id is not known here, nothing is left out:
-   * the position is the beginning.
+   * The position after the event with an ID. An unknown ID returns the beginning, so that no event is missed.
    */
   placeAfter(id: string | null): number {
     const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(id ?? "");
@@ -79,11 +78,11 @@ export class EventLog {
     if (entry === undefined) return 0;
     const number = Number(match?.[2] ?? 0);
     const next = this.#stored[Number(match?.[1]) + 1] ?? this.#ends.length;
-    // The record has no ephemeral events, so what follows this one follows the stored event before it.
+    // An ephemeral ID from the record is unknown here, so continue after the last stored event before it.
     return this.#ends[Math.min(entry + number, next - 1)] ?? 0;
   }
 
-  /** The bytes from a position on, as far as they are contiguous; empty at the end. */
+  /** The contiguous bytes from a position on; `undefined` at the end. */
   read(place: number): Uint8Array | undefined {
     if (place >= this.#size) return undefined;
     const page = this.#pages.findLast(({ start }) => start <= place);
@@ -102,18 +101,18 @@ export class EventLog {
     this.#size += frame.length;
   }
 
-  #tellSoon(): void {
-    if (this.#isTelling || this.#listeners.size === 0) return;
-    this.#isTelling = true;
-    const wait = Math.min(PACE_MS, Math.max(0, this.#toldAt + PACE_MS - this.#clock.now()));
-    // Even if there is no need to wait, so that events emitted in one turn are sent together.
+  #notifySoon(): void {
+    if (this.#isNotifying || this.#listeners.size === 0) return;
+    this.#isNotifying = true;
+    const wait = Math.min(PACE_MS, Math.max(0, this.#notifiedAt + PACE_MS - this.#clock.now()));
+    // Always asynchronous, so that events emitted in one turn are sent together.
     const pause = wait === 0 ? Promise.resolve() : this.#clock.sleep(wait);
-    pause.then(() => this.#tell());
+    pause.then(() => this.#notify());
   }
 
-  #tell(): void {
-    this.#isTelling = false;
-    this.#toldAt = this.#clock.now();
+  #notify(): void {
+    this.#isNotifying = false;
+    this.#notifiedAt = this.#clock.now();
     for (const listener of this.#listeners) listener();
   }
 }

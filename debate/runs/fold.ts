@@ -6,16 +6,16 @@ import * as records from "./record.ts";
 
 type Events = readonly records.StoredEvent[];
 
-/** The record of a run after these events, in the order of its keys; `header` is that of its start. */
+/** Builds the record of a run from its first header and its events. The keys are in the order of the file. */
 export function recordOf(
   { status: _, schema_version, ...start }: records.RunHeader,
   { text: context, redactions: context_redactions, notes: context_notes }: CollectedContext,
   events: Events,
 ): records.RunRecord {
-  const told = toldBy(events, start.language);
+  const facts = factsOf(events, start.language);
   const finished = events.findLast(({ type }) => type === "run_finished");
   const end = endOf(start.timestamp, finished);
-  const conclusion = end && records.conclusionOf(told.decision, told.hypotheses);
+  const conclusion = end && records.conclusionOf(facts.decision, facts.hypotheses);
   return {
     ...start,
     ...end,
@@ -25,12 +25,12 @@ export function recordOf(
     context,
     context_redactions,
     context_notes,
-    ...told,
+    ...facts,
   };
 }
 
-/** The part of a record behind its context, in the order of its keys. */
-export function toldBy(events: Events, language: string) {
+/** The fields of a record after its context, in the order of the file. */
+export function factsOf(events: Events, language: string) {
   return {
     final_result: textOf(events.findLast(({ type }) => type === "final_result")?.content) || null,
     decision: records.lastDecision(events),
@@ -45,7 +45,7 @@ export function toldBy(events: Events, language: string) {
   };
 }
 
-/** The facts of the end. A run that was interrupted has none: nobody knows when it stopped. */
+/** The facts about the end. An interrupted run has none, because the time of its end is unknown. */
 function endOf(startedAt: string, finished: records.StoredEvent | undefined) {
   const finishedAt = textOf(finished?.timestamp);
   if (finished === undefined || finishedAt === "") return undefined;
@@ -66,7 +66,7 @@ function roundsOf(events: Events, language: string) {
   for (const event of events) {
     const key = Object.entries(TEXT_KEYS).find(([node]) => node === event.node)?.[1];
     switch (event.type) {
-      // It follows the diagnoses that it compares, and stands in their place.
+      // The comparison follows the diagnoses and replaces them.
       case "samples_compared":
         texts.diagnostic = logged(textOf(event.content));
         isAgreed = event.agreed === true;

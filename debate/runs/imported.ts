@@ -7,13 +7,13 @@ import type { PriorRun } from "../engine/ports.ts";
 import type { ReadRecord, StoredEvent } from "./record.ts";
 import { conclusionOf, lastDecision, withoutForeignClaims } from "./record.ts";
 
-/** More than any run has; a page has to draw them. */
+/** More than any run has. The web page must be able to draw all of them. */
 const MAX_EVENTS = 20_000;
 const MAX_TABLE = 200;
 const MAX_DEPTH = 64;
 const MAX_VALUES = 300_000;
 
-/** Limits depth and size of a foreign record, because a page has to draw it. */
+/** Checks the depth and the size of a foreign record, because the web page must be able to draw it. */
 export function isPresentable(value: unknown): boolean {
   const { events, hypotheses } = fieldsOf(value);
   const isLonger = (list: unknown, most: number) => Array.isArray(list) && list.length > most;
@@ -31,7 +31,7 @@ export function isPresentable(value: unknown): boolean {
   return true;
 }
 
-/** A record as it is stored; `undefined` when there is nothing of a run in it. */
+/** The stored form of an imported record; `undefined` if it contains no run. */
 export function importedRecord(record: ReadRecord, now: number): object | undefined {
   const { run_id, topic, events, context, hypotheses, conclusion: _told, ...header } = record;
   if (topic === null || events.length === 0) return undefined;
@@ -45,7 +45,7 @@ export function importedRecord(record: ReadRecord, now: number): object | undefi
     timestamp: Number.isNaN(Date.parse(header.timestamp ?? ""))
       ? new Date(now).toISOString()
       : header.timestamp,
-    // Nobody continues it here, and its parent is not here either.
+    // This server does not continue the run and does not have its parent.
     status: header.status === "running" || header.status === null ? "interrupted" : header.status,
     parent_run_id: null,
     ...(conclusion !== undefined && { conclusion }),
@@ -65,18 +65,18 @@ export function importedRecord(record: ReadRecord, now: number): object | undefi
 }
 
 /**
- * Rebuilds history and hypotheses from a record. Runs before that one are not included. Of a run from elsewhere, neither
- * its evidence counts nor the word of its operator.
+ * Rebuilds history and hypotheses from a record, without the runs that it resumed. For an imported run, neither its
+ * evidence nor its operator's comments count.
  */
 export function priorRun({ events, hypotheses, imported }: ReadRecord): PriorRun {
   const known = imported ? events.filter(({ type }) => type !== "user_comment") : events;
   return {
     history: known.flatMap((event) => toEntry(event) ?? []),
-    hypotheses: imported ? hypotheses.map(fromElsewhere) : hypotheses,
+    hypotheses: imported ? hypotheses.map(withoutForeignEvidence) : hypotheses,
   };
 }
 
-function fromElsewhere(hypothesis: Hypothesis): Hypothesis {
+function withoutForeignEvidence(hypothesis: Hypothesis): Hypothesis {
   const { proposer, transitions } = hypothesis;
   return {
     ...hypothesis,
@@ -94,7 +94,7 @@ function toEntry(
     return { role: "moderator", content: JSON.stringify(decision, null, 2) };
   }
   if (typeof content !== "string") return undefined;
-  // Each diagnosis has ids of its own; their comparison has those of the run.
+  // Independent diagnoses use separate hypothesis IDs. Only their comparison uses the IDs of the run.
   if (type === "samples_compared") return { role: "diagnostic_agent", content };
   if (type === "user_comment" && content !== "") return { role: "user", content };
   if (type !== "agent_completed" || sample !== undefined) return undefined;

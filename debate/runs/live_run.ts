@@ -28,9 +28,12 @@ interface LiveRunSetup {
     Settings,
     "APPROVAL_REQUIRED_TOOLS" | "APPROVAL_TIMEOUT_SECONDS" | "COMMENT_TIMEOUT_SECONDS"
   >;
-  /** Masks secrets in what the operator writes. */
+  /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
 }
+
+/** An operator's answer. `…_for_run` also applies to later calls of the tool with the same arguments. */
+type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
 
 interface Answer {
   readonly resolution: "approved" | "rejected" | "timeout";
@@ -53,7 +56,7 @@ export class LiveRun {
   readonly #setup: LiveRunSetup;
   readonly events: StoredEvent[] = [];
   readonly #approvals = new Map<string, WaitingCall>();
-  /** The calls that were approved for the whole run, by what they call. */
+  /** The calls that were approved for the whole run, by their key. */
   readonly #allowed = new Map<string, Call>();
   readonly #cancel = new AbortController();
   #answerPause: ((word: OperatorWord) => void) | undefined;
@@ -75,7 +78,7 @@ export class LiveRun {
     return this.#cancel.signal;
   }
 
-  /** Passes an event to subscribers and, unless it is ephemeral, to the record and its journal. */
+  /** Sends an event to subscribers and, unless it is ephemeral, to the record and its journal. */
   emit(event: RunEvent): void {
     if (this.log.isEnded) return;
     const { type } = event;
@@ -105,7 +108,7 @@ export class LiveRun {
     return recordOf(this.header, this.context, this.events);
   }
 
-  /** Asks the operator to approve a tool call if that is required. */
+  /** Requests the operator's approval of a tool call if it is required. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
     const { settings, clock, redact } = this.#setup;
@@ -139,24 +142,20 @@ export class LiveRun {
   }
 
   /**
-   * Passes on the operator's decision about a tool call. The first one counts, but an approval for the whole
-   * run can be taken back.
+   * Forwards the operator's decision on a tool call. The first decision counts, but an approval for the whole run can
+   * be revoked.
    *
-   * @param edited what is approved in place of what was asked for; for this call only
+   * @param edited the approved arguments, if they differ from the requested ones; for this call only
    */
-  decide(
-    callId: string,
-    answer: "approved" | "rejected" | "approved_for_run" | "rejected_for_run",
-    edited?: ToolArgs,
-  ): void {
+  decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
     if (waiting === undefined) {
       const isRevocation = answer === "rejected_for_run";
       // The ID of a revocation is the ID of the call whose approval was for the whole run.
-      if (isRevocation && this.#forget(({ call_id }) => call_id === callId)) return;
+      if (isRevocation && this.#revoke(({ call_id }) => call_id === callId)) return;
       const problem = isRevocation
-        ? "No such tool call is allowed for the whole run"
-        : "No such tool call waits for approval: it has been decided, or its time is over";
+        ? "No such tool call is approved for the whole run"
+        : "No such tool call waits for approval: it was decided or has timed out";
       throw new AppError("not_found", problem);
     }
     const { key, call, resolve } = waiting;
@@ -169,8 +168,8 @@ export class LiveRun {
     resolve({ resolution: "approved", forRun: true });
   }
 
-  /** Asks again about calls that were approved for the whole run. Returns whether there were any. */
-  #forget(isMeant: (call: { readonly call_id: string }) => boolean): boolean {
+  /** Revokes approvals for the whole run. Returns whether there were any. */
+  #revoke(isMeant: (call: { readonly call_id: string }) => boolean): boolean {
     const meant = [...this.#allowed].filter(([, call]) => isMeant(call));
     for (const [key, call] of meant) {
       this.#allowed.delete(key);
@@ -185,7 +184,7 @@ export class LiveRun {
   }
 
   async waitForComment(): Promise<OperatorWord> {
-    // The pause may have been turned off in the meantime.
+    // The operator may have turned the pause off in the meantime.
     if (!this.#options.pauseBetweenRounds) return NO_WORD;
     const { clock, settings } = this.#setup;
     const ms = settings.COMMENT_TIMEOUT_SECONDS * 1000;
@@ -206,12 +205,12 @@ export class LiveRun {
   }
 
   /**
-   * Changes options. If one is turned off, whatever waits only because of it continues. Whoever asks for approvals anew
-   * is also asked about what was approved for the whole run.
+   * Changes options. If an option is turned off, calls and pauses that wait because of it continue. If approval is turned
+   * on, approvals for the whole run are revoked.
    */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
-    if (options.requireApproval) this.#forget(() => true);
+    if (options.requireApproval) this.#revoke(() => true);
     if (!this.#options.requireApproval) {
       for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }

@@ -18,7 +18,7 @@ interface RunPorts {
   readonly openModel: (id: string) => Model | Promise<Model>;
   readonly tools: readonly Tool[];
   readonly audit: DebatePorts["audit"];
-  /** Masks secrets in what the operator writes. */
+  /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
   readonly estimateCost: (totals: TokenTotals, models: ReturnType<typeof modelIds>) => CostEstimate | null;
   readonly warn: (message: string) => void;
@@ -46,11 +46,11 @@ export class RunManager {
     return this.#live.get(runId);
   }
 
-  /** Starts a run, and returns its id as soon as its record is stored. */
+  /** Starts a run. Returns its ID as soon as its record is stored. */
   async start(request: ServerRun): Promise<string> {
     if (this.#isClosing) throw new AppError("canceled", "The server is stopping");
     if (this.#live.size + this.#starting >= MAX_LIVE) {
-      const text = `There are ${MAX_LIVE} runs in progress, which is the most at a time`;
+      const text = `Cannot start a run: ${MAX_LIVE} runs are in progress, which is the limit`;
       throw new AppError("rate_limited", text, { retryAfterSeconds: 60 });
     }
     this.#starting += 1;
@@ -67,7 +67,7 @@ export class RunManager {
     }
   }
 
-  /** Stops everything. The records remain marked as running; the next start marks them as interrupted. */
+  /** Stops all runs. Their records stay marked as running, and the next start marks them as interrupted. */
   async close(): Promise<void> {
     this.#isClosing = true;
     for (const run of this.#live.values()) run.cancel();
@@ -79,7 +79,7 @@ export class RunManager {
     const header = toHeader(request, newId(16), clock.now());
     const { context, options } = request;
     const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
-      const text = "The record of the run cannot be written: is DATA_DIR full?";
+      const text = "Cannot write the record of the run: check the free space of DATA_DIR";
       throw new AppError("internal", text, { cause });
     });
     return new LiveRun({ header, context, options, journal, clock, settings: this.#settings, redact });
@@ -95,10 +95,10 @@ export class RunManager {
       this.#ports.fail(`run ${run.header.run_id} failed: ${outcome.error ?? ""}`);
     }
     await run.settle();
-    // Stopped by the server, not by an operator.
+    // The server stopped the run, not the operator.
     if (this.#isClosing && outcome.status === "cancelled") return run.log.end();
     const ending = await this.#store(run, request, outcome);
-    // In one turn, so that a client that has the last event finds the run ended.
+    // In one turn, so that a client that receives the last event no longer finds the run in progress.
     this.#live.delete(run.header.run_id);
     run.conclude(ending);
   }
@@ -126,7 +126,7 @@ export class RunManager {
     }
   }
 
-  /** Stores the record with its last events, and returns these events. */
+  /** Stores the record with its last events and returns these events. */
   async #store(run: LiveRun, request: ServerRun, outcome: Outcome): Promise<readonly StoredEvent[]> {
     const { store, fail, estimateCost } = this.#ports;
     const cost = estimateCost(outcome.usage ?? NO_TOKENS, modelIds(request, this.#settings));
@@ -146,7 +146,7 @@ function maskWord({ comment, changes }: OperatorWord, redact: (text: string) => 
   return { comment: redact(comment), changes: masked };
 }
 
-/** The outcome of a run; only its status if it did not get as far as a debate. */
+/** The outcome of a run. It has only a status and an error if no debate was started. */
 type Outcome = { readonly status: RunEnd } & Partial<DebateOutcome>;
 
-const UNSAVED = "The record of this run could not be stored: export its report before the server stops";
+const UNSAVED = "Cannot store the record of this run: export its report before the server stops";

@@ -5,14 +5,14 @@ import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
 import { forDebaters } from "../settings/config.ts";
-import { vocabulary } from "../engine/graph/labels.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
-/** The status of a run. `interrupted`: the server stopped in the middle of it. */
+/** The status of a run. `interrupted`: the server stopped during the run. */
 type RunStatus = (typeof RUN_STATUSES)[number];
 
-/** What the events say, in the form in which they say it. */
+/** The unchanged fields of an event. */
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The models of the three debaters, by ID. */
@@ -20,26 +20,26 @@ export type RunModels = ByRole<string>;
 
 export type RunEfforts = DebateSetup["efforts"];
 
-/** An event as it is stored, of any version, so that only its type is certain. */
+/** A stored event of any version. Only its type is certain. */
 export interface StoredEvent {
   readonly type: string;
   readonly [field: string]: unknown;
 }
 
 interface Conclusion {
-  /** `null` when its evidence was not checked, or it came to no end. */
+  /** `null` if the evidence was not checked or the run has no final decision. */
   readonly outcome: "cause" | "no_confident_cause" | null;
   readonly confidence: number;
   readonly cause: string;
 }
 
-/** The part of a record that a list needs; it is at the beginning of the file. */
+/** The part of a record that a list needs. It is at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
-  /** Given by the operator; otherwise the beginning of the topic serves. */
+  /** Set by the operator. Without a title, lists show the beginning of the topic. */
   readonly title?: string;
   readonly topic: string;
-  /** The time of the start; ISO 8601, UTC. */
+  /** Start time; ISO 8601, UTC. */
   readonly timestamp: string;
   readonly models: RunModels;
   readonly reasoning_effort: RunEfforts;
@@ -52,36 +52,36 @@ export interface RunHeader {
   readonly parent_topic?: string;
   readonly finished_at?: string;
   readonly duration_seconds?: number;
-  /** Tokens by node, and in total. */
+  /** Tokens by node and in total. */
   readonly token_totals?: Fields;
-  /** Cost by node, and in total. */
+  /** Cost by node and in total. */
   readonly cost_estimate?: Fields | null;
   readonly status: RunStatus;
-  /** Absent while it runs, and when it came to no decision. */
+  /** Absent while the run is in progress, and without a decision. */
   readonly conclusion?: Conclusion;
-  /** It comes from elsewhere, so nobody here has checked anything in it. */
+  /** The run was imported, so this server has not checked it. */
   readonly imported?: true;
-  /** When it came; absent in imports of before this was kept. */
+  /** Time of the import. Imports of older versions lack it. */
   readonly imported_at?: string;
   readonly schema_version: 1;
 }
 
-/** A whole record, in the order of its keys. */
+/** A complete record, with its keys in the order of the file. */
 export interface RunRecord extends RunHeader {
-  /** Redacted, unless the operator turned that off. */
+  /** Redacted, unless the operator turned redaction off. */
   readonly context: string;
   /** The number of masked secrets by class. */
   readonly context_redactions: RedactionCounts;
-  /** What was left out of the context, and why. */
+  /** Omissions from the context, with their reasons. */
   readonly context_notes: readonly string[];
   readonly final_result: string | null;
   readonly decision: Fields | null;
   readonly hypotheses: readonly Hypothesis[];
-  /** What was said in each round, in short, and the decision. */
+  /** The truncated texts of each round, and the decision. */
   readonly round_log: readonly Fields[];
-  /** Every tool call and its result. */
+  /** All tool calls with their results. */
   readonly tool_calls_log: readonly Fields[];
-  /** Does not include ephemeral events. */
+  /** All events except ephemeral ones. */
   readonly events: readonly StoredEvent[];
 }
 
@@ -132,7 +132,7 @@ const LIST_FIELDS = {
 
 const listSchema = z.object(LIST_FIELDS);
 
-/** One entry of the list; `null` for what the record does not contain. */
+/** An entry of the list; `null` for fields that the record lacks. */
 export type RunListItem = Readonly<z.infer<typeof listSchema>> & { readonly run_id: string };
 
 const recordSchema = z.object({
@@ -145,7 +145,7 @@ const recordSchema = z.object({
   events: z.array(z.unknown()).catch([]),
 });
 
-/** A record as it was read; missing or malformed fields are absent. */
+/** A record from a file, without its malformed fields. */
 export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses" | "events">> & {
   readonly run_id: string;
   readonly hypotheses: readonly Hypothesis[];
@@ -154,7 +154,7 @@ export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses
 
 const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 
-/** The list's entry for a header; `undefined` if it is not an object. The id is that of the file. */
+/** The list entry for a header; `undefined` if the header is not an object. The ID comes from the file name. */
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {
   const result = listSchema.safeParse(header);
   if (!result.success) return undefined;
@@ -173,7 +173,7 @@ export function toListItem(runId: string, header: unknown): RunListItem | undefi
 
 const MAX_LISTED = 500;
 
-/** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */
+/** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are omitted. */
 export function readRecord(runId: string, value: unknown): ReadRecord | undefined {
   if (!isObject(value)) return undefined;
   const result = recordSchema.safeParse(withoutForeignClaims(value));
@@ -211,7 +211,7 @@ export function amountsOf(
   };
 }
 
-/** A record in the form of its file: indented by two, so that {@linkcode parseHead} can read it. */
+/** The text of a record's file, indented by two so that {@linkcode parseHead} can read it. */
 export function formatRecord(record: object): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
@@ -219,8 +219,8 @@ export function formatRecord(record: object): string {
 const AFTER_HEADER = '\n  "context": ';
 
 /**
- * Reads the header from the first part of a record's file. Strings contain no line feeds, and deeper keys are
- * indented more: the first such line ends the header.
+ * Reads the header from the beginning of a record's file. The first line with the key `context` at this indentation ends
+ * the header: strings contain no line feeds, and deeper keys are indented more.
  */
 export function parseHead(head: string): unknown {
   const end = head.indexOf(AFTER_HEADER);
@@ -228,28 +228,24 @@ export function parseHead(head: string): unknown {
   return parseJson(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
 }
 
-/** Newest first; those of the same time in the order of their ids. */
+/** Orders runs from newest to oldest. Runs of the same time are ordered by ID. */
 export function byTime(a: RunListItem, b: RunListItem): number {
   const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];
   return right - left || (a.run_id < b.run_id ? -1 : 1);
 }
 
+const IMPORTED = {
+  en: "the run was imported, and this server has not checked it",
+  es: "la ejecución es importada y este servidor no la ha comprobado",
+};
+
 /**
- * Removes claims that only this server can check from an imported record: which evidence counts, and which
- * hypothesis is confirmed.
+ * Removes the claims from an imported record that only this server can check: counting evidence and confirmed
+ * hypotheses. Other records stay unchanged.
  */
-
-const wordsFor = vocabulary({
-  reason: [
-    "the run was imported: nothing in it was checked here",
-    "la ejecución fue importada: aquí no se ha comprobado nada",
-  ],
-});
-
-/** The record as it is shown; one of this server's own is unchanged. */
 export function withoutForeignClaims<T extends Fields>(record: T): T {
   if (record.imported !== true) return record;
-  const { reason } = wordsFor(textOf(record.language));
+  const reason = IMPORTED[labelLanguage(textOf(record.language))];
   const { conclusion, decision, hypotheses, events, final_result: final } = record;
   return {
     ...record,

@@ -40,11 +40,11 @@ function idsOf(text: string): readonly (string | undefined)[] {
   return [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id);
 }
 
-Deno.test("an event is a frame with id, event and data", () => {
+Deno.test("an event is a frame with ID, event and data", () => {
   assert.equal(readAll(logOf([KEPT])), 'id: 1\nevent: message\ndata: {"n":0}\n\n');
 });
 
-Deno.test("ids count what is kept; what is not has a number below", () => {
+Deno.test("IDs count stored events, and ephemeral events have a second number", () => {
   const log = logOf([EPHEMERAL, KEPT, EPHEMERAL, EPHEMERAL, KEPT]);
   assert.deepEqual(idsOf(readAll(log)), ["0.1", "1", "1.1", "1.2", "2"]);
 });
@@ -60,17 +60,17 @@ Deno.test.each([
   { name: "one that never was", id: "77", next: "0.1" },
   { name: "no number", id: "abc", next: "0.1" },
   { name: "a negative one", id: "-1", next: "0.1" },
-])("placeAfter() $name goes on with $next", ({ id, next }) => {
+])("placeAfter() $name continues with $next", ({ id, next }) => {
   const log = logOf([EPHEMERAL, KEPT, EPHEMERAL, EPHEMERAL, KEPT]);
   assert.equal(idsOf(readAll(log, log.placeAfter(id)))[0], next);
 });
 
-Deno.test("an id of a live run means the same in its record", () => {
+Deno.test("an ID of a live run is valid for its record", () => {
   const record = logOf([KEPT, KEPT]);
   assert.equal(idsOf(readAll(record, record.placeAfter("1.2")))[0], "2");
 });
 
-Deno.test("what is read stays as it was while more is written, over pages and with long events", () => {
+Deno.test("read bytes stay unchanged during writes, across pages and with long events", () => {
   const log = new EventLog(new FakeClock());
   const lengths = [10, 5000, 70_000, 3, 65_000, 200_000, 1];
   for (const length of lengths) log.append({ type: KEPT, json: JSON.stringify("x".repeat(length)) });
@@ -82,7 +82,7 @@ Deno.test("what is read stays as it was while more is written, over pages and wi
   assert.equal(idsOf(after).length, 2 * lengths.length);
 });
 
-Deno.test("listeners are told once for what comes together, and at most every 25 ms", async () => {
+Deno.test("listeners are notified once per batch, and at most every 25 ms", async () => {
   const clock = new FakeClock();
   const log = new EventLog(clock);
   let told = 0;
@@ -97,7 +97,7 @@ Deno.test("listeners are told once for what comes together, and at most every 25
   assert.equal(told, 2);
 });
 
-Deno.test("the end is told at once, and nothing follows it", () => {
+Deno.test("the end is notified immediately, and no event follows it", () => {
   const log = new EventLog(new FakeClock());
   let told = 0;
   const stop = log.listen(() => told += 1);
@@ -112,7 +112,7 @@ const { evidence: _evidence, reviews: _reviews, ...OLD } = sampleHypothesis({
   supporting_evidence: ["[tool:http_get] 503"],
 });
 
-Deno.test("readRecord() loads a run of before evidence was checked, which then has none that counts", () => {
+Deno.test("readRecord() loads an old run without checked evidence", () => {
   const record = readRecord("1".repeat(32), {
     status: "completed",
     hypotheses: [OLD],
@@ -126,7 +126,7 @@ Deno.test.each([
   { name: "an unknown status", evidence: [{ ...sampleEvidence(), status: "sworn" }] },
   { name: "no list", evidence: { status: "grounded" } },
   { name: "a text instead of calls", evidence: [{ ...sampleEvidence(), call_ids: "c1" }] },
-])("readRecord() takes malformed evidence for none: $name", ({ evidence }) => {
+])("readRecord() ignores malformed evidence: $name", ({ evidence }) => {
   const record = readRecord("1".repeat(32), { hypotheses: [{ ...OLD, evidence }] });
   assert.deepEqual(record?.hypotheses[0]?.evidence, []);
 });
@@ -235,7 +235,7 @@ for (const [name, text] of Object.entries(STORED)) {
   });
 }
 
-Deno.test("a run is stored as it was in the past", async () => {
+Deno.test("records keep their stored form", async () => {
   const web = await WebFixture.open({ model: hanging(), clock: new FakeClock(Date.UTC(2026, 10, 22, 12)) });
   const runId = await web.start();
   await web.clock.advance(4000);
@@ -243,7 +243,7 @@ Deno.test("a run is stored as it was in the past", async () => {
   assert.equal(web.folder.text(`${runId}.json`), cancelled);
 });
 
-Deno.test("a run that was interrupted is what its journal says", () => {
+Deno.test("an interrupted run contains the events of its journal", () => {
   const events: StoredEvent[] = [
     { type: "run_started", timestamp: "2026-01-02T03:04:06.000Z" },
     { type: "moderator_decision", decision: { status: "continue", confidence: 0.4 } },

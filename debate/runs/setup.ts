@@ -10,7 +10,7 @@ export interface RunRequest {
   readonly context: CollectedContext;
   readonly models: RunModels;
   readonly efforts: RunEfforts;
-  /** The template that was requested; {@linkcode RunRequest.template} may be its substitute. */
+  /** The name of the requested template. {@linkcode RunRequest.template} may be a fallback. */
   readonly templateName: string;
   readonly language: string;
   readonly template: PromptTemplate;

@@ -1,13 +1,13 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/text.ts";
-import type { Folder } from "./disk_folder.ts";
-import { toldBy } from "./fold.ts";
+import type { RunDirectory } from "./run_directory.ts";
+import { factsOf } from "./fold.ts";
 import * as records from "./record.ts";
 import { formatRecord, type RunListItem, toListItem, withoutForeignClaims } from "./record.ts";
 import { NO_TOKENS } from "./setup.ts";
 import { type Clock, every } from "@gateway/shared/clock";
 
-const LOOKS = 32;
+const PARALLEL_READS = 32;
 const MAX_UNSAVED = 20;
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
@@ -20,26 +20,26 @@ const ENCODER = new TextEncoder();
 type Stored = { readonly run_id: string };
 
 export class RunStore {
-  readonly #folder: Folder;
+  readonly #directory: RunDirectory;
   readonly #warn: (message: string) => void;
-  /** By run id; `undefined` for a file that is not a record. */
+  /** List entries by run ID; `undefined` for a file that is not a record. */
   readonly #index = new Map<string, RunListItem | undefined>();
   readonly #unsaved = new Map<string, string>();
   readonly #held = new Map<string, number>();
   #sorted: readonly RunListItem[] | undefined;
 
-  private constructor(folder: Folder, warn: (message: string) => void) {
-    this.#folder = folder;
+  private constructor(directory: RunDirectory, warn: (message: string) => void) {
+    this.#directory = directory;
     this.#warn = warn;
   }
 
-  /** Opens the store. Runs still marked as running belong to a server that stopped, and become interrupted. */
-  static async open({ folder, warn }: {
-    readonly folder: Folder;
+  /** Opens the store. Runs that are marked as running belong to a stopped server, so they become interrupted. */
+  static async open({ directory, warn }: {
+    readonly directory: RunDirectory;
     readonly warn: (message: string) => void;
   }): Promise<RunStore> {
-    const store = new RunStore(folder, warn);
-    const names = await store.#look();
+    const store = new RunStore(directory, warn);
+    const names = await store.#refresh();
     for (const item of store.#index.values()) {
       if (item?.status === "running") await store.#interrupt(item.run_id);
     }
@@ -47,26 +47,29 @@ export class RunStore {
     return store;
   }
 
-  /** Lists the runs, newest first. Files that are not records are left out. */
+  /** Lists the runs, newest first, without files that are not records. */
   async list(): Promise<readonly RunListItem[]> {
-    await this.#look();
+    await this.#refresh();
     this.#sorted ??= [...this.#index.values()].filter((item) => item !== undefined).sort(records.byTime);
     return this.#sorted;
   }
 
   async read(runId: string): Promise<StoredRun | undefined> {
-    const bytes = this.#unsaved.has(runId) ? undefined : await this.#folder.read(`${runId}.json`);
+    const bytes = this.#unsaved.has(runId) ? undefined : await this.#directory.read(`${runId}.json`);
     const text = this.#unsaved.get(runId) ?? (bytes && DECODER.decode(bytes));
     if (text === undefined) return undefined;
     const stored = readStoredRun(runId, text);
     if (stored !== undefined) return stored;
-    throw new AppError("not_found", "The record of this run is damaged and cannot be read");
+    throw new AppError("not_found", "Cannot read the record of this run: it is damaged");
   }
 
-  /** Writes the record of a run that begins, and returns its journal. */
+  /** Writes the first record of a run and returns its journal. */
   async begin(record: Stored): Promise<Journal> {
     await this.add(record.run_id, record);
-    return createJournal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
+    return createJournal(
+      (bytes) => this.#directory.append(`${record.run_id}.events.jsonl`, bytes),
+      this.#warn,
+    );
   }
 
   async finish(record: Stored): Promise<void> {
@@ -80,13 +83,13 @@ export class RunStore {
       this.#put(run_id, toListItem(run_id, record));
       throw error;
     }
-    await this.#folder.remove(`${run_id}.events.jsonl`).catch(() => {
-      this.#warn("cannot remove the journal of a finished run; the next start will");
+    await this.#directory.remove(`${run_id}.events.jsonl`).catch(() => {
+      this.#warn("cannot remove the journal of a finished run; the next start will remove it");
     });
   }
 
   async add(runId: string, record: object): Promise<void> {
-    await this.#folder.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
+    await this.#directory.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
     this.#unsaved.delete(runId);
     this.#put(runId, toListItem(runId, record));
   }
@@ -96,13 +99,13 @@ export class RunStore {
       const stored = await this.read(runId);
       if (stored === undefined) return false;
       const { title: _before, ...rest } = fieldsOf(parseJson(stored.text));
-      // In front, where the list finds it.
+      // First, because lists read only the beginning of the file.
       await this.add(runId, title === "" ? rest : { title, ...rest });
       return true;
     });
   }
 
-  /** Keeps a run from being removed for its age while somebody works with it. */
+  /** Prevents the expiry of a run while `work` uses it. */
   async hold<T>(runId: string, work: () => Promise<T>): Promise<T> {
     this.#held.set(runId, (this.#held.get(runId) ?? 0) + 1);
     try {
@@ -115,8 +118,8 @@ export class RunStore {
   }
 
   /**
-   * Removes a run that ended before a time, and returns whether it did. A run that is in progress, that somebody
-   * works with, or that has no time, is kept.
+   * Removes a run that ended before a time. Returns whether the run was removed. Runs that are in progress, held, or
+   * without a time are kept.
    */
   async expire(runId: string, before: number): Promise<boolean> {
     const item = this.#index.get(runId);
@@ -129,8 +132,8 @@ export class RunStore {
   }
 
   async delete(runId: string): Promise<void> {
-    await this.#folder.remove(`${runId}.json`);
-    await this.#folder.remove(`${runId}.events.jsonl`);
+    await this.#directory.remove(`${runId}.json`);
+    await this.#directory.remove(`${runId}.events.jsonl`);
     this.#unsaved.delete(runId);
     this.#index.delete(runId);
     this.#sorted = undefined;
@@ -141,10 +144,10 @@ export class RunStore {
     this.#sorted = undefined;
   }
 
-  /** Updates the index from the names of the files, and returns these. */
-  async #look(): Promise<readonly string[]> {
+  /** Updates the index from the file names and returns the file names. */
+  async #refresh(): Promise<readonly string[]> {
     const before = new Set(this.#index.keys());
-    const names = await this.#folder.names();
+    const names = await this.#directory.names();
     const present = new Set(names.flatMap((name) => RECORD.exec(name)?.[1] ?? []));
     for (const runId of before) {
       if (present.has(runId) || this.#unsaved.has(runId)) continue;
@@ -152,10 +155,10 @@ export class RunStore {
       this.#sorted = undefined;
     }
     const fresh = [...present].filter((runId) => !this.#index.has(runId)).values();
-    await Promise.all(Array.from({ length: LOOKS }, async () => {
+    await Promise.all(Array.from({ length: PARALLEL_READS }, async () => {
       for (const runId of fresh) {
         const item = await this.#readItem(runId);
-        // The run itself may have written more in the meantime.
+        // The run may have updated its entry in the meantime.
         if (!this.#index.has(runId)) this.#put(runId, item);
       }
     }));
@@ -165,7 +168,7 @@ export class RunStore {
   async #readItem(runId: string): Promise<RunListItem | undefined> {
     const name = `${runId}.json`;
     try {
-      const item = await readListItem(this.#folder, runId);
+      const item = await readListItem(this.#directory, runId);
       if (item === undefined) this.#warn(`${name} in DATA_DIR is damaged, or not the record of a run`);
       return item === "missing" ? undefined : item;
     } catch (error) {
@@ -176,8 +179,8 @@ export class RunStore {
 
   async #interrupt(runId: string): Promise<void> {
     try {
-      const stored = await this.#folder.read(`${runId}.json`);
-      const journal = await this.#folder.read(`${runId}.events.jsonl`);
+      const stored = await this.#directory.read(`${runId}.json`);
+      const journal = await this.#directory.read(`${runId}.events.jsonl`);
       await this.add(runId, interruptedRecord(parseJson(DECODER.decode(stored)), DECODER.decode(journal)));
     } catch (error) {
       this.#warn(`cannot mark run ${runId} as interrupted: ${errorName(error)}`);
@@ -188,37 +191,37 @@ export class RunStore {
     for (const name of names) {
       const runId = JOURNAL.exec(name)?.[1];
       const isDone = runId !== undefined && this.#index.get(runId)?.status !== "running";
-      // If the record is damaged, the journal is all that is left.
+      // The journal of a damaged record is kept, because it is the only copy of the events.
       const isNeeded = runId !== undefined && this.#index.has(runId) && this.#index.get(runId) === undefined;
       if (!LEFTOVER.test(name) && (!isDone || isNeeded)) continue;
-      await this.#folder.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));
+      await this.#directory.remove(name).catch(() => this.#warn(`cannot remove ${name} in DATA_DIR`));
     }
   }
 }
 
-/** Enough for the header of all but the most talkative topics. */
+/** Enough for the header of a record, except for very long topics. */
 const HEAD_BYTES = 8192;
 
-/** Reads the header from the first bytes of a file or, if they do not hold it, from all of it. */
+/** Reads the header from the first bytes of a file or, if it is longer, from the whole file. */
 export async function readListItem(
-  folder: Pick<Folder, "read" | "readEnds">,
+  directory: Pick<RunDirectory, "read" | "readEnds">,
   runId: string,
 ): Promise<RunListItem | "missing" | undefined> {
   const name = `${runId}.json`;
-  const ends = await folder.readEnds(name, HEAD_BYTES);
+  const ends = await directory.readEnds(name, HEAD_BYTES);
   if (ends === undefined) return "missing";
   const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
   const header = isWhole ? records.parseHead(DECODER.decode(ends.head)) : undefined;
-  return toListItem(runId, header ?? parseJson(DECODER.decode(await folder.read(name))));
+  return toListItem(runId, header ?? parseJson(DECODER.decode(await directory.read(name))));
 }
 
 export interface StoredRun {
-  /** The JSON of the file; of an imported run, without what only this server can know. */
+  /** The JSON of the file. For an imported run, without claims that only this server can check. */
   readonly text: string;
   readonly record: records.ReadRecord;
 }
 
-/** Reads the text of a record's file; `undefined` if it is damaged. */
+/** Parses the text of a record's file; `undefined` if it is damaged. */
 export function readStoredRun(runId: string, text: string): StoredRun | undefined {
   const value = parseJson(text);
   const record = records.readRecord(runId, value);
@@ -228,21 +231,21 @@ export function readStoredRun(runId: string, text: string): StoredRun | undefine
 
 export const INTERRUPTED = "The server stopped during the run";
 
-/** The record with the events of its journal, ended like every run; its other fields keep their order. */
+/** Adds the events of the journal and a final event to a record. The other fields keep their order. */
 export function interruptedRecord(record: unknown, journal: string): Readonly<Record<string, unknown>> {
   if (!isObject(record)) throw new TypeError("Not a record");
   const before = Array.isArray(record.events) ? records.readEvents(record.events) : [];
-  // Torn or damaged lines are ignored.
-  const told = before.length > 0 ? before : records.readEvents(journal.split("\n").map(parseJson));
-  const isEnded = told.some(({ type }) => type === "run_finished");
+  // Incomplete or damaged lines are ignored.
+  const known = before.length > 0 ? before : records.readEvents(journal.split("\n").map(parseJson));
+  const isEnded = known.some(({ type }) => type === "run_finished");
   const end = { type: "run_finished", status: "interrupted", token_totals: NO_TOKENS, cost_estimate: null };
-  const events = isEnded ? told : [...told, { type: "error", message: INTERRUPTED }, end];
-  return { ...record, status: "interrupted", ...toldBy(events, textOf(record.language)) };
+  const events = isEnded ? known : [...known, { type: "error", message: INTERRUPTED }, end];
+  return { ...record, status: "interrupted", ...factsOf(events, textOf(record.language)) };
 }
 
 /**
- * Events of a run in progress, one JSON line each, because rewriting the record for each event would cost too much.
- * Lines that arrive during a write are combined into the next one.
+ * The events of a run in progress, one JSON line each, because rewriting the record for each event would be too slow.
+ * Lines that arrive during a write are combined into the next write.
  */
 function createJournal(append: (bytes: Uint8Array) => Promise<void>, warn: (message: string) => void) {
   let waiting = "";
@@ -250,7 +253,7 @@ function createJournal(append: (bytes: Uint8Array) => Promise<void>, warn: (mess
   let isBroken = false;
 
   async function write(): Promise<void> {
-    // Not in the emitter's turn, so that events emitted together are written together.
+    // In a later turn, so that events emitted together are written together.
     await Promise.resolve();
     while (waiting !== "") {
       // A failed write may have left a partial line.
@@ -268,12 +271,12 @@ function createJournal(append: (bytes: Uint8Array) => Promise<void>, warn: (mess
   }
 
   return {
-    /** Adds JSON without line feeds. A failure is reported once; the run continues and keeps its events. */
+    /** Adds JSON without line feeds. A write failure is logged once, and the run keeps its events in memory. */
     add(json: string): void {
       waiting += `${json}\n`;
       writing ??= write();
     },
-    /** Waits until everything added so far has been written, or has failed. */
+    /** Waits until all added lines are written or have failed. */
     async settle(): Promise<void> {
       await writing;
     },
@@ -287,13 +290,13 @@ interface Retention {
   readonly days: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  readonly tell: (message: string) => void;
+  readonly log: (message: string) => void;
 }
 
 const HOUR_SECONDS = 3600;
 const DAY_MS = 86_400_000;
 
-/** Looks at once and then every hour, until the signal is aborted; never rejects. */
+/** Deletes old runs immediately and then every hour until the signal is aborted. Never rejects. */
 export async function retain(retention: Retention): Promise<void> {
   const { days, clock, signal } = retention;
   if (days === 0) return;
@@ -301,8 +304,8 @@ export async function retain(retention: Retention): Promise<void> {
   await every({ clock, seconds: HOUR_SECONDS, signal }, () => expire(retention));
 }
 
-/** A run that cannot be removed keeps none of the others. */
-async function expire({ store, days, clock, signal, tell }: Retention): Promise<void> {
+/** Deletes old runs. A failure for one run does not stop the deletion of the others. */
+async function expire({ store, days, clock, signal, log }: Retention): Promise<void> {
   let deleted = 0;
   const failures = new Map<string, number>();
   const failed = (error: unknown) =>
@@ -321,10 +324,10 @@ async function expire({ store, days, clock, signal, tell }: Retention): Promise<
     }
   }
   for (const [name, count] of failures) {
-    tell(`cannot delete old runs: ${name}${count === 1 ? "" : ` (${count} times)`}`);
+    log(`cannot delete old runs: ${name}${count === 1 ? "" : ` (${count} times)`}`);
   }
   if (deleted === 0) return;
-  tell(
+  log(
     `deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} ${days === 1 ? "day" : "days"}`,
   );
 }

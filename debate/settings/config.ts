@@ -28,7 +28,7 @@ const optionalModel = (meaning: string) =>
 const url = (meaning: string, isFine = isHttpUrl, problem = "must be an http: or https: URL") =>
   z.string().refine((value) => value === "" || isFine(value), problem).default("").describe(meaning);
 
-/** A URL to which a long-lived token is sent; may be empty. */
+/** A URL that receives a long-lived token; may be empty. */
 const safeUrl = (meaning: string) => url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
 
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
@@ -46,7 +46,7 @@ function isSafeUrl(value: string): boolean {
   return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 }
 
-/** A value for each of the three debaters, whose settings have a prefix. */
+/** Creates a value for each of the three debaters from its role and its settings prefix. */
 export function forDebaters<T>(
   of: (
     role: "diagnostic" | "skeptic" | "moderator",

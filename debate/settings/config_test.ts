@@ -90,7 +90,7 @@ Deno.test.each([
   assert.deepEqual({ ...settings, ...expected }, settings);
 });
 
-Deno.test("loadSettings() lets the environment win over .env, and .env over other programs' names", () => {
+Deno.test("loadSettings() prefers the environment to .env, and .env to names of other programs", () => {
   const dotEnv = 'MAX_ROUNDS=3\n# comment\nexport HUB_TOKEN="from file"\nWEB_PORT=9000 # here\n';
   const settings = load({ MAX_ROUNDS: "5", GITHUB_TOKEN: "ambient" }, dotEnv);
   assert.equal(settings.MAX_ROUNDS, 5);
@@ -142,7 +142,7 @@ Deno.test.each([
     says: /ASSIST_BASE_URL: .*https/,
   },
   { name: "headers that are not JSON", env: { ASSIST_HEADERS: "X: y" }, says: /ASSIST_HEADERS.*an object/ },
-])("loadSettings() refuses $name", ({ env, says }) => {
+])("loadSettings() rejects $name", ({ env, says }) => {
   assert.match(problemOf(Object.fromEntries(Object.entries(env))), says);
 });
 
@@ -156,23 +156,23 @@ Deno.test.each([
     name: "where clear text is allowed",
     env: { HUB_BASE_URL: "http://gpu.lan/v1", MODEL_ALLOW_HTTP: "true" },
   },
-])("loadSettings() takes a model server $name", ({ env }) => {
+])("loadSettings() accepts a model server $name", ({ env }) => {
   assert.equal(load(Object.fromEntries(Object.entries(env))).HUB_BASE_URL, env.HUB_BASE_URL);
 });
 
-Deno.test("loadSettings() reports every problem at once and shows no secret", () => {
+Deno.test("loadSettings() reports all problems together, without secrets", () => {
   const message = problemOf({ MAX_ROUNDS: "99", WEB_PASSWORD: "geheim", HUB_TOKEN: "tok", WEB_PORT: "x" });
   for (const name of ["MAX_ROUNDS", "WEB_PORT"]) assert.ok(message.includes(name), message);
   assert.doesNotMatch(message, /geheim|tok\b/);
 });
 
-Deno.test("loadSettings() without HOME wants the folders named", () => {
+Deno.test("loadSettings() without HOME requires the directories", () => {
   assert.throws(() => loadSettings({ env: {}, workingFolder: "/" }), { message: /HOME is not set/ });
   const env = { DATA_DIR: "/d", PROMPTS_DIR: "/p", ASSIST_TOKEN_FILE: "/t" };
   assert.equal(loadSettings({ env, workingFolder: "/" }).DATA_DIR, "/d");
 });
 
-Deno.test("ENV_NAMES has every variable that is read, for the permission to read it", () => {
+Deno.test("ENV_NAMES lists every variable that the permissions must allow", () => {
   for (const name of ["HUB_TOKEN", "GITHUB_TOKEN", "HOME", "SSL_CERT_FILE"]) {
     assert.ok(ENV_NAMES.includes(name));
   }

@@ -1,5 +1,5 @@
 import type * as z from "@zod/zod";
 import { settingsSchema as schema } from "./config.ts";
 
-/** The schema for CONFIG.md. Its inferred type stays inside, because a published type must be spelled out. */
+/** The schema for CONFIG.md, with an explicit type, because JSR rejects inferred types of exports. */
 export const settingsSchema: z.ZodType = schema;

@@ -73,7 +73,7 @@ export const finish = (reason = "stop") =>
 export const stream = (...events: string[]) =>
   new Response(events.join(""), { headers: { "content-type": "text/event-stream" } });
 
-/** A stream that continues when told. */
+/** A stream whose pieces the test sends. */
 export function openStream() {
   const { readable, writable } = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>();
   const writer = writable.getWriter();

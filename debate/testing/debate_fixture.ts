@@ -22,7 +22,7 @@ export const CONTINUE = JSON.stringify(sampleDecision());
 /** One hypothesis in the required form. */
 export const DIAGNOSIS = "### HYPOTHESIS-1 [P=0.6]\nText: The connection pool is exhausted";
 
-/** A debate of one round, unless the script says otherwise. */
+/** A debate of one round, unless the script contains more. */
 export const SHORT_SCRIPT: Script = {
   diagnostic_agent: [DIAGNOSIS],
   skeptic_agent: ["[hypothesis:1] needs_evidence [P=0.5]"],

@@ -1,6 +1,6 @@
 import type { RunHeader } from "../runs/record.ts";
 
-/** The header of a run that has begun. */
+/** The header of a started run. */
 export const HEADER: RunHeader = {
   run_id: "a".repeat(32),
   topic: "checkout answers slowly",

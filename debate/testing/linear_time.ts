@@ -48,7 +48,7 @@ export const HOSTILE_TEXTS: Readonly<Record<string, string>> = Object.fromEntrie
  */
 const MAX_CPU_MS = 8000;
 
-/** Fails when a function is not about linear, by the CPU time of this thread. */
+/** Fails if the CPU time of a function does not grow about linearly. */
 export function assertFast(name: string, run: () => void): void {
   const from = cpuMs();
   run();

@@ -59,7 +59,7 @@ export function sampleHypothesis(changes: Partial<Hypothesis> = {}): Hypothesis 
   };
 }
 
-/** A successful call of `http_get`, with what it found. */
+/** A successful call of `http_get` with its result. */
 export function sampleCall(number: number, found: string, changes: Partial<CalledTool> = {}): CalledTool {
   const call = { number, call_id: `c${number}`, tool_name: "http_get", succeeded: true };
   const url = `http://pool/${number}`;

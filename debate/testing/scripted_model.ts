@@ -2,7 +2,7 @@ import type { NodeName } from "../engine/graph/state.ts";
 import type { Model, ModelReply, ModelRequest, ToolCall } from "../engine/ports.ts";
 import { ModelError } from "../engine/ports.ts";
 
-/** What a scripted model answers: a text, tool calls, a whole reply, a failure, or what it does itself. */
+/** An answer of a scripted model: a text, tool calls, a complete reply, a failure, or a function. */
 export type Answer =
   | string
   | Partial<ModelReply>

@@ -25,7 +25,7 @@ export interface WebFixtureOptions {
   /** If it is an error, there is no such model. */
   readonly model?: Model | Error;
   readonly tools?: readonly Tool[];
-  readonly folder?: MemoryFolder;
+  readonly directory?: MemoryDirectory;
   readonly clock?: FakeClock;
   readonly login?: DeviceFlowState;
 }
@@ -35,10 +35,10 @@ type Fields = Readonly<Record<string, string | Blob>>;
 /** A secret of the server itself, which is masked everywhere. */
 export const OWN_SECRET = "correct-horse-battery";
 
-/** The web server without sockets, disk, network or time of its own. */
+/** The web server without sockets, disk or network, on a fake clock. */
 export class WebFixture {
   readonly clock: FakeClock;
-  readonly folder: MemoryFolder;
+  readonly directory: MemoryDirectory;
   readonly manager: RunManager;
   readonly store: RunStore;
   readonly stopping = new AbortController();
@@ -46,7 +46,7 @@ export class WebFixture {
   readonly audited: AuditLine[] = [];
   readonly failures: string[] = [];
   readonly errors: unknown[] = [];
-  /** Headers of every request that has none of its own. */
+  /** Headers of requests without headers. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
   /** The address that requests come from. */
   address = "203.0.113.7";
@@ -60,7 +60,7 @@ export class WebFixture {
   ) {
     this.store = store;
     this.clock = options.clock;
-    this.folder = options.folder;
+    this.directory = options.directory;
     const settings = loadSettings({ env: { HOME: "/home/ann", ...options.env }, workingFolder: "/work" });
     let ids = 0;
     const newId = (bytes: number) => (++ids).toString(16).padStart(2 * bytes, "0");
@@ -119,10 +119,10 @@ export class WebFixture {
   }
 
   static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
-    const { folder = new MemoryFolder(), clock = new FakeClock(), login } = options;
+    const { directory = new MemoryDirectory(), clock = new FakeClock(), login } = options;
     const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [] } = options;
-    const store = await RunStore.open({ folder, warn: () => {} });
-    return new WebFixture(store, { folder, clock, env, model, tools }, login);
+    const store = await RunStore.open({ directory, warn: () => {} });
+    return new WebFixture(store, { directory, clock, env, model, tools }, login);
   }
 
   /** Sends a request. */
@@ -172,7 +172,7 @@ export class WebFixture {
     }
   }
 
-  /** Waits until a condition holds, such as that a run waits for somebody. */
+  /** Waits until a condition is true, for example until a run waits for the operator. */
   async settle(): Promise<void> {
     for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
   }
@@ -209,7 +209,7 @@ export async function openGuarded() {
   return { web, runId, tool, asked };
 }
 
-/** The events of a stream that has ended, with their ids. */
+/** The events of a finished stream, with their IDs. */
 export function readFrames(
   text: string,
 ): readonly { readonly id: string; readonly data: Typed }[] {
@@ -219,7 +219,7 @@ export function readFrames(
   });
 }
 
-/** The problem of a refusal, whose form is checked. */
+/** The problem document of a rejection, after a check of its form. */
 export async function problemOf(response: Response) {
   const { status, code, detail } = await response.json();
   assert.equal(response.headers.get("content-type"), "application/problem+json");
@@ -227,7 +227,7 @@ export async function problemOf(response: Response) {
   return { status, code, detail };
 }
 
-/** A debate that does not end by itself. */
+/** A debate that does not end without help. */
 export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
 
 /** A debate of two rounds. */

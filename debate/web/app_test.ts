@@ -16,7 +16,7 @@ Deno.test("POST /api/runs holds a debate and stores its record", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd({ base_context: new File(["password=hunter22x"], "dir/base.txt") });
   assert.match(runId, /^[0-9a-f]{32}$/);
-  const record = JSON.parse(web.folder.text(`${runId}.json`));
+  const record = JSON.parse(web.directory.text(`${runId}.json`));
   assert.deepEqual(await web.record(runId), record);
   assert.deepEqual(Object.keys(record), [
     "run_id",
@@ -51,7 +51,7 @@ Deno.test("POST /api/runs holds a debate and stores its record", async () => {
   assert.equal(record.events.at(-1).status, "completed");
   const types = new Set(record.events.map((event: Typed) => event.type));
   assert.ok(!types.has("agent_delta") && !types.has("agent_turn_started"));
-  assert.ok(!web.folder.files.has(`${runId}.events.jsonl`));
+  assert.ok(!web.directory.files.has(`${runId}.events.jsonl`));
 });
 
 Deno.test("GET /api/runs lists runs, newest first, with every field", async () => {
@@ -121,7 +121,7 @@ Deno.test.each([
   const problem = await problemOf(await web.form("/api/runs", fields as Record<string, string>));
   assert.equal(problem.status, status);
   assert.match(problem.detail, detail);
-  assert.equal(web.folder.files.size, 0);
+  assert.equal(web.directory.files.size, 0);
 });
 
 Deno.test("POST /api/runs with a file over the limit answers 413", async () => {
@@ -146,7 +146,7 @@ Deno.test.each([
   { name: "a path that climbs", method: "GET", path: "/api/runs/..%2F..%2Fetc%2Fpasswd" },
   { name: "an id with a suffix", method: "GET", path: `/api/runs/${UNKNOWN}.json` },
   { name: "an id in capitals", method: "DELETE", path: `/api/runs/${UNKNOWN.toUpperCase()}` },
-  { name: "another name of the data folder", method: "DELETE", path: "/api/runs/audit.jsonl" },
+  { name: "another name of the data directory", method: "DELETE", path: "/api/runs/audit.jsonl" },
   { name: "nothing", method: "GET", path: "/api/nothing" },
 ])("$name that is not there answers 404", async ({ method, path }) => {
   const web = await WebFixture.open();
@@ -168,7 +168,7 @@ Deno.test("DELETE removes a run that has ended, and succeeds if there is none", 
   for (let count = 0; count < 2; count++) {
     assert.deepEqual(await (await web.send("DELETE", `/api/runs/${runId}`)).json(), { status: "deleted" });
   }
-  assert.equal(web.folder.files.size, 0);
+  assert.equal(web.directory.files.size, 0);
   assert.deepEqual(await (await web.get("/api/runs")).json(), { runs: [] });
   assert.equal((await web.get(`/api/runs/${runId}`)).status, 404);
 });
@@ -189,7 +189,7 @@ Deno.test("the report is Markdown to be saved, also of a live run", async () => 
 });
 
 Deno.test("damaged and half-written records never break the list", async () => {
-  const folder = new MemoryFolder({
+  const directory = new MemoryDirectory({
     [`${"a".repeat(32)}.json`]: '{"run_id": "a',
     [`${"b".repeat(32)}.json`]: "[1, 2]",
     [`${"c".repeat(32)}.json`]: "",
@@ -197,7 +197,7 @@ Deno.test("damaged and half-written records never break the list", async () => {
     [`${"e".repeat(32)}.json`]: "null",
     "readme.json": "{}",
   });
-  const web = await WebFixture.open({ folder });
+  const web = await WebFixture.open({ directory });
   const { runs } = await (await web.get("/api/runs")).json();
   assert.deepEqual(
     runs.map(({ run_id, topic, status }: Record<string, unknown>) => [run_id, topic, status]),

@@ -63,7 +63,7 @@ Deno.test("a record that is there when the last event comes", async () => {
     await web.clock.advance(30);
     text += new TextDecoder().decode((await reader.read()).value);
   }
-  assert.equal(JSON.parse(web.folder.text(`${runId}.json`)).status, "completed");
+  assert.equal(JSON.parse(web.directory.text(`${runId}.json`)).status, "completed");
   assert.equal((await web.form(`/api/runs/${runId}/resume`, { new_evidence: "x" })).status, 200);
   await reader.cancel();
 });
@@ -75,7 +75,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
   const text = (await web.get(`/api/runs/${runId}/events`)).text();
   await web.end(runId);
   await web.clock.advance(100);
-  assert.match(await text, /could not be stored: export its report/);
+  assert.match(await text, /Cannot store the record of this run: export its report/);
   assert.equal((await web.record(runId)).status, "completed");
   assert.match(await (await web.get(`/api/runs/${runId}/report`)).text(), /Completed/);
   assert.deepEqual([web.warnings.length, web.failures.length], [0, 1]);
@@ -83,7 +83,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
 
 Deno.test("a run that cannot even begin answers 500, with a request id for the log", async () => {
   const web = await WebFixture.open();
-  web.folder.failing = "write";
+  web.directory.failing = "write";
   const response = await web.form("/api/runs", { topic: "x" });
   assert.equal(response.status, 500);
   assert.match((await response.json()).detail, /DATA_DIR/);

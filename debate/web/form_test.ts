@@ -317,7 +317,7 @@ Deno.test("a run with independent diagnoses is held, recorded, reported and resu
   assert.match(report, /\*\*Mode:\*\* independent diagnoses/);
   assert.match(
     report,
-    /### Primary Diagnosis 2\n[^]*All 2 independent diagnoses lead with H-1, but not enough evidence/,
+    /### Primary Diagnosis 2\n[^]*All 2 independent diagnoses lead with H-1, but not enough of its evidence/,
   );
   const resumed = await web.form(`/api/runs/${runId}/resume`, { new_evidence: "the pool was full" });
   const { run_id } = await resumed.json();

@@ -95,7 +95,7 @@ Deno.test.each([
     says: /key "diagnostic_system" is missing/,
   },
   { name: "what is no YAML", file: "a.en.yaml", text: "a: [", says: /line 1/ },
-  { name: "the name of its file", file: "../a.en.yaml", text: "name: a", says: /the file's name is not/ },
+  { name: "the name of its file", file: "../a.en.yaml", text: "name: a", says: /the file name must be/ },
 ])("a preview says what is wrong with $name", async ({ file, text, says }) => {
   const web = await WebFixture.open();
   const { problem, prompts } = await (await web.post("/api/prompts/preview", { file, text })).json();
@@ -207,10 +207,10 @@ Deno.test("two runs with the same evidence at once are two runs", async () => {
 Deno.test("a run does not expire while it is being resumed", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
-  const { folder, store } = web;
-  const read = folder.read.bind(folder);
+  const { directory, store } = web;
+  const read = directory.read.bind(directory);
   const tried: boolean[] = [];
-  folder.read = async (name) => {
+  directory.read = async (name) => {
     tried.push(await store.expire(parent, Infinity));
     return await read(name);
   };

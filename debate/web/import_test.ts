@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "../cli/runs_text.ts";
 import { readRecord } from "../runs/record.ts";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
-import { MemoryFolder } from "../testing/memory_folder.ts";
+import { MemoryDirectory } from "../testing/memory_directory.ts";
 import { call, ScriptedModel } from "../testing/scripted_model.ts";
 import { OWN_SECRET, WebFixture } from "../testing/web_fixture.ts";
 
@@ -61,7 +61,7 @@ function assertUnchecked(record: Judged & { readonly events: readonly Judged[] }
   assert.ok(decision);
   for (const { grounding } of [decision, ...record.decision === undefined ? [] : [record.decision]]) {
     assert.deepEqual([grounding.level, grounding.outcome, grounding.hypothesis_id], ["none", null, "1"]);
-    assert.match(grounding.reason, /imported.* nothing .* checked here/);
+    assert.match(grounding.reason, /^the run was imported, and this server has not checked it$/);
   }
   for (
     const { hypotheses } of [
@@ -101,17 +101,17 @@ Deno.test("nothing of an imported run passes for checked here", async () => {
     await (await web.get(`/api/runs/${runId}/${name}`)).text()
   );
   for (const report of await Promise.all(reports)) {
-    assert.match(report, /Imported from elsewhere/);
-    assert.match(report, /nothing in it was checked here/);
+    assert.match(report, /Imported from another server\. This server has not checked it\./);
+    assert.match(report, /the run was imported, and this server has not checked it/);
     assert.doesNotMatch(report, /\(counts\)|cause found/);
   }
 });
 
 Deno.test("an import of before is read like one of today", async () => {
-  const folder = new MemoryFolder();
+  const directory = new MemoryDirectory();
   const old = { imported: true, ...await exported(), run_id: ID };
-  folder.files.set(`${ID}.json`, new TextEncoder().encode(JSON.stringify(old, null, 2)));
-  const web = await WebFixture.open({ folder });
+  directory.files.set(`${ID}.json`, new TextEncoder().encode(JSON.stringify(old, null, 2)));
+  const web = await WebFixture.open({ directory });
   assertUnchecked(await web.record(ID));
   assert.equal((await listed(web))[0].conclusion.outcome, null);
 });
@@ -151,7 +151,7 @@ Deno.test("what is imported is masked like everything else", async () => {
     events,
   });
   assert.doesNotMatch(JSON.stringify(await web.record(runId)), new RegExp(OWN_SECRET));
-  const stored = [...web.folder.files.values()].map((bytes) => new TextDecoder().decode(bytes)).join("");
+  const stored = [...web.directory.files.values()].map((bytes) => new TextDecoder().decode(bytes)).join("");
   assert.doesNotMatch(stored, new RegExp(OWN_SECRET));
 });
 

@@ -55,7 +55,7 @@ Deno.test("what an operator writes into arguments is masked for everybody but th
     assert.deepEqual((await web.eventsOf(runId, type))[0].args, shown, type);
   }
   assert.deepEqual(web.audited.map((line) => line.args), [shown]);
-  const stored = web.folder.text(`${runId}.json`);
+  const stored = web.directory.text(`${runId}.json`);
   const told = JSON.stringify(model.requests.map(({ messages }) => messages));
   for (const text of [stored, told]) assert.doesNotMatch(text, /hunter2pass|correct-horse/);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
 import { call, ScriptedModel } from "../testing/scripted_model.ts";
-import { MemoryFolder } from "../testing/memory_folder.ts";
+import { MemoryDirectory } from "../testing/memory_directory.ts";
 import {
   GUARDED_TOOL,
   hanging,
@@ -28,7 +28,7 @@ Deno.test("DELETE of a run in progress cancels it and keeps its record", async (
   ]);
 });
 
-class SlowFolder extends MemoryFolder {
+class SlowDirectory extends MemoryDirectory {
   readonly written = Promise.withResolvers<void>();
 
   override async append(name: string, bytes: Uint8Array) {
@@ -38,22 +38,22 @@ class SlowFolder extends MemoryFolder {
 }
 
 Deno.test("what is shown of a run in progress is in its journal, so that a kill takes nothing of it back", async () => {
-  const folder = new SlowFolder();
-  const web = await WebFixture.open({ model: hanging(), folder });
+  const directory = new SlowDirectory();
+  const web = await WebFixture.open({ model: hanging(), directory });
   const runId = await web.start();
   let isShown = false;
   const shown = web.record(runId).finally(() => isShown = true);
   await web.settle();
   assert.equal(isShown, false);
-  folder.written.resolve();
+  directory.written.resolve();
   const { events } = await shown;
   assert.notEqual(events.length, 0);
-  const journal = folder.text(`${runId}.events.jsonl`);
+  const journal = directory.text(`${runId}.events.jsonl`);
   for (const event of events) assert.ok(journal.includes(`${JSON.stringify(event)}\n`), event.type);
 });
 
 Deno.test("a run can be looked at while the disk hangs", async () => {
-  const web = await WebFixture.open({ model: hanging(), folder: new SlowFolder() });
+  const web = await WebFixture.open({ model: hanging(), directory: new SlowDirectory() });
   const runId = await web.start();
   const [{ events }] = await Promise.all([web.record(runId), web.clock.advance(2_000)]);
   assert.notEqual(events.length, 0);
@@ -129,7 +129,7 @@ Deno.test("a call that was allowed for the whole run is not asked again; another
   );
   assert.match(
     await (await web.get(`/api/runs/${runId}/report`)).text(),
-    /approved \(for the whole run, before\) at/,
+    /approved \(by an earlier approval for the whole run\) at/,
   );
 });
 
@@ -212,7 +212,7 @@ Deno.test("secrets in a comment are masked for the models, the record, the strea
     JSON.stringify(await web.record(runId)),
     await (await web.get(`/api/runs/${runId}/events`)).text(),
     await (await web.get(`/api/runs/${runId}/report`)).text(),
-    web.folder.text(`${runId}.json`),
+    web.directory.text(`${runId}.json`),
   ];
   for (const text of told) {
     assert.match(text, /then look at the pool/);

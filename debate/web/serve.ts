@@ -6,7 +6,7 @@ import type { LogLevel, Settings } from "../settings/config.ts";
 import { estimateCost } from "../models/prices.ts";
 import { openEquipment } from "../runs/equipment.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
-import { openDiskFolder } from "../runs/disk_folder.ts";
+import { openRunDirectory } from "../runs/run_directory.ts";
 import { RunManager } from "../runs/manager.ts";
 import { retain, RunStore } from "../runs/store.ts";
 import { isLoopback } from "./guard.ts";
@@ -34,9 +34,9 @@ export async function startDebateServer(
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
-  const folder = await openDiskFolder(settings.DATA_DIR);
-  opened.defer(() => folder.close());
-  const store = await RunStore.open({ folder, warn });
+  const directory = await openRunDirectory(settings.DATA_DIR);
+  opened.defer(() => directory.close());
+  const store = await RunStore.open({ directory, warn });
   opened.defer(() => audit.close());
   const manager = new RunManager(settings, {
     ...equipment,
@@ -73,7 +73,7 @@ export async function startDebateServer(
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const { RETENTION_DAYS: days } = settings;
-  const retained = retain({ store, days, clock, signal: stopping.signal, tell: log.INFO });
+  const retained = retain({ store, days, clock, signal: stopping.signal, log: log.INFO });
   opened.defer(() => retained);
   const closing = opened.move();
   return {

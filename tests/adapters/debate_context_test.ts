@@ -12,47 +12,47 @@ const file = (name: string, text: string | Uint8Array) => ({
 const rules = { redact: createContextRedactor([]), clock: systemClock };
 
 Deno.test("collectContext() puts base context first, then the incident, then the project", async () => {
-  await using folder = await temporaryFolder();
-  await Deno.writeTextFile(`${folder.path}/README.md`, "about\n```\npassword=hunter2");
+  await using directory = await temporaryFolder();
+  await Deno.writeTextFile(`${directory.path}/README.md`, "about\n```\npassword=hunter2");
   const { text, redactions, notes } = await collectContext({
     baseContext: [file("base.md", "the base"), file("other.md", "token: hunter2")],
     incident: file("incident.txt", "down since noon\n"),
-    project: { path: folder.path, patterns: ["*.md", "/etc/*"], maxFiles: 20, maxCharsPerFile: 100 },
-  }, { ...rules, allowedRoots: [folder.path] });
+    project: { path: directory.path, patterns: ["*.md", "/etc/*"], maxFiles: 20, maxCharsPerFile: 100 },
+  }, { ...rules, allowedRoots: [directory.path] });
   assert.equal(
     text,
     [
       "# Base context\nFile: base.md\n\nthe base",
       "# Base context\nFile: other.md\n\ntoken: [REDACTED]",
       "# Incident\nFile: incident.txt\n\ndown since noon",
-      `# Project\nRoot: ${folder.path}`,
+      `# Project\nRoot: ${directory.path}`,
       "## Files\n- README.md",
       "### README.md\n````\nabout\n```\npassword=[REDACTED]\n````",
-      '## Left out\n- the pattern "/etc/*" was left out: it leaves the project',
+      '## Omitted\n- pattern "/etc/*" was ignored: it leaves the project',
     ].join("\n\n"),
   );
   assert.deepEqual(redactions, { "config-value": 2 });
   assert.equal(notes.length, 1);
 });
 
-Deno.test("collectContext() shows no part of a secret of a project's file, wherever the file is cut", async () => {
-  await using folder = await temporaryFolder();
+Deno.test("collectContext() masks the secrets of a project file wherever it is truncated", async () => {
+  await using directory = await temporaryFolder();
   const key = "-----BEGIN PRIVATE KEY-----\nMIIMII\n-----END PRIVATE KEY-----";
   await Deno.writeTextFile(
-    `${folder.path}/a.md`,
+    `${directory.path}/a.md`,
     `see https://u:MIIhunter2@h and ghp_MII${"x".repeat(30)}\n${key}\nend`,
   );
-  await Deno.writeTextFile(`${folder.path}/b.md`, "still here");
+  await Deno.writeTextFile(`${directory.path}/b.md`, "still here");
   for (let maxCharsPerFile = 1; maxCharsPerFile < 180; maxCharsPerFile += 3) {
     const { text } = await collectContext({
-      project: { path: folder.path, patterns: ["*.md"], maxFiles: 20, maxCharsPerFile },
-    }, { ...rules, allowedRoots: [folder.path] });
+      project: { path: directory.path, patterns: ["*.md"], maxFiles: 20, maxCharsPerFile },
+    }, { ...rules, allowedRoots: [directory.path] });
     assert.doesNotMatch(text, /MII|hunt/, `cut at ${maxCharsPerFile}`);
     assert.ok(text.includes("still here".slice(0, maxCharsPerFile)));
   }
 });
 
-Deno.test("collectContext() masks nothing when the operator wishes so", async () => {
+Deno.test("collectContext() masks nothing if the operator turns redaction off", async () => {
   const { text, redactions } = await collectContext({ incident: file("i", "password=hunter2") }, {
     ...rules,
     redact: undefined,
@@ -62,7 +62,7 @@ Deno.test("collectContext() masks nothing when the operator wishes so", async ()
   assert.deepEqual(redactions, {});
 });
 
-Deno.test("collectContext() gives nothing for nothing", async () => {
+Deno.test("collectContext() is empty without files", async () => {
   assert.deepEqual(await collectContext({}, { ...rules, allowedRoots: [] }), {
     text: "",
     redactions: {},
@@ -70,7 +70,7 @@ Deno.test("collectContext() gives nothing for nothing", async () => {
   });
 });
 
-Deno.test("collectContext() does not let an unfinished key swallow the next file", async () => {
+Deno.test("collectContext() does not extend an unterminated key into the next file", async () => {
   const { text } = await collectContext({
     baseContext: [file("a", "-----BEGIN PRIVATE KEY-----\nMII")],
     incident: file("b", "still here"),
@@ -83,7 +83,7 @@ Deno.test.each([
   { name: "bytes that are not UTF-8", bytes: new Uint8Array([0x61, 0xff]) },
   { name: "UTF-16", bytes: new Uint8Array([0xff, 0xfe, 0x61, 0x00]) },
   { name: "a NUL", bytes: new Uint8Array([0x61, 0x00]) },
-])("collectContext() refuses $name and names the file, not where it lies", async ({ bytes }) => {
+])("collectContext() rejects $name with the file name, without its path", async ({ bytes }) => {
   await assert.rejects(
     collectContext({ incident: file("/tmp/upload-12/core.dump", bytes) }, { ...rules, allowedRoots: [] }),
     { code: "invalid_request", message: 'Cannot use file "core.dump": it is not UTF-8 text' },
@@ -105,7 +105,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("addEvidence() redacts text and files, and leaves the context before as it is", async () => {
+Deno.test("addEvidence() redacts text and files, and keeps the previous context", async () => {
   const { text, redactions } = await addEvidence("old", {
     text: " password=a \n",
     files: [file("e.log", "token=b")],
@@ -118,7 +118,7 @@ Deno.test("addEvidence() redacts text and files, and leaves the context before a
   assert.equal((await addEvidence("", { text: "x", files: [] }, rules)).text, "# New evidence\n\nx");
 });
 
-Deno.test("collectContext() lets others be served while it masks a large file", async () => {
+Deno.test("collectContext() does not block other requests while it masks a large file", async () => {
   let turns = 0;
   const over = new AbortController();
   const others = (async () => {
@@ -154,9 +154,9 @@ const request = (path: string, more: Partial<ProjectRequest> = {}): ProjectReque
   ...more,
 });
 
-Deno.test("collectProject() takes the default files, in order, and never the excluded folders", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, {
+Deno.test("collectProject() reads the default files in order, without the excluded directories", async () => {
+  await using directory = await temporaryFolder();
+  await write(directory.path, {
     "README.md": "readme",
     "package.json": "{}",
     "src/b.ts": "b",
@@ -168,8 +168,8 @@ Deno.test("collectProject() takes the default files, in order, and never the exc
     "node_modules/y/README.md": "y",
     "main.ts": "m",
   });
-  const { root, files, notes } = await collectProject(request(folder.path), [folder.path]);
-  assert.equal(root, folder.path);
+  const { root, files, notes } = await collectProject(request(directory.path), [directory.path]);
+  assert.equal(root, directory.path);
   assert.deepEqual(files.map(({ path, text }) => [path, text]), [
     ["README.md", "readme"],
     ["package.json", "{}"],
@@ -180,52 +180,55 @@ Deno.test("collectProject() takes the default files, in order, and never the exc
   assert.deepEqual(notes, []);
 });
 
-Deno.test("collectProject() fills up pattern by pattern, the same every time", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, { "z.md": "z", "a.ts": "a", "b.ts": "b", "c.ts": "c" });
+Deno.test("collectProject() selects files pattern by pattern, with a stable result", async () => {
+  await using directory = await temporaryFolder();
+  await write(directory.path, { "z.md": "z", "a.ts": "a", "b.ts": "b", "c.ts": "c" });
   const { files, notes } = await collectProject(
-    request(folder.path, { patterns: ["*.md", "*.ts"], maxFiles: 3 }),
-    [folder.path],
+    request(directory.path, { patterns: ["*.md", "*.ts"], maxFiles: 3 }),
+    [directory.path],
   );
   assert.deepEqual(files.map(({ path }) => path), ["a.ts", "b.ts", "z.md"]);
-  assert.deepEqual(notes, ["only the first 3 files that match are here"]);
+  assert.deepEqual(notes, ["only the first 3 matching files are included"]);
 });
 
-Deno.test("collectProject() cuts long files between characters, without reading them whole", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, { "a.txt": "é".repeat(10), "b.txt": "😀".repeat(10), "c.txt": "abc" });
-  const huge = await Deno.open(`${folder.path}/d.txt`, { write: true, create: true });
+Deno.test("collectProject() truncates long files between characters, without reading them completely", async () => {
+  await using directory = await temporaryFolder();
+  await write(directory.path, { "a.txt": "é".repeat(10), "b.txt": "😀".repeat(10), "c.txt": "abc" });
+  const huge = await Deno.open(`${directory.path}/d.txt`, { write: true, create: true });
   await huge.write(new TextEncoder().encode("text"));
   await huge.truncate(5_000_000_000);
   huge.close();
-  const { files } = await collectProject(request(folder.path, { patterns: ["*.txt"], maxCharsPerFile: 3 }), [
-    folder.path,
-  ]);
+  const { files } = await collectProject(
+    request(directory.path, { patterns: ["*.txt"], maxCharsPerFile: 3 }),
+    [
+      directory.path,
+    ],
+  );
   assert.deepEqual(files.map(({ text, isCut }) => [text, isCut]), [
     ["ééé", true],
     ["😀", true],
     ["abc", false],
-    // Zeros follow: it is binary.
+    // The zeros that follow make the file binary.
     [undefined, false],
   ]);
 });
 
 Deno.test("collectProject() lists binary files without their content", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, {
+  await using directory = await temporaryFolder();
+  await write(directory.path, {
     "a.bin": new Uint8Array([1, 0, 2]),
     "b.bin": new Uint8Array([0xff, 0xfe, 0x41]),
     "c.bin": new Uint8Array([0xc3]),
     "d.bin": "",
   });
-  const { files } = await collectProject(request(folder.path, { patterns: ["*.bin"] }), [folder.path]);
+  const { files } = await collectProject(request(directory.path, { patterns: ["*.bin"] }), [directory.path]);
   assert.deepEqual(files.map(({ text }) => text), [undefined, undefined, undefined, ""]);
 });
 
 Deno.test("collectProject() follows links only to files within the project, and notes the others", async () => {
-  await using folder = await temporaryFolder();
-  const root = `${folder.path}/project`;
-  await write(folder.path, {
+  await using directory = await temporaryFolder();
+  const root = `${directory.path}/project`;
+  await write(directory.path, {
     "project/a.txt": "a",
     "project/.env": "KEY=x",
     "project/sub/b.txt": "b",
@@ -236,10 +239,10 @@ Deno.test("collectProject() follows links only to files within the project, and 
   for (
     const [target, path] of [
       ["a.txt", "inner.txt"],
-      [`${folder.path}/outside/secret.txt`, "absolute.txt"],
+      [`${directory.path}/outside/secret.txt`, "absolute.txt"],
       ["../outside/secret.txt", "relative.txt"],
       ["../project-2/x.txt", "sibling.txt"],
-      ["../outside", "folder"],
+      ["../outside", "directory"],
       [".", "loop"],
       ["self.txt", "self.txt"],
       [".env", "disguised.txt"],
@@ -253,40 +256,40 @@ Deno.test("collectProject() follows links only to files within the project, and 
     "sub/b.txt",
     "b",
   ]]);
-  assert.equal(notes.filter((note) => /^the link .* was left out/.test(note)).length, 5);
-  assert.ok(notes.includes("3 more links were left out"));
-  assert.ok(notes.includes("disguised.txt was left out: it may hold secrets"));
+  assert.equal(notes.filter((note) => /^link .* was omitted/.test(note)).length, 5);
+  assert.ok(notes.includes("3 more links were omitted"));
+  assert.ok(notes.includes("disguised.txt was omitted: it may contain secrets"));
 });
 
-Deno.test("collectProject() does not stop at a pipe, and takes none", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, { "a.txt": "a" });
-  await new Deno.Command("mkfifo", { args: [`${folder.path}/pipe.txt`] }).output();
-  await Deno.symlink("pipe.txt", `${folder.path}/link.txt`);
-  const { files } = await collectProject(request(folder.path, { patterns: ["*"] }), [folder.path]);
+Deno.test("collectProject() skips a pipe without waiting for it", async () => {
+  await using directory = await temporaryFolder();
+  await write(directory.path, { "a.txt": "a" });
+  await new Deno.Command("mkfifo", { args: [`${directory.path}/pipe.txt`] }).output();
+  await Deno.symlink("pipe.txt", `${directory.path}/link.txt`);
+  const { files } = await collectProject(request(directory.path, { patterns: ["*"] }), [directory.path]);
   assert.deepEqual(files.map(({ path }) => path), ["a.txt"]);
 });
 
 Deno.test("collectProject() skips patterns that leave the project", async () => {
-  await using folder = await temporaryFolder();
-  await write(folder.path, { "a/x": "x", "b/y": "y" });
+  await using directory = await temporaryFolder();
+  await write(directory.path, { "a/x": "x", "b/y": "y" });
   const { files, notes } = await collectProject(
-    request(`${folder.path}/a`, { patterns: ["../b/*", `${folder.path}/b/*`, "*"] }),
-    [folder.path],
+    request(`${directory.path}/a`, { patterns: ["../b/*", `${directory.path}/b/*`, "*"] }),
+    [directory.path],
   );
   assert.deepEqual(files.map(({ path }) => path), ["x"]);
   assert.equal(notes.filter((note) => note.includes("it leaves the project")).length, 2);
 });
 
-Deno.test("collectProject() refuses folders outside of the allowed roots, by where they really are", async () => {
-  await using folder = await temporaryFolder();
-  const root = `${folder.path}/root`;
-  await write(folder.path, { "root/a": "a", "root-2/b": "b", "root/file": "f" });
-  await Deno.symlink(`${folder.path}/root-2`, `${root}/link`);
-  await Deno.symlink(root, `${folder.path}/alias`);
+Deno.test("collectProject() rejects directories whose real path is outside the allowed roots", async () => {
+  await using directory = await temporaryFolder();
+  const root = `${directory.path}/root`;
+  await write(directory.path, { "root/a": "a", "root-2/b": "b", "root/file": "f" });
+  await Deno.symlink(`${directory.path}/root-2`, `${root}/link`);
+  await Deno.symlink(root, `${directory.path}/alias`);
   for (
     const path of [
-      `${folder.path}/root-2`,
+      `${directory.path}/root-2`,
       `${root}/../root-2`,
       `${root}/link`,
       `${root}/nothing`,
@@ -299,11 +302,11 @@ Deno.test("collectProject() refuses folders outside of the allowed roots, by whe
     await assert.rejects(collectProject(request(path), [root]), { code: "invalid_request" }, path);
   }
   await assert.rejects(collectProject(request(root), []), { code: "invalid_request" });
-  await assert.rejects(collectProject(request(root), [`${folder.path}/missing`]), {
+  await assert.rejects(collectProject(request(root), [`${directory.path}/missing`]), {
     code: "invalid_request",
   });
-  assert.equal((await collectProject(request(`${folder.path}/alias`), [root])).root, root);
-  assert.equal((await collectProject(request(root), [`${folder.path}/alias`])).root, root);
+  assert.equal((await collectProject(request(`${directory.path}/alias`), [root])).root, root);
+  assert.equal((await collectProject(request(root), [`${directory.path}/alias`])).root, root);
 });
 
 Deno.test.each([
@@ -313,8 +316,8 @@ Deno.test.each([
 ].map((row) => ({ ...row, name: `${row.name} ${JSON.stringify(row.limits)}` })))(
   "collectProject() refuses $name",
   async ({ limits }) => {
-    await using folder = await temporaryFolder();
-    await assert.rejects(collectProject(request(folder.path, limits), [folder.path]), {
+    await using directory = await temporaryFolder();
+    await assert.rejects(collectProject(request(directory.path, limits), [directory.path]), {
       code: "invalid_request",
     });
   },

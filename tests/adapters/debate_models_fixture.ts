@@ -5,10 +5,10 @@ import { loadSettings } from "../../debate/settings/config.ts";
 import { ModelError, type ModelRequest } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 
-/** Pauses before another attempt are shorter; bounds on an exchange that nobody answers are at least as long. */
+/** Pauses before a retry are shorter. Timeouts of unanswered requests are at least as long. */
 const BOUND_MS = 5000;
 
-/** Pauses are over at once, and move the time along. Bounds are real, so that a busy machine does not reach them. */
+/** Pauses end immediately and advance the time. Timeouts use real time, so that a busy machine does not reach them. */
 function impatientClock(): Clock {
   let skippedMs = 0;
   return {
@@ -57,7 +57,7 @@ export async function startProvider(listener: Listener) {
   };
 }
 
-/** Providers whose settings point at a server, with a home of their own. */
+/** Providers whose settings use a test server and a temporary home directory. */
 export function providersOf(env: Record<string, string>, home = "/nonexistent") {
   const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   const warnings: string[] = [];
@@ -83,7 +83,7 @@ export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
   };
 }
 
-/** How a call fails; nothing of tokens and addresses may stand in its message. */
+/** The error of a failed call. Its message must not contain tokens or addresses. */
 export async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   const [result] = await Promise.allSettled([promise]);
   assert.equal(result?.status, "rejected");

@@ -5,7 +5,7 @@ import { loadSettings } from "../../debate/settings/config.ts";
 import type { ChatMessage, ModelRequest } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 
-/** What the responses protocol takes, and nothing of the other one. */
+/** The request body of the responses protocol. It rejects fields of chat completions. */
 const responsesRequest = z.strictObject({
   model: z.string(),
   input: z.array(z.union([
@@ -34,7 +34,7 @@ const responsesRequest = z.strictObject({
 
 type ResponsesRequest = z.infer<typeof responsesRequest>;
 
-/** A server that speaks only what it should: every call has to be answered, and a wrong body is status 400. */
+/** A strict server: each call must be answered, and an invalid body gets status 400. */
 function startProvider() {
   const paths: string[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
@@ -71,7 +71,7 @@ function unanswered({ input }: ResponsesRequest): readonly string[] {
   );
 }
 
-/** Two calls first, and the text when they are answered. */
+/** Requests two calls first, and writes the text when they are answered. */
 function answer({ input, stream }: ResponsesRequest): Response {
   const hasResults = input.some((item) => "type" in item && item.type === "function_call_output");
   const output = hasResults ? [textItem("The pool is empty.")] : [callItem(1), callItem(2)];
@@ -102,7 +102,7 @@ const callItem = (number: number) => ({
 
 type Item = ReturnType<typeof textItem> | ReturnType<typeof callItem>;
 
-/** The events that the protocol has for a response, cut in the middle of them. */
+/** The events of a response, in pieces that split them in the middle. */
 function streamOf(response: { readonly output: readonly Item[] }): Response {
   const events: { readonly type: string; readonly [key: string]: unknown }[] = [
     { type: "response.created", response: { ...response, status: "in_progress", output: [] } },
@@ -202,7 +202,7 @@ Deno.test.each([
   { id: "assist/gpt-5", path: "/chat/completions" },
   { id: "assist/gpt-4o", path: "/chat/completions" },
   { id: "hub/openai/gpt-5.5", path: "/chat/completions" },
-])("$id is asked by $path", async ({ id, path }) => {
+])("$id is called at $path", async ({ id, path }) => {
   await using server = startProvider();
   using fixture = providersAt(server.url);
   const model = await fixture.providers.model(id);

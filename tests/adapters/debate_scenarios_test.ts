@@ -16,7 +16,7 @@ interface Played {
   readonly audit: readonly AuditLine[];
 }
 
-/** Plays a scenario in its world, with the tools that a real run has. */
+/** Runs a scenario in its environment, with the tools of a real run. */
 async function play(scenario: ShippedScenario, isBroken = false): Promise<Played> {
   await using folder = await createFolder();
   await using world = await startScenario(scenario, folder.path);

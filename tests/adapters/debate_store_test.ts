@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
 import { readRuns } from "../../debate/cli/runs_commands.ts";
-import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
+import { openRunDirectory } from "../../debate/runs/run_directory.ts";
 import type { AuditLine } from "../../debate/engine/ports.ts";
 import { createToolAuditLog } from "../../debate/tools/audit_log.ts";
 import { temporaryFolder } from "./debate_tools_fixture.ts";
@@ -19,71 +19,71 @@ async function withFolder(test: (path: string) => Promise<void>): Promise<void> 
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("the folder of run records is made, and readable by nobody else", () =>
+Deno.test("the directory of run records is created for its owner only", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(`${path}/a/b`);
-    await folder.write("x.json", encode("{}"));
-    await folder.append("x.jsonl", encode("1\n"));
-    await folder.append("x.jsonl", encode("2\n"));
+    const directory = await openRunDirectory(`${path}/a/b`);
+    await directory.write("x.json", encode("{}"));
+    await directory.append("x.jsonl", encode("1\n"));
+    await directory.append("x.jsonl", encode("2\n"));
     assert.equal(((await Deno.stat(`${path}/a/b`)).mode ?? 0) & 0o777, 0o700);
     for (const name of ["x.json", "x.jsonl"]) {
       assert.equal(((await Deno.stat(`${path}/a/b/${name}`)).mode ?? 0) & 0o777, 0o600);
     }
     assert.equal(await Deno.readTextFile(`${path}/a/b/x.jsonl`), "1\n2\n");
-    assert.deepEqual([...await folder.names()].toSorted(), [".lock", "x.json", "x.jsonl"]);
-    await folder.close();
+    assert.deepEqual([...await directory.names()].toSorted(), [".lock", "x.json", "x.jsonl"]);
+    await directory.close();
   }));
 
-Deno.test("readEnds() gives both ends of a file, and nothing of none", () =>
+Deno.test("readEnds() returns both ends of a file, and nothing for a missing file", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
-    await folder.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
-    const ends = await folder.readEnds("x", 10);
+    const directory = await openRunDirectory(path);
+    await directory.write("x", encode(`${"a".repeat(100)}${"b".repeat(100)}`));
+    const ends = await directory.readEnds("x", 10);
     assert.equal(new TextDecoder().decode(ends?.head), "a".repeat(10));
     assert.equal(new TextDecoder().decode(ends?.tail), "b".repeat(16));
-    await folder.write("empty", encode(""));
-    assert.equal((await folder.readEnds("empty", 10))?.head.length, 0);
-    assert.equal(await folder.readEnds("none", 10), undefined);
-    assert.equal(await folder.read("none"), undefined);
-    await folder.remove("none");
-    await folder.close();
+    await directory.write("empty", encode(""));
+    assert.equal((await directory.readEnds("empty", 10))?.head.length, 0);
+    assert.equal(await directory.readEnds("none", 10), undefined);
+    assert.equal(await directory.read("none"), undefined);
+    await directory.remove("none");
+    await directory.close();
   }));
 
-Deno.test("a second server on the same folder is refused until the first has closed it", () =>
+Deno.test("a second server cannot use a directory until the first has closed it", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
+    const directory = await openRunDirectory(path);
     await assert.rejects(
-      openDiskFolder(path),
+      openRunDirectory(path),
       (error) => error instanceof AppError && /another server is using it/.test(error.message),
     );
-    await folder.close();
-    await (await openDiskFolder(path)).close();
+    await directory.close();
+    await (await openRunDirectory(path)).close();
   }));
 
-Deno.test("no name leads out of the folder", () =>
+Deno.test("no name leaves the directory", () =>
   withFolder(async (path) => {
-    const folder = await openDiskFolder(path);
+    const directory = await openRunDirectory(path);
     for (const name of ["../x", "a/b", "..", ""]) {
-      assert.throws(() => folder.write(name, encode("x")), TypeError);
+      assert.throws(() => directory.write(name, encode("x")), TypeError);
     }
-    await folder.close();
+    await directory.close();
   }));
 
-Deno.test("a folder that cannot be used is said", () =>
+Deno.test("a directory that cannot be used is reported", () =>
   withFolder(async (path) => {
     await Deno.writeTextFile(`${path}/file`, "");
     await assert.rejects(
-      openDiskFolder(`${path}/file/runs`),
+      openRunDirectory(`${path}/file/runs`),
       (error) => error instanceof AppError && /^Cannot use DATA_DIR ".*": /.test(error.message),
     );
   }));
 
-Deno.test("the list of the command line reads the beginning of a file, and no more", () =>
+Deno.test("the list of the command line reads only the beginning of a file", () =>
   withFolder(async (path) => {
     const [early, late] = ["a", "b"].map((digit) => digit.repeat(32));
     const head = (time: string) =>
       `{\n  "topic": "it hangs",\n  "timestamp": "${time}",\n  "status": "completed"`;
-    // Whoever reads on finds that it is damaged.
+    // The rest of the file is damaged.
     await Deno.writeTextFile(`${path}/${early}.json`, `${head("2026-01-01T00:00:00Z")},\n  "context": "…}`);
     await Deno.writeTextFile(`${path}/${late}.json`, `${head("2026-01-02T00:00:00Z")}\n}\n`);
     await Deno.writeTextFile(`${path}/${"c".repeat(32)}.json`, "{");
@@ -110,7 +110,7 @@ async function lines(path: string): Promise<readonly unknown[]> {
   return (await Deno.readTextFile(path)).trimEnd().split("\n").map((line) => JSON.parse(line));
 }
 
-Deno.test("createToolAuditLog() redacts what was asked for as well, where the operator changed it", async () => {
+Deno.test("createToolAuditLog() also redacts the requested arguments of an edited call", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   await createToolAuditLog(path, redact).append({
@@ -121,7 +121,7 @@ Deno.test("createToolAuditLog() redacts what was asked for as well, where the op
   assert.deepEqual(await lines(path), [{ ...LINE, args: {}, proposed_args: { url: "http://[REDACTED]" } }]);
 });
 
-Deno.test("createToolAuditLog() writes one line for each call, for the owner only, with arguments redacted", async () => {
+Deno.test("createToolAuditLog() writes one redacted line per call, for the owner only", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   const log = createToolAuditLog(path, redact);
@@ -148,7 +148,7 @@ Deno.test("createToolAuditLog() writes one line for each call, for the owner onl
   assert.equal((await Deno.stat(path)).mode! & 0o777, 0o600);
 });
 
-Deno.test("createToolAuditLog() keeps order and whole lines when many write at once", async () => {
+Deno.test("createToolAuditLog() keeps order and whole lines during concurrent writes", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   const logs = [createToolAuditLog(path, redact), createToolAuditLog(path, redact)];
@@ -167,7 +167,7 @@ Deno.test("createToolAuditLog() keeps order and whole lines when many write at o
   }
 });
 
-Deno.test("createToolAuditLog() does not let a line that a crash has cut take the next one along", async () => {
+Deno.test("createToolAuditLog() separates a line that a crash truncated from the next line", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/audit.jsonl`;
   await Deno.writeTextFile(path, '{"timestamp":"2026');
@@ -177,7 +177,7 @@ Deno.test("createToolAuditLog() does not let a line that a crash has cut take th
   assert.equal(JSON.parse(whole ?? "").run_id, "r1");
 });
 
-Deno.test("createToolAuditLog() fails when it cannot write, and works again when it can", async () => {
+Deno.test("createToolAuditLog() fails when it cannot write, and recovers", async () => {
   await using folder = await temporaryFolder();
   const path = `${folder.path}/later/audit.jsonl`;
   const log = createToolAuditLog(path, redact);
@@ -187,7 +187,7 @@ Deno.test("createToolAuditLog() fails when it cannot write, and works again when
   assert.equal((await lines(path)).length, 1);
 });
 
-Deno.test("startServer() tells the handler the address that a request comes from, whatever its headers say", async () => {
+Deno.test("startServer() passes the real address of a request to the handler, despite its headers", async () => {
   const server = await startServer(
     { WEB_HOST: "127.0.0.1", WEB_PORT: freePort() },
     (_request, { address }) => Promise.resolve(new Response(address)),
@@ -205,7 +205,7 @@ Deno.test.each([
   { name: "that names nobody", head: "GET /api/runs HTTP/1.1\r\nHost: x", status: 401 },
   { name: "for liveness", head: "GET /healthz HTTP/1.1\r\nHost: x", status: 200 },
   { name: "whose host is invalid", head: "GET /api/runs HTTP/1.1\r\nHost: [", status: 401 },
-  // A URL made of these has the path /healthz, while the text after its host is /api/runs.
+  // A URL of these parts has the path /healthz, but the text after its host is /api/runs.
   { name: "whose host holds a path", head: "GET /api/runs HTTP/1.1\r\nHost: x\\healthz?", status: 401 },
   {
     name: "whose host holds a path and a hash",
@@ -218,7 +218,7 @@ Deno.test.each([
     status: 400,
   },
   { name: "with dots", head: "GET /api/runs/../../healthz HTTP/1.1\r\nHost: x", status: 200 },
-])("a request without credentials $name is told no more than that the server is alive", async (request) => {
+])("a request without credentials $name learns only that the server is alive", async (request) => {
   const web = await WebFixture.open({ env: { WEB_USERNAME: "ann", WEB_PASSWORD: "secret" } });
   const ports = { clock: systemClock, onError: () => {} };
   const server = await startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, web.handler, ports);
@@ -235,7 +235,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("a request that does not end keeps a server that closes waiting for its grace, no longer", async () => {
+Deno.test("an endless request delays the close of the server only by the grace period", async () => {
   const clock = new FakeClock();
   const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
   const server = await startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, () => {

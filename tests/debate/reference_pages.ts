@@ -12,7 +12,7 @@ import { OPERATIONS } from "../../debate/web/routes.ts";
 
 const DEBATE = new URL("../../debate/", import.meta.url);
 
-/** The files, by their path from the debate's folder. */
+/** The generated files, by their path below `debate/`. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   const [events, record] = await Promise.all(
     ["engine/events.ts", "runs/record.ts"].map((path) => Deno.readTextFile(new URL(path, DEBATE))),

@@ -14,7 +14,7 @@ for (const path of ["REFERENCE.md", ".env.example"]) {
   });
 }
 
-Deno.test("debate/REFERENCE.md has every kind of event, with what it means", async () => {
+Deno.test("debate/REFERENCE.md describes every kind of event", async () => {
   const page = (await referencePages())["REFERENCE.md"] ?? "";
   const events = await Deno.readTextFile(file("engine/events.ts"));
   const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
@@ -22,14 +22,14 @@ Deno.test("debate/REFERENCE.md has every kind of event, with what it means", asy
   for (const type of types) assert.match(page, new RegExp(`^### ${type}\n\n\\S`, "m"));
 });
 
-Deno.test("debate/.env.example, with every line in force, is the same as no settings at all", async () => {
+Deno.test("debate/.env.example with every line active equals the defaults", async () => {
   const text = (await Deno.readTextFile(file(".env.example"))).replace(/^# (?=[A-Z_]+=)/gm, "");
   const env = { HOME: "/home/ann" };
   const settings = loadSettings({ env: { ...parseEnv(text), ...env }, workingFolder: "/work" });
   assert.deepEqual(settings, loadSettings({ env, workingFolder: "/work" }));
 });
 
-Deno.test("debate/examples/base_context.md is read as it is: nothing in it looks like a secret", async () => {
+Deno.test("debate/examples/base_context.md contains nothing that looks like a secret", async () => {
   const bytes = await Deno.readFile(file("examples/base_context.md"));
   const rules = { redact: createContextRedactor([]), clock: new FakeClock(), allowedRoots: [] };
   const { redactions, notes, text } = await collectContext({

@@ -10,7 +10,7 @@ import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { join } from "node:path";
 
-/** The names of the scenarios that ship. */
+/** The names of the built-in scenarios. */
 export const SHIPPED_SCENARIOS = ["certificate_expired", "memory_leak", "slow_query"] as const;
 
 export type ShippedScenario = (typeof SHIPPED_SCENARIOS)[number];
@@ -18,7 +18,7 @@ export type ShippedScenario = (typeof SHIPPED_SCENARIOS)[number];
 export interface ScenarioWorld extends AsyncDisposable {
   /** The incident as an operator would describe it, Markdown; its paths and URLs are real. */
   readonly incident: string;
-  /** What the settings must hold for the tools to get through. */
+  /** The settings with which the tools reach the environment. */
   readonly settings: Readonly<Record<string, string>>;
   readonly variables: Readonly<Record<"repository" | "files" | "service", string>>;
 }
@@ -29,21 +29,21 @@ const commitsSchema = z.array(z.strictObject({
   date: z.iso.datetime(),
   author: z.string(),
   subject: z.string(),
-  /** What is in the files after it; `null` removes one. */
+  /** The content of the files after the commit; `null` removes a file. */
   files: z.record(z.string(), z.string().nullable()),
 }));
 
 type Commit = z.infer<typeof commitsSchema>[number];
 
 /**
- * Starts the world of a scenario.
+ * Starts the environment of a scenario.
  *
- * @param folder exists, and is where the repository and a copy of the files are made
+ * @param directory an existing directory for the repository and a copy of the files
  */
-export async function startScenario(scenario: ShippedScenario, folder: string): Promise<ScenarioWorld> {
+export async function startScenario(scenario: ShippedScenario, directory: string): Promise<ScenarioWorld> {
   const fixture = new URL(`${scenario}/`, FIXTURES);
-  // Tools look at real paths only.
-  const root = await Deno.realPath(folder);
+  // Tools read only real paths.
+  const root = await Deno.realPath(directory);
   const [repository, files] = [join(root, "repository"), join(root, "files")];
   await makeRepository(repository, commitsSchema.parse(await readJson(new URL("commits.json", fixture))));
   await Deno.mkdir(files);
@@ -73,7 +73,7 @@ async function readPages(fixture: URL): Promise<ReadonlyMap<string, string>> {
       pages.set(path, await Deno.readTextFile(new URL(`http/${name}`, fixture)));
     }
   } catch (error) {
-    // A scenario may do without a service.
+    // A scenario may have no service.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return pages;
@@ -87,7 +87,7 @@ function serve(pages: ReadonlyMap<string, string>) {
   });
 }
 
-/** The same commits with the same ids each time. */
+/** Creates commits with the same IDs each time. */
 async function makeRepository(path: string, commits: readonly Commit[]): Promise<void> {
   await Deno.mkdir(path);
   await git(path, ["init", "--quiet", "--initial-branch=main", "--template="]);
@@ -117,7 +117,7 @@ async function makeRepository(path: string, commits: readonly Commit[]): Promise
 async function git(path: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> {
   const command = new Deno.Command("git", {
     args: ["-C", path, ...args],
-    // Nothing of the user's own settings: signing, hooks, or the repository of a hook that runs this.
+    // Ignore the user's Git settings: signing, hooks, and the repository of a hook that runs this test.
     clearEnv: true,
     env: {
       ...env,

@@ -138,7 +138,7 @@ const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
     /No confident cause/,
     /Best candidate, H-1/,
     /60 % confidence/,
-    /The moderator stated 93 %; limited to 60 % because no evidence of H-1 counts: 3 of 3 cited tool calls failed/,
+    /The moderator stated 93 %; limited to 60 % because no evidence for H-1 counts: 3 of 3 cited tool calls failed/,
     /agrees, without new evidence/,
   ],
   waiting: [/No cause yet/, /Leads so far, H-1/],

@@ -9,7 +9,7 @@ import { ModelError } from "../ports.ts";
 
 export type Debate = Readonly<ReturnType<typeof openDebate>>;
 
-/** @param signal aborted when the run is cancelled or has used up its time */
+/** @param signal aborted when the run is cancelled or its time limit passes */
 export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: AbortSignal) {
   return {
     setup,
@@ -37,7 +37,7 @@ function sum(a: Usage, b: Usage): Usage {
   };
 }
 
-/** Counts one call; a total that is missing or too small is input plus output. */
+/** Adds the usage of one call. A missing or too small total is replaced by input plus output. */
 function addUsage({ usage }: Debate, node: CallingNode, used: Usage): void {
   const count = (value: number) => Number.isSafeInteger(value) && value > 0 ? value : 0;
   const [input_tokens, output_tokens] = [count(used.input_tokens), count(used.output_tokens)];
@@ -46,7 +46,7 @@ function addUsage({ usage }: Debate, node: CallingNode, used: Usage): void {
 }
 
 const MODEL_MS = 600_000;
-/** The most characters of one reply; a model that writes more is stopped. */
+/** The maximum length of a reply in characters. A model that writes more is stopped. */
 export const MAX_REPLY = 60_000;
 const MAX_TOOL_CALLS = 64;
 
@@ -67,7 +67,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
   const full = new AbortController();
   let isOpen = true;
   let text = "";
-  /** Passes text on until there is too much of it or nobody is listening any more. */
+  /** Forwards text until the reply is too long or the call has ended. */
   const push = (delta: string) => {
     if (!isOpen || delta === "") return;
     const start = cutText(delta, MAX_REPLY - text.length);
@@ -121,7 +121,7 @@ function isDebater(node: CallingNode): node is keyof typeof ROLES {
   return Object.hasOwn(ROLES, node);
 }
 
-/** The characters of a token, about, in English and in the output of tools. */
+/** The approximate number of characters per token, in English and in tool output. */
 const CHARACTERS_PER_TOKEN = 4;
 
 export function estimateUsage(
@@ -149,13 +149,13 @@ interface CachedResult {
 export function toolCache(clock: Clock) {
   let entries = new Map<string, CachedResult & { readonly storedAt: number }>();
   return {
-    /** The result of the same call in the same round, if it is not too old. */
+    /** The result of the same call in the same round, unless it is too old. */
     find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
       const entry = entries.get(callKey(tool, args));
       const ageMs = clock.now() - (entry?.storedAt ?? 0);
       return entry?.round === round && ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
     },
-    /** Keeps the result of a call that was allowed and succeeded. */
+    /** Stores the result of a successful call. */
     store(tool: string, args: ToolArgs, result: CachedResult): void {
       entries = new Map([...entries].filter(([, { round }]) => round === result.round));
       entries.set(callKey(tool, args), { ...result, storedAt: clock.now() });
@@ -163,12 +163,12 @@ export function toolCache(clock: Clock) {
   };
 }
 
-/** The same text for two calls of the same tool with the same arguments. */
+/** A key for a tool call. Calls of the same tool with the same arguments have the same key. */
 export function callKey(tool: string, args: ToolArgs): string {
   return JSON.stringify([tool, sorted(args)]);
 }
 
-/** The same value with the keys of every object in one order. Recursion is bounded: see `parseArguments`. */
+/** The value with the keys of each object sorted. `parseArguments` limits the recursion depth. */
 export function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;

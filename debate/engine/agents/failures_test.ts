@@ -13,7 +13,7 @@ const usage = (tokens: number): Usage => ({
   total_tokens: 2 * tokens,
 });
 
-/** Says something and then never ends, and does not heed its signal. */
+/** Sends a text, then never ends and ignores its signal. */
 const stalled: Answer = (request: ModelRequest) => {
   request.onDelta?.("half a sen");
   return never();
@@ -34,7 +34,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("holdDebate() shows nothing of an exception that is not meant for people", async () => {
+Deno.test("holdDebate() hides the text of an unexpected exception", async () => {
   const leaky: Answer = () => Promise.reject(new Error("token=s3cret"));
   const fixture = new DebateFixture({ diagnostic_agent: [leaky] });
   const outcome = await fixture.run();
@@ -42,7 +42,7 @@ Deno.test("holdDebate() shows nothing of an exception that is not meant for peop
   assert.doesNotMatch(JSON.stringify([outcome, fixture.events, fixture.warnings]), /s3cret/);
 });
 
-Deno.test("holdDebate() does not wait for a model longer than it may", async () => {
+Deno.test("holdDebate() ends in an error when a model exceeds its time limit", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [stalled] }, { timeouts: { modelMs: 5000 } });
   const outcome = await fixture.runUntil("agent_delta", () => fixture.clock.advance(5000));
   assert.deepEqual([outcome.status, outcome.error], [
@@ -52,7 +52,7 @@ Deno.test("holdDebate() does not wait for a model longer than it may", async () 
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("holdDebate() ends when the run has used up its time, also while it waits", async () => {
+Deno.test("holdDebate() ends when the run exceeds its time limit, even during a wait", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { timeouts: { runMs: 60_000 } }, {
     isPaused: () => true,
     waitForComment: never,
@@ -62,7 +62,7 @@ Deno.test("holdDebate() ends when the run has used up its time, also while it wa
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("holdDebate() bounds endless text, and stops the model", async () => {
+Deno.test("holdDebate() truncates endless text and stops the model", async () => {
   let stopped: AbortSignal | undefined;
   const endless: Answer = (request) => {
     stopped = request.signal;
@@ -78,7 +78,7 @@ Deno.test("holdDebate() bounds endless text, and stops the model", async () => {
   assert.equal(stopped?.aborted, true);
 });
 
-Deno.test("holdDebate() bounds a long text that does not stream", async () => {
+Deno.test("holdDebate() truncates a long text that is not streamed", async () => {
   const long: Answer = () =>
     Promise.resolve({ text: "x".repeat(1_000_000), toolCalls: [], usage: undefined });
   const fixture = new DebateFixture({ skeptic_agent: [long], moderator_agent: [long, CLOSING] });
@@ -86,7 +86,7 @@ Deno.test("holdDebate() bounds a long text that does not stream", async () => {
   assert.equal(fixture.of("agent_completed")[1]?.content.length, MAX_REPLY);
 });
 
-Deno.test("holdDebate() drops what a model still says after its reply", async () => {
+Deno.test("holdDebate() ignores text that a model sends after its reply", async () => {
   let late: ((text: string) => void) | undefined;
   const chatty: Answer = (request) => {
     late = request.onDelta?.bind(request);
@@ -103,16 +103,16 @@ Deno.test("holdDebate() asks once more after an empty answer", async () => {
   assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
 });
 
-Deno.test("holdDebate() continues with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
+Deno.test("holdDebate() continues with a placeholder after two empty answers, without a hypothesis", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [""] });
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");
-  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer after 0 tool calls.)");
+  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer. Tool calls made: 0.)");
   assert.deepEqual(outcome.hypotheses, []);
   assert.equal(fixture.model.requests.filter(({ purpose }) => purpose === "diagnostic_agent").length, 2);
 });
 
-Deno.test("holdDebate() reads a decision that is wrapped in words", async () => {
+Deno.test("holdDebate() reads a decision inside other text", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["Sure:\n```json\n" + CLOSING + "\n```"] });
   assert.equal((await fixture.run()).decision?.status, "final_diagnosis");
 });
@@ -124,7 +124,7 @@ Deno.test.each<{ name: string; first: Answer }>([
     name: "a refusal of structured output",
     first: new ModelError("bad_reply", "response_format is not supported"),
   },
-])("holdDebate() asks for plain JSON after $name", async ({ first }) => {
+])("holdDebate() requests plain JSON after $name", async ({ first }) => {
   const fixture = new DebateFixture({ moderator_agent: [first, CLOSING] });
   const outcome = await fixture.run();
   assert.equal(outcome.decision?.status, "final_diagnosis");
@@ -132,7 +132,7 @@ Deno.test.each<{ name: string; first: Answer }>([
   assert.match(fixture.model.requests.at(-1)?.messages.at(-1)?.content ?? "", /^Answer with one JSON object/);
 });
 
-Deno.test("holdDebate() completes with structured_uncertainty when the moderator cannot be read, and keeps its words", async () => {
+Deno.test("holdDebate() completes with structured_uncertainty after an invalid decision, and keeps its text", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["No idea, " + "x".repeat(20_000)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.decision?.status, outcome.decision?.confidence], [
@@ -145,7 +145,7 @@ Deno.test("holdDebate() completes with structured_uncertainty when the moderator
   assert.equal(event?.raw?.length, 8000);
 });
 
-Deno.test("holdDebate() fails when the moderator's provider does", async () => {
+Deno.test("holdDebate() fails when the moderator's provider fails", async () => {
   const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
   assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
 });
@@ -210,7 +210,7 @@ Deno.test("holdDebate() does nothing when it is cancelled before it starts", asy
   assert.equal(fixture.model.requests.length, 0);
 });
 
-Deno.test("holdDebate() gives no result when it is cancelled right before", async () => {
+Deno.test("holdDebate() emits no result when it is cancelled right before it", async () => {
   const fixture = new DebateFixture();
   const emit: typeof fixture.ports.emit = (event) => {
     fixture.events.push(event);
@@ -292,7 +292,7 @@ Deno.test("holdDebate() tells once for each agent that its effort is ignored", a
   ]);
 });
 
-Deno.test("holdDebate() takes odd token counts for none", async () => {
+Deno.test("holdDebate() counts invalid token numbers as 0", async () => {
   const odd = { input_tokens: NaN, output_tokens: -5, total_tokens: 1.5 };
   const noTotal = { input_tokens: 2, output_tokens: 3, total_tokens: 0 };
   const fixture = new DebateFixture({
@@ -305,7 +305,7 @@ Deno.test("holdDebate() takes odd token counts for none", async () => {
   assert.deepEqual(totals.total, { input_tokens: 2, output_tokens: 3, total_tokens: 5 });
 });
 
-Deno.test("holdDebate() estimates the tokens of a provider that does not count them, and says so", async () => {
+Deno.test("holdDebate() estimates the tokens of a provider without usage, and marks them as estimated", async () => {
   const counted = { input_tokens: 100, output_tokens: 10, total_tokens: 110 };
   const toolCalls = [call("http_get", { url: "a".repeat(4000) })];
   const fixture = new DebateFixture(

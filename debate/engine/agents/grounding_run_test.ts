@@ -5,7 +5,7 @@ import { type Answer, call } from "../../testing/scripted_model.ts";
 import { type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 import fc from "fast-check";
 
-/** A run whose three roles agree with 0.99 on what one diagnosis says. */
+/** A run whose three roles agree with 0.99 on one diagnosis. */
 async function agreeOn(
   lines: readonly string[],
   {
@@ -80,7 +80,7 @@ Deno.test("a call over the budget is never evidence", async () => {
   assert.equal(outcome.decision?.grounding?.level, "none");
 });
 
-Deno.test("the same result from the cache is not a second one, and its heading is no evidence", async () => {
+Deno.test("a cached result is not a second result, and its heading is not evidence", async () => {
   const calls = [call("http_get", { a: 1 }, "a"), call("http_get", { a: 1 }, "b")];
   const cached = '- [tool:http_get#2] "431 requests waiting"';
   const { outcome } = await agreeOn([QUOTE, cached], { calls });
@@ -91,7 +91,7 @@ Deno.test("the same result from the cache is not a second one, and its heading i
   assert.equal(heading.outcome.decision?.grounding?.level, "none");
 });
 
-Deno.test("a cause that quotes one result is the best candidate and not confirmed, though all agree", async () => {
+Deno.test("a cause with evidence from one result is not confirmed, even if all agents agree", async () => {
   const { outcome } = await agreeOn([QUOTE]);
   assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["active"]);
   const { confidence, grounding } = outcome.decision ?? {};
@@ -102,19 +102,19 @@ Deno.test("a cause that quotes one result is the best candidate and not confirme
   );
 });
 
-Deno.test("agents are told which results count and which lines do not", async () => {
+Deno.test("prompts show which results count and which lines do not", async () => {
   const { fixture } = await agreeOn([QUOTE, '- [tool:http_get#1] "the pool leaks connections"']);
   const moderator = fixture.model.requests.find(({ purpose }) => purpose === "moderator_agent");
   const prompt = moderator?.messages.map(({ content }) => content).join("\n") ?? "";
   assert.ok(prompt.includes('"20 of 20 connections in use" (counts)'), prompt);
   assert.ok(
     prompt.includes(
-      '"the pool leaks connections" (does not count: the cited result does not hold the quote)',
+      '"the pool leaks connections" (does not count: the cited result does not contain the quote)',
     ),
   );
 });
 
-Deno.test("evidence of the run before still counts, and its numbers do not reach into the new run", async () => {
+Deno.test("inherited evidence still counts, but its call numbers are invalid in the new run", async () => {
   const before = await agreeOn([QUOTE]);
   const initial = { history: [], hypotheses: before.outcome.hypotheses };
   const { outcome } = await agreeOn(['- [tool:http_get#1] "nobody returned this"'], { setup: { initial } });
@@ -180,7 +180,7 @@ const script = fc.record({
   summarize_history: answers,
 });
 
-Deno.test("holdDebate() ends whatever its models say, within bounds and in order", async () => {
+Deno.test("holdDebate() ends for any model output, within its limits and with ordered events", async () => {
   await fc.assert(
     fc.asyncProperty(script, fc.integer({ min: 1, max: 5 }), async (hostile, maxRounds) => {
       const tools = [new FixedTool(), new FixedTool("broken", () => Promise.reject(new Error("s3cr3t")))];

@@ -14,15 +14,15 @@ import { takeTurn } from "./turn.ts";
 const MAX_COMMENT = 20_000;
 
 /**
- * Holds a debate to its end, its failure or its cancellation; never throws. The caller stores the record and
- * then emits the events that end a run: `run_cancelled` or `error` where it applies, and `run_finished`.
+ * Runs a debate until it ends, fails or is cancelled. Never throws. The caller stores the record and then emits the
+ * events that end a run: `run_cancelled` or `error` if it applies, and `run_finished`.
  */
 export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
   const ms = setup.timeouts?.runMs;
   const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
   using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
   const debate = openDebate(setup, ports, deadline.signal);
-  // A run that continues another one begins without diagnoses: they would not be independent.
+  // In a resumed run, diagnoses would not be independent of the inherited history.
   const sampling = setup.initial === undefined ? setup.sampling : undefined;
   let state = flow.startState(setup, setup.initial);
   ports.emit({
@@ -59,14 +59,14 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
       debate.signal.throwIfAborted();
       state = await enter(debate, state, node);
     }
-    throw new AppError("internal", "The debate does not come to an end");
+    throw new AppError("internal", "The debate exceeded its step limit");
   } catch (error) {
     if (ports.signal.aborted) return outcome({ status: "cancelled" });
     return outcome({ status: "error", error: describeFailure(error, setup.runId, ports) });
   }
 }
 
-/** The failure of a run for its operator. An unexpected one goes to the log, by its name alone. */
+/** Describes the failure of a run for its operator. The log shows only the name of an unexpected error. */
 export function describeFailure(error: unknown, runId: string, { fail }: Pick<DebatePorts, "fail">): string {
   if (error instanceof ModelError || error instanceof AppError) return error.message;
   fail?.(`run ${runId} failed: ${errorName(error)}`);
@@ -83,23 +83,23 @@ async function enter(
       const { decision, raw } = await moderate(debate, state);
       const after = flow.afterModerator(state, decision);
       const round = Math.min(after.round, state.task.maxRounds);
-      tellDecision(debate, after, round, raw === undefined ? {} : { raw });
-      tellHypotheses(debate, state, after, node);
+      emitDecision(debate, after, round, raw === undefined ? {} : { raw });
+      emitHypotheses(debate, state, after, node);
       return after;
     }
     case "summarize_history":
       return flow.afterSummary(await summarize(debate, state));
     case "user_input_gate":
-      return await askOperator(debate, state);
+      return await waitForOperator(debate, state);
     case "finalize":
       debate.ports.emit({ type: "final_result", node, content: finalText(state) });
       return { ...state, done: node };
     default:
-      return await hearAgent(debate, state, node);
+      return await runAgent(debate, state, node);
   }
 }
 
-async function hearAgent(debate: Debate, state: DebateState, node: AgentNode): Promise<DebateState> {
+async function runAgent(debate: Debate, state: DebateState, node: AgentNode): Promise<DebateState> {
   const role = ROLES[node];
   const rationale = flow.skipRationale(state, node);
   if (rationale !== undefined) {
@@ -110,11 +110,11 @@ async function hearAgent(debate: Debate, state: DebateState, node: AgentNode): P
   const after = flow.afterAgent(state, node, turn);
   const total_tokens = totalTokens(debate);
   debate.ports.emit({ type: "agent_completed", node, role, content: turn.text, total_tokens });
-  tellHypotheses(debate, state, after, node);
+  emitHypotheses(debate, state, after, node);
   return after;
 }
 
-async function askOperator(debate: Debate, state: DebateState): Promise<DebateState> {
+async function waitForOperator(debate: Debate, state: DebateState): Promise<DebateState> {
   const { clock, emit, waitForComment } = debate.ports;
   const { round } = state;
   const word = await within({ clock, signal: debate.signal }, () => {
@@ -125,7 +125,7 @@ async function askOperator(debate: Debate, state: DebateState): Promise<DebateSt
   const comment = cutText(word.comment.trim().toWellFormed(), MAX_COMMENT);
   const { state: after, content } = flow.afterComment(state, { comment, changes: word.changes });
   emit({ type: "user_comment", content, round });
-  tellHypotheses(debate, state, after, "user_input_gate");
+  emitHypotheses(debate, state, after, "user_input_gate");
   return after;
 }
 
@@ -133,7 +133,7 @@ function totalTokens(debate: Debate): number {
   return tokenTotals(debate).total.total_tokens;
 }
 
-function tellDecision(
+function emitDecision(
   debate: Debate,
   { decision, earlyOutConfirmed: early_out_confirmed }: DebateState,
   round: number,
@@ -144,7 +144,7 @@ function tellDecision(
   debate.ports.emit({ type: "moderator_decision", node: "moderator_agent", ...facts, ...more });
 }
 
-function tellHypotheses(
+function emitHypotheses(
   debate: Debate,
   before: DebateState,
   { hypotheses }: DebateState,
@@ -175,14 +175,14 @@ async function moderate(
   const { setup } = debate;
   const messages = buildPrompt(state, "moderator_agent", setup.template);
   const call: ModelCall = { purpose: "moderator_agent", round: state.round, messages };
-  const first = await askForText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
+  const first = await requestText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
   const said = first.trim() === "" ? [] : [{ role: "assistant", content: cutText(first, MAX_RAW) } as const];
   const content = `${instructionsFor(setup.language).jsonOnly}\n${DECISION_SKELETON}`;
   const again = [...messages, ...said, { role: "user", content } as const];
-  const second = await askForText(debate, { ...call, messages: again });
+  const second = await requestText(debate, { ...call, messages: again });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
@@ -192,8 +192,8 @@ async function moderate(
   return { decision: none, raw };
 }
 
-/** The reply's text; empty when the provider refuses the request as it is, or its reply cannot be read. */
-async function askForText(debate: Debate, call: ModelCall): Promise<string> {
+/** The text of the reply; empty if the provider rejects the request or its reply is invalid. */
+async function requestText(debate: Debate, call: ModelCall): Promise<string> {
   try {
     return (await callModel(debate, call)).text;
   } catch (error) {
@@ -204,7 +204,7 @@ async function askForText(debate: Debate, call: ModelCall): Promise<string> {
 
 const MAX_SUMMARY = 8000;
 
-/** The state with a new summary, if one is due and the model provides one. */
+/** Adds a summary to the state if one is due and the model provides one. */
 async function summarize(debate: Debate, state: DebateState): Promise<DebateState> {
   const entries = flow.entriesToSummarize(state);
   if (entries.length === 0) return state;
@@ -230,7 +230,7 @@ async function summarize(debate: Debate, state: DebateState): Promise<DebateStat
   }
 }
 
-/** The state after all diagnoses, and after the vote if that is all that follows. */
+/** Takes the independent diagnoses and compares them. In vote mode, also decides by the vote. */
 async function takeSamples(
   debate: Debate,
   before: DebateState,
@@ -252,6 +252,6 @@ async function takeSamples(
   if (hypotheses.length > 0) emit({ type: "hypothesis_update", node, round: 1, hypotheses });
   if (then === "debate") return state;
   const voted = afterVote(state, comparison);
-  tellDecision(debate, voted, 1);
+  emitDecision(debate, voted, 1);
   return voted;
 }

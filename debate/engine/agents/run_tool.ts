@@ -1,4 +1,4 @@
-/** No one sees the result of a tool call before it is in the audit log. */
+/** The result of a tool call is used only after it is in the audit log. */
 import { within } from "@gateway/shared/clock";
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
@@ -15,9 +15,9 @@ const MAX_SHOWN = 500;
 const TOOL_MS = 300_000;
 
 interface Settled extends Pick<ToolLogEntry, "args" | "result" | "error" | "approval"> {
-  /** The arguments of the agent, if the operator approved others. */
+  /** The arguments that the agent requested, if the operator approved others. */
   readonly proposed_args?: ToolArgs;
-  /** The result of the tool alone, if `result` holds more. */
+  /** The tool's own result, if `result` contains additional text. */
   readonly original?: string;
   readonly durationMs: number | null;
 }
@@ -52,7 +52,7 @@ export async function runTool(
       return { args, result: ask.notApproved, error: false, approval, durationMs: null };
     }
     if (typeof approval === "string") return { args, approval, ...await execute(tool, args, args) };
-    // The tool checks these arguments as it checks those of a model: an operator cannot allow what it refuses.
+    // The tool checks these arguments like a model's arguments, so the operator cannot approve what the tool rejects.
     const { args: edited, shown } = approval;
     const done = await execute(tool, edited, shown);
     const result = `${ask.edited(cutText(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
@@ -71,7 +71,7 @@ export async function runTool(
     return answer === "auto" || answer === "approved" || answer === "timeout" ? answer : "rejected";
   }
 
-  /** The result of a cancelled call says so. It is audited, because the call may have had an effect. */
+  /** Runs the tool. The result of a cancelled call is audited too, because the call may have had an effect. */
   async function execute(tool: Tool, args: ToolArgs, shown: ToolArgs) {
     const { clock, emit } = ports;
     emit({ type: "tool_call_started", call_id, ...who, tool_name: tool.name, args: shown });
@@ -84,7 +84,7 @@ export async function runTool(
     return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)) };
   }
 
-  /** An exception from a tool is a defect; its text may contain anything and is not shown. */
+  /** An exception from a tool is a defect. Its text is not shown, because it may contain anything. */
   function describeFailure(tool: Tool, error: unknown, tooLate: Error): string {
     if (signal.aborted) return "the run ended while the tool was running";
     if (error === tooLate) return `${tool.name} did not answer within ${TOOL_MS / 1000} s`;
@@ -111,7 +111,7 @@ export async function runTool(
   const facts = { cached: approval === "cached", duration_ms: durationMs };
   ports.emit({ type: "tool_call", call_id, number, ...who, tool_name, ...told, ...facts });
   signal.throwIfAborted();
-  // A call that was not approved is no failure, but nothing ran either.
+  // A call without approval is not an error, but it ran nothing.
   const succeeded = !error && durationMs !== null;
   const called = toCalledTool({ number, call_id, tool_name: call.name, succeeded }, args, original ?? result);
   return { text: result, error, called };
@@ -120,7 +120,7 @@ export async function runTool(
 const MAX_LENGTH = 100_000;
 const MAX_DEPTH = 32;
 
-/** The arguments that a model wrote, or the problem with them. */
+/** Parses the arguments that a model wrote, or returns the problem. */
 export function parseArguments(text: string): ToolArgs | string {
   if (text.length > MAX_LENGTH) return `the arguments are longer than ${MAX_LENGTH} characters`;
   const args = text.trim() === "" ? {} : parseJson(text);

@@ -19,7 +19,7 @@ function diagnosis(component: string, share: number, line = ""): string {
   return `### HYPOTHESIS-H-1 [P=${share}]\nText: {component: ${component}; fault: resource_leak} It leaks.\n${line}`;
 }
 
-/** A run that begins with one diagnosis for each text; each looks once. */
+/** A run that starts with one diagnosis per text. Each diagnosis calls one tool. */
 function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
   const ask = { toolCalls: [call("http_get", { url: "http://pool" }), call("query_loki", {}, "c2")] };
   return new DebateFixture(
@@ -31,7 +31,7 @@ function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
 
 const AGREEING = [diagnosis("pool", 0.9, PROOF), diagnosis("The Pool", 0.7, PROOF), diagnosis("pool", 0.8)];
 
-Deno.test("diagnoses that agree, with evidence that all counts, are not debated: the moderator decides at once", async () => {
+Deno.test("fully grounded diagnoses that agree skip the debate, and the moderator decides", async () => {
   const fixture = sampled(AGREEING);
   const { hypotheses, status } = await fixture.run();
   assert.equal(status, "completed");
@@ -45,7 +45,7 @@ Deno.test("diagnoses that agree, with evidence that all counts, are not debated:
   assert.equal(fixture.of("moderator_decision").length, 1);
 });
 
-Deno.test("no diagnosis sees another one", async () => {
+Deno.test("independent diagnoses do not see each other", async () => {
   const fixture = sampled([diagnosis("first-guess", 0.5), diagnosis("pool", 0.5), diagnosis("pool", 0.5)]);
   await fixture.run();
   const asked = fixture.model.requests.filter(({ purpose }) => purpose === "sample_agent");
@@ -56,7 +56,7 @@ Deno.test("no diagnosis sees another one", async () => {
   }
 });
 
-Deno.test("diagnoses that differ are debated, each under an id of the whole run", async () => {
+Deno.test("diagnoses that differ are debated with the hypothesis IDs of the run", async () => {
   const fixture = sampled([diagnosis("pool", 0.9, PROOF), diagnosis("cache", 0.8), diagnosis("pool", 0.6)]);
   await fixture.run();
   const [compared] = fixture.of("samples_compared");
@@ -85,7 +85,7 @@ Deno.test.each([
   await fixture.run();
   const [compared] = fixture.of("samples_compared");
   assert.equal(compared?.agreed, false);
-  assert.match(compared?.reason ?? "", /not enough evidence for it counts/);
+  assert.match(compared?.reason ?? "", /not enough of its evidence counts/);
   assert.equal(fixture.of("agent_skipped").length, 0);
 });
 
@@ -106,7 +106,7 @@ Deno.test("the same words without a claim are one hypothesis, and no agreement",
   assert.deepEqual([compared?.votes, compared?.agreed], [[{ id: "H-1", votes: 3 }], false]);
 });
 
-Deno.test("agreement counts for one round: a moderator that goes on gets a whole debate", async () => {
+Deno.test("an agreement skips one round: if the moderator continues, all agents take part", async () => {
   const fixture = sampled(AGREEING);
   const going = new DebateFixture(
     { sample_agent: fixture.model.script.sample_agent ?? [], moderator_agent: ['{"status":"continue"}'] },
@@ -122,7 +122,7 @@ Deno.test("agreement counts for one round: a moderator that goes on gets a whole
   ]);
 });
 
-Deno.test("the diagnoses use their own model, and its tokens are counted apart", async () => {
+Deno.test("independent diagnoses use SAMPLE_MODEL, with separate token counts", async () => {
   const usage = { input_tokens: 5, output_tokens: 1, total_tokens: 6 };
   const cheap = new ScriptedModel({ sample_agent: [{ text: diagnosis("pool", 0.5), usage }] }, "hub/cheap");
   const fixture = sampled(["", ""]);
@@ -159,7 +159,7 @@ Deno.test.each([
   assert.equal(fixture.model.requests.every(({ purpose }) => purpose === "sample_agent"), true);
 });
 
-Deno.test("whoever gives all roles to one model is warned, but not about a script", async () => {
+Deno.test("a run warns if all roles use one model, except for a scripted model", async () => {
   const [model, other] = [new ScriptedModel({}, "hub/one"), new ScriptedModel({}, "hub/other")];
   const roles = (skeptic: ScriptedModel) => ({
     diagnostic: model,
@@ -179,7 +179,7 @@ Deno.test("whoever gives all roles to one model is warned, but not about a scrip
 
 const RESULT = { text: "200 OK", role: "Primary Diagnosis", round: 1 } as const;
 
-Deno.test("toolCache() finds the same call of the same round, whatever the order of keys", () => {
+Deno.test("toolCache() finds the same call in the same round for any order of keys", () => {
   const cache = toolCache(new FakeClock());
   cache.store("http_get", { a: 1, b: [{ c: 2, d: 3 }] }, RESULT);
   assert.equal(cache.find("http_get", { b: [{ d: 3, c: 2 }], a: 1 }, 1)?.text, "200 OK");
@@ -188,19 +188,19 @@ Deno.test("toolCache() finds the same call of the same round, whatever the order
 Deno.test.each([
   { name: "another tool", tool: "query_loki", args: { a: 1 }, round: 1 },
   { name: "other arguments", tool: "http_get", args: { a: "1" }, round: 1 },
-])("toolCache() does not take it for $name", ({ tool, args, round }) => {
+])("toolCache() does not return the result for $name", ({ tool, args, round }) => {
   const cache = toolCache(new FakeClock());
   cache.store("http_get", { a: 1 }, RESULT);
   assert.equal(cache.find(tool, { ...args }, round), undefined);
 });
 
-Deno.test("toolCache() tells an object from a list of its entries", () => {
+Deno.test("toolCache() distinguishes an object from a list of its entries", () => {
   const cache = toolCache(new FakeClock());
   cache.store("http_get", { x: { a: 1 } }, RESULT);
   assert.equal(cache.find("http_get", { x: [["a", 1]] }, 1), undefined);
 });
 
-Deno.test("toolCache() forgets after 300 s", async () => {
+Deno.test("toolCache() expires results after 300 s", async () => {
   const clock = new FakeClock();
   const cache = toolCache(clock);
   cache.store("http_get", {}, RESULT);

@@ -6,7 +6,7 @@ import { callModel, type Debate, MAX_REPLY } from "./debate.ts";
 import { buildPrompt, instructionsFor } from "./prompt.ts";
 import { parseArguments, runTool } from "./run_tool.ts";
 
-/** The turn of an agent. The purpose `sample_agent` is an independent diagnosis. */
+/** Runs the turn of an agent. The purpose `sample_agent` is an independent diagnosis. */
 export async function takeTurn(
   debate: Debate,
   state: DebateState,
@@ -24,9 +24,9 @@ export async function takeTurn(
   let failedBatches = 0;
   let mayCall = tools.length > 0 && setup.toolBudget > 0;
 
-  /** @param begun the answer that is continued; it is kept if it breaks off */
+  /** @param begun the answer to continue; kept if the continuation fails */
   async function request(begun = ""): Promise<ModelReply> {
-    // A continuation belongs to the same turn: readers keep the text so far.
+    // A continuation belongs to the same turn, so clients keep the text so far.
     if (begun === "") emit({ type: "agent_turn_started", ...who });
     let streamed = begun;
     try {
@@ -79,7 +79,7 @@ export async function takeTurn(
     if (warning !== "") messages.push({ role: "user", content: warning });
   }
 
-  /** An answer that was cut is continued once; if its end is still missing then, it says so. */
+  /** Continues a truncated answer once. Adds a note if its end is still missing. */
   async function complete({ text, isCut }: ModelReply): Promise<string> {
     if (!isCut) return text;
     messages.push({ role: "assistant", content: text });
@@ -100,7 +100,7 @@ export async function takeTurn(
   return { text, isPlaceholder, calls };
 }
 
-/** Every result belongs to exactly one call, whatever ids the model assigned. */
+/** Assigns unique IDs, so that each result belongs to exactly one call. */
 function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   const seen = new Set<string>();
   return calls.map((call, index) => {
@@ -111,7 +111,7 @@ function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
   });
 }
 
-/** The call as it is sent back to the model: providers refuse messages with broken names or arguments. */
+/** The call in a form that can be sent back: providers reject messages with broken names or arguments. */
 function toHarmless({ id, name, arguments: text }: ToolCall): ToolCall {
   const isBroken = text.trim() === "" || typeof parseArguments(text) === "string";
   return {

@@ -23,7 +23,7 @@ const CALLS = [
 const on = (round: number, language = "en") => ({ round, labels: labelsFor(language), calls: CALLS });
 const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
 
-Deno.test("applySkeptic() moves, weighs and records", () => {
+Deno.test("applySkeptic() changes states and probabilities and records the transitions", () => {
   const [pool, cache] = applySkeptic(
     TABLE,
     "[hypothesis:1] accepted [P=0.9]\n[hypothesis:10] rejected [P=0.1]\nReason: hits are up",
@@ -44,7 +44,7 @@ Deno.test("applySkeptic() moves, weighs and records", () => {
   });
 });
 
-Deno.test("applySkeptic() weighs without moving, and leaves what is not mentioned", () => {
+Deno.test("applySkeptic() changes a probability without a verdict, and ignores other hypotheses", () => {
   const [pool, cache] = applySkeptic(TABLE, "[hypothesis:1] needs_evidence [P=0.3]", on(1));
   assert.deepEqual([pool?.state, pool?.probability, pool?.transitions.length], ["active", 0.3, 1]);
   assert.deepEqual(cache, TABLE[1]);
@@ -54,9 +54,9 @@ Deno.test("applySkeptic() weighs without moving, and leaves what is not mentione
   ]]);
 });
 
-Deno.test("applySkeptic() records no transition to where a hypothesis already is", () => {
+Deno.test("applySkeptic() records no transition to the current state", () => {
   const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
-  assert.equal(once[0]?.rejected_reason, "no reason was stated");
+  assert.equal(once[0]?.rejected_reason, "no reason given");
   const twice = applySkeptic(once, "[hypothesis:1] rejected: again", on(2));
   assert.deepEqual(twice[0]?.transitions, once[0]?.transitions);
   assert.equal(twice[0]?.reviews.length, 2);
@@ -76,14 +76,14 @@ Deno.test.each([
   { review: "[hypothesis:1] accepted", state: "confirmed" },
   { review: "HYPOTHESIS-1 is not rejected by this", state: "confirmed" },
   { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
-])("applySkeptic() leaves what was confirmed $state after: $review", ({ review, state }) => {
+])("applySkeptic() makes a confirmed hypothesis $state after: $review", ({ review, state }) => {
   const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
   const [after] = applySkeptic(confirmed, review, on(2));
   assert.equal(after?.state, state);
   assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
 });
 
-Deno.test("applyRebuttal() can give up but not confirm or bring back", () => {
+Deno.test("applyRebuttal() can withdraw hypotheses, but not confirm or reopen them", () => {
   assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected\n[hypothesis:10] accepted", on(1))), [
     "rejected",
     "active",
@@ -94,7 +94,7 @@ Deno.test("applyRebuttal() can give up but not confirm or bring back", () => {
 
 const AT = { ...on(1), confidenceThreshold: 0.8 };
 
-Deno.test("applyDecision() rejects what the moderator lists by id", () => {
+Deno.test("applyDecision() rejects the hypotheses that the moderator lists", () => {
   const decision = sampleDecision({ rejected_hypotheses: ["10: hits are up", "something else"] });
   const [pool, cache] = applyDecision(TABLE, decision, AT);
   assert.deepEqual([pool?.state, cache?.state, cache?.rejected_reason], [
@@ -128,16 +128,16 @@ Deno.test("applyDecision() does not confirm a rejected lead", () => {
   assert.deepEqual(states(applyDecision(table, closing, AT)), ["rejected"]);
 });
 
-Deno.test("a Spanish debate has Spanish notes where a review gives no reason", () => {
+Deno.test("a Spanish debate has Spanish notes for reviews without a reason", () => {
   const noteOf = (review: string, state: "active" | "confirmed") =>
     applySkeptic([sampleHypothesis({ state, evidence: FULL_EVIDENCE })], review, on(1, "es"))[0]?.transitions
       .at(-1)?.note;
-  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "no se dio ningún motivo");
+  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "sin motivo indicado");
   assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada (acuerdo sin evidencia nueva)");
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
   const [lead] = applyDecision(TABLE, closing, { ...on(1, "es"), confidenceThreshold: 0.8 });
-  assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión de cierre");
+  assert.equal(lead?.transitions.at(-1)?.note, "hipótesis principal de la decisión final");
 });
 
 Deno.test.each([
@@ -154,14 +154,14 @@ Deno.test.each([
     state: "active",
   },
   { name: "all that counts", evidence: FULL_EVIDENCE, state: "confirmed" },
-])("nobody's word confirms a hypothesis beyond its evidence: $name", ({ evidence, state }) => {
+])("no agent can confirm a hypothesis beyond its evidence: $name", ({ evidence, state }) => {
   const table = [sampleHypothesis({ evidence })];
   assert.deepEqual(states(applySkeptic(table, "[hypothesis:1] accepted [P=0.99]", on(2))), [state]);
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.99 });
   assert.deepEqual(states(applyDecision(table, closing, AT)), [state]);
 });
 
-Deno.test("who objected by a result and accepts later confirms, by the new word", () => {
+Deno.test("a later acceptance confirms a hypothesis despite an earlier objection with evidence", () => {
   const table = [sampleHypothesis({ evidence: [sampleEvidence("c1"), sampleEvidence("c2")] })];
   const against = '- [tool:http_get#3] "20 of 20 connections are in use"';
   const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${against}`, on(1));
@@ -227,7 +227,7 @@ Deno.test("parseReview() ends a segment at the next heading", () => {
   assert.deepEqual(verdicts("[hypothesis:1] plausible\n## Other explanations\nAll rejected."), {});
 });
 
-Deno.test("parseReview() does not take HYPOTHESIS-1 for a prefix of HYPOTHESIS-10", () => {
+Deno.test("parseReview() distinguishes HYPOTHESIS-1 from HYPOTHESIS-10", () => {
   assert.deepEqual(verdicts("HYPOTHESIS-10: rejected"), { 10: "rejected" });
 });
 
@@ -243,7 +243,7 @@ Deno.test.each([
   { name: "invalid credentials, in Spanish", text: "HIPÓTESIS-1\nlas credenciales inválidas la apoyan" },
   { name: "two verdicts in prose", text: "HYPOTHESIS-1\none part is rejected. The other is accepted." },
   { name: "a longer word", text: "HYPOTHESIS-1\nthe unrejectedness" },
-])("parseReview() takes no verdict from $name", ({ text }) => {
+])("parseReview() reads no verdict from $name", ({ text }) => {
   assert.deepEqual(verdicts(text), {});
 });
 
@@ -286,7 +286,7 @@ Deno.test.each([
   "HYPOTHESIS-1\nThe claim is tentatively accepted.",
   "[hypothesis:1] parcialmente aceptada",
   "[hypothesis:1] partially refuted",
-])("parseReview() takes half a verdict for an open question: %s", (text) => {
+])("parseReview() reads a partial verdict as needs_evidence: %s", (text) => {
   assert.deepEqual(verdicts(text), { 1: "needs_evidence" });
 });
 
@@ -304,7 +304,7 @@ Deno.test.each([
   ]);
 });
 
-Deno.test("parseReview() takes no figure of the evidence for a probability", () => {
+Deno.test("parseReview() does not read a figure of the evidence as a probability", () => {
   const text = "[hypothesis:1] accepted: 95% of requests fail\nReason: p = 0.03 says so, CPU at (95%)";
   assert.equal(parseReview(text)[0]?.probability, undefined);
 });
@@ -334,11 +334,11 @@ Deno.test.each([
   { text: "HYPOTHESIS-1, 2.5 s of latency: rejected", keys: ["1"] },
   { text: "HYPOTHESIS-1 and the others: rejected", keys: ["1"] },
   { text: "It contradicts HYPOTHESIS-1 and HYPOTHESIS-2 is rejected", keys: ["2"] },
-])("parseReview() takes no list from $text", ({ text, keys }) => {
+])("parseReview() reads no list from $text", ({ text, keys }) => {
   assert.deepEqual(parseReview(text).map(({ key }) => key), keys);
 });
 
-Deno.test("parseReview() takes a mention inside of another's reason for no review", () => {
+Deno.test("parseReview() ignores a mention in the reason of another review", () => {
   const text = "[hypothesis:1] accepted\nReason: unlike HYPOTHESIS-2, it explains the latency";
   assert.deepEqual(parseReview(text).map(({ key }) => key), ["1"]);
 });
@@ -360,7 +360,7 @@ Deno.test.each([
   assert.equal(parseReview(text)[0]?.reason, reason);
 });
 
-Deno.test("parseReview() takes whatever comes", () => {
+Deno.test("parseReview() accepts any text", () => {
   const piece = fc.constantFrom(
     "HYPOTHESIS-",
     "[hypothesis:",

@@ -13,7 +13,7 @@ type FaultKind = (typeof FAULT_KINDS)[number];
 interface Claim {
   readonly component: string;
   readonly fault: FaultKind;
-  /** From the cause to what is seen; empty if it is not stated. */
+  /** The path from the cause to the symptom; empty if it is not stated. */
   readonly path: readonly string[];
 }
 
@@ -24,7 +24,7 @@ type ClaimReading =
 const MAX_CLAIM = 800;
 const MAX_PATH = 12;
 const HEAD = new RegExp(String.raw`^[\s\x60*_"'>-]{0,6}\{([^{}]{1,${MAX_CLAIM}})\}([^]*)$`);
-/** Another claim further on, or one that is not at the beginning. */
+/** The start of a claim anywhere in a text. */
 const CLAIM = /\{[^{}]{0,800}?compon(?:ent|ente)\s{0,3}[:=]/giu;
 const DENIAL = new RegExp(
   [
@@ -52,7 +52,7 @@ export function readClaim(text: string): ClaimReading {
   if (claims === 0) return { kind: "none", reason: "absent" };
   if (claims > 1) return { kind: "none", reason: "several" };
   const [, body, rest = ""] = HEAD.exec(text) ?? [];
-  // Behind other words it may be denied or supposed.
+  // The words before a claim may deny it or only suppose it.
   if (body === undefined) return { kind: "none", reason: "denied" };
   if (DENIAL.test(rest.slice(0, 100))) return { kind: "none", reason: "denied" };
   const claim = readFields(body);
@@ -64,7 +64,7 @@ function readFields(body: string): Claim | undefined {
   for (const part of body.split(";")) {
     const [, name = "", value = ""] = /^\s*([\p{L}]{1,12})\s*[:=]([^]*)$/u.exec(part) ?? [];
     const key = KEYS[name.toLowerCase()];
-    // What is stated twice is not stated.
+    // A field that is stated twice is ambiguous.
     if (key === undefined || fields.has(key)) return undefined;
     fields.set(key, value.trim());
   }
@@ -76,7 +76,7 @@ function readFields(body: string): Claim | undefined {
   return path.length > MAX_PATH ? undefined : { component, fault, path };
 }
 
-/** What names have in common however they are written: no accents, case, signs or articles. */
+/** A name without accents, case, punctuation and articles, so that spellings of it compare equal. */
 export function normalName(text: string): string {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim()
     .replace(/^(?:the|a|an|el|la|los|las|un|una) (?=.)/, "");
@@ -98,12 +98,12 @@ const FAULTS: ReadonlyMap<string, FaultKind> = new Map(
   ),
 );
 
-/** A kind of fault by its name in English or Spanish, and by nothing else: several kinds are none. */
+/** The kind of fault with this English or Spanish name; `undefined` for any other text. */
 export function readFault(text: string): FaultKind | undefined {
   return FAULTS.get(normalName(text.slice(0, 60)));
 }
 
-/** What two hypotheses that claim the same have in common; `undefined` without a claim that can be compared. */
+/** A key that equal claims share; `undefined` if the text contains no comparable claim. */
 export function claimKey(text: string): string | undefined {
   const reading = readClaim(text);
   if (reading.kind === "none") return undefined;

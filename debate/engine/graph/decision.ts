@@ -20,7 +20,7 @@ const MAX_ENTRIES = 40;
 
 type Read = Required<Omit<Decision, "grounding">>;
 
-/** The schema of a field, its value in a decision that decides nothing, and the reader of a model's value. */
+/** The schema of a field, its value in an empty decision, and the reader of a model's value. */
 type Field<T> = readonly [schema: object, none: T, read: (value: unknown) => T];
 
 const text: Field<string> = [{ type: "string" }, "", readText];
@@ -56,14 +56,14 @@ function mapFields<T>(map: (field: Field<unknown>, name: string) => T) {
   return Object.fromEntries(entries) as { readonly [K in keyof Read]: T };
 }
 
-/** JSON schema of a decision in the strict form that structured output requires: every key and no others. */
+/** The JSON schema of a decision. Structured output requires that it lists every key and allows no others. */
 export const DECISION_SCHEMA = strict(mapFields(([schema]) => schema));
 
 function strict(properties: Readonly<Record<string, object>>): Readonly<Record<string, unknown>> {
   return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
 }
 
-/** A decision that decides nothing. */
+/** A decision without any content. */
 export const NO_DECISION = mapFields(([, none]) => none) as Decision;
 
 export function parseDecision(text: string): Decision | undefined {
@@ -80,7 +80,7 @@ function ownOf(object: Readonly<Record<string, unknown>>, key: string): unknown 
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Other words with which models state a status. */
+/** Other words that models use for a status. */
 const ALIASES: Readonly<Record<Decision["status"], string>> = {
   continue: "continue_debate next_round",
   final_diagnosis: "final diagnosis resolved",
@@ -99,7 +99,7 @@ function readStatus(value: unknown): Decision["status"] | undefined {
   return STATUS_WORDS.get(value.trim().toLowerCase().replace(/[\s-]+/g, "_"));
 }
 
-/** A number from 0 to 1; anything that is not clearly a share counts as 0. */
+/** A number from 0 to 1. A value that is not clearly a share counts as 0. */
 function readConfidence(value: unknown): number {
   const written = typeof value === "string" ? parseShare(value.slice(0, 30)) : value;
   if (typeof written !== "number" || !(written >= 0)) return 0;
@@ -154,8 +154,8 @@ const KEY = /^[\s>*_`-]{0,8}EARLY_OUT_(RECOMMENDED|CONFIDENCE|RATIONALE)[\s*_`]{
 const OTHER_KEY = /^[\s>*_`-]{0,8}(?:[A-Z][A-Z0-9_]{2,40}\s?:|#{1,6}\s)/;
 
 /**
- * Reads the three lines `EARLY_OUT_RECOMMENDED`, `…_CONFIDENCE`, `…_RATIONALE`; of several, the last one
- * counts.
+ * Reads the three lines `EARLY_OUT_RECOMMENDED`, `…_CONFIDENCE` and `…_RATIONALE`. If a line occurs several
+ * times, the last one counts.
  */
 export function parseEarlyOut(text: string): EarlyOutSignal {
   let { recommended, confidence, rationale } = NO_EARLY_OUT;
@@ -195,23 +195,23 @@ export function isEarlyOutConfirmed(
   return lead !== undefined && lead.state !== "rejected" && groundingOf(lead).level === "full";
 }
 
-/** The decision with at most the confidence that the evidence allows, and why. */
+/** Limits the confidence of a decision to what the evidence allows, and adds the reason. */
 export function limitConfidence(
   decision: Decision,
   hypotheses: readonly Hypothesis[],
   language: string,
 ): Grounded {
-  const words = wordsFor(language);
+  const reasons = reasonsFor(language);
   const { confidence } = decision;
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const found = lead === undefined || lead.state === "rejected" ? undefined : groundingOf(lead);
   const level = found?.level ?? "none";
   const cap = CAPS[level];
   const reason = lead === undefined
-    ? words.noLead
+    ? reasons.noLead
     : found === undefined
-    ? words.leadRejected(lead.id)
-    : words[level](lead.id, found);
+    ? reasons.leadRejected(lead.id)
+    : reasons[level](lead.id, found);
   const facts = { level, stated_confidence: confidence, cap, reason, outcome: null };
   return {
     ...decision,
@@ -222,7 +222,7 @@ export function limitConfidence(
 
 type Grounded = Decision & { readonly grounding: DecisionGrounding };
 
-/** The decision that ends a debate, with its outcome: a number alone is no verdict, a cause is fully grounded. */
+/** Adds the outcome to the decision that ends a debate. A cause must be fully grounded: confidence alone is not enough. */
 export function withOutcome(
   decision: Grounded,
   { confidenceThreshold, earlyOutConfirmed }: {
@@ -236,48 +236,48 @@ export function withOutcome(
   return { ...decision, grounding: { ...grounding, outcome: isSure ? "cause" : "no_confident_cause" } };
 }
 
-const wordsFor = vocabulary({
+const reasonsFor = vocabulary({
   noLead: [
     "the decision names no hypothesis of the debate",
     "la decisión no nombra ninguna hipótesis del debate",
   ],
   leadRejected: [
     (id: string) => `${id} was rejected in the debate`,
-    (id: string) => `${id} fue rechazada en el debate`,
+    (id: string) => `${id} se rechazó en el debate`,
   ],
   none: [
     (id: string, { cited, failed }: Grounding) =>
       failed > 0
-        ? `no evidence of ${id} counts: ${failed} of ${cited} cited tool calls failed`
+        ? `no evidence for ${id} counts: ${failed} of ${cited} cited tool calls failed`
         : cited > 0
-        ? `no evidence of ${id} counts: what it cites is not in the tool results`
+        ? `no evidence for ${id} counts: its quotes are not in the tool results`
         : `${id} cites no tool result`,
     (id: string, { cited, failed }: Grounding) =>
       failed > 0
         ? `ninguna evidencia de ${id} cuenta: fallaron ${failed} de ${cited} llamadas citadas`
         : cited > 0
-        ? `ninguna evidencia de ${id} cuenta: lo que cita no está en los resultados`
+        ? `ninguna evidencia de ${id} cuenta: sus citas no aparecen en los resultados`
         : `${id} no cita ningún resultado de herramientas`,
   ],
   partial: [
     (id: string, { grounded, cited, results }: Grounding) =>
       grounded < cited
-        ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
+        ? `only ${grounded} of ${cited} evidence lines for ${id} match the tool results that they cite`
         : results > 1
-        ? `the skeptic holds a tool result against ${id} that its evidence does not account for`
-        : `all evidence of ${id} comes from a single tool result, a second one is missing`,
+        ? `the skeptic cites a tool result against ${id} that its evidence does not explain`
+        : `all evidence for ${id} comes from one tool result, and a second one is missing`,
     (id: string, { grounded, cited, results }: Grounding) =>
       grounded < cited
-        ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} están en los resultados que citan`
+        ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} coinciden con los resultados que citan`
         : results > 1
-        ? `el escéptico opone a ${id} un resultado que su evidencia no tiene en cuenta`
-        : `toda la evidencia de ${id} sale de un solo resultado, falta un segundo`,
+        ? `el escéptico cita contra ${id} un resultado que su evidencia no explica`
+        : `toda la evidencia de ${id} procede de un único resultado y falta un segundo`,
   ],
   full: [
     (id: string, { grounded, results }: Grounding) =>
-      `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
+      `all evidence for ${id} matches the tool results that it cites (lines: ${grounded}, results: ${results})`,
     (id: string, { grounded, results }: Grounding) =>
-      `toda la evidencia de ${id} está en los resultados que cita (líneas: ${grounded}, resultados: ${results})`,
+      `toda la evidencia de ${id} coincide con los resultados que cita (líneas: ${grounded}, resultados: ${results})`,
   ],
 });
 
@@ -285,30 +285,30 @@ const explanations = vocabulary({
   grounded: ["counts", "cuenta"],
   uncited: ["does not count: it cites no tool call", "no cuenta: no cita ninguna llamada"],
   unquoted: ["does not count: it quotes nothing from the result", "no cuenta: no copia nada del resultado"],
-  no_such_call: ["does not count: there is no such tool call", "no cuenta: esa llamada no existe"],
+  no_such_call: [
+    "does not count: the cited tool call does not exist",
+    "no cuenta: la llamada citada no existe",
+  ],
   failed_call: [
     "does not count: the cited call failed or was not run",
     "no cuenta: la llamada citada falló o no se ejecutó",
   ],
   not_in_result: [
-    "does not count: the cited result does not hold the quote",
+    "does not count: the cited result does not contain the quote",
     "no cuenta: el resultado citado no contiene la cita",
   ],
   too_little: [
-    "does not count: the quote is too short, or repeats what the tool was asked",
-    "no cuenta: la cita es demasiado corta o repite lo que se preguntó",
+    "does not count: the quote is too short, or repeats the arguments of the call",
+    "no cuenta: la cita es demasiado corta o repite los argumentos de la llamada",
   ],
-  unchecked: [
-    "not checked here: the run was imported",
-    "aquí no se ha comprobado: la ejecución fue importada",
-  ],
+  unchecked: ["not checked, because the run was imported", "sin comprobar: la ejecución es importada"],
 });
 
 export function explainEvidence(status: EvidenceStatus, language: string): string {
   return explanations(language)[status];
 }
 
-/** Blocks of a label and its text, with a blank line between them. */
+/** Formats a decision as blocks of a label and its text, separated by empty lines. */
 export function formatFinalText(
   decision: Decision,
   hypotheses: readonly Hypothesis[],

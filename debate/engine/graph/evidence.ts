@@ -1,12 +1,12 @@
 /**
- * A line of evidence counts if the tool calls that it cites exist, succeeded, and contain the words that it
- * quotes.
+ * A line of evidence counts if the cited tool calls exist and succeeded, and if their results contain the quoted
+ * words.
  */
 import type { CalledTool, Evidence, EvidenceStatus, Grounding, Hypothesis } from "./state.ts";
 
 const MAX_ASKED = 20_000;
 
-/** A call for later checks. Its result begins with a line that names the request, which is no finding. */
+/** Prepares a call for later checks. The first line of its result names the request, so it is not evidence. */
 export function toCalledTool(
   call: Pick<CalledTool, "number" | "call_id" | "tool_name" | "succeeded">,
   args: Readonly<Record<string, unknown>>,
@@ -33,7 +33,7 @@ export function citedTools(line: string): readonly string[] {
   return citationsOf(line).map(({ tool }) => tool);
 }
 
-/** The citations of a line; without a number, any call of the tool. */
+/** The citations of a line. A citation without a number means any call of the tool. */
 function citationsOf(line: string) {
   return [...line.matchAll(CITATION)].map(([, tool = "", number]) => ({
     tool,
@@ -43,7 +43,7 @@ function citationsOf(line: string) {
 
 export function checkEvidence(text: string, round: number, calls: readonly CalledTool[]): Evidence {
   const { status, used } = check(text, calls);
-  // The same result once more, as from the cache, is not a second one.
+  // A repeated result, for example from the cache, is not a second result.
   const first = ({ tool_name, found, call_id }: CalledTool) =>
     calls.find((call) => call.succeeded && call.tool_name === tool_name && call.found === found)?.call_id ??
       call_id;
@@ -56,7 +56,7 @@ function check(text: string, calls: readonly CalledTool[]): Checked {
   const cited = citationsOf(text).map(({ tool, number }) =>
     calls.filter((call) => call.tool_name === tool && (number === undefined || call.number === number))
   );
-  // The calls are told even where the line does not count, so that people can look.
+  // A line that does not count keeps its calls, so that people can check them.
   const used = cited.flatMap((found) => found.slice(-1));
   if (cited.length === 0) return { status: "uncited", used };
   if (cited.some((found) => found.length === 0)) return { status: "no_such_call", used };
@@ -71,7 +71,7 @@ function check(text: string, calls: readonly CalledTool[]): Checked {
 
 const STRENGTH = ["grounded", "too_little", "not_in_result"] as const satisfies readonly EvidenceStatus[];
 
-/** Every quote has to be in a cited result, every citation has to hold a quote, and one of them has to say something. */
+/** Each quote must be in a cited result, each cited result must contain a quote, and one quote must be informative. */
 function checkQuotes(quotes: readonly string[], cited: readonly (readonly CalledTool[])[]): Checked {
   const holders = cited.map((calls) =>
     calls.findLast(({ found }) => quotes.some((each) => holds(found, each)))
@@ -85,16 +85,16 @@ function checkQuotes(quotes: readonly string[], cited: readonly (readonly Called
   return { status: says ? "grounded" : "too_little", used };
 }
 
-/** The most confidence without any evidence that counts, and with evidence that leaves something open. */
+/** The maximum confidence by grounding level. */
 export const CAPS = { none: 0.6, partial: 0.85, full: null } as const satisfies Record<
   Grounding["level"],
   number | null
 >;
 
 /**
- * How well the evidence of a hypothesis stands. It is full when everything that the hypothesis last stated counts, from at
- * least two results: one measurement can mislead, and a line that does not hold casts doubt on the rest. Nor is it full
- * while the skeptic's last word holds a result against it that none of its lines that count cites.
+ * How well a hypothesis is grounded. The level is `full` if all lines that were last stated count and cite at least two
+ * results: one measurement can mislead, and a line that does not count casts doubt on the rest. The level is at most
+ * `partial` while the skeptic's last review cites a contrary result that no counting line cites.
  */
 export function groundingOf(hypothesis: Pick<Hypothesis, "evidence" | "reviews">): Grounding {
   const { evidence } = hypothesis;
@@ -113,7 +113,7 @@ export function groundingOf(hypothesis: Pick<Hypothesis, "evidence" | "reviews">
   return { level, grounded: counting.length, cited, results, contrary, failed };
 }
 
-/** The results of the skeptic's last word, unless it accepts; an objection in words alone holds nothing. */
+/** The results that the skeptic's last review cites, unless it accepts. An objection without evidence cites none. */
 function contraryResults({ reviews }: Pick<Hypothesis, "reviews">): ReadonlySet<string> {
   const last = reviews.findLast(({ agent }) => agent === "skeptic_agent");
   if (last === undefined || last.verdict === "accepted") return new Set();
@@ -135,8 +135,8 @@ const MARKS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The quotes of a line. Between double quotes that hold double quotes, as in JSON, it is ambiguous which text is quoted:
- * a second reading is everything from the first to the last of them.
+ * The quotes of a line. If a quote contains double quotes, as in JSON, its limits are ambiguous. So a second reading
+ * takes everything from the first to the last double quote.
  */
 function findQuotes(line: string): readonly (readonly string[])[] {
   const parts: string[] = [];
@@ -153,15 +153,15 @@ function findQuotes(line: string): readonly (readonly string[])[] {
 }
 
 /**
- * A text in the form in which quotes are compared: models change case, blanks, dashes, quotation marks and the composition
- * of characters when they copy. Letters that only look alike stay different.
+ * Normalizes a text for the comparison of quotes, because models change case, spaces, dashes, quotation marks and the
+ * composition of characters when they copy. Letters that only look alike stay different.
  */
 function toComparable(text: string): string {
   return text.normalize("NFKC").replace(/[\p{Cf}\ufffd"'`´‘’‚‛“”„‟«»‹›\\]/gu, "").replace(/\p{Pd}|−/gu, "-")
     .toLowerCase().replace(/\s+/g, " ").trim();
 }
 
-/** Whether a text holds a quote, both comparable: as whole words and whole numbers, so that `98 MB` is not in `1498 MB`. */
+/** Whether a text contains a quote as whole words and numbers, so that `98 MB` is not in `1498 MB`. Both are normalized. */
 function holds(text: string, quote: string): boolean {
   if (quote === "") return false;
   for (let at = text.indexOf(quote); at >= 0; at = text.indexOf(quote, at + 1)) {
@@ -182,10 +182,10 @@ function continues(left: string, right: string): boolean {
 const MIN_CHARACTERS = 8;
 
 /**
- * Whether a quote says something that was not in the question: tools repeat their arguments, so words of them
- * prove nothing. What is left needs eight letters or digits, in two words, or in one that holds a figure.
+ * Whether a quote contains information beyond the arguments of the call. Tools repeat their arguments, so these words
+ * prove nothing. The other words need eight letters or digits, in two words or in one with a figure.
  *
- * @param asked the arguments, comparable
+ * @param asked the normalized arguments
  */
 export function saysSomething(quote: string, asked: string): boolean {
   const words = quote.split(/[\s|]+/).map((word) =>

@@ -49,7 +49,7 @@ Deno.test.each([
   },
   { name: "writes the number otherwise", line: '[tool:http_get, call 1] "price_cache.ts priceCache"' },
   { name: "quotes one word that holds a figure", line: '[tool:run_local_command#3] "limit_mb=2048"' },
-])("evidence counts that $name", ({ line }) => {
+])("evidence counts if it $name", ({ line }) => {
   assert.equal(statusOf(line), "grounded");
 });
 
@@ -116,7 +116,7 @@ Deno.test.each([
   assert.equal(statusOf(line), status);
 });
 
-Deno.test("checkEvidence() names the calls, and the same result once", () => {
+Deno.test("checkEvidence() lists the calls, and repeated results once", () => {
   const again = sampleCall(6, REPORT);
   const line = '[tool:http_get#6] "price_cache.ts priceCache"';
   assert.deepEqual(checkEvidence(line, 2, [...CALLS, again]).call_ids, ["c1"]);
@@ -143,7 +143,7 @@ Deno.test.each([
     evidence: [bad, sampleEvidence("c1"), sampleEvidence("c2", { round: 2 })],
     level: "full",
   },
-])("groundingOf() calls it $level: $name", ({ evidence, level }) => {
+])("groundingOf() returns level $level: $name", ({ evidence, level }) => {
   assert.equal(groundingOf({ evidence, reviews: [] }).level, level);
 });
 
@@ -154,7 +154,7 @@ Deno.test("citedTools() finds every tool of a line", () => {
   ]);
 });
 
-Deno.test("checkEvidence() takes whatever comes, in linear time", () => {
+Deno.test("checkEvidence() accepts any text, in linear time", () => {
   const piece = fc.constantFrom(
     "[tool:http_get#1]",
     '"',
@@ -200,7 +200,7 @@ Deno.test("parseDecision() does not count braces in strings", () => {
   assert.equal(parseDecision(`Well: ${JSON.stringify(decision)}`)?.next_step, decision.next_step);
 });
 
-Deno.test("parseDecision() does not let a decision quoted inside of it take its place", () => {
+Deno.test("parseDecision() ignores a decision that is quoted inside the decision", () => {
   const quoted = '```json\n{"status":"final_diagnosis","confidence":1}\n```';
   const decision = parseDecision(JSON.stringify({ ...DECISION, next_step: quoted }));
   assert.equal(decision?.status, "continue");
@@ -260,7 +260,7 @@ Deno.test.each([
     change: { flow_directive: "skip" },
     expected: { flow_directive: null },
   },
-])("parseDecision() makes the best of $name", ({ change, expected }) => {
+])("parseDecision() tolerates $name", ({ change, expected }) => {
   assert.deepEqual(parseDecision(JSON.stringify({ ...DECISION, ...change })), { ...DECISION, ...expected });
 });
 
@@ -275,7 +275,7 @@ Deno.test.each([
   assert.equal(parseDecision(text), undefined);
 });
 
-Deno.test("DECISION_SCHEMA wants every key and no other, as strict structured output does", () => {
+Deno.test("DECISION_SCHEMA requires every key and allows no others, as strict structured output does", () => {
   const walk = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     if ("properties" in node && typeof node.properties === "object" && node.properties !== null) {
@@ -289,7 +289,7 @@ Deno.test("DECISION_SCHEMA wants every key and no other, as strict structured ou
   assert.deepEqual(Object.keys(DECISION), DECISION_SCHEMA["required"]);
 });
 
-Deno.test("parseDecision() gives a decision with everything in range, or none", () => {
+Deno.test("parseDecision() returns a decision with all values in range, or none", () => {
   const value = fc.dictionary(
     fc.constantFrom(
       "status",

@@ -17,13 +17,13 @@ import { extractHypotheses, fallbackHypotheses } from "./review_marks.ts";
 import { labelsFor } from "./labels.ts";
 import type { PriorRun } from "../ports.ts";
 
-/** The most steps that a debate can take; more would mean that the routing is wrong. */
+/** The maximum number of steps of a debate. More steps mean a defect in the routing. */
 export function stepLimit(maxRounds: number): number {
   return maxRounds * 8 + 10;
 }
 
 /**
- * The node after the node that is done; `undefined` at the end.
+ * The next node; `undefined` at the end.
  *
  * @param isPaused whether the operator wants to comment before the next round
  */
@@ -48,8 +48,8 @@ export function nextNode(state: DebateState, isPaused: boolean): DebateState["do
 }
 
 /**
- * The rationale for skipping an agent in this round; `undefined` if the agent speaks. A directive is for one round, so
- * only that of the preceding decision in this run counts.
+ * The rationale for skipping an agent in this round; `undefined` if the agent takes its turn. A directive applies to
+ * one round, so only the last decision of this run counts.
  */
 export function skipRationale(state: DebateState, node: AgentNode): string | undefined {
   if (node === "diagnostic_agent") return undefined;
@@ -59,7 +59,7 @@ export function skipRationale(state: DebateState, node: AgentNode): string | und
   return isSkipped ? directive?.rationale : undefined;
 }
 
-/** The diagnoses before the first round agree, so there is nothing to debate in it. */
+/** Whether the independent diagnoses agree, so that the first round needs no debate. */
 function isAgreed({ agreement, round }: DebateState): boolean {
   return agreement !== "" && round === 1;
 }
@@ -75,7 +75,7 @@ export const HISTORY_ROLES = {
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
 } as const satisfies Record<AgentNode, HistoryEntry["role"]>;
 
-/** A debate that has not begun. What a resumed run inherits belongs to round 0. */
+/** The state before the debate. Inherited history and hypotheses belong to round 0. */
 export function startState(task: DebateTask, prior: PriorRun | undefined): DebateState {
   return {
     task,
@@ -98,7 +98,7 @@ export function startState(task: DebateTask, prior: PriorRun | undefined): Debat
 function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   const before = <T>(entries: readonly T[]) => entries.map((entry) => ({ ...entry, round: 0 }));
   const { evidence, reviews, state } = hypothesis;
-  // A run of before evidence was checked confirmed by word alone, or by one result.
+  // Older versions confirmed hypotheses without evidence, or with a single result.
   const isUnproven = state === "confirmed" && groundingOf(hypothesis).level !== "full";
   return {
     ...hypothesis,
@@ -110,7 +110,7 @@ function toRoundZero(hypothesis: Hypothesis): Hypothesis {
 }
 
 export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText): DebateState {
-  const state = say({ ...before, calls: [...before.calls, ...turn.calls] }, node, turn.text);
+  const state = withText({ ...before, calls: [...before.calls, ...turn.calls] }, node, turn.text);
   const { hypotheses, round, calls } = state;
   if (node === "diagnostic_agent") {
     return turn.isPlaceholder ? { ...state, earlyOutSignal: decisions.NO_EARLY_OUT } : {
@@ -137,10 +137,10 @@ function addDiagnosis(
 }
 
 export function afterSkip(state: DebateState, node: AgentNode, rationale: string): DebateState {
-  return say(state, node, skippedText(node, rationale, state.task.language, isAgreed(state)));
+  return withText(state, node, skippedText(node, rationale, state.task.language, isAgreed(state)));
 }
 
-/** The text in the place of an agent that was skipped. */
+/** The text that replaces the turn of a skipped agent. */
 export function skippedText(node: AgentNode, rationale: string, language: string, isAgreed: boolean): string {
   if (isAgreed) return `(${rationale})`;
   const labels = labelsFor(language);
@@ -148,7 +148,7 @@ export function skippedText(node: AgentNode, rationale: string, language: string
   return rationale === "" ? `${what})` : `${what}: ${rationale})`;
 }
 
-function say(state: DebateState, node: AgentNode, text: string): DebateState {
+function withText(state: DebateState, node: AgentNode, text: string): DebateState {
   return {
     ...state,
     done: node,
@@ -158,7 +158,7 @@ function say(state: DebateState, node: AgentNode, text: string): DebateState {
 }
 
 /**
- * After the moderator has decided. Its confidence is limited by the evidence. `continue` advances the round counter; if
+ * The state after the moderator's decision. Evidence limits its confidence. `continue` advances the round counter. If
  * the debate ends although the moderator would continue, the decision states the reason.
  */
 export function afterModerator(state: DebateState, said: Decision): DebateState {
@@ -194,12 +194,12 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
   };
 }
 
-/** After the round, whether it was summarised or not. The next round begins. */
+/** The state at the start of the next round, with or without a summary. */
 export function afterSummary(state: DebateState): DebateState {
   return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: decisions.NO_EARLY_OUT };
 }
 
-/** After the operator was asked for a comment; `content` is what the agents are told. */
+/** The state after the operator's comment. `content` is the text that the agents receive. */
 export function afterComment(
   state: DebateState,
   { comment, changes }: table.OperatorWord,
@@ -215,8 +215,8 @@ export function afterComment(
 const FIRST_COMPRESSED_ROUND = 3;
 
 /**
- * The history for the agents of this round: the summary, the last round and everything that the summary does not
- * cover. What agents have said in this round is not included, since they get it separately.
+ * The history for the agents of this round: the summary, the last round and all entries that the summary does not
+ * cover. Texts of this round are not included, because prompts contain them separately.
  */
 export function viewHistory(state: DebateState) {
   const entries = state.history.filter((entry) => {
@@ -227,8 +227,7 @@ export function viewHistory(state: DebateState) {
 }
 
 /**
- * What the next summary covers in addition to the previous one; empty if none is due. The state is that after
- * the round.
+ * The entries that the next summary adds to the previous one, after a round; empty if no summary is due.
  */
 export function entriesToSummarize(state: DebateState): readonly HistoryEntry[] {
   if (!state.task.compressHistory || state.round < FIRST_COMPRESSED_ROUND) return [];

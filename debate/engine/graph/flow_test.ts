@@ -82,7 +82,7 @@ Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; 
   assert.equal(nextNode(sampleState(state), isPaused), node);
 });
 
-Deno.test("skipRationale() obeys the directive of the decision before", () => {
+Deno.test("skipRationale() follows the directive of the previous decision", () => {
   const asked = [skips(true, false), skips(false, true), sampleDecision()].map((decision) => {
     const state = sampleState({ decision });
     return [skipRationale(state, "skeptic_agent"), skipRationale(state, "diagnostic_rebuttal_agent")];
@@ -91,7 +91,7 @@ Deno.test("skipRationale() obeys the directive of the decision before", () => {
   assert.equal(skipRationale(sampleState({ decision: skips(true, true) }), "diagnostic_agent"), undefined);
 });
 
-/** Plays a debate whose moderator decides at random. */
+/** Runs a debate whose moderator decides at random. */
 function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>, isPaused: boolean): number {
   const turn = { text: "text", isPlaceholder: false, calls: [] };
   let state = sampleState({ hypotheses: [sampleHypothesis()] });
@@ -142,7 +142,7 @@ Deno.test("nextNode() ends every debate within the step limit, and max_rounds ro
 
 const said = (text: string, isPlaceholder = false) => ({ text, isPlaceholder, calls: [] });
 
-Deno.test("startState() puts what a resumed run brings along into round 0", () => {
+Deno.test("startState() assigns inherited hypotheses and history to round 0", () => {
   const history = [{ role: "skeptic_agent", content: "no", round: 3 }] as const;
   const state = startState(SAMPLE_TASK, { history, hypotheses: [sampleHypothesis({ state: "rejected" })] });
   assert.deepEqual(state.history, [{ role: "skeptic_agent", content: "no", round: 0 }]);
@@ -150,7 +150,7 @@ Deno.test("startState() puts what a resumed run brings along into round 0", () =
   assert.equal(state.decision, undefined);
 });
 
-Deno.test("startState() takes back what was confirmed without full evidence", () => {
+Deno.test("startState() withdraws confirmations without full evidence", () => {
   const stateOf = (evidence: typeof FULL_EVIDENCE) =>
     startState(SAMPLE_TASK, { history: [], hypotheses: [sampleHypothesis({ state: "confirmed", evidence })] })
       .hypotheses[0]?.state;
@@ -161,7 +161,7 @@ Deno.test("startState() takes back what was confirmed without full evidence", ()
   ]);
 });
 
-Deno.test("afterAgent() makes the first paragraph a hypothesis only where there is none at all", () => {
+Deno.test("afterAgent() takes the first paragraph as a hypothesis only if there is no other", () => {
   const first = afterAgent(sampleState(), "diagnostic_agent", said("It is the disk.\n\nMore."));
   assert.deepEqual(first.hypotheses.map(({ id, text }) => [id, text]), [["R1-F1", "It is the disk."]]);
   const later = afterAgent(
@@ -172,7 +172,7 @@ Deno.test("afterAgent() makes the first paragraph a hypothesis only where there 
   assert.deepEqual(later.hypotheses.map(({ id }) => id), ["1"]);
 });
 
-Deno.test("afterAgent() learns nothing from an agent that said nothing", () => {
+Deno.test("afterAgent() reads nothing from a placeholder", () => {
   const before = sampleState({ earlyOutSignal: { recommended: true, confidence: 1, rationale: "" } });
   const state = afterAgent(before, "diagnostic_agent", said("(no answer)", true));
   assert.deepEqual([state.hypotheses, state.earlyOutSignal], [[], NO_EARLY_OUT]);
@@ -186,23 +186,23 @@ Deno.test("afterSkip() keeps the hypotheses and leaves a placeholder", () => {
   assert.equal(state.history.length, 1);
 });
 
-Deno.test("afterModerator() counts rounds up only with continue", () => {
+Deno.test("afterModerator() advances the round only with continue", () => {
   assert.equal(afterModerator(sampleState(), sampleDecision()).round, 2);
   assert.equal(afterModerator(sampleState(), sampleDecision({ status: "propose_fix" })).round, 1);
 });
 
-Deno.test("afterModerator() writes the round log every round, texts cut", () => {
+Deno.test("afterModerator() logs every round with truncated texts", () => {
   const state = sampleState({ texts: { diagnostic: "d".repeat(600), skeptic: "s", rebuttal: "r" } });
   const [entry] = afterModerator(state, sampleDecision()).roundLog;
   assert.deepEqual([entry?.round, entry?.diagnostic.length, entry?.skeptic], [1, 500, "s"]);
   assert.equal(entry?.moderator.status, "continue");
 });
 
-Deno.test("afterModerator() says so when the rounds are used up", () => {
+Deno.test("afterModerator() states that all rounds are used", () => {
   const last = sampleState({ round: 4 });
-  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "The rounds are used up (4)");
+  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "All rounds are used (4)");
   const worded = afterModerator(last, sampleDecision({ stop_reason: "enough" }));
-  assert.equal(worded.decision?.stop_reason, "The rounds are used up (4); enough");
+  assert.equal(worded.decision?.stop_reason, "All rounds are used (4); enough");
   assert.equal(afterModerator(sampleState({ round: 3 }), sampleDecision()).decision?.stop_reason, null);
 });
 
@@ -223,7 +223,7 @@ Deno.test("afterModerator() does not end early on a hypothesis that the same dec
   assert.equal(afterModerator(earlyState({ hypotheses: table }), decision).earlyOutConfirmed, false);
 });
 
-Deno.test("afterSummary() forgets the texts and the wish to end of the round", () => {
+Deno.test("afterSummary() clears the texts and the early-out signal of the round", () => {
   const state = afterSummary(earlyState({ texts: { diagnostic: "d", skeptic: "s", rebuttal: "r" } }));
   assert.deepEqual([state.texts.diagnostic, state.earlyOutSignal.recommended], ["", false]);
 });
@@ -273,7 +273,7 @@ const SIGNAL = { recommended: true, confidence: 0.95, rationale: "" };
 const DECISION = sampleDecision({ confidence: 0.92 });
 const TABLE = [sampleHypothesis({ evidence: FULL_EVIDENCE })];
 
-Deno.test("isEarlyOutConfirmed() when both agree on a hypothesis that stands", () => {
+Deno.test("isEarlyOutConfirmed() if both agree on a fully grounded hypothesis", () => {
   assert.equal(isEarlyOutConfirmed(RULE, SIGNAL, DECISION, TABLE), true);
 });
 

@@ -29,35 +29,35 @@ Deno.test.each([
     name: "with failed calls alone",
     evidence: [failed],
     confidence: 0.6,
-    reason: "no evidence of 1 counts: 1 of 1 cited tool calls failed",
+    reason: "no evidence for 1 counts: 1 of 1 cited tool calls failed",
     outcome: "no_confident_cause",
   },
   {
     name: "with quotes that nobody returned",
     evidence: [sampleEvidence("c1", { status: "not_in_result" })],
     confidence: 0.6,
-    reason: "no evidence of 1 counts: what it cites is not in the tool results",
+    reason: "no evidence for 1 counts: its quotes are not in the tool results",
     outcome: "no_confident_cause",
   },
   {
     name: "with one result",
     evidence: [sampleEvidence()],
     confidence: 0.85,
-    reason: "all evidence of 1 comes from a single tool result, a second one is missing",
+    reason: "all evidence for 1 comes from one tool result, and a second one is missing",
     outcome: "no_confident_cause",
   },
   {
     name: "with a line that does not count",
     evidence: [...FULL_EVIDENCE, failed],
     confidence: 0.85,
-    reason: "only 2 of 3 lines of evidence of 1 are in the tool results that they cite",
+    reason: "only 2 of 3 evidence lines for 1 match the tool results that they cite",
     outcome: "no_confident_cause",
   },
   {
     name: "with everything in two results",
     evidence: FULL_EVIDENCE,
     confidence: 0.93,
-    reason: "all evidence of 1 is in the tool results that it cites (lines: 2, results: 2)",
+    reason: "all evidence for 1 matches the tool results that it cites (lines: 2, results: 2)",
     outcome: "cause",
   },
 ])("a confidence of 0.93 becomes $confidence $name", ({ evidence, confidence, reason, outcome }) => {
@@ -132,14 +132,14 @@ Deno.test.each<{ name: string; reviews: readonly Review[]; evidence: readonly Ev
     assert.equal(decision?.grounding?.outcome, isCause ? "cause" : "no_confident_cause");
     assert.equal(hypotheses[0]?.state, isCause ? "confirmed" : "active");
     assert.equal(
-      decision?.grounding?.reason.startsWith("the skeptic holds a tool result against 1 "),
+      decision?.grounding?.reason.startsWith("the skeptic cites a tool result against 1 "),
       !isCause,
       decision?.grounding?.reason,
     );
   },
 );
 
-Deno.test("a low threshold does not let a cause without evidence count as found", () => {
+Deno.test("a low threshold does not establish a cause without evidence", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });
   const low = {
     ...state,
@@ -169,7 +169,7 @@ Deno.test.each([
   assert.deepEqual([decision?.confidence, decision?.grounding?.reason], [0.6, reason]);
 });
 
-Deno.test("low confidence stays as stated, and the outcome is told only at the end", () => {
+Deno.test("a low confidence stays unchanged, and only the final decision has an outcome", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });
   const { decision } = afterModerator(state, sampleDecision({ confidence: 0.4 }));
   assert.deepEqual([decision?.confidence, decision?.grounding?.outcome], [0.4, null]);
@@ -194,7 +194,7 @@ Deno.test("an early end needs evidence", () => {
   assert.equal(at(FULL_EVIDENCE).decision?.grounding?.outcome, "cause");
 });
 
-Deno.test("a moderator cannot write the engine's part of its decision", () => {
+Deno.test("a moderator cannot write the grounding of its decision", () => {
   const grounding = {
     hypothesis_id: "1",
     level: "full",
@@ -224,23 +224,23 @@ Deno.test("formatFinalText() has every block in order", () => {
       "Leading hypothesis:\n1: the pool is exhausted",
       "Hypotheses under debate:\n- 1 [confirmed]: The connection pool is exhausted",
       "Evidence:\n- None.",
-      "Evidence, as the moderator states it:\n- a\n- b",
+      "Evidence stated by the moderator:\n- a\n- b",
       "Missing evidence:\n- None.",
       "Rejected hypotheses:\n- None.",
       "Next step:\nmeasure",
-      "Recommended fix:\nNot recommended",
+      "Recommended fix:\nNone recommended",
       "Validation:\n- None.",
       "Stop reason:\nNot specified",
     ].join("\n\n"),
   );
 });
 
-Deno.test("formatFinalText() says of the leading hypothesis which evidence counts, whatever the moderator states", () => {
+Deno.test("formatFinalText() shows which evidence of the leading hypothesis counts", () => {
   const decision = sampleDecision({ leading_hypothesis: "1: the pool", evidence: ["it is proven"] });
   const evidence = [sampleEvidence("c1"), sampleEvidence("c2", { status: "failed_call" })];
   const text = formatFinalText(decision, [sampleHypothesis({ evidence })], "en");
   const [counts, fails] = evidence.map((line) => `- ${line.text}`);
-  assert.match(text, /\nEvidence, as the moderator states it:\n- it is proven\n/);
+  assert.match(text, /\nEvidence stated by the moderator:\n- it is proven\n/);
   assert.ok(
     text.includes(
       `\nEvidence:\n${counts} (counts)\n${fails} (does not count: the cited call failed or was not run)\n`,
@@ -249,13 +249,13 @@ Deno.test("formatFinalText() says of the leading hypothesis which evidence count
   );
 });
 
-Deno.test("formatFinalText() speaks Spanish", () => {
+Deno.test("formatFinalText() writes Spanish", () => {
   const text = formatFinalText(sampleDecision(), [], "es-MX");
   assert.match(text, /^Estado: continue\n\nConfianza: 0\.50/);
   assert.match(text, /Hipótesis en debate:\n- Ninguna\./);
 });
 
-Deno.test("fence() cannot be closed by what it holds", () => {
+Deno.test("fence() cannot be closed by its content", () => {
   const backticks = fc.stringMatching(/^[`\na]*$/);
   fc.assert(fc.property(backticks, (text) => {
     const [opening = "", ...rest] = fence(text).split("\n");

@@ -24,7 +24,7 @@ interface FindingOrigin {
   readonly newCalls: ReadonlySet<string>;
 }
 
-/** The table with the hypotheses found; known ones keep their place, id, round and proposer. */
+/** Merges found hypotheses into the table. Known ones keep their position, ID, round and proposer. */
 export function mergeHypotheses(
   known: Hypotheses,
   found: readonly FoundHypothesis[],
@@ -40,12 +40,12 @@ export function mergeHypotheses(
   return [...table.values()];
 }
 
-/** Whether the operator has dropped a hypothesis: its last change is theirs. */
+/** Whether the last change of a hypothesis is that the operator dropped it. */
 function isDropped({ state, transitions }: Hypothesis): boolean {
   return state === "rejected" && transitions.at(-1)?.agent === OPERATOR;
 }
 
-/** A hypothesis in another state, with the change recorded in its history. */
+/** Changes the state of a hypothesis and records the transition. */
 export function moveTo(
   hypothesis: Hypothesis,
   to: Hypothesis["state"],
@@ -93,14 +93,14 @@ function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOri
     probability: finding.probability ?? before.probability,
     supporting_evidence: [...before.supporting_evidence, ...fresh].slice(0, MAX_EVIDENCE),
     evidence: mergeEvidence(before.evidence, stated),
-    // A new wording would carry a verdict over to a claim that was never judged.
+    // Otherwise a new wording would inherit a verdict on another claim.
     text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
   };
   if (!isReopened) return merged;
   return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof.text}` });
 }
 
-/** A repeated line is judged again unless it counted already: its call may be of the run that this one resumes. */
+/** Checks a repeated line again unless it counts already: its call may belong to the run that this one resumes. */
 function mergeEvidence(before: readonly Evidence[], stated: readonly Evidence[]): readonly Evidence[] {
   const merged = new Map(before.map((each) => [each.text, each]));
   for (const each of stated) {
@@ -118,7 +118,7 @@ interface ReviewOrigin {
 
 type Judged = ReviewMark & { readonly verdict: Verdict };
 
-/** The marks of each hypothesis; the last verdict on it counts. */
+/** Applies a review to each hypothesis. The last verdict on a hypothesis counts. */
 function withMarks(
   hypotheses: Hypotheses,
   text: string,
@@ -133,8 +133,8 @@ function withMarks(
 }
 
 /**
- * The skeptic may reject and confirm hypotheses and change their probability. A verdict that asks for evidence
- * withdraws a confirmation. Nobody's word confirms a hypothesis that is not fully grounded.
+ * The skeptic can reject and confirm hypotheses and change their probability. The verdict `needs_evidence` withdraws a
+ * confirmation. A hypothesis that is not fully grounded is never confirmed.
  */
 export function applySkeptic(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
   const { round, labels } = origin;
@@ -153,7 +153,7 @@ export function applySkeptic(hypotheses: Hypotheses, text: string, origin: Revie
   });
 }
 
-/** The rebuttal may give up a hypothesis; defending one changes nothing. */
+/** The rebuttal can withdraw hypotheses. A defense changes nothing. */
 export function applyRebuttal(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
   const agent = "diagnostic_rebuttal_agent";
   return withMarks(hypotheses, text, (hypothesis, last) => {
@@ -229,12 +229,12 @@ export function applyDecision(
 }
 
 export type OperatorChange =
-  /** The hypothesis is examined further, also if it was rejected. Reviewers may reject it again. */
+  /** The debate continues to examine the hypothesis, even if it was rejected. Reviewers can reject it again. */
   | { readonly kind: "pin"; readonly id: string }
   | { readonly kind: "drop"; readonly id: string }
   | { readonly kind: "add"; readonly text: string };
 
-/** The words of an operator between two rounds. */
+/** An operator's comment and changes between two rounds. */
 export interface OperatorWord {
   readonly comment: string;
   readonly changes: readonly OperatorChange[];
@@ -242,7 +242,7 @@ export interface OperatorWord {
 
 export const NO_WORD: OperatorWord = { comment: "", changes: [] };
 
-/** The table after the operator's changes, and what the agents are told of them. Unknown ids change nothing. */
+/** Applies the operator's changes and describes them for the agents. Changes of unknown IDs are ignored. */
 export function applyOperator(
   before: Hypotheses,
   changes: readonly OperatorChange[],
@@ -266,7 +266,7 @@ export function applyOperator(
     if (found === undefined) continue;
     const isPin = change.kind === "pin";
     const note = isPin ? labels.operatorPinned : labels.operatorDropped;
-    // A confirmation is for reviewers to give and to withdraw.
+    // Only reviewers can confirm a hypothesis or withdraw its confirmation.
     const to = !isPin ? "rejected" : found.state === "confirmed" ? "confirmed" : "active";
     const moved = moveTo(found, to, { round, agent: OPERATOR, note });
     hypotheses = hypotheses.map((each) => each === found ? moved : each);

@@ -7,7 +7,7 @@ import { extractHypotheses, fallbackHypotheses, type FoundHypothesis } from "./r
 import { mergeHypotheses, moveTo } from "./hypotheses.ts";
 import { claimKey, readClaim, readFault } from "./claim.ts";
 
-Deno.test("hypothesisKey() takes 1, 01, H1, h_1 and H-1 for the same, and 10 for another", () => {
+Deno.test("hypothesisKey() is equal for 1, 01, H1, h_1 and H-1, and different for 10", () => {
   assert.deepEqual(new Set(["1", "01", "H1", "h_1", "H-1"].map(hypothesisKey)), new Set(["1"]));
   assert.notEqual(hypothesisKey("10"), hypothesisKey("1"));
   assert.notEqual(hypothesisKey("pool"), hypothesisKey("ool"));
@@ -37,7 +37,7 @@ Deno.test.each([
   assert.equal(findNamed(TABLE, text), found);
 });
 
-Deno.test("findLeading() goes by the wording where no id is named", () => {
+Deno.test("findLeading() compares the text if no ID is named", () => {
   assert.equal(findLeading(TABLE, "hot keys are evicted by the cache after the last deploy"), CACHE);
   assert.equal(findLeading(TABLE, "a cosmic ray"), undefined);
   assert.equal(findLeading(TABLE, ""), undefined);
@@ -122,11 +122,11 @@ Deno.test.each([
   { name: "the word in a heading", text: "### Hypothesis testing\nText: no" },
   { name: "the marker in running text", text: "As HYPOTHESIS-1 says, Text: no" },
   { name: "an id that is too long", text: `### HYPOTHESIS-${"x".repeat(41)}\nText: no` },
-])("extractHypotheses() does not take $name", ({ text }) => {
+])("extractHypotheses() ignores $name", ({ text }) => {
   assert.deepEqual(extractHypotheses(text), []);
 });
 
-Deno.test("extractHypotheses() bounds evidence, texts and their number", () => {
+Deno.test("extractHypotheses() limits evidence, texts and their number", () => {
   const lines = Array.from({ length: 9 }, (_, index) => `- [tool:t] ${index} ${"x".repeat(900)}`);
   const [found] = extractHypotheses(`### HYPOTHESIS-1\nText: ${"y".repeat(5000)}\n${lines.join("\n")}`);
   assert.equal(found?.evidence.length, 5);
@@ -135,13 +135,13 @@ Deno.test("extractHypotheses() bounds evidence, texts and their number", () => {
   assert.equal(extractHypotheses("### HYPOTHESIS-1\nText: a\n".repeat(100)).length, 20);
 });
 
-Deno.test("fallbackHypotheses() is the first paragraph", () => {
+Deno.test("fallbackHypotheses() returns the first paragraph", () => {
   const [found] = fallbackHypotheses("## Title\n\nIt is the\ndisk.\n\nMore.", 2);
   assert.deepEqual([found?.id, found?.text], ["R2-F1", "It is the disk."]);
   assert.deepEqual(fallbackHypotheses(" \n\n", 1), []);
 });
 
-Deno.test("extractHypotheses() takes whatever comes", () => {
+Deno.test("extractHypotheses() accepts any text", () => {
   const piece = fc.constantFrom(
     "### HYPOTHESIS-",
     "1",
@@ -188,7 +188,7 @@ const REJECTED = moveTo(sampleHypothesis({ supporting_evidence: ["[tool:http_get
   note: "the metric is flat",
 });
 
-Deno.test("mergeHypotheses() creates what is new", () => {
+Deno.test("mergeHypotheses() creates new hypotheses", () => {
   const [created] = mergeHypotheses([], [found({ probability: 0.4 })], ORIGIN);
   assert.deepEqual(created, {
     id: "1",
@@ -205,7 +205,7 @@ Deno.test("mergeHypotheses() creates what is new", () => {
   });
 });
 
-Deno.test("mergeHypotheses() keeps order, id, round and proposer of what is known", () => {
+Deno.test("mergeHypotheses() keeps order, ID, round and proposer of known hypotheses", () => {
   const known = [sampleHypothesis({ id: "2" }), sampleHypothesis()];
   const merged = mergeHypotheses(known, [found({ id: "H-1", probability: 0.7, evidence: ["e"] })], ORIGIN);
   assert.deepEqual(merged.map(({ id }) => id), ["2", "1"]);
@@ -214,12 +214,12 @@ Deno.test("mergeHypotheses() keeps order, id, round and proposer of what is know
   assert.equal(merged[1]?.transitions.length, 1);
 });
 
-Deno.test("mergeHypotheses() keeps a text and a probability that are not said again", () => {
+Deno.test("mergeHypotheses() keeps a text and a probability that are not repeated", () => {
   const [merged] = mergeHypotheses([sampleHypothesis()], [found({ text: "" })], ORIGIN);
   assert.deepEqual(merged, sampleHypothesis());
 });
 
-Deno.test("mergeHypotheses() does not resurrect a rejected hypothesis that is merely listed again", () => {
+Deno.test("mergeHypotheses() does not reopen a rejected hypothesis that is only listed again", () => {
   const [merged] = mergeHypotheses([REJECTED], [found({ evidence: ["[tool:http_get] old"] })], ORIGIN);
   assert.equal(merged?.state, "rejected");
   assert.equal(merged?.rejected_reason, "the metric is flat");
@@ -257,12 +257,12 @@ Deno.test("mergeHypotheses() does not undo a confirmation", () => {
   assert.equal(mergeHypotheses([confirmed], [found()], ORIGIN)[0]?.state, "confirmed");
 });
 
-Deno.test("mergeHypotheses() bounds the table", () => {
+Deno.test("mergeHypotheses() limits the table", () => {
   const many = Array.from({ length: 200 }, (_, index) => found({ id: `x${index}` }));
   assert.equal(mergeHypotheses([], many, ORIGIN).length, 60);
 });
 
-Deno.test("mergeHypotheses() judges a repeated line anew, and keeps what counted", () => {
+Deno.test("mergeHypotheses() checks a repeated line again, and keeps a line that counted", () => {
   const line = '[tool:http_get#1] "answers 503 since 14:05"';
   const before = mergeHypotheses([], [found({ evidence: [line] })], { ...ORIGIN, calls: [] });
   assert.deepEqual(before[0]?.evidence.map(({ status }) => status), ["no_such_call"]);
@@ -298,11 +298,11 @@ Deno.test.each([
     reason: "malformed",
   },
   { name: "with other keys", text: "{component: a; fault: data; score: 1}", reason: "malformed" },
-])("readClaim() takes nothing from a text $name", ({ text, reason }) => {
+])("readClaim() reads no claim from a text $name", ({ text, reason }) => {
   assert.deepEqual(readClaim(text), { kind: "none", reason });
 });
 
-Deno.test("claimKey() is the same however a component is written, and different for what is not the same", () => {
+Deno.test("claimKey() ignores the spelling of a component and distinguishes different claims", () => {
   const key = claimKey("{component: The Orders-DB pool; fault: leak}");
   assert.equal(claimKey("{componente: orders db  POOL; fallo: fuga}"), key);
   assert.notEqual(claimKey("{component: orders-db pool; fault: capacity}"), key);
@@ -311,7 +311,7 @@ Deno.test("claimKey() is the same however a component is written, and different 
   assert.equal(claimKey("{component: x; fault: none}"), claimKey("{component: y; fault: no fault}"));
 });
 
-Deno.test("readFault() knows names in both languages and no sentences", () => {
+Deno.test("readFault() reads names in both languages, but no sentences", () => {
   assert.equal(readFault("Configuración"), "configuration");
   assert.equal(readFault("not a leak"), undefined);
   assert.equal(readFault(""), undefined);

@@ -1,13 +1,13 @@
 import { oneLine } from "./text.ts";
 import type { Hypothesis } from "./state.ts";
 
-/** The marker's word in the languages of the templates, as a part of a pattern. */
+/** The word of a hypothesis marker in English and Spanish, as a part of a pattern. */
 export const MARKER_WORD = String.raw`H(?:YPOTHESIS|IP[OÓ]TESIS)`;
 
-/** What joins the word and the id; a blank only before a number, since the word alone occurs in ordinary text. */
+/** The link between the word and the ID. A space links only a number, because the word also occurs in ordinary text. */
 export const MARKER_LINK = String.raw`(?:[-‐-―]|[ \t](?=(?:H-?)?\d))`;
 
-/** The whole id, so that a search for `1` does not find `10`. */
+/** A whole ID, so that a search for `1` does not find `10`. */
 export const ID = String.raw`[\p{L}\p{N}_-]{1,40}(?![\p{L}\p{N}_-])`;
 
 export function hypothesisKey(id: string): string {
@@ -22,7 +22,7 @@ export function findById<T extends { readonly id: string }>(
   return hypotheses.find((hypothesis) => hypothesisKey(hypothesis.id) === key);
 }
 
-/** The smallest share of common words for which two texts count as the same hypothesis. */
+/** The minimum share of common words at which two texts count as the same hypothesis. */
 const MIN_LIKENESS = 0.3;
 
 const LEADING_ID = new RegExp(
@@ -32,8 +32,7 @@ const LEADING_ID = new RegExp(
 const MARKER = new RegExp(String.raw`${MARKER_WORD}(?:${MARKER_LINK}|[ \t]?:[ \t]?)(${ID})`, "giu");
 
 /**
- * The hypothesis that a short text names: by the id at its start, by the only marker in it, or by having the
- * same text.
+ * The hypothesis that a short text names by the ID at its start, by its only marker, or by the text of the hypothesis.
  */
 export function findNamed(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
   const leading = LEADING_ID.exec(text)?.[1];
@@ -52,7 +51,7 @@ const WHOLE_ID = new RegExp(
   "iu",
 );
 
-/** The hypotheses that a short text names: those of a list of ids, such as `H-1, H-2: flat`, or else the only one. */
+/** The hypotheses that a short text names, by a list of IDs such as `H-1, H-2: flat` or by a single name. */
 export function findAllNamed(hypotheses: readonly Hypothesis[], text: string): readonly Hypothesis[] {
   const head = text.slice(0, 400).split(/:\s|\s[—–-]\s/)[0] ?? "";
   const listed = head.split(/[,;/&]|\s(?:and|y|e)\s/i).map((part) =>
@@ -78,7 +77,7 @@ export function findLeading(hypotheses: readonly Hypothesis[], text: string): Hy
   return best;
 }
 
-/** The words that carry meaning: longer than three letters, without accents. */
+/** Words of at least four letters, without accents. */
 function wordsOf(text: string): ReadonlySet<string> {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
   return new Set(plain.match(/[\p{L}\p{N}]{4,}/gu) ?? []);

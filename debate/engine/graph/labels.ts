@@ -6,7 +6,7 @@ type Texts<T extends Readonly<Record<string, readonly unknown[]>>> = {
   readonly [K in keyof T]: T[K][number];
 };
 
-/** Chooses between texts that are written in English and in Spanish, in this order. */
+/** Selects texts by language from pairs of an English and a Spanish text. */
 export function vocabulary<T extends Readonly<Record<string, readonly unknown[]>>>(pairs: T) {
   const select = (index: 0 | 1) =>
     Object.fromEntries(Object.entries(pairs).map(([name, pair]) => [name, pair[index]])) as Texts<T>;
@@ -14,18 +14,18 @@ export function vocabulary<T extends Readonly<Record<string, readonly unknown[]>
   return (language: string): Texts<T> => labelLanguage(language) === "es" ? spanish : english;
 }
 
-/** The words that prompts, results and reports share. */
+/** Texts that prompts, results and reports share. */
 export const COMMON = {
   status: ["Status", "Estado"],
   confidence: ["Confidence", "Confianza"],
   risk: ["Risk", "Riesgo"],
   leading: ["Leading hypothesis", "Hipótesis principal"],
   evidence: ["Evidence", "Evidencia"],
-  statedEvidence: ["Evidence, as the moderator states it", "Evidencia, según el moderador"],
-  missingEvidence: ["Missing evidence", "Evidencia que falta"],
+  statedEvidence: ["Evidence stated by the moderator", "Evidencia según el moderador"],
+  missingEvidence: ["Missing evidence", "Evidencia pendiente"],
   rejected: ["Rejected hypotheses", "Hipótesis rechazadas"],
   nextStep: ["Next step", "Siguiente paso"],
-  fix: ["Recommended fix", "Arreglo recomendado"],
+  fix: ["Recommended fix", "Solución recomendada"],
   validation: ["Validation", "Validación"],
   stopReason: ["Stop reason", "Motivo del cierre"],
   noNewEvidence: ["agreement without new evidence", "acuerdo sin evidencia nueva"],
@@ -37,18 +37,18 @@ export const labelsFor = vocabulary({
   underDebate: ["Hypotheses under debate", "Hipótesis en debate"],
   none: ["None.", "Ninguna."],
   notDetermined: ["Not determined", "Sin determinar"],
-  notRecommended: ["Not recommended", "Sin recomendación"],
+  notRecommended: ["None recommended", "Ninguna"],
   notSpecified: ["Not specified", "Sin especificar"],
   topic: ["TOPIC", "TEMA"],
   context: ["CONTEXT", "CONTEXTO"],
-  noContext: ["No context was given.", "No hay contexto."],
+  noContext: ["No context was given.", "Sin contexto."],
   round: ["ROUND", "RONDA"],
-  maxRounds: ["ROUNDS AT MOST", "RONDAS COMO MÁXIMO"],
-  threshold: ["CONFIDENCE NEEDED", "CONFIANZA NECESARIA"],
-  earlyOutThreshold: ["CONFIDENCE NEEDED TO END EARLY", "CONFIANZA NECESARIA PARA TERMINAR ANTES"],
+  maxRounds: ["MAXIMUM ROUNDS", "MÁXIMO DE RONDAS"],
+  threshold: ["REQUIRED CONFIDENCE", "CONFIANZA MÍNIMA"],
+  earlyOutThreshold: ["REQUIRED CONFIDENCE FOR AN EARLY END", "CONFIANZA MÍNIMA PARA UN CIERRE ANTICIPADO"],
   hypotheses: ["HYPOTHESES SO FAR", "HIPÓTESIS HASTA AHORA"],
   noHypotheses: ["None yet.", "Ninguna todavía."],
-  history: ["EARLIER IN THIS DEBATE", "LO DICHO HASTA AHORA"],
+  history: ["DEBATE SO FAR", "DEBATE HASTA AHORA"],
   noHistory: ["Nothing yet.", "Nada todavía."],
   summary: ["SUMMARY OF EARLIER ROUNDS", "RESUMEN DE RONDAS ANTERIORES"],
   diagnosis: ["DIAGNOSIS OF THIS ROUND", "DIAGNÓSTICO DE ESTA RONDA"],
@@ -60,53 +60,50 @@ export const labelsFor = vocabulary({
   rejectedBecause: ["rejected because", "rechazada porque"],
   skepticSkipped: ["(Skeptic skipped by the moderator", "(El moderador omitió al escéptico"],
   rebuttalSkipped: ["(Rebuttal skipped by the moderator", "(El moderador omitió la réplica"],
-  roundsUsedUp: ["The rounds are used up", "Se agotaron las rondas"],
+  roundsUsedUp: ["All rounds are used", "Rondas agotadas"],
   earlyOutConfirmed: [
     "Ended early: diagnostic agent and moderator agree",
-    "Cierre anticipado: el diagnóstico y el moderador coinciden",
+    "Cierre anticipado: el agente de diagnóstico y el moderador coinciden",
   ],
-  noReason: ["no reason was stated", "no se dio ningún motivo"],
+  noReason: ["no reason given", "sin motivo indicado"],
   accepted: ["accepted", "aceptada"],
-  causeFound: ["Cause found", "Causa encontrada"],
-  noConfidentCause: ["No confident cause", "Sin causa segura"],
+  causeFound: ["Cause found", "Causa identificada"],
+  noConfidentCause: ["No confident cause", "Causa sin determinar"],
   stated: ["stated by the moderator", "según el moderador"],
   needsEvidence: ["needs evidence", "falta evidencia"],
-  leadConfirmed: [
-    "leading hypothesis of the closing decision",
-    "hipótesis principal de la decisión de cierre",
-  ],
-  operatorPinned: ["the operator wants this examined further", "el operador quiere que se siga examinando"],
+  leadConfirmed: ["leading hypothesis of the final decision", "hipótesis principal de la decisión final"],
+  operatorPinned: ["the operator wants this examined further", "el operador pide seguir investigándola"],
   operatorDropped: ["dropped by the operator", "descartada por el operador"],
   operatorAdded: ["added by the operator", "añadida por el operador"],
   unusable: [
-    "The moderator's reply could not be read as a decision",
-    "La respuesta del moderador no se pudo leer como decisión",
+    "The moderator's reply is not a valid decision",
+    "La respuesta del moderador no es una decisión válida",
   ],
   unusableNextStep: [
-    "Read the debate, then resume the run, or choose another moderator model",
-    "Lee el debate y reanuda la ejecución, o elige otro modelo de moderador",
+    "Read the debate, then resume the run or choose another moderator model",
+    "Lee el debate y reanuda la ejecución o elige otro modelo de moderador",
   ],
   samplesAgree: [
     (diagnoses: number, id: string) =>
-      `All ${diagnoses} independent diagnoses lead with ${id}, and all evidence for it counts`,
+      `All ${diagnoses} independent diagnoses lead with ${id}, and all its evidence counts`,
     (diagnoses: number, id: string) =>
-      `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, y toda su evidencia cuenta`,
+      `Los ${diagnoses} diagnósticos independientes coinciden en ${id} y toda su evidencia cuenta`,
   ],
   samplesGuess: [
     (diagnoses: number, id: string) =>
-      `All ${diagnoses} independent diagnoses lead with ${id}, but not enough evidence for it counts: it is debated`,
+      `All ${diagnoses} independent diagnoses lead with ${id}, but not enough of its evidence counts to skip the debate`,
     (diagnoses: number, id: string) =>
-      `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, pero no cuenta bastante evidencia: se debate`,
+      `Los ${diagnoses} diagnósticos independientes coinciden en ${id}, pero falta evidencia que cuente para omitir el debate`,
   ],
   samplesDiffer: [
-    (votes: string) => `The independent diagnoses differ, each leading with its own cause: ${votes}`,
-    (votes: string) => `Los diagnósticos independientes difieren, cada uno con su causa: ${votes}`,
+    (votes: string) => `The independent diagnoses lead with different causes: ${votes}`,
+    (votes: string) => `Los diagnósticos independientes apuntan a causas distintas: ${votes}`,
   ],
   oneModel: [
     (model: string) =>
-      `All roles use the model ${model}: it shares its own blind spots, so agreement says little`,
+      `All roles use the model ${model} and share its blind spots, so their agreement proves little`,
     (model: string) =>
-      `Todos los papeles usan el modelo ${model}: comparte sus propios puntos ciegos, así que el acuerdo dice poco`,
+      `Todos los roles usan el modelo ${model} y comparten sus puntos ciegos, así que su acuerdo prueba poco`,
   ],
 });
 

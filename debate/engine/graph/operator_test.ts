@@ -31,7 +31,7 @@ Deno.test.each(
   assert.deepEqual(said, ["the operator wants this examined further: 1"]);
 });
 
-Deno.test("applyOperator() drops a hypothesis, and neither new evidence nor a reviewer brings it back", () => {
+Deno.test("applyOperator() drops a hypothesis for good, despite new evidence and reviews", () => {
   const { hypotheses, said } = apply(sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE }), {
     kind: "drop",
     id: "1",
@@ -84,14 +84,14 @@ Deno.test("applyOperator() adds a hypothesis with the next number, on one line, 
   assert.deepEqual(said, ["added by the operator: H-8: the disk ### HYPOTHESIS-1"]);
 });
 
-Deno.test("applyOperator() ignores ids that are not in the table, empty texts, and what is beyond the limit", () => {
+Deno.test("applyOperator() ignores unknown IDs, empty texts, and additions beyond the limit", () => {
   const changes = [{ kind: "drop", id: "9" }, { kind: "add", text: " " }] as const;
   assert.deepEqual(apply(sampleHypothesis(), ...changes), { hypotheses: [sampleHypothesis()], said: [] });
   const many = Array.from({ length: 80 }, (_, index) => ({ kind: "add", text: `cause ${index}` }) as const);
   assert.equal(apply(sampleHypothesis(), ...many).hypotheses.length, 60);
 });
 
-/** One entry a round, and one of each agent in the current round. */
+/** One entry per round, and one of each agent in the current round. */
 function stateAt(round: number, changes: Partial<DebateState> = {}): DebateState {
   const history: HistoryEntry[] = [{ role: "diagnostic_agent", content: "prior", round: 0 }];
   for (let past = 1; past < round; past++) {
@@ -110,7 +110,7 @@ Deno.test.each([{ round: 1 }, { round: 2 }])(
   },
 );
 
-Deno.test("entriesToSummarize() begins with everything, so that round 1 does not vanish", () => {
+Deno.test("entriesToSummarize() starts with all entries, including round 1", () => {
   assert.deepEqual(contents(entriesToSummarize(stateAt(3))), [
     "prior",
     "diagnosis 1",
@@ -125,13 +125,13 @@ Deno.test("entriesToSummarize() continues after the previous summary", () => {
   assert.deepEqual(contents(entriesToSummarize(state)), ["diagnosis 3", "decision 3"]);
 });
 
-Deno.test("entriesToSummarize() leaves out the comment on the coming round", () => {
+Deno.test("entriesToSummarize() excludes the comment on the next round", () => {
   const { history } = stateAt(3);
   const state = stateAt(3, { history: [...history, { role: "user", content: "look at x", round: 3 }] });
   assert.ok(!contents(entriesToSummarize(state)).includes("look at x"));
 });
 
-Deno.test("entriesToSummarize() has nothing when compression is off", () => {
+Deno.test("entriesToSummarize() is empty when compression is off", () => {
   const { task } = sampleState();
   assert.deepEqual(entriesToSummarize(stateAt(5, { task: { ...task, compressHistory: false } })), []);
 });
@@ -146,7 +146,7 @@ Deno.test("viewHistory() is the summary and the last round in full from round 3 
   assert.deepEqual([view.summary, ...contents(view.entries)], ["so far", "diagnosis 2", "decision 2"]);
 });
 
-Deno.test("viewHistory() keeps in full what a failed summary did not cover", () => {
+Deno.test("viewHistory() keeps entries in full that a failed summary did not cover", () => {
   const state = { ...withSummary(stateAt(3), "so far"), round: 5, history: stateAt(5).history };
   assert.deepEqual(contents(viewHistory(state).entries), [
     "diagnosis 3",
@@ -157,7 +157,7 @@ Deno.test("viewHistory() keeps in full what a failed summary did not cover", () 
   assert.equal(viewHistory(stateAt(5)).entries.length, 9);
 });
 
-Deno.test("viewHistory() leaves out this round's agents, and keeps the operator's comment", () => {
+Deno.test("viewHistory() excludes agents of this round, and keeps the operator's comment", () => {
   const { history } = stateAt(2);
   const view = viewHistory(stateAt(2, {
     history: [
@@ -170,7 +170,7 @@ Deno.test("viewHistory() leaves out this round's agents, and keeps the operator'
   assert.deepEqual(contents(view.entries), ["prior", "diagnosis 1", "decision 1", "look at x"]);
 });
 
-Deno.test("viewHistory() shows a resumed run's first round the texts of the run before", () => {
+Deno.test("viewHistory() shows inherited texts in the first round of a resumed run", () => {
   const state = stateAt(1);
   assert.deepEqual(contents(viewHistory(state).entries), ["prior"]);
 });

@@ -1,6 +1,6 @@
 import { linesOf } from "./text.ts";
 
-/** The number that a text states, with a percentage divided by 100; `undefined` if it is not a number. */
+/** Parses a number or a percentage as a share; `undefined` if the text is not a number. */
 export function parseShare(text: string): number | undefined {
   const match = /^\+?(-?)(\d{1,9}(?:[.,]\d{0,15})?|[.,]\d{1,15})\s?(%?)$/.exec(text.trim());
   if (match === null) return undefined;
@@ -9,7 +9,6 @@ export function parseShare(text: string): number | undefined {
   return sign === "-" && value !== 0 ? -value : value;
 }
 
-/** The number, limited to the range from 0 to 1. */
 function clampShare(value: number): number {
   return Math.min(1, Math.max(0, value));
 }
@@ -20,7 +19,7 @@ const SHARE = String.raw`${NUMBER}[ \t]?(?<percent>%?)(?![\p{L}\p{N}%]|[.,]\d)`;
 const WORD = String
   .raw`(?:P(?:[ \t]?\([^()\n]{1,24}\))?|prob(?:ability|abilidad|\.)?|likelihood|confidence|confianza)`;
 const NAMED = String.raw`${WORD}[ \t*_\x60]{0,4}[=:≈~][ \t*_\x60≈~]{0,4}${SHARE}`;
-/** In running text `p = 0.03` may be a figure of the evidence, so these are read where a probability is stated. */
+/** Forms that count only in the first line: in running text, `p = 0.03` may be a figure of the evidence. */
 const IN_LINE = [
   new RegExp(String.raw`(?<![\p{L}\p{N}_.?&/-])[(\[]?${NAMED}[ \t]?[)\]]?`, "iu"),
   new RegExp(
@@ -38,8 +37,8 @@ const ON_ITS_LINE = new RegExp(String.raw`^[ \t>*+_|-]{0,12}${NAMED}[ \t.*_\x60)
 const MAX_LINE = 400;
 
 /**
- * The probability that a text states, 0 to 1: the first `[P=…]` anywhere; or in its first line `P = 0.6`,
- * `probability: 60%` or `60% likely`; or at its start `(60%)`; or `Probability: 0.6` on a line of its own.
+ * The probability that a text states, 0 to 1. The forms in order of precedence: the first `[P=…]`; `P = 0.6`,
+ * `probability: 60%` or `60% likely` in the first line; `(60%)` at the start; a line `Probability: 0.6`.
  */
 export function findProbability(text: string): number | undefined {
   const bracketed = BRACKETED.exec(text)?.[1];
@@ -53,7 +52,7 @@ export function findProbability(text: string): number | undefined {
     findProbabilityLine(linesOf(text).slice(1));
 }
 
-/** The first line that consists of a probability, such as `- **Probability:** 60%`. */
+/** The probability of the first line that states nothing else, such as `- **Probability:** 60%`. */
 export function findProbabilityLine(lines: readonly string[]): number | undefined {
   for (const line of lines) {
     const share = line.length <= MAX_LINE ? readShare(ON_ITS_LINE.exec(line)) : undefined;
@@ -73,7 +72,7 @@ function firstLine(text: string): string {
   return /^[^\r\n]*/.exec(text.slice(0, MAX_LINE))?.[0] ?? "";
 }
 
-/** Out of brackets only what is a share counts; `P = 5` may be anything. */
+/** Outside brackets only a share counts, because `P = 5` may have another meaning. */
 function readShare(match: RegExpExecArray | null | undefined): number | undefined {
   const { digits, cell, percent = "" } = match?.groups ?? {};
   const value = parseShare(`${digits ?? cell ?? ""}${percent}`);

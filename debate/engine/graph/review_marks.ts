@@ -24,7 +24,7 @@ const REJECTED = String
 const ACCEPTED = String.raw`accepted|confirmed|(?:aceptad|confirmad)[oa]s?`;
 const NEEDS = String
   .raw`(?:needs|requires)[_ -](?:more[_ -])?evidence|(?:necesita|requiere)[_ -](?:m[aá]s[_ -])?evidencias?|inconclusive|no[_ -]concluyente`;
-/** Half a verdict is none: the hypothesis is open. */
+/** A partial verdict leaves the hypothesis open. */
 const PARTIAL = String
   .raw`(?:partial(?:ly)?|partly|tentative(?:ly)?|provisional(?:ly)?|conditional(?:ly)?|parcial(?:mente)?|provisionalmente|en parte)`;
 const PARTLY = String
@@ -33,7 +33,7 @@ const VERDICT = String
   .raw`(?:(?<partly>${PARTLY})|(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
 const DENIED = String
   .raw`(?:(?:is|was|can|est[aá]|puede)[ \t]{1,3})?(?:(?:not|no longer|never|cannot|\p{L}{2,6}n['’]t|ya no|no)[ _-](?:(?:yet|longer|fully|be|es|est[aá]|queda|puede ser|ser)[ _-]){0,2})(?:${ACCEPTED})(?![\p{L}\p{N}_])`;
-/** In running text `invalid` usually refers to certificates and input, and a Spanish plural to connections. */
+/** Verdicts in running text. `invalid` there usually refers to certificates or input, and a Spanish plural to connections. */
 const PROSE_VERDICT = new RegExp(String.raw`(?<![\p{L}\p{N}_])${VERDICT}`, "giu");
 
 const MARK = new RegExp(
@@ -45,7 +45,7 @@ const MARK = new RegExp(
   ].join("|"),
   "giu",
 );
-/** A further id of a list: `HYPOTHESIS-1, 2 and 3: rejected`. */
+/** The next ID of a list, such as `HYPOTHESIS-1, 2 and 3: rejected`. */
 const ANOTHER = new RegExp(
   String
     .raw`(?:[ \t*_]{0,6}[,;/&+][ \t]{0,3}(?:(?:and|y|e)[ \t])?|[ \t*_]{1,6}(?:and|y|e)[ \t])[ \t*_]{0,4}(?:\[[ \t]?${MARKER_WORD}[ \t]?[:=][ \t]?(?<bracketed>${ID})[ \t]?\]|${MARKER_WORD}${MARKER_LINK}(?<plain>${ID})|(?<bare>(?:H-?)?\d{1,6})(?![\p{L}\p{N}_%-]|[.,]\d))`,
@@ -62,34 +62,34 @@ const REASON =
 const DOUBT =
   /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
 
-function adjacent(said: string): RegExp {
+function adjacent(pattern: string): RegExp {
   return new RegExp(
     String
-      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|are|were|all|both|es|est[aá]n?|quedan?|son|todas|ambas|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${said}`,
+      .raw`^${FILLER}{0,12}(?:\[\s?P[^\]\n]{1,24}\]${FILLER}{0,12})?(?:(?:is|was|are|were|all|both|es|est[aá]n?|quedan?|son|todas|ambas|state|status|estado|verdict|veredicto)${FILLER}{1,6}){0,2}\[?${pattern}`,
     "iu",
   );
 }
 
-/** What a line states: behind a label, or as its only word. */
-function field(said: string): RegExp {
+/** Matches a word that follows a label, or that is alone on its line. */
+function field(pattern: string): RegExp {
   return new RegExp(
     String
-      .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${said}`,
+      .raw`(?:^|\n)[ \t>*_|-]{0,8}(?:(?:state|status|estado|verdict|veredicto|assessment|evaluation|evaluaci[oó]n)[ \t*_\x60]{0,4}[:=]|(?=[\p{L}_*\x60]{1,24}[ \t.*_\x60]{0,4}(?:\n|$)))[ \t*_\x60\[]{0,6}${pattern}`,
     "iu",
   );
 }
 
-/** The marks of a review, in its order; the same hypothesis may occur several times. */
+/** The marks of a review in order. A hypothesis may occur several times. */
 export function parseReview(text: string): readonly ReviewMark[] {
   const entries = findEntries(text);
   return entries.flatMap(({ keys, end }, index) => {
     const limit = Math.min(entries[index + 1]?.start ?? text.length, end + MAX_SEGMENT);
-    const said = readSegment(untilHeading(text.slice(end, limit)));
-    return keys.map((key) => ({ key, ...said }));
+    const mark = readSegment(untilHeading(text.slice(end, limit)));
+    return keys.map((key) => ({ key, ...mark }));
   });
 }
 
-/** Markers that open a review: at the start of a line, or right before a verdict or probability. Others are mentions. */
+/** Markers at the start of a line, or right before a verdict or probability, open a review. Other markers are mentions. */
 function findEntries(text: string) {
   const entries: { readonly keys: readonly string[]; readonly start: number; readonly end: number }[] = [];
   for (const match of text.matchAll(MARK)) {
@@ -107,7 +107,7 @@ function findEntries(text: string) {
   return entries;
 }
 
-/** The further ids of a list, if what is said after it is said of all of them. */
+/** The other IDs of a list, if the text after the list refers to all of them. */
 function readList(text: string, start: number) {
   const ids: string[] = [];
   let end = start;
@@ -133,25 +133,25 @@ function untilHeading(segment: string): string {
   return heading < 0 ? segment : segment.slice(0, heading);
 }
 
-interface Said {
+interface FoundVerdict {
   readonly verdict: Verdict;
-  /** The text behind the verdict. */
+  /** The text after the verdict. */
   readonly rest: string;
 }
 
 function readSegment(segment: string): Omit<ReviewMark, "key"> {
-  const stated = findSaid(segment, ADJACENT, FIELD);
-  const said = stated ?? readProse(segment.slice(0, MAX_PROSE)) ??
-    findSaid(segment, DENIED_ADJACENT, DENIED_FIELD);
+  const stated = findVerdict(segment, ADJACENT, FIELD);
+  const found = stated ?? readProse(segment.slice(0, MAX_PROSE)) ??
+    findVerdict(segment, DENIED_ADJACENT, DENIED_FIELD);
   return {
-    verdict: said?.verdict,
+    verdict: found?.verdict,
     probability: findProbability(segment) ?? findProbability(stated?.rest ?? ""),
-    reason: findReason(segment, said?.rest ?? ""),
+    reason: findReason(segment, found?.rest ?? ""),
     evidence: findEvidence(linesOf(segment)),
   };
 }
 
-function findSaid(segment: string, adjacent: RegExp, field: RegExp): Said | undefined {
+function findVerdict(segment: string, adjacent: RegExp, field: RegExp): FoundVerdict | undefined {
   const match = adjacent.exec(segment.slice(0, 160)) ?? field.exec(segment);
   return match === null
     ? undefined
@@ -163,9 +163,9 @@ function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdic
   return groups?.["accepted"] === undefined ? "needs_evidence" : "accepted";
 }
 
-/** The verdict in running text; `undefined` if there are two different ones. */
-function readProse(text: string): Said | undefined {
-  let found: Said | undefined;
+/** The verdict in running text; `undefined` if the text contains different verdicts. */
+function readProse(text: string): FoundVerdict | undefined {
+  let found: FoundVerdict | undefined;
   for (const match of text.matchAll(PROSE_VERDICT)) {
     const before = text.slice(Math.max(0, match.index - 80), match.index);
     const clause = before.slice(Math.max(...[..."\n.,;:!?()—"].map((end) => before.lastIndexOf(end))) + 1);
@@ -184,7 +184,7 @@ function findReason(segment: string, rest: string): string {
     const end = text.search(/\n[ \t]*\n|\n[^\n]{0,12}\[tool:/i);
     return cleanReason(end < 0 ? text : text.slice(0, end));
   }
-  // Behind the verdict, or else on the next line.
+  // The reason follows the verdict, on the same line or on the next.
   const [first = "", second = ""] = linesOf(rest.slice(0, 4 * MAX_REASON));
   return cleanReason(first) || (/^\s{0,3}[\p{L}\p{N}]/u.test(second) ? cleanReason(second) : "");
 }
@@ -196,7 +196,7 @@ function cleanReason(text: string): string {
 
 export interface FoundHypothesis {
   readonly id: string;
-  /** On one line; empty when the block only lists the id. */
+  /** The text on one line; empty if the block only lists the ID. */
   readonly text: string;
   readonly probability: number | null;
   readonly evidence: readonly string[];
@@ -207,7 +207,7 @@ const MAX_TEXT = 1000;
 const MAX_EVIDENCE = 5;
 const MAX_EVIDENCE_TEXT = 400;
 
-/** How much of a line is read: patterns see a bounded text, so that nobody can make them slow. */
+/** The part of a line that patterns see. The bound keeps hostile texts from making them slow. */
 const LINE_HEAD = 400;
 
 const HEADING = new RegExp(
@@ -222,7 +222,7 @@ const OTHER_LABEL =
   /^[\s>*_-]{0,12}(?:(?:supporting )?evidence|evidencias?|state|estado|probability|probabilidad|inferences?|inferencias?|experiments?|experimentos?)[\s*_]{0,4}:/i;
 const BULLET = /^\s{0,12}(?:[-*•+]|\d{1,3}[.)])\s/;
 
-/** The hypotheses of a text, in its order; the same id may occur twice. */
+/** The hypotheses of a text in order. An ID may occur twice. */
 export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   const found: FoundHypothesis[] = [];
   const lines = linesOf(text);
@@ -237,7 +237,7 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   return found;
 }
 
-/** The first paragraph as a hypothesis, for a first diagnosis that follows no form; empty for a blank text. */
+/** Takes the first paragraph as the hypothesis of a first diagnosis that ignores the format; empty for an empty text. */
 export function fallbackHypotheses(text: string, round: number): readonly FoundHypothesis[] {
   const lines = linesOf(text).filter((line) => !SECTION.test(line));
   const paragraph = cutText(readParagraph(lines, 0), MAX_TEXT);
@@ -271,7 +271,7 @@ function findEvidence(lines: readonly string[]): readonly string[] {
   return [...new Set(evidence)].slice(0, MAX_EVIDENCE);
 }
 
-/** From the first line with text up to the next line that is blank or has another meaning, joined to one line. */
+/** Joins the lines of the first paragraph. An empty line, or a line with another meaning, ends it. */
 function readParagraph(lines: readonly string[], start: number): string {
   const paragraph: string[] = [];
   let length = 0;

@@ -10,13 +10,13 @@ import { oneLine } from "./text.ts";
 
 export interface SampleComparison {
   readonly diagnoses: number;
-  /** By hypothesis id, most votes first: how many diagnoses lead with it. */
+  /** The number of diagnoses that lead with each hypothesis, most votes first. */
   readonly votes: readonly { readonly id: string; readonly votes: number }[];
-  /** All lead with the same claim, and its evidence sets no limit to the confidence. */
+  /** All diagnoses lead with the same claim, and its evidence does not limit the confidence. */
   readonly agreed: boolean;
-  /** Why it is debated or not, in the language of the debate. */
+  /** Why a debate follows or not, in the language of the debate. */
   readonly reason: string;
-  /** The hypotheses of all of them, under the ids that they have from now on. */
+  /** The hypotheses of all diagnoses, with the IDs that the debate uses. */
   readonly content: string;
 }
 
@@ -30,7 +30,7 @@ interface Group {
 
 const MAX_EVIDENCE = 10;
 
-/** The state after the diagnoses, as if they were the diagnosis of the first round. */
+/** Merges the diagnoses into the state as the diagnosis of the first round. */
 export function afterSamples(
   before: DebateState,
   turns: readonly TurnText[],
@@ -49,7 +49,7 @@ export function afterSamples(
   );
   const isSame = diagnoses.length > 1 && diagnoses.length === turns.length && votes.length === 1 &&
     groups[0]?.key !== undefined;
-  // The same guess made three times is still a guess, and one that is proven in part would be limited anyway.
+  // A repeated guess is still a guess, and a partly grounded claim has a limited confidence anyway.
   const counts = isSame && hypotheses[0] !== undefined && groundingOf(hypotheses[0]).level === "full";
   const lead = votes[0]?.id ?? "";
   const reason = counts
@@ -85,7 +85,7 @@ function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readon
     const said = new Set<string>();
     for (const each of found) {
       const claim = claimKey(each.text);
-      // The same words are the same hypothesis, though nothing says that they mean the same.
+      // Without a comparable claim, only identical texts are the same hypothesis.
       const key = claim ?? `text ${oneLine(each.text).toLowerCase()}`;
       const group = groups.get(key);
       const share = each.probability ?? 0;
@@ -93,7 +93,7 @@ function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readon
         key: claim,
         best: group === undefined || share > Math.max(...group.shares) ? each : group.best,
         evidence: [...new Set([...group?.evidence ?? [], ...each.evidence])].slice(0, MAX_EVIDENCE),
-        // One diagnosis counts once, however often it lists the same claim.
+        // A diagnosis counts once, even if it lists the same claim several times.
         shares: said.has(key) ? group?.shares ?? [share] : [...group?.shares ?? [], share],
         votes: (group?.votes ?? 0) + Number(each === lead),
       });
@@ -119,7 +119,7 @@ function formatFinding({ id, text, probability, evidence }: FoundHypothesis): st
   return [`### HYPOTHESIS-${id}${share}`, `Text: ${text}`, ...evidence.map((line) => `- ${line}`)].join("\n");
 }
 
-/** The state after a vote instead of a debate: the claim of the most diagnoses wins, a tie has no winner. */
+/** Decides by a vote instead of a debate. The claim with the most votes wins; a tie has no winner. */
 export function afterVote(state: DebateState, { votes, diagnoses, reason }: SampleComparison): DebateState {
   const [first, second] = votes;
   const lead = first === undefined || first.votes === second?.votes ? undefined : first;

@@ -1,7 +1,7 @@
 import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 
-/** The nodes of the graph, in the order of a round; `sample_agent` gives the independent diagnoses before a debate. */
+/** The nodes of the graph in the order of a round. `sample_agent` writes independent diagnoses before the debate. */
 const NODES = [
   "sample_agent",
   "diagnostic_agent",
@@ -24,7 +24,7 @@ export const ROLES = {
   moderator_agent: "Moderator",
 } as const satisfies Record<AgentNode | "moderator_agent", string>;
 
-/** The nodes that call a model. Samples are hotter: diagnoses that are the same by construction compare nothing. */
+/** The nodes that call a model. Samples have a higher temperature, because identical diagnoses would prove nothing. */
 export const CASTING = {
   sample_agent: { role: "sample", temperature: 0.7 },
   diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
@@ -38,16 +38,16 @@ export type CallingNode = keyof typeof CASTING;
 
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
-/** Whether a line of evidence counts, or why it does not. */
+/** The reasons why a line of evidence counts or not. */
 const EVIDENCE_STATUSES = [
   "grounded",
   "uncited",
   "unquoted",
   "no_such_call",
-  /** A cited call failed, was refused or found nothing to run. */
+  /** A cited call failed, was rejected or ran nothing. */
   "failed_call",
   "not_in_result",
-  /** The quotes are too short, or repeat what the tool was asked. */
+  /** The quotes are too short, or repeat the arguments of the call. */
   "too_little",
   "unchecked",
 ] as const;
@@ -59,7 +59,7 @@ export interface Grounding {
   readonly grounded: number;
   readonly cited: number;
   readonly results: number;
-  /** The results that the skeptic holds against it and that its lines do not cite. */
+  /** The number of contrary results that the skeptic cites and the hypothesis does not. */
   readonly contrary: number;
   readonly failed: number;
 }
@@ -78,7 +78,7 @@ const reviewSchema = z.object({
   probability: z.number().nullable(),
   reason: z.string(),
   evidence: evidenceSchema,
-  /** It brings evidence that counts, from a result that the hypothesis does not cite. */
+  /** Whether the review adds counting evidence from a result that the hypothesis does not cite. */
   new_evidence: z.boolean(),
 });
 
@@ -90,10 +90,10 @@ export const hypothesisSchema = z.object({
   text: z.string(),
   state: stateSchema,
   proposer: z.enum(NODES).catch("diagnostic_agent"),
-  /** The round in which it was created; 0 if it comes from the run that this one resumes. */
+  /** The round in which the hypothesis was created; 0 if a resumed run inherits it. */
   round: z.number().catch(0),
   supporting_evidence: z.array(z.string()).catch([]),
-  /** The same lines after their check, as far as they were checked. */
+  /** The lines that were checked, with their status. */
   evidence: evidenceSchema.catch([]),
   reviews: z.array(reviewSchema).catch([]),
   rejected_reason: z.string().nullable().catch(null),
@@ -134,7 +134,7 @@ export interface Decision {
   readonly next_step: string;
   readonly recommended_fix: string | null;
   readonly validation: readonly string[];
-  /** Why the debate ends here: the moderator's words, or what ended it. */
+  /** The reason for the end of the debate, from the moderator or the engine. */
   readonly stop_reason: string | null;
   readonly risk_level: "low" | "medium" | "high";
   readonly flow_directive:
@@ -146,12 +146,12 @@ export interface Decision {
   readonly grounding?: DecisionGrounding;
 }
 
-/** The assessment of a moderator's confidence by the engine. */
+/** The engine's assessment of the moderator's confidence. */
 export interface DecisionGrounding {
-  /** The leading hypothesis; `null` when the decision names none of the debate. */
+  /** The leading hypothesis; `null` if the decision names no known hypothesis. */
   readonly hypothesis_id: string | null;
   readonly level: Grounding["level"];
-  /** The moderator's own number; the decision's confidence is at most `cap`. */
+  /** The moderator's number. The confidence of the decision is at most `cap`. */
   readonly stated_confidence: number;
   readonly cap: number | null;
   readonly reason: string;
@@ -160,9 +160,9 @@ export interface DecisionGrounding {
 
 export interface HistoryEntry {
   readonly role: "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
-  /** The content of the moderator is the decision as JSON, indented by two. */
+  /** For `moderator`: the decision as JSON, indented by two. */
   readonly content: string;
-  /** 0 for the run that this one resumes. */
+  /** 0 for inherited entries. */
   readonly round: number;
 }
 
@@ -180,16 +180,16 @@ export interface ToolLogEntry {
 
 export interface CalledTool extends Pick<ToolLogEntry, "call_id" | "tool_name"> {
   readonly number: number;
-  /** It ran, now or earlier in this round, and did what was asked. */
+  /** Whether the call succeeded, or its cached result did. */
   readonly succeeded: boolean;
-  /** What it found, without what it was asked; comparable. */
+  /** The normalized result, without the line that names the request. */
   readonly found: string;
   readonly asked: string;
 }
 
 export interface EarlyOutSignal {
   readonly recommended: boolean;
-  /** As the agent wrote it; may lie outside of 0 to 1. */
+  /** The agent's number, which may be outside 0 to 1. */
   readonly confidence: number;
   readonly rationale: string;
 }
@@ -201,7 +201,7 @@ export interface DebateTask {
   readonly context: string;
   readonly maxRounds: number;
   readonly confidenceThreshold: number;
-  /** The threshold is the confidence that the diagnostic agent and the moderator need, 0 to 1. */
+  /** `threshold`: the confidence that the diagnostic agent and the moderator need, 0 to 1. */
   readonly earlyOut: { readonly enabled: boolean; readonly threshold: number };
   readonly compressHistory: boolean;
   readonly language: string;
@@ -209,22 +209,22 @@ export interface DebateTask {
 
 export interface DebateState {
   readonly task: DebateTask;
-  /** The node that has just finished; `undefined` at the start. */
+  /** The last finished node; `undefined` at the start. */
   readonly done: Exclude<NodeName, "sample_agent"> | undefined;
-  /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
+  /** From 1. Greater than `maxRounds` after the last round ended with `continue`. */
   readonly round: number;
   readonly texts: RoundTexts;
   readonly earlyOutSignal: EarlyOutSignal;
   readonly earlyOutConfirmed: boolean;
-  /** Why the first round is not debated: the independent diagnoses before it agree. Empty otherwise. */
+  /** The agreement of the independent diagnoses, which replaces the debate of the first round; empty without one. */
   readonly agreement: string;
-  /** The last decision of this run; never that of the run that it resumes. */
+  /** The last decision of this run. Decisions of a resumed run do not count. */
   readonly decision: Decision | undefined;
   readonly hypotheses: readonly Hypothesis[];
   readonly calls: readonly CalledTool[];
   readonly history: readonly HistoryEntry[];
   readonly historySummary: string;
-  /** The last round that the summary covers; -1 when there is none. */
+  /** The last round that the summary covers; -1 without a summary. */
   readonly summarizedThrough: number;
   readonly roundLog: readonly (RoundTexts & { readonly round: number; readonly moderator: Decision })[];
 }
@@ -250,7 +250,7 @@ export function loggedTexts({ diagnostic, skeptic, rebuttal }: RoundTexts): Roun
 /** The result of an agent's turn. */
 export interface TurnText {
   readonly text: string;
-  /** The agent wrote nothing and the text only states that, so nothing is read from it. */
+  /** The agent wrote nothing, and the text only states this, so it contains no hypotheses or verdicts. */
   readonly isPlaceholder: boolean;
   readonly calls: readonly CalledTool[];
 }

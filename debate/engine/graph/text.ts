@@ -3,8 +3,8 @@ import { parseStandardJson } from "@gateway/shared/json";
 const MAX_CUT_WORD = 1024;
 
 /**
- * A truncated text without its last word, since no redactor recognises half a secret. If a quoted value with line
- * breaks is cut, it is recognised by its first line alone.
+ * A truncated text without its last word, because no redactor recognizes half a secret. The first line of a quoted
+ * value is enough to recognize the value.
  */
 export function withoutCutWord(text: string): string {
   return text.slice(0, Math.max(text.search(/\s\S*$/) + 1, text.length - MAX_CUT_WORD));
@@ -19,8 +19,8 @@ export function oneLine(text: string): string {
 }
 
 /**
- * Puts text from outside into a prompt: between two lines of backticks that it cannot close, since no run of
- * backticks in it is as long.
+ * Puts foreign text between two lines of backticks. The text cannot close them, because they are longer than any run of
+ * backticks in it.
  */
 export function fence(text: string): string {
   let longest = 2;
@@ -29,7 +29,7 @@ export function fence(text: string): string {
   return `${line}\n${text}\n${line}`;
 }
 
-/** The text of UTF-8 bytes; `undefined` for anything else. An incomplete last character of a cut file is dropped. */
+/** Decodes UTF-8; `undefined` for other bytes. Drops an incomplete last character of a truncated file. */
 export function decodeText(bytes: Uint8Array, isCut = false): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {
@@ -39,15 +39,15 @@ export function decodeText(bytes: Uint8Array, isCut = false): string | undefined
   }
 }
 
-/** The most braces that never close; for each one the rest of the text has to be read. */
+/** The maximum number of unclosed braces. Each one requires a scan of the rest of the text. */
 const MAX_FALSE_STARTS = 16;
 const MAX_OBJECTS = 64;
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * The JSON objects of a text: first those in fences, then those outside fences, then what lies between the first
- * and the last brace. Takes time in proportion to the text.
+ * The JSON objects of a text in this order: objects in fences, all outermost objects, everything from the first to the
+ * last brace. Takes linear time.
  */
 export function findJsonObjects(text: string): readonly JsonObject[] {
   const fenced = fencedBlocks(text).flatMap(balancedObjects);
@@ -61,7 +61,7 @@ function fencedBlocks(text: string): readonly string[] {
   return parts.filter((_, index) => index % 2 === 1);
 }
 
-/** The outermost brace-balanced parts; braces in strings do not count. */
+/** The outermost parts with balanced braces. Braces in strings do not count. */
 function balancedObjects(text: string): readonly string[] {
   const found: string[] = [];
   let falseStarts = 0;
@@ -116,7 +116,7 @@ export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** A number; `undefined` for anything else. */
+/** The finite number; `undefined` for anything else. */
 export function numberOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }

@@ -1,9 +1,9 @@
-import type { Folder } from "../runs/disk_folder.ts";
+import type { RunDirectory } from "../runs/run_directory.ts";
 
-/** The store's folder in memory; it can be told to fail. */
-export class MemoryFolder implements Folder {
+/** The directory of the store in memory. A test can make it fail. */
+export class MemoryDirectory implements RunDirectory {
   readonly files = new Map<string, Uint8Array>();
-  /** How often a file was read whole. */
+  /** The number of complete reads. */
   reads = 0;
   failing: "write" | "append" | "remove" | undefined;
 

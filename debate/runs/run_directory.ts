@@ -1,6 +1,6 @@
 /**
- * Only one process at a time may use the directory: another server would mark the runs of the first as
- * interrupted.
+ * The directory of the run records. Only one server can use it at a time, because a second server would mark the runs
+ * of the first as interrupted.
  */
 import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
@@ -9,17 +9,17 @@ import { join } from "node:path";
 const LOCK = ".lock";
 const TAIL_BYTES = 16;
 
-/** Files by name; none of them is a path. */
-export type Folder = Awaited<ReturnType<typeof openDiskFolder>>;
+/** Access to the files of the directory by name. A name is never a path. */
+export type RunDirectory = Awaited<ReturnType<typeof openRunDirectory>>;
 
 /**
- * Opens a folder, creating it if needed, for its owner alone, since records contain what is known about an
- * incident.
+ * Opens a directory and creates it if necessary. Only its owner can read it, because records contain details of
+ * incidents.
  */
-export async function openDiskFolder(path: string) {
+export async function openRunDirectory(path: string) {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-    return createFolder(path, await takeLock(path));
+    return createDirectory(path, await takeLock(path));
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     const text = `Cannot use DATA_DIR ${JSON.stringify(path)}: ${errorText(cause)}`;
@@ -42,38 +42,38 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
   );
 }
 
-export function openToRead(path: string) {
+export function readRunDirectory(path: string) {
   return {
     async names(): Promise<readonly string[]> {
       const entries = await Array.fromAsync(Deno.readDir(path));
       return entries.filter(({ isFile }) => isFile).map(({ name }) => name);
     },
-    /** `undefined` when there is no such file. */
+    /** Reads a file; `undefined` if it does not exist. */
     read: async (name: string): Promise<Uint8Array | undefined> =>
       await ifThere(Deno.readFile(fileIn(path, name))),
-    /** Up to `headBytes` bytes of the file's beginning, and the last few. */
+    /** Reads up to `headBytes` bytes of the beginning, and the last few bytes. */
     readEnds: async (name: string, headBytes: number) =>
       await ifThere(readEnds(fileIn(path, name), headBytes)),
   };
 }
 
 function fileIn(path: string, name: string): string {
-  if (name === "" || name.includes("/") || name === "..") throw new TypeError("Not the name of a file");
+  if (name === "" || name.includes("/") || name === "..") throw new TypeError("Not a file name");
   return join(path, name);
 }
 
-function createFolder(path: string, lock: Deno.FsFile) {
+function createDirectory(path: string, lock: Deno.FsFile) {
   const at = (name: string) => fileIn(path, name);
   return {
-    ...openToRead(path),
-    /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
+    ...readRunDirectory(path),
+    /** Writes durably and atomically. Even after a crash, a reader finds the old content or the new content. */
     write: (name: string, bytes: Uint8Array) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
-    /** Appends; the bytes survive a crash of the process, but not of the machine. */
+    /** Appends bytes. They survive a crash of the process, but not of the machine. */
     append: (name: string, bytes: Uint8Array) =>
       Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
     remove: async (name: string) => await ifThere(Deno.remove(at(name))),
     close() {
-      // Until their exec, programs that are being started hold a copy of the descriptor, and so the lock.
+      // A child process holds a copy of the descriptor, and so the lock, until its exec.
       lock.unlockSync();
       lock.close();
     },
