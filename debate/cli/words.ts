@@ -74,7 +74,7 @@ export const wordsFor = vocabulary({
     (status: string, confidence: string, risk: string) =>
       `${status}, confianza ${confidence}, riesgo ${risk}`,
   ],
-  noConfidentCause: ["No confident cause", "Sin causa segura"],
+  noConfidentCause: ["No confident cause", "Causa sin determinar"],
   evidence: ["Evidence", "Evidencia"],
   stated: [
     (share: string) => `the moderator stated ${share}: `,

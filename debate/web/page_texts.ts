@@ -19,7 +19,7 @@ export { default as "markdown-it.js" } from "markdown-it/browser" with { type: "
 export { default as "markdown.js" } from "./page/markdown.js" with { type: "text" };
 export { default as "models.js" } from "./page/models.js" with { type: "text" };
 export { default as "notify.js" } from "./page/notify.js" with { type: "text" };
-export { default as "parts.js" } from "./page/parts.js" with { type: "text" };
+export { default as "run_all.js" } from "./page/run_all.js" with { type: "text" };
 export { default as "run.css" } from "./page/run.css" with { type: "text" };
 export { default as "run.js" } from "./page/run.js" with { type: "text" };
 export { default as "runs.js" } from "./page/runs.js" with { type: "text" };

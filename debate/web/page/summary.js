@@ -3,8 +3,7 @@
 import { LANGUAGE, t } from "./words.js";
 
 /**
- * An event as it is sent and stored: with its time.
- *
+ * An event with its time, as sent and stored.
  * @typedef {RunEvent & { readonly timestamp?: string }} TimedEvent
  */
 
@@ -34,8 +33,7 @@ import { LANGUAGE, t } from "./words.js";
  */
 
 /**
- * Folded from its events, so that the page can show the answer first.
- *
+ * Starts an empty summary. The page shows it before the conversation.
  * @param {boolean} [imported]
  * @returns {Summary}
  */
@@ -60,8 +58,7 @@ export function beginSummary(imported = false) {
 }
 
 /**
- * Takes an event into account.
- *
+ * Adds an event to the summary.
  * @param {Summary} summary
  * @param {TimedEvent} event
  */
@@ -83,7 +80,7 @@ export function tell(summary, event) {
       break;
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
-      // It is not thinking: it waits for somebody.
+      // The agent waits for the operator.
       summary.doing = undefined;
       break;
     case "tool_approval_resolved": {
@@ -123,8 +120,7 @@ export function tell(summary, event) {
 }
 
 /**
- * Nothing is asked of anybody once a run is over.
- *
+ * Removes the pending requests of a finished run.
  * @param {Summary} summary
  */
 export function endSummary(summary) {
@@ -158,8 +154,7 @@ const STOPPED = {
 };
 
 /**
- * The verdict in a few words, and how to colour it.
- *
+ * The verdict as a short text, with its color.
  * @param {Pick<Summary, "decision" | "problem" | "imported">} summary
  * @param {string | undefined} status
  */
@@ -177,8 +172,7 @@ export function verdictOf({ decision, problem, imported }, status) {
 }
 
 /**
- * The hypothesis that leads: the moderator's, or else the likeliest one that is not rejected.
- *
+ * The leading hypothesis is the moderator's choice, or else the likeliest open one.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function leadOf({ decision, hypotheses }) {
@@ -200,13 +194,12 @@ function afterStart(text, start) {
 const MAX_CAUSE = 260;
 
 /**
- * The cause in one sentence: that of the hypothesis whose evidence was checked.
- *
+ * The cause in one sentence, from the hypothesis with the checked evidence.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function causeOf(summary) {
   const said = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
-  // A claim for machines stands before the sentence for people.
+  // The text starts with a machine-readable claim.
   const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
   const sentence = end < 0 ? text : text.slice(0, end + 1);
@@ -216,8 +209,7 @@ export function causeOf(summary) {
 }
 
 /**
- * The hypotheses in the order of their weight: the lead, confirmed ones, open ones by probability, rejected ones.
- *
+ * The hypotheses by weight: leading, confirmed, open by probability, rejected.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function ranked(summary) {
@@ -232,8 +224,7 @@ export function ranked(summary) {
 const MAX_TITLE = 90;
 
 /**
- * The first line of a topic, short.
- *
+ * The first line of a topic, truncated.
  * @param {string | null | undefined} topic
  */
 export function titleOf(topic) {
@@ -243,8 +234,7 @@ export function titleOf(topic) {
 }
 
 /**
- * The models of a run, each once.
- *
+ * The distinct models of a run.
  * @param {Readonly<Record<string, string>> | null | undefined} models
  */
 export function modelsOf(models) {
@@ -252,8 +242,7 @@ export function modelsOf(models) {
 }
 
 /**
- * The milliseconds that are left of a wait; `undefined` when its start is not known.
- *
+ * The remaining milliseconds of a wait, or `undefined` if its start is unknown.
  * @param {string | undefined} since
  * @param {number | undefined} seconds
  * @param {number} now
@@ -266,8 +255,7 @@ export function timeLeft(since, seconds, now) {
 }
 
 /**
- * How many tokens a run used, the same wherever it is shown; nothing where nobody counted.
- *
+ * The tokens of a run as text. The text is empty if the provider reports none.
  * @param {{ readonly total_tokens?: number | undefined, readonly estimated?: boolean } | undefined} total
  */
 export function tokensOf(total) {
@@ -278,7 +266,10 @@ export function tokensOf(total) {
   });
 }
 
-/** What a run cost: most cost less than a cent. @param {number} usd */
+/**
+ * The cost of a run. Most runs cost less than a cent.
+ * @param {number} usd
+ */
 export function dollarsOf(usd) {
   return `$${usd.toFixed(4)}`;
 }

@@ -18,7 +18,7 @@ import {
   verdictOf,
 } from "../page/summary.js";
 import { ODD } from "@gateway/shared/text";
-import { codeOf, splitOdd } from "../page/visible.js";
+import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
 import events from "../../engine/events.ts" with { type: "text" };
 import { SPANISH } from "../page/es.js";
@@ -317,8 +317,8 @@ Deno.test.each([
   { name: "a blank that is not a space", text: "a\u00a0b", parts: ["a", "\u00a0", "b"] },
   { name: "no line ends and tabs", text: "a\r\n\tb\nc", parts: ["a\n\tb\nc"] },
   { name: "a carriage return alone", text: "a\rb", parts: ["a", "\r", "b"] },
-])("splitOdd() finds $name", ({ text, parts }) => {
-  assert.deepEqual(splitOdd(text), parts);
+])("splitHidden() finds $name", ({ text, parts }) => {
+  assert.deepEqual(splitHidden(text), parts);
 });
 
 Deno.test("codeOf() gives the usual form of a code point", () => {
@@ -331,9 +331,9 @@ Deno.test("codeOf() gives the usual form of a code point", () => {
 });
 
 Deno.test("a browser gets the rule for odd characters that everything else here uses", async () => {
-  const script = PAGE_FILES.get("/static/odd.js")?.text ?? "";
+  const script = PAGE_FILES.get("/static/hidden_characters.js")?.text ?? "";
   const loaded = await import(`data:text/javascript,${encodeURIComponent(script)}`);
-  assert.equal(loaded.ODD, ODD);
+  assert.equal(loaded.HIDDEN, ODD);
 });
 
 const spanish: Readonly<Record<string, string>> = SPANISH;
