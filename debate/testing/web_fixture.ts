@@ -14,10 +14,10 @@ import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
 import { MemoryFolder } from "./memory_folder.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
 
-/** What differs between tests. */
+/** Options of a test. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** If it is an error, there is no such model. */
+  /** An error means that the model is not available. */
   readonly model?: Model | Error;
   readonly tools?: readonly Tool[];
   readonly folder?: MemoryFolder;
@@ -27,10 +27,10 @@ export interface WebFixtureOptions {
 
 type Fields = Readonly<Record<string, string | Blob>>;
 
-/** A secret of the server itself, which is masked everywhere. */
+/** A secret of the server, which is masked everywhere. */
 export const OWN_SECRET = "correct-horse-battery";
 
-/** The web server without sockets, disk, network or time of its own. */
+/** The web server without sockets, disk and network, and with a fake clock. */
 export class WebFixture {
   readonly clock: FakeClock;
   readonly folder: MemoryFolder;
@@ -41,11 +41,11 @@ export class WebFixture {
   readonly audited: AuditLine[] = [];
   readonly failures: string[] = [];
   readonly errors: unknown[] = [];
-  /** Headers of every request that has none of its own. */
+  /** Default headers of requests. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
-  /** The address that requests come from. */
+  /** The client address of requests. */
   address = "203.0.113.7";
-  /** The handler, for requests that `send()` cannot make. */
+  /** The handler for requests that `send()` cannot create. */
   readonly handler: DebateHandler;
 
   private constructor(
@@ -145,7 +145,7 @@ export class WebFixture {
     return this.send("POST", path, { body: form });
   }
 
-  /** Starts a run and returns its id. */
+  /** Starts a run and returns its ID. */
   async start(fields: Fields = {}): Promise<string> {
     const response = await this.form("/api/runs", { topic: "checkout answers slowly", ...fields });
     const { run_id } = await response.json();
@@ -167,7 +167,7 @@ export class WebFixture {
     }
   }
 
-  /** Waits until a condition holds, such as that a run waits for somebody. */
+  /** Lets pending work finish, for example until a run waits for a decision. */
   async settle(): Promise<void> {
     for (let turns = 0; turns < 20; turns++) await this.clock.advance(0);
   }
@@ -177,7 +177,7 @@ export class WebFixture {
   }
 }
 
-/** The events of a stream that has ended, with their ids. */
+/** The events of a finished stream with their IDs. */
 export function readFrames(
   text: string,
 ): readonly { readonly id: string; readonly data: { readonly type: string } }[] {
@@ -187,7 +187,7 @@ export function readFrames(
   });
 }
 
-/** The problem of a refusal, whose form is checked. */
+/** Checks the form of a problem response and returns it. */
 export async function problemOf(response: Response) {
   const { status, code, detail } = await response.json();
   assert.equal(response.headers.get("content-type"), "application/problem+json");
@@ -195,7 +195,7 @@ export async function problemOf(response: Response) {
   return { status, code, detail };
 }
 
-/** A debate that does not end by itself. */
+/** A debate that never ends. */
 export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
 
 /** A debate of two rounds. */

@@ -31,7 +31,7 @@ export interface HttpRequest extends Outgoing {
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;
-  /** Names are in lower case. Of a repeated header, only the first value is kept. */
+  /** Names are in lower case. A repeated header keeps its first value. */
   readonly headers: Readonly<Record<string, string>>;
   /** The body as received. A `content-encoding` is not decoded. */
   readonly body: Uint8Array;

@@ -18,7 +18,7 @@ interface Typed {
 const of = async (web: WebFixture, runId: string, wanted: string) =>
   (await web.record(runId)).events.filter(({ type }: Typed) => type === wanted);
 
-Deno.test("an operator approves other arguments than those asked for, and only for that call", async () => {
+Deno.test("an operator approves other arguments for one call", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const asks = { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] };
   const script = {
@@ -47,7 +47,7 @@ Deno.test("an operator approves other arguments than those asked for, and only f
   assert.ok(!("proposed_args" in unchanged), "the same arguments are no change");
 });
 
-Deno.test("what an operator writes into arguments is masked for everybody but the tool", async () => {
+Deno.test("edited arguments are masked for everyone except the tool", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const model = withTool();
   const web = await WebFixture.open({ model, tools: [tool] });
@@ -72,7 +72,7 @@ Deno.test.each([
   { name: "a program that is not listed", edited: { command: "rm -rf ." } },
   { name: "a file of secrets", edited: { command: "cat .env" } },
   { name: "other arguments than the tool has", edited: { command: "uptime", shell: true } },
-])("an operator cannot allow what the tool itself refuses: $name", async ({ edited }) => {
+])("an operator cannot approve arguments that the tool rejects: $name", async ({ edited }) => {
   const ports = new FakePorts();
   ports.files = { "/srv/app/.env": "/srv/app/.env" };
   const tools = createTools({ ...BARE_SETTINGS }, ports);
@@ -88,7 +88,7 @@ Deno.test.each([
   assert.deepEqual([called.error, called.args, ports.runs], [true, edited, []]);
 });
 
-Deno.test("an approval for the whole run is of exactly one call, is told, and can be taken back", async () => {
+Deno.test("an approval for the whole run covers one call, is reported, and is revocable", async () => {
   const tool = new FixedTool(GUARDED_TOOL, { ok: false, text: "not now" });
   const asks = (args: object) => ({ toolCalls: [call(GUARDED_TOOL, args)] });
   const pods = { args: ["get", "pods"] };
@@ -138,7 +138,7 @@ Deno.test.each([
   { name: "for the whole run", body: { approved: true, for_run: true, args: {} } },
   { name: "that nest deeply", body: { approved: true, args: deep() } },
   { name: "that are a list", body: { approved: true, args: [] } },
-])("other arguments are refused $name, and the call still waits", async ({ body }) => {
+])("other arguments are rejected $name, and the call stays pending", async ({ body }) => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const runId = await web.start();
@@ -151,7 +151,7 @@ Deno.test.each([
   await web.end(runId);
 });
 
-Deno.test("an operator drops, pins and adds hypotheses between rounds, and the agents are told", async () => {
+Deno.test("an operator drops, pins and adds hypotheses, and agents are notified", async () => {
   const model = twoRounds();
   const web = await WebFixture.open({ model });
   const runId = await web.start({ pause_between_rounds: "true" });
@@ -185,7 +185,7 @@ Deno.test("an operator drops, pins and adds hypotheses between rounds, and the a
   assert.ok(!told.some((text) => text?.includes(OWN_SECRET)));
 });
 
-Deno.test("a run that is stopped has a report of what there is: hypotheses, decision, and that it was stopped", async () => {
+Deno.test("a stopped run has a report with hypotheses, decision and status", async () => {
   const web = await WebFixture.open({ model: twoRounds() });
   const runId = await web.start({ pause_between_rounds: "true" });
   await web.settle();

@@ -38,7 +38,7 @@ class SlowFolder extends MemoryFolder {
   }
 }
 
-Deno.test("what is shown of a run in progress is in its journal, so that a kill takes nothing of it back", async () => {
+Deno.test("the journal contains everything that was shown of a run in progress", async () => {
   const folder = new SlowFolder();
   const web = await WebFixture.open({ model: hanging(), folder });
   const runId = await web.start();
@@ -53,14 +53,14 @@ Deno.test("what is shown of a run in progress is in its journal, so that a kill 
   for (const event of events) assert.ok(journal.includes(`${JSON.stringify(event)}\n`), event.type);
 });
 
-Deno.test("a run can be looked at while the disk hangs", async () => {
+Deno.test("a run is readable while the disk hangs", async () => {
   const web = await WebFixture.open({ model: hanging(), folder: new SlowFolder() });
   const runId = await web.start();
   const [{ events }] = await Promise.all([web.record(runId), web.clock.advance(2_000)]);
   assert.notEqual(events.length, 0);
 });
 
-Deno.test("a tool of the list waits for the operator, whose word counts once", async () => {
+Deno.test("a listed tool waits for the operator, whose first decision counts", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const runId = await web.start();
@@ -85,7 +85,7 @@ Deno.test.each([
       web.post(`/api/runs/${runId}/approval`, { call_id, approved: false }),
   },
   { name: "timeout", act: (web: WebFixture) => web.clock.advance(300_000) },
-])("a tool call that is not approved in time or at all never runs: $name", async ({ name, act }) => {
+])("a tool call without approval never runs: $name", async ({ name, act }) => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const runId = await web.start();
@@ -107,7 +107,7 @@ const calls = (...args: readonly object[]) => ({
   toolCalls: args.map((each, index) => call(GUARDED_TOOL, each, `c${index}`)),
 });
 
-Deno.test("a call that was allowed for the whole run is not asked again; another one is", async () => {
+Deno.test("an approval for the whole run covers identical calls only", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [
     calls({ a: 1, b: 2 }),
@@ -143,7 +143,7 @@ Deno.test("a call that was allowed for the whole run is not asked again; another
   );
 });
 
-Deno.test("whoever asks for approvals anew is asked about what was allowed for the whole run, too", async () => {
+Deno.test("turning approvals on again revokes the approvals for the whole run", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [calls({ a: 1 }), DIAGNOSIS, calls({ a: 1 }), DIAGNOSIS];
   const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
@@ -163,7 +163,7 @@ Deno.test("whoever asks for approvals anew is asked about what was allowed for t
   await web.end(runId);
 });
 
-Deno.test("a run that is cancelled while a tool waits does not run it", async () => {
+Deno.test("canceling a run drops its pending tool call", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const runId = await web.start();
@@ -176,7 +176,7 @@ Deno.test("a run that is cancelled while a tool waits does not run it", async ()
   assert.equal(events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution, "rejected");
 });
 
-Deno.test("without require_approval nobody is asked; turning it off lets go what waits", async () => {
+Deno.test("without require_approval, calls run immediately, pending ones too", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const open = await web.startAndEnd({ require_approval: "false" });
@@ -199,7 +199,7 @@ Deno.test("without require_approval nobody is asked; turning it off lets go what
   assert.equal(tool.runs.length, 2);
 });
 
-Deno.test("a paused run waits for a comment, which comes into the debate", async () => {
+Deno.test("a paused run waits for a comment and adds it to the debate", async () => {
   const model = twoRounds();
   const web = await WebFixture.open({ model });
   const runId = await web.start({ pause_between_rounds: "yes" });
@@ -242,7 +242,7 @@ Deno.test("secrets in a comment are masked for the models, the record, the strea
 Deno.test.each([
   { name: "masked for the models, the record and the report", fields: {}, isMasked: true },
   {
-    name: "sent as they are where the operator says so",
+    name: "sent unchanged if the operator allows it",
     fields: { no_redact_context: "true" },
     isMasked: false,
   },
@@ -263,7 +263,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("a pause ends without a comment when its time is over, or when it is turned off", async () => {
+Deno.test("a pause ends at its time limit or when it is turned off", async () => {
   for (
     const act of [
       (web: WebFixture) => web.clock.advance(600_000),
@@ -284,17 +284,17 @@ Deno.test("a pause ends without a comment when its time is over, or when it is t
 Deno.test.each([
   { name: "approval without a call_id", path: "approval", body: { approved: true }, status: 422 },
   { name: "approval in words", path: "approval", body: { call_id: "a", approved: "yes" }, status: 422 },
-  { name: "a comment that is not a text", path: "comment", body: { comment: 7 }, status: 422 },
+  { name: "a comment with a wrong type", path: "comment", body: { comment: 7 }, status: 422 },
   { name: "an endless comment", path: "comment", body: { comment: "x".repeat(20_001) }, status: 422 },
   { name: "a huge body", path: "comment", body: { comment: "x".repeat(300_000) }, status: 413 },
-  { name: "a comment that nobody waits for", path: "comment", body: {}, status: 409 },
+  { name: "a comment without a pause", path: "comment", body: {}, status: 409 },
   {
-    name: "an answer that nobody waits for",
+    name: "a decision without a pending call",
     path: "approval",
     body: { call_id: "a", approved: true },
     status: 404,
   },
-])("a live run refuses $name", async ({ path, body, status }) => {
+])("a live run rejects $name", async ({ path, body, status }) => {
   const web = await WebFixture.open({ model: hanging() });
   const runId = await web.start();
   assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${path}`, body))).status, status);
@@ -307,7 +307,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("an answer to a call of a run whose server was killed says that the run has ended", async () => {
+Deno.test("a decision on a call of an interrupted run answers that the run has ended", async () => {
   const killed = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await killed.start();
   await killed.settle();
@@ -326,7 +326,7 @@ Deno.test("an answer to a call of a run whose server was killed says that the ru
   await killed.end(runId);
 });
 
-Deno.test("a live run has its events in the journal, for the case that the server is killed", async () => {
+Deno.test("the journal contains the events of a live run", async () => {
   const web = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await web.start();
   await web.settle();

@@ -9,13 +9,13 @@ import { type CallTool, realTools } from "./debate_tools_fixture.ts";
 const ROLES = "app,planner,bypasser,maker,reader,lazy,become,shadow";
 
 interface Database {
-  /** Of an account as README says it should be. */
+  /** The account has the rights that README recommends. */
   readonly url: string;
-  /** Runs SQL as the owner; gives the rows, unaligned. */
+  /** Runs SQL as the owner and returns unaligned rows. */
   sql(text: string): Promise<string>;
 }
 
-/** Explains without the check of the text; the plan, or the message of the refusal. */
+/** Skips the check of the text. Returns the plan or the error message. */
 function planDirectly(url: string, query: string, seconds = 5): Promise<readonly string[] | string> {
   return explainPostgres({ url, query, seconds, signal: new AbortController().signal })
     .catch((error) => {
@@ -41,7 +41,7 @@ const withDatabase = (test: (call: CallTool, database: Database) => Promise<void
   withShared(({ call, database }) => test(call, database));
 
 Deno.test({
-  name: "run_db_explain shows plans, and changes nothing",
+  name: "run_db_explain shows plans and changes no data",
   ignore,
   fn: () =>
     withDatabase(async (call, database) => {
@@ -51,7 +51,7 @@ Deno.test({
       assert.match(plan.text, /Index Scan using t_pkey on t .*\n\s+Index Cond: \(id = 5\)/);
       assert.match((await explain("with x as (select * from t) select count(*) from x")).text, /Aggregate/);
 
-      // What the check lets through in spite of all, the transaction stops.
+      // The transaction stops statements that pass the check.
       await database.sql(
         "create function wipe() returns int language plpgsql as $$ begin delete from t; return 1; end $$; " +
           "create function evil() returns int language plpgsql immutable as $$ begin return wipe(); end $$",
@@ -71,7 +71,7 @@ Deno.test({
       }
       assert.equal(await database.sql("select count(*) from t"), "500");
 
-      // Past the check: the protocol takes one statement only.
+      // Without the check, the protocol still accepts only one statement.
       for (const query of ["select 1; commit; delete from t", "select 1; select 2"]) {
         const several = await planDirectly(database.url, query);
         assert.equal(several, "EXPLAIN gave no plan: the syntax is wrong (SQLSTATE 42601)");
@@ -81,7 +81,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_db_explain has the database stop what takes long, and leaves no connection",
+  name: "run_db_explain sets a statement timeout and closes its connection",
   ignore,
   fn: () =>
     withDatabase(async (_call, database) => {
@@ -96,7 +96,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_db_explain never shows anything of the URL",
+  name: "run_db_explain never shows a part of the URL",
   ignore,
   fn: () =>
     withDatabase(async (call, { url }) => {
@@ -129,7 +129,7 @@ Deno.test({
     }),
 });
 
-/** What the planner evaluates, with an error that prints what it returned. */
+/** Queries whose functions the planner calls. The error message contains their results. */
 const READING_WHILE_PLANNING = [
   "select * from t where id = (table_to_xml('users', true, true, '')::text)::int",
   "select * from t where id = (query_to_xml('select * from users', true, true, '')::text)::int",
@@ -151,7 +151,7 @@ const READING_WHILE_PLANNING = [
 ];
 
 Deno.test({
-  name: "run_db_explain hands out nothing that the server reads while it plans",
+  name: "run_db_explain reveals no data that the server reads while it plans",
   ignore,
   fn: () =>
     withDatabase(async (call, database) => {
@@ -163,7 +163,7 @@ Deno.test({
           "create function sum_of(int, int) returns int stable language sql as 'select hash::int from users'; " +
           "create operator =! (leftarg = int, rightarg = int, function = sum_of)",
       );
-      // It is as bad as that: the server's own words hold the table.
+      // The error message of the server contains data of the table.
       await assert.rejects(
         database.sql(`explain ${READING_WHILE_PLANNING[0]}`),
         /hash-of-ann/,
@@ -175,7 +175,7 @@ Deno.test({
         const direct = await planDirectly(database.url, query);
         assert.doesNotMatch(JSON.stringify(direct), /hash-of-ann|\/data/, query);
       }
-      // Ordinary questions still have an answer.
+      // Usual queries still have a plan.
       for (
         const query of [
           "select lower(name), count(*) from t where id = any(array[1, 2]) group by 1 having count(*) > 1",

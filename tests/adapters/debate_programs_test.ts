@@ -23,7 +23,7 @@ const POD = {
   status: { phase: "Running" },
 };
 
-/** As much of a Kubernetes API as kubectl asks for; every request is kept. */
+/** The part of the Kubernetes API that kubectl requests. All requests are recorded. */
 function serveKubernetes() {
   const seen: string[] = [];
   const answers: Readonly<Record<string, unknown>> = {
@@ -62,7 +62,7 @@ function serveKubernetes() {
 }
 
 Deno.test({
-  name: "run_kubectl reads from a cluster and sends nothing but GET",
+  name: "run_kubectl reads from a cluster and sends only GET requests",
   ignore,
   fn: async () => {
     await using folder = await temporaryFolder();
@@ -160,7 +160,7 @@ Deno.test("run_local_command runs programs of this machine", async () => {
   });
 });
 
-Deno.test("run_local_command never reads outside of the roots, nor secrets", async () => {
+Deno.test("run_local_command never reads files outside the roots or with secrets", async () => {
   await withProject(async (call, _root, outside) => {
     for (
       const command of [
@@ -186,7 +186,7 @@ Deno.test("run_local_command never reads outside of the roots, nor secrets", asy
   });
 });
 
-/** Files that are not read by their names, and what they hold. */
+/** Files with secret names and their contents. */
 const SECRET_PATHS = [
   ".env",
   ".env.local",
@@ -203,7 +203,7 @@ const SECRET_PATHS = [
   "Credentials.json",
 ];
 
-Deno.test("run_local_command searches folders without coming upon secret files", async () => {
+Deno.test("run_local_command excludes secret files from searches", async () => {
   await withProject(async (call, root) => {
     for (const path of SECRET_PATHS) {
       await Deno.mkdir(`${root}/${path}`.replace(/\/[^/]*$/, ""), { recursive: true });
@@ -235,7 +235,7 @@ Deno.test("run_local_command searches folders without coming upon secret files",
   });
 });
 
-Deno.test("run_local_command runs nothing but its one program, whatever the words", async () => {
+Deno.test("run_local_command runs exactly one program for all arguments", async () => {
   await withProject(async (call, root) => {
     for (
       const command of [
@@ -258,7 +258,7 @@ Deno.test("run_local_command runs nothing but its one program, whatever the word
   });
 });
 
-Deno.test("run_local_command stops at its bound in time and tells what there was", async () => {
+Deno.test("run_local_command stops at its time limit and returns the output", async () => {
   await withProject(async (call) => {
     const { ok, text } = await call("run_local_command", { command: "vmstat 10 10", timeout: 0.3 });
     assert.equal(ok, false);
@@ -310,7 +310,7 @@ async function withHost(test: (scene: Scene) => Promise<void>): Promise<void> {
 }
 
 Deno.test({
-  name: "run_ssh_command runs a program on a known host, with words that no shell there takes apart",
+  name: "run_ssh_command runs a program on a known host and passes words unchanged",
   ignore: ignoreSsh,
   fn: () =>
     withHost(async ({ call, port, folder, hostKeyLine, setKnownHosts }) => {
@@ -340,7 +340,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_ssh_command refuses a host that is unknown, or has another key, and learns none",
+  name: "run_ssh_command rejects an unknown host and a changed key, and adds none",
   ignore: ignoreSsh,
   fn: () =>
     withHost(async ({ call, port, folder, setKnownHosts }) => {
@@ -359,7 +359,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_ssh_command tells a refused key from a host that is not there",
+  name: "run_ssh_command distinguishes a rejected key from an unreachable host",
   ignore: ignoreSsh,
   fn: () =>
     withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {
@@ -377,7 +377,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_ssh_command stops at its bound in time",
+  name: "run_ssh_command stops at its time limit",
   ignore: ignoreSsh,
   fn: () =>
     withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {

@@ -4,7 +4,7 @@ import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS } from "../../debate/tools/testing/tool_bench.ts";
 import type { ToolResult } from "../../debate/engine/ports.ts";
 
-/** What the tools of a test are made with. */
+/** Options of the tools of a test. */
 export interface RealToolsOptions {
   readonly settings?: Partial<Settings>;
   readonly roots?: readonly string[];
@@ -13,10 +13,10 @@ export interface RealToolsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Calls a tool that reaches this machine. */
+/** Calls a tool with access to this machine. */
 export type CallTool = (name: string, args: unknown) => Promise<ToolResult>;
 
-/** The tools over the real ports. */
+/** Creates the tools with the real ports. */
 export async function realTools(
   { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal }: RealToolsOptions,
 ): Promise<CallTool> {

@@ -1,8 +1,8 @@
 /**
- * The world of a scenario that ships: a Git repository, files and a service that its tools look at.
+ * The environment of a built-in scenario: a Git repository, files and a service for its tools.
  *
- * A run finds it through the lines of {@linkcode ScenarioWorld.incident}, which are its topic or context, and may
- * look at it with the settings of {@linkcode ScenarioWorld.settings}.
+ * Topic or context of a run are the lines of {@linkcode ScenarioWorld.incident}, with real paths and URLs. The tools
+ * need the settings of {@linkcode ScenarioWorld.settings}.
  *
  * @module
  */
@@ -10,17 +10,17 @@ import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { join } from "node:path";
 
-/** The names of the scenarios that ship. */
+/** The names of the built-in scenarios. */
 export const SHIPPED_SCENARIOS = ["certificate_expired", "memory_leak", "slow_query"] as const;
 
 /** One of {@linkcode SHIPPED_SCENARIOS}. */
 export type ShippedScenario = (typeof SHIPPED_SCENARIOS)[number];
 
-/** What a scenario's tools need, started. */
+/** The running environment of a scenario. */
 export interface ScenarioWorld extends AsyncDisposable {
-  /** The incident as an operator would describe it, Markdown; its paths and URLs are real. */
+  /** The incident in Markdown, as an operator would describe it. Paths and URLs are real. */
   readonly incident: string;
-  /** What the settings must hold for the tools to get through. */
+  /** The settings that the tools need. */
   readonly settings: Readonly<Record<string, string>>;
   readonly variables: Readonly<Record<"repository" | "files" | "service", string>>;
 }
@@ -31,20 +31,19 @@ const commitsSchema = z.array(z.strictObject({
   date: z.iso.datetime(),
   author: z.string(),
   subject: z.string(),
-  /** What is in the files after it; `null` removes one. */
+  /** The files after the commit. `null` deletes a file. */
   files: z.record(z.string(), z.string().nullable()),
 }));
 
 type Commit = z.infer<typeof commitsSchema>[number];
 
 /**
- * Starts the world of a scenario.
- *
- * @param folder exists, and is where the repository and a copy of the files are made
+ * Starts the environment of a scenario.
+ * @param folder an existing directory for the repository and a copy of the files
  */
 export async function startScenario(scenario: ShippedScenario, folder: string): Promise<ScenarioWorld> {
   const fixture = new URL(`${scenario}/`, FIXTURES);
-  // Tools look at real paths only.
+  // Tools accept only real paths.
   const root = await Deno.realPath(folder);
   const [repository, files] = [join(root, "repository"), join(root, "files")];
   await makeRepository(repository, commitsSchema.parse(await readJson(new URL("commits.json", fixture))));
@@ -66,7 +65,7 @@ export async function startScenario(scenario: ShippedScenario, folder: string): 
   };
 }
 
-/** The answers of the service by path. `debug_memory.json` is `/debug/memory`. */
+/** The responses of the service by path. `debug_memory.json` is `/debug/memory`. */
 async function readPages(fixture: URL): Promise<ReadonlyMap<string, string>> {
   const pages = new Map<string, string>();
   try {
@@ -75,7 +74,7 @@ async function readPages(fixture: URL): Promise<ReadonlyMap<string, string>> {
       pages.set(path, await Deno.readTextFile(new URL(`http/${name}`, fixture)));
     }
   } catch (error) {
-    // A scenario may do without a service.
+    // A scenario can lack a service.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return pages;
@@ -89,7 +88,7 @@ function serve(pages: ReadonlyMap<string, string>) {
   });
 }
 
-/** The same commits with the same ids each time. */
+/** The commits have the same IDs in every run. */
 async function makeRepository(path: string, commits: readonly Commit[]): Promise<void> {
   await Deno.mkdir(path);
   await git(path, ["init", "--quiet", "--initial-branch=main", "--template="]);
@@ -119,7 +118,7 @@ async function makeRepository(path: string, commits: readonly Commit[]): Promise
 async function git(path: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> {
   const command = new Deno.Command("git", {
     args: ["-C", path, ...args],
-    // Nothing of the user's own settings: signing, hooks, or the repository of a hook that runs this.
+    // The settings of the user must not apply, such as signing, hooks or the repository of a running hook.
     clearEnv: true,
     env: {
       ...env,

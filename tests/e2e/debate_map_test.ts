@@ -85,7 +85,7 @@ const RECORD = {
 };
 
 browserTest(
-  "a browser groups tool calls in a row, copies code, and shows the map by keyboard, by round and over time",
+  "a browser groups tool calls, copies code, and shows the map by keyboard, round and time",
   () =>
     withHome(async (home) => {
       await Deno.mkdir(`${home}/runs`);
@@ -115,7 +115,7 @@ browserTest(
       const map = page.locator("#map");
       await map.locator("summary").click();
       const nodes = map.locator("[data-key]");
-      // It is drawn when it has been opened, which the page hears of later.
+      // The map is drawn after the toggle event, which arrives later.
       await nodes.first().waitFor();
       assert.deepEqual(
         await page.evaluate(
@@ -157,7 +157,7 @@ browserTest(
 const CALL = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis", call_id: "ab".repeat(6) };
 
 browserTest(
-  "a browser shows as boxes what hides in a call that waits for approval, and in its result",
+  "a browser shows hidden characters of a pending call and its result as boxes",
   () =>
     withHome(async (home) => {
       const runId = "ab".repeat(16);
@@ -184,7 +184,7 @@ browserTest(
             cached: false,
             duration_ms: 3,
           },
-          // Nobody decided on this one.
+          // This call has no decision.
           { type: "tool_approval_request", ...call, call_id: "cd".repeat(6) },
           { type: "run_finished", status: "completed" },
         ],
@@ -216,7 +216,7 @@ browserTest(
 );
 
 browserTest(
-  "a browser shows a call as ended when the server was killed while it waited for approval",
+  "a browser shows a pending call of a killed server as ended",
   () =>
     withHome(async (home) => {
       const env = sceneEnv(home);
@@ -246,7 +246,7 @@ browserTest(
 );
 
 browserTest(
-  "a browser changes what a tool is to be called with, and the tool refuses what it refuses to agents; keys; Spanish",
+  "a browser edits the arguments of a call, and the tool validates them; shortcuts; Spanish",
   () =>
     withHome(async (home) => {
       await using server = await DebateProcess.start(sceneEnv(home));

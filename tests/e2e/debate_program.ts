@@ -3,7 +3,7 @@ import { runProgram } from "../../debate/cli/program.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 
-/** Starts the debate's program as its users do, with nothing of this machine's settings. */
+/** Starts the program as a process without the settings of this machine. */
 export function spawnDebate(
   args: readonly string[],
   folder: string,
@@ -26,7 +26,7 @@ export async function runDebate(...given: Parameters<typeof spawnDebate>) {
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
 }
 
-/** Runs the debate's program in this process, which is faster than a process of its own. */
+/** Runs the program in this process, which is faster than a new process. */
 export async function runDebateHere(
   args: readonly string[],
   folder: string,
@@ -51,7 +51,7 @@ export async function runDebateHere(
   return { code, ...written };
 }
 
-/** Runs a test in a folder that is gone afterwards. */
+/** Runs a test in a temporary directory. */
 export async function inFolder(test: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {

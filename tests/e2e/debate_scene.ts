@@ -5,7 +5,7 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 
-/** A script for a page that nobody looks at, in a browser that may notify. */
+/** A script for a hidden page in a browser that allows notifications. */
 export const LOOKS_ELSEWHERE: string = `
   localStorage.setItem("notify", "yes");
   Object.defineProperty(document, "hidden", { get: () => true });
@@ -15,7 +15,7 @@ export const LOOKS_ELSEWHERE: string = `
     constructor(title, { body }) { told.push([title, body]); }
   };`;
 
-/** A debate server as a process of its own, under exactly the permissions that its settings need. */
+/** A debate server in a separate process with exactly the permissions of its settings. */
 export class DebateProcess implements AsyncDisposable {
   readonly url: string;
   readonly #child: Deno.ChildProcess;
@@ -30,7 +30,7 @@ export class DebateProcess implements AsyncDisposable {
     child.status.then((status) => this.#status = status);
   }
 
-  /** Starts a server and waits until it answers, or has ended. */
+  /** Starts a server and waits until it responds or exits. */
   static async start(env: Readonly<Record<string, string>>, port = freePort()): Promise<DebateProcess> {
     const settings = loadSettings({ env, workingFolder: ROOT });
     const child = new Deno.Command(Deno.execPath(), {
@@ -71,14 +71,14 @@ export class DebateProcess implements AsyncDisposable {
     return await (await fetch(`${this.url}${path}`, init)).json();
   }
 
-  /** Starts a run and gives its id. */
+  /** Starts a run and returns its ID. */
   async run(fields: Readonly<Record<string, string>>): Promise<string> {
     const body = new FormData();
     for (const [name, value] of Object.entries(fields)) body.append(name, value);
     return (await this.json("/api/runs", { method: "POST", body })).run_id;
   }
 
-  /** Waits for an event of a run that is kept. */
+  /** Waits for a stored event of a run. */
   async event(runId: string, type: string) {
     let found: { readonly call_id: string } | undefined;
     await poll(async () => {
@@ -121,7 +121,7 @@ export class DebateProcess implements AsyncDisposable {
 
 const SCENARIO = "replay/memory_leak";
 
-/** Settings of a server on a folder, whose models are scripted, and nothing of this machine's environment. */
+/** Settings of a server with scripted models and without the environment of this machine. */
 export function sceneEnv(home: string, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   const env = {
     HOME: home,
@@ -136,7 +136,7 @@ export function sceneEnv(home: string, more: Readonly<Record<string, string>> = 
   return env;
 }
 
-/** Runs a test with a temporary folder as the home. */
+/** Runs a test with a temporary home directory. */
 export async function withHome(test: (home: string) => Promise<void>): Promise<void> {
   const home = await Deno.makeTempDir();
   try {

@@ -4,7 +4,7 @@ import { poll } from "../stage/poll.ts";
 import { TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
-/** The widths and themes in which every state is looked at. */
+/** The widths and themes of the screenshots. */
 export const VIEWS = [1280, 390].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme) => ({
     width,
@@ -42,7 +42,7 @@ const OLD_RECORD = {
   ],
 };
 
-/** Plays runs of every state on one server, and lets a browser look at each. */
+/** Plays runs of every state on one server and opens each in a browser. */
 export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Promise<void>): Promise<void> {
   await withHome(async (home) => {
     await using world = await startScenario("memory_leak", `${home}/project`);
@@ -81,10 +81,10 @@ export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Pr
   });
 }
 
-/** Opens a page in a session of its own. */
+/** Opens a page in a new session. */
 export type OpenPage = (path: string, options: BrowserContextOptions) => Promise<Page>;
 
-/** What the answer says in each state. */
+/** The text of the answer in each state. */
 const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
   found: [
     /Cause found/,

@@ -4,16 +4,16 @@ import { poll } from "../stage/poll.ts";
 import { browserTest, violationsOf } from "./chromium.ts";
 import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
 
-/** What must be in sight without scrolling, at every width. */
+/** These elements must be visible without scrolling at every width. */
 const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
 const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
 
-browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
+browserTest("the page of a run shows the answer first in every state, width and theme", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await lookAtScreens(async ({ name, path }, open) => {
       for (const { width, height, colorScheme } of VIEWS) {
-        // Each width has a theme of its own; together they show each state in both.
+        // Each width has another theme, so each state is shown in both themes.
         if ((width === 390) !== (colorScheme === "dark")) continue;
         const what = `${name}, ${width} pixels wide, ${colorScheme}`;
         const page = await open(path, { viewport: { width, height }, colorScheme });

@@ -104,7 +104,7 @@ export function announce(text) {
 }
 
 /**
- * The reason of a failure, for the user.
+ * The reason of a failure as a text for the user.
  * @param {unknown} error
  */
 export function whyOf(error) {

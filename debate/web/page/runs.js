@@ -102,7 +102,7 @@ function hasModel({ models }, model) {
   return model === "" || Object.values(models ?? {}).includes(model);
 }
 
-/** The models of all runs, for the filter. */
+/** The filter lists the models of all runs. */
 function listModels() {
   const select = get("runs-model");
   const chosen = select.value;

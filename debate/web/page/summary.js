@@ -8,7 +8,7 @@ import { LANGUAGE, t } from "./words.js";
  */
 
 /**
- * What a run amounts to so far.
+ * The state of a run after its events so far.
  *
  * @typedef {object} Summary
  * @property {number} round
@@ -16,20 +16,20 @@ import { LANGUAGE, t } from "./words.js";
  * @property {number | undefined} threshold
  * @property {readonly Hypothesis[]} hypotheses
  * @property {{ round: number, node: string, hypotheses: readonly Hypothesis[] }[]} frames the hypotheses after each
- *   change, with when and by whom
+ *   change, with round and agent
  * @property {Map<string, { round: number, node: string, share: number }[]>} shares the probability of each hypothesis
- *   over time, by id
+ *   over time, by ID
  * @property {Decision | undefined} decision
  * @property {Map<string, ToolCallEvent>} calls
- * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals the calls that wait for
- *   approval, by id, with the time of their request
+ * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals pending calls by ID, with
+ *   the time of their request
  * @property {Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>} allowed the calls that are
- *   allowed for the whole run, by the id of the first
- * @property {string | undefined} pausedAt when a comment was asked for
+ *   approved for the whole run, by the ID of the first
+ * @property {string | undefined} pausedAt time of the request for a comment
  * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
  * @property {string} problem
- * @property {boolean} imported it comes from elsewhere, so nothing in it was checked here
+ * @property {boolean} imported the run was imported and not checked here
  */
 
 /**
