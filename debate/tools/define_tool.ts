@@ -90,9 +90,7 @@ const MAX_TIMEOUT_SECONDS = 60;
 const GRACE_MS = 2000;
 
 export function timeoutArgument(seconds: number): z.ZodType<number> {
-  return z.number().positive().default(seconds).describe(
-    `time limit in seconds, at most ${MAX_TIMEOUT_SECONDS}`,
-  );
+  return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
 
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */

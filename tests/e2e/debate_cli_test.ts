@@ -151,7 +151,7 @@ Deno.test.each([
   {
     name: "no such built-in prompt",
     args: ["prompts", "--show", "x.en"],
-    reason: /Unknown built-in template "x\.en", use one of /,
+    reason: /Unknown template "x\.en", use one of /,
   },
 ])("debate rejects $name with exit code 2", ({ args, env, reason }) =>
   inFolder(async (folder) => {

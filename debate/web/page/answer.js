@@ -7,7 +7,7 @@ import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { causeOf, dollarsOf, leadOf, tokensOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const MAX_SHOWN = 3;
 

@@ -1,6 +1,6 @@
 /** @import { Content, Control, Elements, Properties } from "./types.js" */
 
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Sends a request to the server. The message of an error can be shown to the user. The server can be newer

@@ -6,7 +6,7 @@ import { showComparison } from "./compare.js";
 import { ROLES, setModel, showModels, showRoles } from "./models.js";
 import { leaveRun, showRun } from "./run.js";
 import "./shortcuts.js";
-import { LANGUAGE, languageName, speak, t, translatePage } from "./words.js";
+import { LANGUAGE, languageName, speak, t, translatePage } from "./language.js";
 import { showTemplates } from "./templates.js";
 import { leaveRuns, showRuns } from "./runs.js";
 

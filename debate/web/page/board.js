@@ -7,7 +7,7 @@ import { agentName, evidenceItems, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { leadOf, ranked } from "./summary.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Shows a card for each hypothesis.

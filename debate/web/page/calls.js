@@ -4,7 +4,7 @@
 import { announce, formatDuration, get, make } from "./api.js";
 import { runningCard, toolCard } from "./cards.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Shows a running tool.

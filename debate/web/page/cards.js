@@ -7,7 +7,7 @@ import { codeBlock } from "./code.js";
 import { percent } from "./drawing.js";
 import { renderMarkdown } from "./markdown.js";
 import { EVERY_HIDDEN, plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * A card of the conversation.

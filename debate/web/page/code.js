@@ -1,5 +1,5 @@
 import { announce, make } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const SHOWN_MS = 2000;
 

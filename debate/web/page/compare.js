@@ -16,7 +16,7 @@ import {
   verdictOf,
 } from "./summary.js";
 import { visible } from "./visible.js";
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 
 /** @typedef {ReturnType<typeof sideOf>} Side */
 

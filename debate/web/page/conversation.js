@@ -8,7 +8,7 @@ import { codeBlock } from "./code.js";
 import { renderMarkdown } from "./markdown.js";
 import { addApproval, endApprovals, resolveApproval } from "./waits.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Adds an event to the conversation.

@@ -1,4 +1,4 @@
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -3,7 +3,7 @@
 
 import { find, make } from "./api.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** @type {Readonly<Record<Exclude<EvidenceStatus, "grounded">, string>>} */
 const WHY = {

@@ -6,7 +6,7 @@ import { agentName, evidenceItems, reviewItems, showCall } from "./evidence.js";
 import { element, percent } from "./drawing.js";
 import { mapOf, SIZE } from "./map_layout.js";
 import { plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** Duration of each step of the animation, in milliseconds. */
 const STEP_MS = 1100;

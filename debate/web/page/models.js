@@ -2,7 +2,7 @@
 
 import { announce, ask, get, make, whyOf } from "./api.js";
 import { plain } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * The roles that need a model.

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const KEY = "notify";
 /** @type {string | undefined} */

@@ -23,7 +23,7 @@ import { factList, note } from "./cards.js";
 import { endConversation, show } from "./conversation.js";
 import { beginSummary, endSummary, modelsOf, tell, titleOf } from "./summary.js";
 import { notify } from "./notify.js";
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 import { beginMap, showMap } from "./map.js";
 import { chosenChanges } from "./steer.js";
 import { showAllowed, showBar } from "./waits.js";

@@ -4,7 +4,7 @@ import { announce, ask, attempt, find, formatDuration, formatTime, get, make, wh
 import { percent } from "./drawing.js";
 import { dollarsOf, modelsOf, titleOf, tokensOf } from "./summary.js";
 import { plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** Refresh interval of the visible list, in milliseconds. */
 const REFRESH_MS = 3000;

@@ -1,7 +1,7 @@
 /** @import { Elements } from "./types.js" */
 
 import { get, make } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const KEY = "shortcuts";
 

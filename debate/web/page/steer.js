@@ -1,6 +1,6 @@
 import { get, make } from "./api.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const MAX_SHOWN = 160;
 

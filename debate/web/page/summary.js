@@ -1,6 +1,6 @@
 /** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../engine/events.ts" */
 /** @import { Decision, Hypothesis } from "../../engine/graph/state.ts" */
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 
 /**
  * An event with its time, as sent and stored.

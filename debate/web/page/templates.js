@@ -2,7 +2,7 @@ import { announce, ask, attempt, complain, get, make, send, whyOf } from "./api.
 import { codeBlock } from "./code.js";
 import { agentName } from "./evidence.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** @import { TemplateView } from "./types.js" */
 

@@ -9,7 +9,7 @@ import { notify } from "./notify.js";
 import { showSteering } from "./steer.js";
 import { percent } from "./drawing.js";
 import { timeLeft, verdictOf } from "./summary.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** A call without a decision at the end of its run, for example after a crash of the server. */
 const UNANSWERED = t("ended: the run is over, and no answer was recorded");

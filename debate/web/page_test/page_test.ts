@@ -22,7 +22,7 @@ import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
 import events from "../../engine/events.ts" with { type: "text" };
 import { SPANISH } from "../page/es.js";
-import { fill, languageName } from "../page/words.js";
+import { fill, languageName } from "../page/language.js";
 
 /** The interface names of elements in a browser. */
 const CLASSES: Readonly<Record<string, string>> = {

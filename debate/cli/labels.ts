@@ -7,7 +7,7 @@ const SPANISH_ROLES: Readonly<Record<string, string>> = {
   Moderator: "Moderador",
 };
 
-export const wordsFor = vocabulary({
+export const labelsFor = vocabulary({
   topic: ["Topic", "Tema"],
   diagnostic: ["Diagnostic", "Diagnóstico"],
   skeptic: ["Skeptic", "Escéptico"],
@@ -97,4 +97,4 @@ export const wordsFor = vocabulary({
   ],
 });
 
-export type Words = ReturnType<typeof wordsFor>;
+export type Labels = ReturnType<typeof labelsFor>;
