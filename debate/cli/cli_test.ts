@@ -42,16 +42,16 @@ function decide(status: Decision["status"]): RunEvent {
 
 interface ViewOptions {
   readonly isLive: boolean;
-  readonly errColour?: boolean;
+  readonly errColor?: boolean;
   readonly language?: string;
 }
 
-function watch(act: (view: RunView) => void, { isLive, errColour = false, language = "en" }: ViewOptions) {
+function watch(act: (view: RunView) => void, { isLive, errColor = false, language = "en" }: ViewOptions) {
   let written = "";
   const view = new RunView({
     out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
-    ...{ isLive, outColour: false, errColour, width: 60 },
+    ...{ isLive, outColor: false, errColor, width: 60 },
   }, language);
   act(view);
   view.close();
@@ -176,10 +176,10 @@ Deno.test("RunView starts a round after a decision to continue", () => {
 Deno.test("RunView uses color only if the terminal supports it", () => {
   const events = [COMPLETED, decide("final_diagnosis")];
   const plain = show(events, { isLive: true });
-  const coloured = show(events, { isLive: true, errColour: true });
-  assert.notEqual(coloured, plain);
-  // deno-lint-ignore no-control-regex -- the codes of colours are what is taken out
-  assert.equal(coloured.replace(/\x1b\[\d+m/g, ""), plain);
+  const colored = show(events, { isLive: true, errColor: true });
+  assert.notEqual(colored, plain);
+  // deno-lint-ignore no-control-regex -- the test removes color codes
+  assert.equal(colored.replace(/\x1b\[\d+m/g, ""), plain);
 });
 
 Deno.test("RunView uses the language of the run and shows the limit of a confidence", () => {

@@ -191,10 +191,10 @@ function formatBanner(
   { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
   { isRedacted, tools }: { readonly isRedacted: boolean; readonly tools: number },
-  { errColour, width }: Terminal,
+  { errColor, width }: Terminal,
 ): string {
   const labels = labelsFor(language);
-  const paint = createPaint(errColour);
+  const paint = createPaint(errColor);
   const { length: characters } = context;
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
@@ -234,7 +234,7 @@ function formatResult({ finalText }: DebateOutcome, language: string, terminal: 
 }
 
 function title(text: string, terminal: Terminal): string {
-  return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
+  return `${createPaint(terminal.outColor)("bold", text)}\n${"-".repeat(text.length)}`;
 }
 
 const DEFAULT_TOPICS = {

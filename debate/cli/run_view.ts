@@ -19,7 +19,7 @@ export class RunView {
   constructor(terminal: Terminal, language: string) {
     this.#terminal = terminal;
     this.#labels = labelsFor(language);
-    this.#paint = createPaint(terminal.errColour);
+    this.#paint = createPaint(terminal.errColor);
   }
 
   readonly show = (event: RunEvent): void => {
@@ -57,7 +57,7 @@ export class RunView {
         this.#title(ROLES.moderator_agent, { isWhole: true });
         return this.#decision(event.decision);
       case "history_compressed":
-        return this.#line("dim", this.#labels.summarised);
+        return this.#line("dim", this.#labels.summarized);
       case "reasoning_effort_ignored":
         return this.#line("dim", this.#labels.noEffort(event.model));
       default:

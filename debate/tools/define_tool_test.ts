@@ -119,7 +119,7 @@ Deno.test("defineTool() returns a redacted failure and throws a defect", async (
 });
 
 Deno.test.each([
-  { name: "colours", text: "\x1b[31mred\x1b[0m", shown: "red" },
+  { name: "colors", text: "\x1b[31mred\x1b[0m", shown: "red" },
   { name: "a window title", text: "\x1b]0;evil\x07ok", shown: "ok" },
   { name: "carriage returns", text: "a\r\nb\rc", shown: "a\nb\nc" },
   { name: "NUL and backspace", text: "a\0b\b", shown: "a\ufffdb\ufffd" },

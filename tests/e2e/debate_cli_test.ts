@@ -112,7 +112,7 @@ Deno.test.each([
     reason: /argument 'id'\nfix: debate runs show --help$/m,
   },
   {
-    name: "a misspelt command of runs",
+    name: "a misspelled command of runs",
     args: ["runs", "shw", "list"],
     reason: /'shw' .*\nfix: debate runs --help$/m,
   },
