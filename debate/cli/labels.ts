@@ -22,7 +22,7 @@ export const labelsFor = vocabulary({
   confidence: ["Confidence", "Confianza"],
   confidenceValue: [
     (needed: number, early: number | undefined) =>
-      `${needed} needed, ${early === undefined ? "no early end" : `early end from ${early}`}`,
+      `${needed} required, ${early === undefined ? "no early end" : `early end from ${early}`}`,
     (needed: number, early: number | undefined) =>
       `${needed} necesaria, ${
         early === undefined ? "sin cierre anticipado" : `cierre anticipado desde ${early}`
