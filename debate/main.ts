@@ -37,8 +37,8 @@ export async function runHere(
         }
       },
       isLive,
-      outColour: Deno.stdout.isTerminal() && !Deno.noColor,
-      errColour: isLive && !Deno.noColor,
+      outColor: Deno.stdout.isTerminal() && !Deno.noColor,
+      errColor: isLive && !Deno.noColor,
       width: isLive ? Math.min(MAX_WIDTH, columns()) : DEFAULT_WIDTH,
     },
     workingFolder: Deno.cwd(),

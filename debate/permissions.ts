@@ -42,10 +42,8 @@ export function serveFlags(
 function joinPaths(paths: readonly string[]): string {
   const wrong = paths.find((path) => path.includes(","));
   if (wrong === undefined) return paths.join(",");
-  throw new AppError(
-    "invalid_config",
-    `Cannot allow access to ${JSON.stringify(wrong)}: the path contains a comma\nfix: rename or move it`,
-  );
+  const text = `Cannot allow access to ${JSON.stringify(wrong)}: the path contains a comma`;
+  throw new AppError("invalid_config", `${text}\nfix: rename or move it`);
 }
 
 const PROGRAMS_OF_TOOLS: Readonly<Record<string, readonly string[]>> = {

@@ -17,7 +17,7 @@ for (const [name, set] of Object.entries(manifest.permissions)) {
   });
 }
 
-Deno.test("serveFlags() names what the settings name, and no program without tools", () => {
+Deno.test("serveFlags() allows the paths of the settings, and no program without tools", () => {
   const flags = flagsOf({ DATA_DIR: "/srv/runs", PROMPTS_DIR: "/srv/prompts", TOOLS_ENABLED: "false" });
   assert.ok(flags.includes("--allow-write=/srv/runs,/home/ann/.config/debate"));
   const read = flags.find((flag) => flag.startsWith("--allow-read=")) ?? "";
@@ -33,7 +33,7 @@ Deno.test("serveFlags() names what the settings name, and no program without too
   assert.ok(flagsOf({ ENABLED_TOOLS: "git_recent_changes" }).includes("--allow-run=git,kill"));
 });
 
-Deno.test("serveFlags() refuses a path that Deno would take for two", () => {
+Deno.test("serveFlags() rejects a path with a comma", () => {
   assert.throws(() => flagsOf({ DATA_DIR: "/srv/runs,/etc" }), {
     code: "invalid_config",
     message: /"\/srv\/runs,\/etc": the path contains a comma/,
@@ -45,6 +45,6 @@ function flagsOf(env: Readonly<Record<string, string>>): readonly string[] {
   return serveFlags(settings, { workingFolder: "/srv" });
 }
 
-Deno.test("the server writes into its volume only", () => {
+Deno.test("the container writes only to its volume", () => {
   assert.deepEqual(manifest.permissions.serve.write, ["/data"]);
 });

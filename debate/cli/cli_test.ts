@@ -42,16 +42,16 @@ function decide(status: Decision["status"]): RunEvent {
 
 interface ViewOptions {
   readonly isLive: boolean;
-  readonly errColour?: boolean;
+  readonly errColor?: boolean;
   readonly language?: string;
 }
 
-function watch(act: (view: RunView) => void, { isLive, errColour = false, language = "en" }: ViewOptions) {
+function watch(act: (view: RunView) => void, { isLive, errColor = false, language = "en" }: ViewOptions) {
   let written = "";
   const view = new RunView({
     out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
-    ...{ isLive, outColour: false, errColour, width: 60 },
+    ...{ isLive, outColor: false, errColor, width: 60 },
   }, language);
   act(view);
   view.close();
@@ -62,7 +62,7 @@ function show(events: readonly RunEvent[], options: ViewOptions) {
   return watch((view) => events.forEach(view.show), options);
 }
 
-Deno.test("RunView shows what an agent says piece by piece, and not again when it is done", () => {
+Deno.test("RunView streams the text of an agent once", () => {
   const events: readonly RunEvent[] = [
     { type: "agent_turn_started", ...DIAGNOSTIC },
     { type: "agent_delta", ...DIAGNOSTIC, delta: "It is " },
@@ -74,7 +74,7 @@ Deno.test("RunView shows what an agent says piece by piece, and not again when i
   assert.equal(show(events, { isLive: false }), text);
 });
 
-Deno.test("RunView shows a note on lines of its own, in the middle of what an agent says too", () => {
+Deno.test("RunView prints a note on separate lines, also during a streamed text", () => {
   const written = watch((view) => {
     view.note("before");
     view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
@@ -102,7 +102,7 @@ Deno.test("RunView shows a text that was not streamed", () => {
   );
 });
 
-Deno.test("RunView shows calls with the beginning of their results", () => {
+Deno.test("RunView shows calls with the first lines of their results", () => {
   const result = { error: false, approval: "auto", cached: false, duration_ms: 12 } as const;
   assert.equal(
     show([
@@ -117,7 +117,7 @@ Deno.test("RunView shows calls with the beginning of their results", () => {
   );
 });
 
-Deno.test("RunView writes out what hides in the arguments of a call", () => {
+Deno.test("RunView escapes hidden characters in the arguments of a call", () => {
   const args = { command: "ls\u200b \u202e/\u2800x\nrm y" };
   assert.match(
     show([{ type: "tool_call_started", ...CALL, args }], { isLive: false }),
@@ -128,7 +128,7 @@ Deno.test("RunView writes out what hides in the arguments of a call", () => {
 Deno.test.each([
   { name: "cached", cached: true, duration_ms: 0, error: false, shown: "< ok, cached" },
   { name: "refused", cached: false, duration_ms: null, error: true, shown: "< failed, not run" },
-])("RunView shows a call that is $name, which never started", ({ shown, name: _name, ...fields }) => {
+])("RunView shows a call that is $name", ({ shown, name: _name, ...fields }) => {
   const written = show(
     [{ type: "tool_call", number: 1, ...CALL, ...fields, approval: "auto", result: "r" }],
     {
@@ -139,7 +139,7 @@ Deno.test.each([
   assert.ok(written.includes(`${shown}\n  | r\n`), written);
 });
 
-Deno.test("RunView shows states in brackets, and makes nothing of them", () => {
+Deno.test("RunView shows states in brackets without interpreting them", () => {
   const hypothesis = {
     id: "H-1",
     text: "disk [bold]x[/bold]",
@@ -162,7 +162,7 @@ Deno.test("RunView shows states in brackets, and makes nothing of them", () => {
   assert.match(show([event], { isLive: false }), /H-1 \[active\] P=0\.50 disk \[bold\]x\[\/bold\]\n/);
 });
 
-Deno.test("RunView begins a round after a decision to continue", () => {
+Deno.test("RunView starts a round after a decision to continue", () => {
   const written = show([COMPLETED, decide("continue"), COMPLETED, decide("final_diagnosis")], {
     isLive: false,
   });
@@ -173,16 +173,16 @@ Deno.test("RunView begins a round after a decision to continue", () => {
   );
 });
 
-Deno.test("RunView uses colour only where it may", () => {
+Deno.test("RunView uses color only if the terminal supports it", () => {
   const events = [COMPLETED, decide("final_diagnosis")];
   const plain = show(events, { isLive: true });
-  const coloured = show(events, { isLive: true, errColour: true });
-  assert.notEqual(coloured, plain);
-  // deno-lint-ignore no-control-regex -- the codes of colours are what is taken out
-  assert.equal(coloured.replace(/\x1b\[\d+m/g, ""), plain);
+  const colored = show(events, { isLive: true, errColor: true });
+  assert.notEqual(colored, plain);
+  // deno-lint-ignore no-control-regex -- the test removes color codes
+  assert.equal(colored.replace(/\x1b\[\d+m/g, ""), plain);
 });
 
-Deno.test("RunView speaks the language of the run, and says what limits a confidence", () => {
+Deno.test("RunView uses the language of the run and shows the limit of a confidence", () => {
   const event = decide("final_diagnosis");
   assert.ok(event.type === "moderator_decision");
   const grounding = {
@@ -219,7 +219,7 @@ function shown(outcome: "cause" | "no_confident_cause"): string {
   return formatRun(record, { width: 60 });
 }
 
-Deno.test("formatRun() shows the whole cause, and calls a candidate one", () => {
+Deno.test("formatRun() shows the whole cause and labels a candidate", () => {
   const text = shown("cause");
   assert.ok(text.replace(/\s+/g, " ").includes(`Cause ${CAUSE}`), text);
   assert.ok(text.split("\n").every((line) => line.length <= 60), text);
@@ -234,16 +234,16 @@ function stream(pieces: readonly string[], width = 24): string {
   return written;
 }
 
-Deno.test("StreamedText indents, and breaks at words", () => {
+Deno.test("StreamedText indents and wraps at words", () => {
   assert.equal(stream(["one two three four five six"]), "  one two three four\n  five six\n");
 });
 
-Deno.test("StreamedText looks the same however a text is cut", () => {
+Deno.test("StreamedText does not depend on the chunks of a text", () => {
   const text = "### H-1\n\nText: the café 😀 is\x1b[2J full of pools\n- a\n";
   assert.equal(stream([...Array(text.length).keys()].map((index) => text.charAt(index))), stream([text]));
 });
 
-Deno.test("StreamedText leaves out empty lines before the text, and knows whether there was any", () => {
+Deno.test("StreamedText drops leading empty lines and reports an empty text", () => {
   assert.equal(stream(["\n\n  a\n\nb"]), "    a\n\n  b\n");
   const text = new StreamedText(() => {}, { width: 40, indent: "" });
   text.push(" \n");
@@ -253,9 +253,9 @@ Deno.test("StreamedText leaves out empty lines before the text, and knows whethe
 });
 
 Deno.test.each([
-  { name: "lines and tabs as they are", text: "a\n\tb", shown: "a\n\tb" },
+  { name: "lines and tabs unchanged", text: "a\n\tb", shown: "a\n\tb" },
   { name: "Windows line ends as line ends", text: "a\r\nb", shown: "a\nb" },
-  { name: "a carriage return, which would hide what is before it", text: "a\rb", shown: "a\\x0db" },
+  { name: "a carriage return, which would hide the text before it", text: "a\rb", shown: "a\\x0db" },
   { name: "escape sequences", text: "\x1b[2J\x9b", shown: "\\x1b[2J\\x9b" },
   { name: "text that runs backwards", text: "\u202egpj", shown: "\\u{202e}gpj" },
   { name: "a hypothesis's state", text: "H-1 [active]", shown: "H-1 [active]" },
@@ -263,7 +263,7 @@ Deno.test.each([
   assert.equal(safeText(text), shown);
 });
 
-Deno.test("safeLine() gives one line that fits", () => {
+Deno.test("safeLine() returns one line of limited length", () => {
   assert.equal(safeLine("a\n b\x07c", 20), "a b\\x07c");
   assert.equal(safeLine("a".repeat(30), 10), `${"a".repeat(9)}…`);
 });
@@ -271,10 +271,10 @@ Deno.test("safeLine() gives one line that fits", () => {
 Deno.test.each([
   { name: "text that runs backwards", text: "a\u202eb", shown: "a\\u{202e}b" },
   { name: "a line end", text: "a\nb", shown: "a\\x0ab" },
-  { name: "a blank that is not a space", text: "a\u00a0b", shown: "a\\xa0b" },
+  { name: "a no-break space", text: "a\u00a0b", shown: "a\\xa0b" },
   { name: "a filler that is drawn as nothing", text: "a\u3164b", shown: "a\\u{3164}b" },
   { name: "several spaces", text: "a  b", shown: "a  b" },
-  { name: "the beginning of what is too long", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
+  { name: "the beginning of a long text", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
   {
     name: "no more than fits, written out",
     text: "aaaa\u202e\u202e",
@@ -288,12 +288,12 @@ Deno.test.each([
   { name: "at words", text: "one two three", lines: ["one two", "three"] },
   { name: "not inside of long words", text: "a verylongword", lines: ["a", "verylongword"] },
   { name: "list entries below their text", text: "- one two three", lines: ["- one", "  two", "  three"] },
-  { name: "lines of their own", text: "a\n\nb", lines: ["a", "", "b"] },
+  { name: "at line ends", text: "a\n\nb", lines: ["a", "", "b"] },
 ])("wrap() breaks $name", ({ text, lines }) => {
   assert.deepEqual(wrap(text, 8), lines);
 });
 
-Deno.test("createPaint() leaves text alone where there is no colour", () => {
+Deno.test("createPaint() returns plain text without color", () => {
   assert.equal(createPaint(false)("red", "x"), "x");
   assert.equal(createPaint(true)("red", "x"), "\x1b[31mx\x1b[0m");
 });

@@ -3,7 +3,7 @@ Start here, without a token. Models named replay/<scenario> play a script:
   export DIAGNOSTIC_MODEL=replay/memory_leak SKEPTIC_MODEL=replay/memory_leak
   export MODERATOR_MODEL=replay/memory_leak
   debate "The memory of the API grows"
-With models of your own:
+With your models:
   debate "The API has been slow since the deploy at noon" --project .
   debate --file incident.md --template errors --language es
   debate serve

@@ -67,13 +67,17 @@ export function writeFailure(
   terminal.err(`${shown}\n`);
 }
 
+export function usageError(text: string): AppError {
+  return new AppError("invalid_request", text);
+}
+
 /** Converts an error of Commander. `command` is the command whose help explains it. */
 export function toUsageError({ code, message }: CommanderError, command: string): AppError {
   // Commander has already printed the help and has no other message.
   if (code === "commander.help") {
-    return new AppError("invalid_request", "Unknown command; the commands are listed above");
+    return usageError("Unknown command; the commands are listed above");
   }
   const text = message.replace(/^error: /, "").replace(/\n/g, " ").replace(/\.$/, "");
   const problem = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
-  return new AppError("invalid_request", `${problem}\nfix: ${command} --help`);
+  return usageError(`${problem}\nfix: ${command} --help`);
 }

@@ -10,7 +10,7 @@ import { startDebateServer } from "../web/serve.ts";
 import * as world from "./environment.ts";
 import * as help from "./help.ts";
 import * as options from "./options.ts";
-import { EXIT_CODES, type ExitCode, once } from "./options.ts";
+import { EXIT_CODES, type ExitCode, once, usageError } from "./options.ts";
 import { readFile, runCommand, type RunFlags } from "./run_command.ts";
 import { addRuns } from "./runs_commands.ts";
 import { safeLine, safeText } from "./terminal.ts";
@@ -154,7 +154,7 @@ function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;
   const text = `Unknown command ${JSON.stringify(topic)}; a topic of one word needs "run"`;
-  throw new AppError("invalid_request", `${text}\nfix: debate run ${topic}`);
+  throw usageError(`${text}\nfix: debate run ${topic}`);
 }
 
 async function loginCommand(environment: Environment): Promise<ExitCode | void> {
@@ -222,10 +222,7 @@ function findBuiltin(id: string): string {
   const text = Object.hasOwn(BUILTIN_TEXTS, `${id}.yaml`) ? BUILTIN_TEXTS[`${id}.yaml`] : undefined;
   if (text !== undefined) return text;
   const known = Object.keys(BUILTIN_TEXTS).map((name) => name.replace(/\.yaml$/, "")).join(", ");
-  throw new AppError(
-    "invalid_request",
-    `Unknown built-in template ${JSON.stringify(id)}, use one of ${known}`,
-  );
+  throw usageError(`Unknown template ${JSON.stringify(id)}, use one of ${known}`);
 }
 
 async function serveCommand(

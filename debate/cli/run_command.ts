@@ -18,10 +18,10 @@ import { formatRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
 import { forDebaters, type Settings, writersFrom } from "../settings/config.ts";
 import * as world from "./environment.ts";
-import { EXIT_CODES, type ExitCode, writeFailure } from "./options.ts";
+import { EXIT_CODES, type ExitCode, usageError, writeFailure } from "./options.ts";
 import { RunView } from "./run_view.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
-import { wordsFor } from "./words.ts";
+import { labelsFor } from "./labels.ts";
 
 type Environment = world.Environment;
 
@@ -131,11 +131,11 @@ export async function holdOnTerminal(
   const cost = estimateCost(outcome.usage, modelIds(request, settings), prices);
   const { input_tokens, output_tokens, total_tokens } = outcome.usage.total;
   if (total_tokens > 0) {
-    const words = wordsFor(setup.language);
-    const rounds = words.rounded(Math.max(0, ...outcome.history.map(({ round }) => round)));
+    const labels = labelsFor(setup.language);
+    const rounds = labels.rounded(Math.max(0, ...outcome.history.map(({ round }) => round)));
     const seconds = `${((finishedAt - startedAt) / 1000).toFixed(1)} s`;
-    const price = words.cost(cost.total_usd?.toFixed(4));
-    terminal.err(`\n${[rounds, seconds, words.tokens(input_tokens, output_tokens), price].join(", ")}\n`);
+    const price = labels.cost(cost.total_usd?.toFixed(4));
+    terminal.err(`\n${[rounds, seconds, labels.tokens(input_tokens, output_tokens), price].join(", ")}\n`);
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
   const record = recordOf(toHeader(request, runId, startedAt), context, events);
@@ -191,22 +191,22 @@ function formatBanner(
   { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
   { isRedacted, tools }: { readonly isRedacted: boolean; readonly tools: number },
-  { errColour, width }: Terminal,
+  { errColor, width }: Terminal,
 ): string {
-  const words = wordsFor(language);
-  const paint = createPaint(errColour);
+  const labels = labelsFor(language);
+  const paint = createPaint(errColor);
   const { length: characters } = context;
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
-    [words.topic, topic],
-    [words.diagnostic, models.diagnostic.id],
-    [words.skeptic, models.skeptic.id],
-    [words.moderator, models.moderator.id],
-    [words.rounds, words.roundsValue(maxRounds, compressHistory)],
-    [words.confidence, words.confidenceValue(confidenceThreshold, early)],
-    [words.template, `${template.name} (${template.language})`],
-    [words.context, characters === 0 ? words.noContext : words.contextValue(characters, isRedacted)],
-    [words.tools, tools === 0 ? words.noTools : words.toolsValue(tools)],
+    [labels.topic, topic],
+    [labels.diagnostic, models.diagnostic.id],
+    [labels.skeptic, models.skeptic.id],
+    [labels.moderator, models.moderator.id],
+    [labels.rounds, labels.roundsValue(maxRounds, compressHistory)],
+    [labels.confidence, labels.confidenceValue(confidenceThreshold, early)],
+    [labels.template, `${template.name} (${template.language})`],
+    [labels.context, characters === 0 ? labels.noContext : labels.contextValue(characters, isRedacted)],
+    [labels.tools, tools === 0 ? labels.noTools : labels.toolsValue(tools)],
   ];
   return rows.map(([name, value]) => {
     const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 14));
@@ -216,25 +216,25 @@ function formatBanner(
 }
 
 function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
-  const words = wordsFor(language);
+  const labels = labelsFor(language);
   const roles = {
     ...ROLES,
     diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
     moderator: ROLES.moderator_agent,
   };
   return history.map(({ role, round, content }) => {
-    const name = role === "user" ? words.operator : words.role(roles[role]);
-    return `${title(`${words.round} ${round}: ${name}`, terminal)}\n${safeText(content).trim()}\n\n`;
+    const name = role === "user" ? labels.operator : labels.role(roles[role]);
+    return `${title(`${labels.round} ${round}: ${name}`, terminal)}\n${safeText(content).trim()}\n\n`;
   }).join("");
 }
 
 function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
   const lines = wrap(safeText(finalText), terminal.width);
-  return `${title(wordsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;
+  return `${title(labelsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;
 }
 
 function title(text: string, terminal: Terminal): string {
-  return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
+  return `${createPaint(terminal.outColor)("bold", text)}\n${"-".repeat(text.length)}`;
 }
 
 const DEFAULT_TOPICS = {
@@ -248,13 +248,13 @@ function readTopic(words: readonly string[], flags: RunFlags, language: string):
   const topic = words.join(" ").trim();
   if (topic.length > MAX_TOPIC) {
     const fix = "write the details to a file and pass it with --file";
-    throw new AppError("invalid_request", `The topic is longer than ${MAX_TOPIC} characters\nfix: ${fix}`);
+    throw usageError(`The topic is longer than ${MAX_TOPIC} characters\nfix: ${fix}`);
   }
   if (topic !== "") return topic;
   const { file, baseContext = [], project } = flags;
   if (file === undefined && baseContext.length === 0 && project === undefined) {
     const fix = 'debate "The API has been slow since noon", or pass --file, --base-context or --project';
-    throw new AppError("invalid_request", `Cannot start a debate: there is no topic\nfix: ${fix}`);
+    throw usageError(`Cannot start a debate: there is no topic\nfix: ${fix}`);
   }
   return DEFAULT_TOPICS[labelLanguage(language)];
 }
@@ -266,7 +266,7 @@ async function readContext(
 ): Promise<CollectedContext> {
   const { file, baseContext = [], project, include = [], maxFiles, maxCharsPerFile } = flags;
   if (project === undefined && include.length > 0) {
-    throw new AppError("invalid_request", "--include has no effect without --project");
+    throw usageError("--include has no effect without --project");
   }
   return await collectContext({
     baseContext: await Promise.all(baseContext.map((path) => readFile(path))),

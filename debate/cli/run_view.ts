@@ -1,6 +1,6 @@
 import type { RunEvent, ToolArgs } from "../engine/events.ts";
 import { type Decision, type Hypothesis, ROLES } from "../engine/graph/state.ts";
-import { type Words, wordsFor } from "./words.ts";
+import { type Labels, labelsFor } from "./labels.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 const INDENT = "  ";
@@ -10,7 +10,7 @@ const MAX_RESULT_LINES = 6;
 export class RunView {
   readonly #terminal: Terminal;
   readonly #paint: Paint;
-  readonly #words: Words;
+  readonly #labels: Labels;
   #round = 1;
   #hasRoundTitle = false;
   #speaker = "";
@@ -18,8 +18,8 @@ export class RunView {
 
   constructor(terminal: Terminal, language: string) {
     this.#terminal = terminal;
-    this.#words = wordsFor(language);
-    this.#paint = createPaint(terminal.errColour);
+    this.#labels = labelsFor(language);
+    this.#paint = createPaint(terminal.errColor);
   }
 
   readonly show = (event: RunEvent): void => {
@@ -44,7 +44,7 @@ export class RunView {
         return this.note(event.message);
       case "agent_skipped":
         this.#title(event.role, { isWhole: true });
-        return this.#line("dim", this.#words.skipped(event.rationale));
+        return this.#line("dim", this.#labels.skipped(event.rationale));
       case "tool_call_started":
         return this.#call(event);
       case "tool_call":
@@ -57,9 +57,9 @@ export class RunView {
         this.#title(ROLES.moderator_agent, { isWhole: true });
         return this.#decision(event.decision);
       case "history_compressed":
-        return this.#line("dim", this.#words.summarised);
+        return this.#line("dim", this.#labels.summarized);
       case "reasoning_effort_ignored":
-        return this.#line("dim", this.#words.noEffort(event.model));
+        return this.#line("dim", this.#labels.noEffort(event.model));
       default:
         return this.#endStream();
     }
@@ -68,7 +68,7 @@ export class RunView {
   /** Prints a note in the middle of the text of an agent, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
-    this.#paragraph(`${this.#words.note}: ${text}`, (line) => this.#paint("yellow", line));
+    this.#paragraph(`${this.#labels.note}: ${text}`, (line) => this.#paint("yellow", line));
   };
 
   close(): void {
@@ -83,9 +83,9 @@ export class RunView {
   #title(role: string, { isWhole = false } = {}): void {
     if (!this.#hasRoundTitle) {
       this.#hasRoundTitle = true;
-      this.#write(`\n${this.#paint("bold", `${this.#words.round} ${this.#round}`)}\n`);
+      this.#write(`\n${this.#paint("bold", `${this.#labels.round} ${this.#round}`)}\n`);
     }
-    if (this.#speaker !== role) this.#write(`\n${this.#paint("bold", this.#words.role(role))}\n`);
+    if (this.#speaker !== role) this.#write(`\n${this.#paint("bold", this.#labels.role(role))}\n`);
     this.#speaker = isWhole ? "" : role;
   }
 
@@ -108,7 +108,7 @@ export class RunView {
   #toolResult(event: Extract<RunEvent, { type: "tool_call" }>): void {
     // A call that never started has not been printed yet.
     if (event.duration_ms === null || event.cached) this.#call(event);
-    const { cached, notRun, failed, ok, moreLines } = this.#words;
+    const { cached, notRun, failed, ok, moreLines } = this.#labels;
     const time = event.cached ? cached : event.duration_ms === null ? notRun : `${event.duration_ms} ms`;
     this.#line(event.error ? "red" : "green", `< ${event.error ? failed : ok}, ${time}`);
     const lines = event.result.split("\n").filter((line) => line.trim() !== "");
@@ -127,29 +127,29 @@ export class RunView {
   }
 
   #table(hypotheses: readonly Hypothesis[]): void {
-    this.#write(`\n${this.#paint("dim", `${INDENT}${this.#words.hypotheses}`)}\n`);
+    this.#write(`\n${this.#paint("dim", `${INDENT}${this.#labels.hypotheses}`)}\n`);
     for (const hypothesis of hypotheses) {
       const { id, state, probability, text, evidence } = hypothesis;
       const share = probability === null ? "" : ` P=${probability.toFixed(2)}`;
       const counting = evidence.filter(({ status }) => status === "grounded").length;
-      const shown = evidence.length === 0 ? "" : ` ${this.#words.counting(counting, evidence.length)}`;
+      const shown = evidence.length === 0 ? "" : ` ${this.#labels.counting(counting, evidence.length)}`;
       this.#line(STATE_STYLE[state], `${id} [${state}]${share}${shown} ${text}`);
     }
   }
 
   #decision(decision: Decision): void {
     const { status, confidence, risk_level, leading_hypothesis, next_step, grounding } = decision;
-    const words = this.#words;
+    const labels = this.#labels;
     const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
-    this.#line(isOpen ? "yellow" : "green", words.decision(status, confidence.toFixed(2), risk_level));
+    this.#line(isOpen ? "yellow" : "green", labels.decision(status, confidence.toFixed(2), risk_level));
     if (grounding !== undefined) {
       const { outcome, stated_confidence: stated, reason } = grounding;
-      if (outcome === "no_confident_cause") this.#line("yellow", words.noConfidentCause);
-      const limit = stated > confidence ? words.stated(stated.toFixed(2)) : "";
-      this.#paragraph(`${words.evidence}: ${limit}${reason}`);
+      if (outcome === "no_confident_cause") this.#line("yellow", labels.noConfidentCause);
+      const limit = stated > confidence ? labels.stated(stated.toFixed(2)) : "";
+      this.#paragraph(`${labels.evidence}: ${limit}${reason}`);
     }
-    if (leading_hypothesis !== "") this.#paragraph(`${words.leads}: ${leading_hypothesis}`);
-    if (next_step !== "") this.#paragraph(`${words.next}: ${next_step}`);
+    if (leading_hypothesis !== "") this.#paragraph(`${labels.leads}: ${leading_hypothesis}`);
+    if (next_step !== "") this.#paragraph(`${labels.next}: ${next_step}`);
     if (status !== "continue") return;
     this.#round += 1;
     this.#hasRoundTitle = false;

@@ -11,7 +11,7 @@ import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { type Environment, readSettings, writeOutput } from "./environment.ts";
 import { RUNS_EXAMPLES } from "./help.ts";
-import { type actions, addJson, countOf, type ExitCode, once, repeated } from "./options.ts";
+import { type actions, addJson, countOf, type ExitCode, once, repeated, usageError } from "./options.ts";
 import { holdOnTerminal, readFile } from "./run_command.ts";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
@@ -108,15 +108,10 @@ async function resumeRun(
   environment: Environment,
 ): Promise<ExitCode> {
   if (evidence.trim() === "" && file.length === 0) {
-    throw new AppError(
-      "invalid_request",
-      "Cannot resume the run: new evidence is missing\nfix: pass --evidence or --file",
-    );
+    throw usageError("Cannot resume the run: new evidence is missing\nfix: pass --evidence or --file");
   }
   const { record } = await find();
-  if (record.status === "running") {
-    throw new AppError("invalid_request", "Cannot resume the run: it is still in progress");
-  }
+  if (record.status === "running") throw usageError("Cannot resume the run: it is still in progress");
   const { models, run_id: runId, context } = record;
   const settings = await readSettings(environment, {
     DIAGNOSTIC_MODEL: models?.diagnostic || undefined,
@@ -172,15 +167,12 @@ async function readRun(directory: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
     const form = `expected at least ${MIN_PREFIX} hexadecimal digits`;
-    throw new AppError("invalid_request", `Invalid run ID ${shown}: ${form}`);
+    throw usageError(`Invalid run ID ${shown}: ${form}`);
   }
   const [id, other] = (await listIds(directory)).filter((each) => each.startsWith(prefix));
   if (id === undefined) throw new AppError("not_found", `Cannot find run ${shown}\nfix: debate runs list`);
   if (other !== undefined) {
-    throw new AppError(
-      "not_found",
-      `Cannot select run ${shown}: several IDs begin with it; pass more digits`,
-    );
+    throw new AppError("not_found", `Cannot select run ${shown}: several IDs begin with it`);
   }
   const text = await Deno.readTextFile(`${directory}/${id}.json`).catch(() => "");
   const stored = readStoredRun(id, text);

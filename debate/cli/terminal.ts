@@ -5,8 +5,8 @@ export interface Terminal {
   readonly err: (text: string) => void;
   /** `err` is a terminal, so text may be streamed to it. */
   readonly isLive: boolean;
-  readonly outColour: boolean;
-  readonly errColour: boolean;
+  readonly outColor: boolean;
+  readonly errColor: boolean;
   readonly width: number;
 }
 
@@ -39,8 +39,8 @@ const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as c
 
 export type Paint = (style: keyof typeof CODES, text: string) => string;
 
-export function createPaint(hasColour: boolean): Paint {
-  return hasColour ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
+export function createPaint(hasColor: boolean): Paint {
+  return hasColor ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
 }
 
 /** Wraps a text into lines of at most `width` characters. Longer words are not split. */

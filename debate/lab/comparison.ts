@@ -150,9 +150,9 @@ export function shareOf(perIncident: readonly number[]): Share | undefined {
   if (n === 0) return undefined;
   const p = mean(perIncident);
   const denominator = 1 + Z ** 2 / n;
-  const centre = (p + Z ** 2 / (2 * n)) / denominator;
+  const center = (p + Z ** 2 / (2 * n)) / denominator;
   const half = Z * Math.sqrt(p * (1 - p) / n + Z ** 2 / (4 * n ** 2)) / denominator;
-  const [low, high] = [round(Math.max(0, centre - half)), round(Math.min(1, centre + half))];
+  const [low, high] = [round(Math.max(0, center - half)), round(Math.min(1, center + half))];
   return { value: round(p), low, high, incidents: n };
 }
 

@@ -72,14 +72,14 @@ async function compare(trials: readonly Trial[]) {
   });
 }
 
-Deno.test("the built-in incidents are those that were registered", async () => {
+Deno.test("the built-in incidents are the registered incidents", async () => {
   assert.equal(await hashIncidents(INCIDENTS), REGISTERED);
   assert.equal(await hashIncidents(INCIDENTS.toReversed()), REGISTERED);
   const [first = assert.fail(), ...others] = INCIDENTS;
   assert.notEqual(await hashIncidents([{ ...first, topic: `${first.topic}.` }, ...others]), REGISTERED);
 });
 
-Deno.test("the hash of a protocol changes with whatever is agreed", async () => {
+Deno.test("the hash of a protocol covers all of its fields", async () => {
   const hash = await hashProtocol(PROTOCOL, INCIDENTS);
   assert.notEqual(await hashProtocol({ ...PROTOCOL, runs: 2 }, INCIDENTS), hash);
   assert.notEqual(await hashProtocol(PROTOCOL, INCIDENTS.slice(1)), hash);
@@ -99,7 +99,7 @@ Deno.test.each([
   assert.notEqual(after.prompts_sha256, before);
 });
 
-Deno.test("two incidents with the same truth are answered by the same answer", async () => {
+Deno.test("one answer is right for two incidents with the same truth", async () => {
   const [first = assert.fail()] = INCIDENTS;
   const twin = { ...first, id: "twin" };
   const facts = { ...await compare(TRIALS) };
@@ -110,7 +110,7 @@ Deno.test("two incidents with the same truth are answered by the same answer", a
   assert.equal(compareArms([answered], [first, lax], facts).right_for_another_incident, 1);
 });
 
-Deno.test("compareArms() tells what each arm did, and what the difference allows to say", async () => {
+Deno.test("compareArms() reports each arm and its difference to the first", async () => {
   const { arms, right_for_another_incident } = await compare(TRIALS);
   const [single = assert.fail(), debate = assert.fail()] = arms;
   assert.deepEqual(single.right, { value: 0.5, low: 0.314274, high: 0.685726, incidents: 24 });
@@ -126,7 +126,7 @@ Deno.test("compareArms() tells what each arm did, and what the difference allows
   assert.equal(right_for_another_incident, 0);
 });
 
-Deno.test("the text says no when the difference shows nothing", async () => {
+Deno.test("the text reports that a difference is not significant", async () => {
   const same = INCIDENTS.flatMap((_, index) => [
     trial(index, "single", index % 2 === 0),
     trial(index, "debate_one", index % 2 === 1),
@@ -136,7 +136,7 @@ Deno.test("the text says no when the difference shows nothing", async () => {
   assert.ok(lines.split("\n").every((line) => line.length <= 100));
 });
 
-Deno.test("the text tells of an arm that is surer and wrong", async () => {
+Deno.test("the text reports an arm with more confident wrong answers", async () => {
   const careless = INCIDENTS.flatMap((_, index) => [
     trial(index, "single", false, { confident: false }),
     trial(index, "debate_one", false),
@@ -151,7 +151,7 @@ Deno.test("the text tells of an arm that is surer and wrong", async () => {
   );
 });
 
-Deno.test("more runs of the same incidents make no interval narrower", async () => {
+Deno.test("more runs of one incident do not narrow an interval", async () => {
   const again = [1, 2, 3].flatMap((run) => TRIALS.map((each) => ({ ...each, run })));
   assert.deepEqual((await compare(again)).arms[0]?.right, (await compare(TRIALS)).arms[0]?.right);
 });
@@ -164,7 +164,7 @@ Deno.test("the HTML file has the calibration, loads nothing, and escapes text fr
   assert.match(html, /<th>80 % to 100 %<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+ % of 24<\/td>/);
 });
 
-Deno.test("statistics of nothing and of certainty", () => {
+Deno.test("statistics without data, and with certain answers", () => {
   assert.equal(shareOf([]), undefined);
   assert.equal(differenceOf([]), undefined);
   assert.equal(brierOf([]), null);
@@ -297,7 +297,7 @@ Deno.test.each([
   { name: "that nothing is broken", answer: "{component: none; fault: none}" },
   { name: "a placeholder", answer: "{component: <name>; fault: <kind>; path: <state> > <state>}" },
   { name: "nothing", answer: "" },
-])("scoreAnswer() refuses $name", ({ answer }) => {
+])("scoreAnswer() rejects $name", ({ answer }) => {
   assert.equal(scoreAnswer(answer, POOL).right, false);
 });
 
@@ -308,9 +308,9 @@ Deno.test.each([
     right: true,
   },
   { name: "accepts it in Spanish", answer: "{componente: ninguno; fallo: ninguno} Festivo.", right: true },
-  { name: "refuses a component beside it", answer: "{component: login; fault: none}", right: false },
+  { name: "rejects an additional component", answer: "{component: login; fault: none}", right: false },
   {
-    name: "refuses a path beside it",
+    name: "rejects an additional path",
     answer: "{component: none; fault: none; path: login-broken}",
     right: false,
   },
@@ -324,8 +324,8 @@ Deno.test.each([
   assert.equal(scoreAnswer(answer, HOLIDAY).right, right);
 });
 
-/** Answers of a reader who has seen the names and none of the evidence. */
-Deno.test("nothing that is said of every incident alike is right for more than the four without a fault", () => {
+/** Answers of a guesser who knows the names and no evidence. */
+Deno.test("a constant answer is right at most for the four incidents without a fault", () => {
   const blind = [
     () => "{component: none; fault: none}",
     ...FAULT_KINDS.map((fault) => ({ components, states }: (typeof INCIDENTS)[number]) =>

@@ -1,7 +1,6 @@
-import { AppError } from "@gateway/shared/errors";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import * as world from "../cli/environment.ts";
-import { addJson, countOf, once, repeated } from "../cli/options.ts";
+import { addJson, countOf, once, repeated, usageError } from "../cli/options.ts";
 import { newProgram } from "../cli/program.ts";
 import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
@@ -78,10 +77,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
     // A comparison makes hundreds of runs, so a command without options must not start it.
-    throw new AppError(
-      "invalid_request",
-      "Pass --run (models of the settings), --offline (scripted agents) or --register (print the protocol)",
-    );
+    throw usageError("Pass --run (models of the settings), --offline (scripted agents) or --register");
   }
   const settings = await world.readSettings(
     environment,
@@ -98,10 +94,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   const missing = flags.only?.find((id) => !all.some((each) => each.id === id));
   if (missing !== undefined) {
     const known = all.slice(0, 60).map(({ id }) => id).join(", ");
-    throw new AppError(
-      "invalid_request",
-      `Unknown incident ${JSON.stringify(missing)}, use one of ${known}`,
-    );
+    throw usageError(`Unknown incident ${JSON.stringify(missing)}, use one of ${known}`);
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
   const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, PROMPTS_DIR } = settings;
@@ -128,7 +121,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   }
   if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
     const text = `The SHA-256 of the protocol is ${hashes.protocol_sha256}, not the expected one`;
-    throw new AppError("invalid_request", text);
+    throw usageError(text);
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
   const providers = await world.openProviders(settings, environment);

@@ -88,7 +88,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("a wrong first guess with real evidence is refuted by a strong skeptic, and the cause is found", async () => {
+Deno.test("a strong skeptic refutes a wrong first guess, and the cause is found", async () => {
   for (const trial of await all("debate_three", ["middling", "strong", "strong"])) {
     assert.equal(trial.score.right, true, `${trial.incident}: ${trial.answer}`);
   }
@@ -96,13 +96,13 @@ Deno.test("a wrong first guess with real evidence is refuted by a strong skeptic
   assert.equal(alone.filter(({ score }) => score.right).length, 0);
 });
 
-Deno.test("a wrong first guess with one real quote is not called the cause, though careless reviewers agree", async () => {
+Deno.test("a wrong guess with one real quote is not confirmed by careless reviewers", async () => {
   for (const trial of await all("debate_three", ["middling", "weak", "weak"])) {
     assert.deepEqual([trial.score.right, trial.confident], [false, false], trial.incident);
   }
 });
 
-/** A wrong diagnosis whose quotes are in the results and say nothing about it; no rule of the engine sees that. */
+/** A wrong diagnosis with real but irrelevant quotes, which no rule of the engine detects. */
 Deno.test.each(
   [
     { name: "one agent alone", arm: "single", skeptic: "strong", called: 23 },
@@ -120,13 +120,13 @@ Deno.test.each(
   },
 );
 
-Deno.test("whoever sees no result of a tool calls nothing the cause", async () => {
+Deno.test("an agent without tool results confirms no cause", async () => {
   for (const trial of await all("blind", ["strong", "strong", "strong"])) {
     assert.deepEqual([trial.tool_calls, trial.confident], [0, false]);
   }
 });
 
-Deno.test("a trial ends when its tokens are used up, with the answer that it had by then", async () => {
+Deno.test("a trial ends with its last answer when its tokens are exhausted", async () => {
   const [incident = assert.fail()] = builtinIncidents();
   const strong = ["strong", "strong", "strong"] as const;
   const trial = await hold(incident, "debate_three", strong, { token_budget: 3000 });
@@ -137,13 +137,13 @@ Deno.test("a trial ends when its tokens are used up, with the answer that it had
   assert.ok(trial.tokens < whole.tokens);
 });
 
-Deno.test("every result that the evidence quotes is a useful call", async () => {
+Deno.test("a call is useful if the evidence quotes its result", async () => {
   const [incident = assert.fail()] = builtinIncidents();
   const trial = await hold(incident, "single", ["strong", "strong", "strong"]);
   assert.deepEqual([trial.tool_calls, trial.useful_tool_calls], [2, 2]);
 });
 
-/** A case in the shape of the data set. */
+/** A case in the format of the data set. */
 function cloudCase(path: string, fault_object: string, root_cause: string): CloudCase {
   return {
     path,
@@ -194,14 +194,14 @@ Deno.test.each([
     args: { namespace: "boutique", resource_type: "pods", output_wide: true },
     found: /worker-01/,
   },
-])("a frozen tool of such a case answers a call $name", async ({ args, found }) => {
+])("a recorded tool of a Cloud-OpsBench case answers a call $name", async ({ args, found }) => {
   const tool = frozenTools(FIRST.tools).find(({ name }) => name === "GetResources");
   const { ok, text } = await tool?.run(args, ANY) ?? assert.fail();
   assert.equal(ok, true);
   assert.match(text, found);
 });
 
-Deno.test("a frozen tool answers nothing that was not recorded, and says what was", async () => {
+Deno.test("a recorded tool answers only recorded calls and lists them", async () => {
   const [tool = assert.fail()] = frozenTools(FIRST.tools);
   for (
     const args of [{ resource_type: "secrets" }, {}, null, "pods", { __proto__: { resource_type: "pods" } }]
@@ -212,7 +212,7 @@ Deno.test("a frozen tool answers nothing that was not recorded, and says what wa
   }
 });
 
-Deno.test("what two cases write in different ways is one thing, and right for both", () => {
+Deno.test("two spellings of a name are right for both cases", () => {
   const twins = importCloudCases([
     cloudCase("a/1", "app/AdService", "Missing_Service_Account"),
     cloudCase("a/2", "app/adservice", "missing service account"),
@@ -226,7 +226,7 @@ Deno.test("what two cases write in different ways is one thing, and right for bo
   assert.deepEqual(Object.keys(twins[0]?.components ?? {}), ["app/AdService"]);
 });
 
-Deno.test("an answer to such a case needs the component and the cause, in whatever kind of ours", () => {
+Deno.test("an answer to a Cloud-OpsBench case needs component and cause, with any kind of fault", () => {
   const claim = (component: string, cause: string) =>
     scoreAnswer(formatClaim({ component, fault: "dependency", path: [cause] }), FIRST).right;
   assert.equal(claim("app/adservice", "missing_service_account"), true);
@@ -249,6 +249,6 @@ Deno.test.each([
     reason: /the tool cache is empty/,
   },
   { name: "a cache that is a list", change: { toolCache: "[]" }, reason: /not a case of Cloud-OpsBench/ },
-])("importCloudCases() refuses $name", ({ change, reason }) => {
+])("importCloudCases() rejects $name", ({ change, reason }) => {
   assert.throws(() => importCloudCases([{ ...cloudCase("x", "a", "b"), ...change }]), reason);
 });

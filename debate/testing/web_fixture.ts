@@ -22,7 +22,7 @@ export interface Typed {
 /** What differs between tests. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** If it is an error, there is no such model. */
+  /** An error means that the model is not available. */
   readonly model?: Model | Error;
   readonly tools?: readonly Tool[];
   readonly directory?: MemoryDirectory;
@@ -32,7 +32,7 @@ export interface WebFixtureOptions {
 
 type Fields = Readonly<Record<string, string | Blob>>;
 
-/** A secret of the server itself, which is masked everywhere. */
+/** A secret of the server, which is masked everywhere. */
 export const OWN_SECRET = "correct-horse-battery";
 
 /** The web server without sockets, disk or network, on a fake clock. */
@@ -48,9 +48,9 @@ export class WebFixture {
   readonly errors: unknown[] = [];
   /** Headers of requests without headers. */
   readonly headers: Record<string, string> = { host: "127.0.0.1:8000" };
-  /** The address that requests come from. */
+  /** The client address of requests. */
   address = "203.0.113.7";
-  /** The handler, for requests that `send()` cannot make. */
+  /** The handler for requests that `send()` cannot create. */
   readonly handler: DebateHandler;
 
   private constructor(
@@ -150,7 +150,7 @@ export class WebFixture {
     return this.send("POST", path, { body: form });
   }
 
-  /** Starts a run and returns its id. */
+  /** Starts a run and returns its ID. */
   async start(fields: Fields = {}): Promise<string> {
     const response = await this.form("/api/runs", { topic: "checkout answers slowly", ...fields });
     const { run_id } = await response.json();

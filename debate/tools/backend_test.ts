@@ -164,7 +164,7 @@ Deno.test.each([
   assert.equal((await call(tool, { query: "x" })).text.split("\n")[1], line);
 });
 
-Deno.test("query_loki asks for the last minutes, newest first, and shows label sets with their lines", async () => {
+Deno.test("query_loki queries the last minutes and shows the newest lines by label set", async () => {
   const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () =>
     jsonAnswer({
@@ -185,7 +185,7 @@ Deno.test("query_loki asks for the last minutes, newest first, and shows label s
   assert.deepEqual(text.split("\n").slice(1), ['{app="web"}', "  2026-01-02T03:04:05.000Z boom [REDACTED]"]);
 });
 
-Deno.test("query_loki takes the nearest number of lines that it can show", async () => {
+Deno.test("query_loki limits the number of lines", async () => {
   const { ports, tool } = setUp("query_loki", "LOKI_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ data: { resultType: "streams", result: [] } });
   for (const limit of [0, 5000]) assert.equal((await call(tool, { query: "{a=`b`}", limit })).ok, true);
@@ -221,7 +221,7 @@ Deno.test.each([
   { name: "an index that is a path", args: { index: "../_cluster", query_json: "{}" } },
   { name: "an index with a query string", args: { index: "a?x=1", query_json: "{}" } },
   { name: "a script", args: { index: "a", query_json: '{"script_fields":{}}' } },
-])("query_elasticsearch refuses $name", async ({ args }) => {
+])("query_elasticsearch rejects $name", async ({ args }) => {
   const { ports, tool } = setUp("query_elasticsearch", "ELASTICSEARCH_URL", "http://back.test");
   assert.equal((await call(tool, args)).ok, false);
   assert.deepEqual(ports.requests, []);
@@ -247,7 +247,7 @@ Deno.test.each([
   { name: "all of them", settings: {}, enabled: NAMES },
   { name: "none when tools are off", settings: { TOOLS_ENABLED: false }, enabled: [] },
   {
-    name: "those that are enabled, and ignores names that are not known",
+    name: "the enabled tools without unknown names",
     settings: { ENABLED_TOOLS: ["run_kubectl", "http_get", "rm"] },
     enabled: ["http_get", "run_kubectl"],
   },
@@ -255,7 +255,7 @@ Deno.test.each([
   assert.deepEqual(names(settings), enabled);
 });
 
-Deno.test("createTools() refuses an allow-list with an entry that is none", () => {
+Deno.test("createTools() rejects an invalid allowlist entry", () => {
   assert.throws(() => names({ HTTP_ALLOWED_HOSTS: ["http://x"] }), { code: "invalid_config" });
 });
 
@@ -309,7 +309,7 @@ Deno.test.each([
   { name: "a shape of another index", text: '{"query": {"geo_shape": {"l": {"indexed_shape": {}}}}}' },
   { name: "deep nesting", text: `{"query": ${'{"a":'.repeat(50)}1${"}".repeat(50)}}` },
   { name: "a long text", text: `{"query": "${"x".repeat(50_001)}"}` },
-])("checkSearchBody() refuses $name", ({ text }) => {
+])("checkSearchBody() rejects $name", ({ text }) => {
   assert.throws(() => checkSearchBody(text, 20), ToolFailure);
 });
 

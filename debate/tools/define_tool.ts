@@ -31,7 +31,7 @@ export interface HttpRequest extends Outgoing {
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;
-  /** Names are in lower case. Of a repeated header, only the first value is kept. */
+  /** Names are in lower case. A repeated header keeps its first value. */
   readonly headers: Readonly<Record<string, string>>;
   /** The body as received. A `content-encoding` is not decoded. */
   readonly body: Uint8Array;
@@ -90,9 +90,7 @@ const MAX_TIMEOUT_SECONDS = 60;
 const GRACE_MS = 2000;
 
 export function timeoutArgument(seconds: number): z.ZodType<number> {
-  return z.number().positive().default(seconds).describe(
-    `time limit in seconds, at most ${MAX_TIMEOUT_SECONDS}`,
-  );
+  return z.number().positive().default(seconds).describe(`time limit, at most ${MAX_TIMEOUT_SECONDS} s`);
 }
 
 /** A count. A value beyond the limits is replaced by the nearest limit, which the title shows. */

@@ -26,7 +26,7 @@ function make(
 
 const context = () => ({ signal: new AbortController().signal, runId: "run" });
 
-Deno.test("defineTool() starts with what was done and how long it took, redacts and cuts", async () => {
+Deno.test("defineTool() shows call and duration first, redacts and truncates", async () => {
   const ports = new FakePorts();
   const tool = make(ports, async (word) => {
     await ports.clock.advance(12);
@@ -55,9 +55,9 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "the default", asked: {}, seconds: 10 },
-  { name: "what is asked for", asked: { timeout: 3 }, seconds: 3 },
+  { name: "the requested time", asked: { timeout: 3 }, seconds: 3 },
   { name: "never more than a minute", asked: { timeout: 1e9 }, seconds: 60 },
-])("defineTool() bounds the time: $name", async ({ asked, seconds }) => {
+])("defineTool() limits the time: $name", async ({ asked, seconds }) => {
   const tool = make(new FakePorts(), (_word, _signal, bound) => {
     assert.equal(bound, seconds);
     return Promise.resolve({ ok: true, title: "", body: "" });
@@ -65,7 +65,7 @@ Deno.test.each([
   assert.equal((await tool.run({ word: "a", ...asked }, context())).ok, true);
 });
 
-Deno.test("defineTool() aborts what takes too long, and says so", async () => {
+Deno.test("defineTool() aborts a slow tool and reports it", async () => {
   const ports = new FakePorts();
   const tool = make(
     ports,
@@ -76,14 +76,14 @@ Deno.test("defineTool() aborts what takes too long, and says so", async () => {
   assert.deepEqual(result, { ok: false, text: "echo failed: no response within 10 s" });
 });
 
-Deno.test("defineTool() does not wait for what does not heed its signal", async () => {
+Deno.test("defineTool() does not wait for a tool that ignores its signal", async () => {
   const ports = new FakePorts();
   const tool = make(ports, () => new Promise(() => {}));
   const [result] = await Promise.all([tool.run({ word: "a" }, context()), ports.clock.advance(20_000)]);
   assert.deepEqual(result, { ok: false, text: "echo failed: no response within 10 s" });
 });
 
-Deno.test("defineTool() leaves time to tell what there was", async () => {
+Deno.test("defineTool() waits for the findings of an aborted tool", async () => {
   const ports = new FakePorts();
   const tool = make(
     ports,
@@ -96,7 +96,7 @@ Deno.test("defineTool() leaves time to tell what there was", async () => {
   assert.match(result.text, /^half \[10000 ms\]\nso far$/);
 });
 
-Deno.test("defineTool() throws the reason of a cancelled run", async () => {
+Deno.test("defineTool() throws the reason of a canceled run", async () => {
   const run = new AbortController();
   const tool = make(
     new FakePorts(),
@@ -108,7 +108,7 @@ Deno.test("defineTool() throws the reason of a cancelled run", async () => {
   await assert.rejects(call, /cancelled/);
 });
 
-Deno.test("defineTool() makes a failure a result, redacted, and throws a defect", async () => {
+Deno.test("defineTool() returns a redacted failure and throws a defect", async () => {
   const failing = make(new FakePorts(), () => Promise.reject(new ToolFailure("no hunter2")));
   assert.deepEqual(await failing.run({ word: "a" }, context()), {
     ok: false,
@@ -119,22 +119,22 @@ Deno.test("defineTool() makes a failure a result, redacted, and throws a defect"
 });
 
 Deno.test.each([
-  { name: "colours", text: "\x1b[31mred\x1b[0m", shown: "red" },
+  { name: "colors", text: "\x1b[31mred\x1b[0m", shown: "red" },
   { name: "a window title", text: "\x1b]0;evil\x07ok", shown: "ok" },
   { name: "carriage returns", text: "a\r\nb\rc", shown: "a\nb\nc" },
   { name: "NUL and backspace", text: "a\0b\b", shown: "a\ufffdb\ufffd" },
   { name: "bidi overrides", text: "a\u202eb", shown: "a\ufffdb" },
   { name: "tag characters", text: "a\u{e0041}b", shown: "a\ufffdb" },
   { name: "lone surrogates", text: "a\ud800b", shown: "a\ufffdb" },
-])("visible() does away with $name", ({ text, shown }) => {
+])("visible() removes $name", ({ text, shown }) => {
   assert.equal(visible(text), shown);
 });
 
-Deno.test("visible() leaves lines, tabs and letters of every kind", () => {
+Deno.test("visible() keeps lines, tabs and all letters", () => {
   assert.equal(visible("ä\tß\n日本 😀 e\u0301"), "ä\tß\n日本 😀 e\u0301");
 });
 
-Deno.test("present() redacts before it cuts, so that no half of a secret is left", () => {
+Deno.test("present() redacts before it truncates, so no part of a secret remains", () => {
   const redact = (text: string) => text.replace(/<secret>.*?<\/secret>/g, "[REDACTED]");
   const text = `${"x".repeat(2600)}<secret>${"s".repeat(200)}</secret>${"y".repeat(3000)}`;
   assert.doesNotMatch(present(text, redact), /s{5}/);
@@ -146,7 +146,7 @@ Deno.test("present() takes linear time on unfinished escape sequences", () => {
   }
 });
 
-Deno.test("truncate() leaves a text at the bound as it is", () => {
+Deno.test("truncate() keeps a text of maximum length", () => {
   const text = "x".repeat(MAX_RESULT);
   assert.equal(truncate(text), text);
   assert.equal(truncate(""), "");
@@ -163,7 +163,7 @@ Deno.test("truncate() keeps two thirds of the beginning and one third of the end
   assert.ok(Math.abs(head!.length - 2 * tail!.length) <= 2);
 });
 
-Deno.test("truncate() never leaves half of a character", () => {
+Deno.test("truncate() never splits a character", () => {
   for (let shift = 0; shift < 2; shift++) {
     assert.ok(truncate("x".repeat(shift) + "😀".repeat(5000)).isWellFormed());
   }
@@ -249,7 +249,7 @@ Deno.test.each([
 Deno.test.each(["$$", "/*", "'", "--", "$a", '"', "e'", "$a$ "].map((unit) => ({ name: unit, unit })))(
   "checkSql() takes linear time on $name",
   ({ unit }) => {
-    // The longest text that it looks at.
+    // The maximum length of a checked query.
     assertLinearWork((size) => {
       try {
         checkSql(`select ${unit.repeat(size / unit.length - 10)}`);

@@ -9,9 +9,7 @@ export const runDbExplain = defineTool({
   description: "Show the plan of a query on the configured PostgreSQL database (EXPLAIN without ANALYZE).",
   schema: z.strictObject({
     query: z.string().min(1).describe("one SELECT or WITH statement; it is planned, not executed"),
-    database_url: z.string().max(4096).default("").describe(
-      "omit: only the configured database is allowed",
-    ),
+    database_url: z.string().max(4096).default("").describe("omit: the configured database is used"),
     timeout: timeoutArgument(20),
   }),
   async run({ query, database_url: requested }, { settings, ports, signal, seconds }) {

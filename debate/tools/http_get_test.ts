@@ -15,7 +15,7 @@ function setUp(allowed: readonly string[] = []) {
     "127.0.0.1": [["127.0.0.1"]],
     "[::1]": [["::1"]],
     "169.254.169.254": [["169.254.169.254"]],
-    // The first lookup is harmless, the next is not.
+    // Only the first lookup returns a public address.
     "rebind.test": [[PUBLIC], ["127.0.0.1"]],
     "mixed.test": [[PUBLIC, "127.0.0.1"]],
   };
@@ -24,7 +24,7 @@ function setUp(allowed: readonly string[] = []) {
 
 const redirect = (location: string) => textAnswer("", { status: 302, headers: { location } });
 
-Deno.test("http_get connects to the address that was vetted and shows status, type and text", async () => {
+Deno.test("http_get connects to the checked address and shows status, type and text", async () => {
   const { ports, tool } = setUp();
   ports.answer = () => textAnswer("all hunter2", { status: 503 });
   const { ok, text } = await call(tool, { url: "http://app.test/health" });
@@ -66,7 +66,7 @@ Deno.test("http_get asks for a name once: a second, different answer changes not
   assert.deepEqual(ports.requests.map(({ address }) => address), [PUBLIC]);
 });
 
-Deno.test("http_get vets a name again on each redirect", async () => {
+Deno.test("http_get checks the address of each redirect", async () => {
   const { ports, tool } = setUp();
   ports.answer = () => redirect("/again");
   const { ok, text } = await call(tool, { url: "http://rebind.test/" });
@@ -81,7 +81,7 @@ Deno.test.each([
   { name: "to a file", location: "file:///etc/passwd", why: /only http: and https: URLs are allowed/ },
   { name: "with credentials", location: "http://a:b@app.test/", why: /credentials/ },
   { name: "to no URL", location: "http://[", why: /invalid URL/ },
-])("http_get refuses a redirect $name", async ({ location, why }) => {
+])("http_get rejects a redirect $name", async ({ location, why }) => {
   const { ports, tool } = setUp();
   ports.answer = () => redirect(location);
   const { ok, text } = await call(tool, { url: "http://app.test/" });
@@ -90,7 +90,7 @@ Deno.test.each([
   assert.equal(ports.requests.length, 1);
 });
 
-Deno.test("http_get follows three redirects and not a fourth", async () => {
+Deno.test("http_get follows at most three redirects", async () => {
   const { ports, tool } = setUp();
   let left = 3;
   ports.answer = () => left-- > 0 ? redirect(`/hop${left}`) : textAnswer("there");
@@ -120,13 +120,13 @@ Deno.test.each([
   },
 );
 
-Deno.test("http_get does not show bytes that claim to be text", async () => {
+Deno.test("http_get does not show binary data with a text type", async () => {
   const { ports, tool } = setUp();
   ports.answer = () => textAnswer("a\0b");
   assert.match((await call(tool, { url: "http://app.test/" })).text, /3 bytes of binary data/);
 });
 
-Deno.test("http_get tries the next address only when the first cannot be reached", async () => {
+Deno.test("http_get tries the next address only if the first is not reachable", async () => {
   const { ports, tool } = setUp();
   ports.addresses = { "app.test": [["2606:4700::1", PUBLIC]] };
   ports.answer = ({ address }) => {

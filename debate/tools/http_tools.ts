@@ -196,9 +196,7 @@ export const queryElasticsearch = defineTool({
     "Search an Elasticsearch index. Scripts are not allowed. Returns the source of each hit and the aggregations.",
   schema: z.strictObject({
     index: z.string().min(1).max(1024).describe("index names separated by commas; * is a wildcard"),
-    query_json: z.string().describe(
-      "body of the _search request as JSON text: query, sort, aggs, _source and others",
-    ),
+    query_json: z.string().describe("JSON body of the _search request: query, sort, aggs, _source, ..."),
     base_url: BACKEND_ARGUMENTS.base_url,
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
     timeout: BACKEND_ARGUMENTS.timeout,
@@ -260,9 +258,7 @@ export function checkSearchBody(text: string, size: number): Readonly<Record<str
 export function checkIndex(index: string): void {
   const parts = index.split(",");
   if (parts.length <= 20 && parts.every((part) => /^[a-z0-9*][a-z0-9*._-]{0,254}$/.test(part))) return;
-  return refuse(
-    "invalid index: a name has lower-case letters, digits and * . _ - and starts with a letter, a digit or *",
-  );
+  return refuse("index names have lower-case letters, digits, * . _ - and start with a letter, digit or *");
 }
 
 function refuseForbidden(value: unknown, depth: number): void {

@@ -193,18 +193,16 @@ function needsCount(operands: readonly string[]): void {
 export function checkCommand(text: string): { readonly program: string; readonly args: readonly Argument[] } {
   const [program = "", ...words] = splitCommand(text);
   if (!Object.hasOwn(PROGRAM_RULES, program)) {
-    refuse(
-      `program ${JSON.stringify(program)} is not allowed, only ${Object.keys(PROGRAM_RULES).join(", ")}`,
-    );
+    const allowed = Object.keys(PROGRAM_RULES).join(", ");
+    refuse(`program ${JSON.stringify(program)} is not allowed, only ${allowed}`);
   }
   const rule = PROGRAM_RULES[program] ?? {};
   try {
     if (!("commands" in rule)) return { program, args: checkArguments(words, rule) };
     const [command = "", ...others] = words;
     if (!Object.hasOwn(rule.commands, command)) {
-      refuse(
-        `subcommand ${JSON.stringify(command)} is not allowed, only ${Object.keys(rule.commands).join(", ")}`,
-      );
+      const allowed = Object.keys(rule.commands).join(", ");
+      refuse(`subcommand ${JSON.stringify(command)} is not allowed, only ${allowed}`);
     }
     const checked = checkArguments(others, rule.commands[command] ?? {});
     return { program, args: [{ kind: "word", text: command }, ...checked] };

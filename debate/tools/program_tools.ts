@@ -111,9 +111,7 @@ export const runSshCommand = defineTool({
     "Run a read-only diagnostic program on another host over SSH. Programs and options are those of " +
     "run_local_command. The host key must be in known_hosts.",
   schema: z.strictObject({
-    host: z.string().regex(HOST, "must be a host name or an IP address").describe(
-      "host name or address, as in known_hosts",
-    ),
+    host: z.string().regex(HOST, "must be a host name or an IP address").describe("as in known_hosts"),
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
     user: z.string().regex(USER, "must be an account name").default("").describe("default: SSH_DEFAULT_USER"),
     key_path: z.string().max(4096).default("").describe("omit: only the configured key is allowed"),

@@ -11,7 +11,7 @@ function setUp(name: string, settings: Partial<Settings> = {}) {
   };
 }
 
-Deno.test("run_local_command runs in the first root, with real paths and no environment", async () => {
+Deno.test("run_local_command runs in the first root with real paths and an empty environment", async () => {
   const { ports, tool } = setUp("run_local_command");
   ports.files = { "/srv/app/logs/a.log": "/srv/app/real/a.log", "/srv/app/b": "/srv/app/b" };
   const { ok, text } = await call(tool, { command: "tail -5 logs/a.log /srv/app/b" });
@@ -40,7 +40,7 @@ Deno.test.each([
   { name: "a file of secrets", command: "cat .env", why: /may contain secrets/ },
   { name: "a program that is not listed", command: "rm -rf .", why: /program "rm" is not allowed/ },
   { name: "a pipe", command: "ps aux | sh", why: /there is no shell/ },
-])("run_local_command refuses $name", async ({ command, why }) => {
+])("run_local_command rejects $name", async ({ command, why }) => {
   const { ports, tool } = setUp("run_local_command");
   ports.files = { "/srv/app/settings": "/srv/app/.env", "/srv/app/.env": "/srv/app/.env" };
   const { ok, text } = await call(tool, { command });
@@ -68,7 +68,7 @@ Deno.test.each([
   assert.match(text, why);
 });
 
-Deno.test("run_ssh_command calls ssh with known_hosts enforced and every word quoted", async () => {
+Deno.test("run_ssh_command enforces known_hosts and quotes every word", async () => {
   const { ports, tool } = setUp("run_ssh_command", {
     SSH_DEFAULT_USER: "diag",
     SSH_KEY_PATH: "/keys/id",
@@ -150,8 +150,12 @@ Deno.test.each([
   { name: "a relative path", args: { host: "h", command: "cat x" }, why: /absolute/ },
   { name: "a path that climbs", args: { host: "h", command: "cat /var/log/../../etc/x" }, why: /absolute/ },
   { name: "a file of secrets", args: { host: "h", command: "cat /etc/shadow" }, why: /may contain secrets/ },
-  { name: "a folder of secrets", args: { host: "h", command: "ls /root/.ssh" }, why: /may contain secrets/ },
-])("run_ssh_command refuses $name", async ({ args, why }) => {
+  {
+    name: "a directory with secrets",
+    args: { host: "h", command: "ls /root/.ssh" },
+    why: /may contain secrets/,
+  },
+])("run_ssh_command rejects $name", async ({ args, why }) => {
   const { ports, tool } = setUp("run_ssh_command");
   const { ok, text } = await call(tool, args);
   assert.equal(ok, false);
@@ -179,7 +183,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("run_kubectl gives kubectl its configuration, no kuberc, and checked arguments", async () => {
+Deno.test("run_kubectl passes the configuration, no kuberc, and checked arguments", async () => {
   const { ports, tool } = setUp("run_kubectl");
   assert.equal((await call(tool, { kubectl_args: "-n prod get pods" })).ok, true);
   const [run] = ports.runs;
@@ -196,7 +200,7 @@ Deno.test("run_kubectl gives kubectl its configuration, no kuberc, and checked a
   assert.equal(ports.runs.length, 1);
 });
 
-Deno.test("git_recent_changes looks where the repository really is, then logs without running anything", async () => {
+Deno.test("git_recent_changes checks the real repository, then starts no program of it", async () => {
   const { ports, tool } = setUp("git_recent_changes");
   ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
   ports.result = {
@@ -223,7 +227,7 @@ Deno.test.each([
   { count: -3, shown: 1 },
   { count: 500, shown: 50 },
 ])(
-  "git_recent_changes shows $shown commits when it is asked for $count, and says so",
+  "git_recent_changes shows $shown commits for a count of $count",
   async ({ count, shown }) => {
     const { ports, tool } = setUp("git_recent_changes");
     ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
@@ -237,10 +241,10 @@ Deno.test.each([
 );
 
 Deno.test.each([
-  { name: "a folder outside of the roots", repo_path: "/etc" },
-  { name: "a folder that is an option", repo_path: "--upload-pack=id" },
-  { name: "a repository around the folder", repo_path: "sub" },
-])("git_recent_changes refuses $name", async ({ repo_path }) => {
+  { name: "a directory outside the roots", repo_path: "/etc" },
+  { name: "a directory that is an option", repo_path: "--upload-pack=id" },
+  { name: "a repository around the directory", repo_path: "sub" },
+])("git_recent_changes rejects $name", async ({ repo_path }) => {
   const { ports, tool } = setUp("git_recent_changes");
   ports.files = { "/srv/app/sub": "/srv/app/sub" };
   ports.result = { stopped: undefined, code: 0, stdout: "/srv/.git\n/srv/.git\n", stderr: "" };
@@ -252,14 +256,14 @@ Deno.test.each([
 
 const DATABASE_URL = "postgres://app:s3cret@db.test/shop";
 
-Deno.test("run_db_explain explains on the configured database and never shows its URL", async () => {
+Deno.test("run_db_explain uses the configured database and never shows its URL", async () => {
   const { ports, tool } = setUp("run_db_explain", { DATABASE_URL });
   const asked: unknown[] = [];
   ports.explain = ({ signal: _, ...request }) => {
     asked.push(request);
     return Promise.resolve(["Seq Scan", "  Filter"]);
   };
-  // The ports are read when the tools are made.
+  // The tools read the ports when they are created.
   const explaining = createTools({ ...BARE_SETTINGS, DATABASE_URL }, ports).find(({ name }) =>
     name === tool?.name
   );
@@ -277,7 +281,7 @@ Deno.test.each([
   },
   { name: "a statement that writes", args: { query: "delete from t" }, why: /only SELECT and WITH/ },
   { name: "two statements", args: { query: "select 1; select 2" }, why: /one statement/ },
-])("run_db_explain refuses $name", async ({ args, why }) => {
+])("run_db_explain rejects $name", async ({ args, why }) => {
   const ports = new FakePorts();
   ports.explain = () => assert.fail("must not connect");
   const tool = createTools({ ...BARE_SETTINGS, DATABASE_URL }, ports).find(({ name }) =>
@@ -289,7 +293,7 @@ Deno.test.each([
   assert.doesNotMatch(text, /s3cret|db\.test/);
 });
 
-Deno.test("run_db_explain is no use when it is not configured", async () => {
+Deno.test("run_db_explain fails without a configured database", async () => {
   const { tool } = setUp("run_db_explain");
   assert.match(
     (await call(tool, { query: "select 1", database_url: "postgres://h/" })).text,

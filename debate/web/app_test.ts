@@ -84,9 +84,9 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
 
 Deno.test.each([
   { name: "without a topic", fields: {}, status: 422, detail: /^Field topic: is required/ },
-  { name: "with a blank topic", fields: { topic: "  " }, status: 422, detail: /^Field topic: is required/ },
+  { name: "with an empty topic", fields: { topic: "  " }, status: 422, detail: /^Field topic: is required/ },
   {
-    name: "with a model of nobody",
+    name: "with an unknown model",
     fields: { topic: "x", skeptic_model: "gpt" },
     detail: /^Field skeptic_model: .*hub\//,
   },
@@ -102,12 +102,12 @@ Deno.test.each([
     detail: /^Field max_files: must be/,
   },
   {
-    name: "with an effort of nobody",
+    name: "with an unknown effort",
     fields: { topic: "x", moderator_reasoning_effort: "huge" },
     detail: /^Field moderator_reasoning_effort: must be none/,
   },
   {
-    name: "with a file that is not text",
+    name: "with a binary file",
     fields: { topic: "x", incident_file: new File([new Uint8Array([0xff, 0xfe])], "core") },
     detail: /"core".*UTF-8/,
   },
@@ -116,7 +116,7 @@ Deno.test.each([
     fields: { topic: "x", project_path: "/etc" },
     detail: /ALLOWED_PROJECT_ROOTS|root/i,
   },
-])("POST /api/runs $name is refused", async ({ fields, detail, status = 400 }) => {
+])("POST /api/runs rejects a form $name", async ({ fields, detail, status = 400 }) => {
   const web = await WebFixture.open();
   const problem = await problemOf(await web.form("/api/runs", fields as Record<string, string>));
   assert.equal(problem.status, status);
@@ -124,7 +124,7 @@ Deno.test.each([
   assert.equal(web.directory.files.size, 0);
 });
 
-Deno.test("POST /api/runs with a file over the limit answers 413", async () => {
+Deno.test("POST /api/runs answers 413 for a file over the limit", async () => {
   const web = await WebFixture.open({ env: { MAX_UPLOAD_BYTES: "1000" } });
   const fits = await web.form("/api/runs", { topic: "x", incident_file: new File(["x".repeat(1000)], "a") });
   assert.equal(fits.status, 200);
@@ -135,7 +135,7 @@ Deno.test("POST /api/runs with a file over the limit answers 413", async () => {
   assert.match(problem.detail, /"a" is larger than 1000 bytes/);
 });
 
-Deno.test("POST /api/runs with anything but a form answers 415", async () => {
+Deno.test("POST /api/runs answers 415 for a body that is not a form", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.post("/api/runs", { topic: "x" }))).status, 415);
 });
@@ -148,12 +148,12 @@ Deno.test.each([
   { name: "an id in capitals", method: "DELETE", path: `/api/runs/${UNKNOWN.toUpperCase()}` },
   { name: "another name of the data directory", method: "DELETE", path: "/api/runs/audit.jsonl" },
   { name: "nothing", method: "GET", path: "/api/nothing" },
-])("$name that is not there answers 404", async ({ method, path }) => {
+])("$name answers 404 if it does not exist", async ({ method, path }) => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.send(method, path))).status, 404);
 });
 
-Deno.test("every route answers 405 to a method that it does not have, and names those it has", async () => {
+Deno.test("every route answers 405 to an unknown method and lists its methods", async () => {
   const web = await WebFixture.open();
   for (const [path, methods] of Object.entries(DEBATE_ROUTES)) {
     const response = await web.send("PUT", path.replace(/:run_id\{.*\}/, UNKNOWN));
@@ -211,7 +211,7 @@ Deno.test("damaged and half-written records never break the list", async () => {
   assert.equal((await web.get(`/api/runs/${"d".repeat(32)}/report`)).status, 200);
 });
 
-Deno.test("a run whose model cannot be had ends in error, with a message", async () => {
+Deno.test("a run without an available model ends with an error message", async () => {
   const web = await WebFixture.open({ model: new ModelError("auth", "There is no token: set HUB_TOKEN") });
   const runId = await web.startAndEnd();
   const { status, events } = await web.record(runId);
@@ -221,7 +221,7 @@ Deno.test("a run whose model cannot be had ends in error, with a message", async
   assert.deepEqual(web.failures, [`run ${runId} failed: There is no token: set HUB_TOKEN`]);
 });
 
-Deno.test("what is unexpected is told to the operator alone", async () => {
+Deno.test("an unexpected error is reported only to the operator", async () => {
   const web = await WebFixture.open({ model: new TypeError("secret inside") });
   const { events } = await web.record(await web.startAndEnd());
   assert.equal(events[0].message, "The run failed unexpectedly");
@@ -246,8 +246,8 @@ Deno.test.each([
   { name: "a start", method: "POST", path: "/api/runs" },
   { name: "events", method: "GET", path: `/api/runs/${UNKNOWN}/events` },
   { name: "a report", method: "GET", path: `/api/runs/${UNKNOWN}/report` },
-  { name: "what does not exist", method: "GET", path: "/nothing" },
-])("credentials protect $name", async ({ method, path }) => {
+  { name: "an unknown path", method: "GET", path: "/nothing" },
+])("$name requires credentials", async ({ method, path }) => {
   const web = await WebFixture.open({ env: LOGIN });
   for (
     const authorization of [
@@ -268,7 +268,7 @@ Deno.test.each([
   await response.body?.cancel();
 });
 
-Deno.test("liveness needs no credentials and no name, and tells nothing", async () => {
+Deno.test("liveness needs no credentials and no host name", async () => {
   const web = await WebFixture.open({ env: LOGIN });
   const response = await web.get("/healthz", { host: "10.0.0.7" });
   assert.equal(response.status, 200);
@@ -285,7 +285,7 @@ Deno.test.each([
   { name: "another name for our address", host: "evil.example:8000", status: 403 },
   { name: "a name that begins like loopback", host: "127.0.0.1.evil.example", status: 403 },
   { name: "loopback as a user", host: "localhost@evil.example", status: 403 },
-])("without credentials $name gets $status", async ({ host, status }) => {
+])("without credentials, $name gets $status", async ({ host, status }) => {
   const web = await WebFixture.open();
   assert.equal((await web.get("/api/runs", { host })).status, status);
   const open = await WebFixture.open({ env: { WEB_ALLOW_OPEN: "true" } });
@@ -312,7 +312,7 @@ Deno.test.each([
   );
 });
 
-Deno.test("every answer has the headers that keep a page safe", async () => {
+Deno.test("every response has the security headers", async () => {
   const web = await WebFixture.open();
   for (const path of ["/", "/static/app.js", "/api/runs", "/nothing", `/api/runs/${UNKNOWN}/events`]) {
     const { headers, body } = await web.get(path);
@@ -326,7 +326,7 @@ Deno.test("every answer has the headers that keep a page safe", async () => {
   }
 });
 
-Deno.test("every field that a form is read for is described, and nothing else", () => {
+Deno.test("the OpenAPI document describes exactly the fields that forms are read for", () => {
   const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
     [...source.matchAll(/\bread\w+\(\s*form,\s*["`]([\w${}]+)["`]|form\.files\.get\("(\w+)"\)/g)].flatMap((
       [, one, other = ""],
@@ -336,7 +336,7 @@ Deno.test("every field that a form is read for is described, and nothing else", 
   assert.deepEqual([...new Set(described)].toSorted(), [...new Set(read)].toSorted());
 });
 
-Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document whose bodies are those that are checked", async () => {
+Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document with the checked schemas", async () => {
   const web = await WebFixture.open();
   const response = await web.get("/api/openapi.json");
   assert.equal(response.status, 200);
@@ -361,10 +361,10 @@ Deno.test("the page and all its files are below 150 KB, compressed", () => {
   assert.ok(total < 150_000, `${total} bytes`);
 });
 
-Deno.test("every module and style that the page names is there", () => {
+Deno.test("every module and style of the page exists", () => {
   const named = [...PAGE_FILES].flatMap(([path, { text }]) =>
     path.startsWith("/static/") && !path.endsWith("markdown-it.js")
-      // A comment may name a module for its types, which no browser asks for.
+      // A type import in a comment names a module that no browser requests.
       ? [...text.replace(/\/\*[^]*?\*\//g, "").matchAll(/from "\.\/([\w-]+\.js)"/g)].map(([, name]) =>
         `/static/${name}`
       )

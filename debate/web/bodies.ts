@@ -9,11 +9,9 @@ export const approvalBody = z.object({
   call_id: z.string().describe("call_id of the event tool_approval_request"),
   approved: z.boolean(),
   for_run: z.boolean().default(false).describe(
-    "applies to identical calls of this run; `approved: false` ends an earlier approval for the run",
+    "for identical calls too; with `approved: false`, revokes that",
   ),
-  args: z.record(z.string(), z.unknown()).optional().describe(
-    "arguments that replace the requested arguments; the tool validates them",
-  ),
+  args: z.record(z.string(), z.unknown()).optional().describe("replacement of the requested arguments"),
 });
 
 const id = z.string().min(1).max(80).describe("ID of the hypothesis");

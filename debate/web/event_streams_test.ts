@@ -15,7 +15,7 @@ import { call, ScriptedModel } from "../testing/scripted_model.ts";
 
 const UNKNOWN = "f".repeat(32);
 
-Deno.test("events of a run that has ended are replayed once, with ids to continue from", async () => {
+Deno.test("events of a finished run are replayed once with their IDs", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd();
   const response = await web.get(`/api/runs/${runId}/events`);
@@ -30,7 +30,7 @@ Deno.test("events of a run that has ended are replayed once, with ids to continu
   assert.equal(nothing.status, 204);
 });
 
-Deno.test("events of no run are one error event, and then nothing", async () => {
+Deno.test("the stream of an unknown run is one error event", async () => {
   const web = await WebFixture.open();
   const response = await web.get(`/api/runs/${UNKNOWN}/events`);
   assert.equal(response.status, 200);
@@ -54,7 +54,7 @@ Deno.test("a late subscriber gets all of a live run, the ephemeral too, and the 
   assert.deepEqual(kept.map(({ data }) => data), (await web.record(runId)).events);
 });
 
-Deno.test("a record that is there when the last event comes", async () => {
+Deno.test("the record is stored before the last event is sent", async () => {
   const web = await WebFixture.open();
   const runId = await web.start();
   const reader = (await web.get(`/api/runs/${runId}/events`)).body!.getReader();
@@ -81,7 +81,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
   assert.deepEqual([web.warnings.length, web.failures.length], [0, 1]);
 });
 
-Deno.test("a run that cannot even begin answers 500, with a request id for the log", async () => {
+Deno.test("a run that cannot start answers 500 with a request ID", async () => {
   const web = await WebFixture.open();
   web.directory.failing = "write";
   const response = await web.form("/api/runs", { topic: "x" });
@@ -104,7 +104,7 @@ function open() {
   return { clock, stopping, subscribers, log, append, follow };
 }
 
-Deno.test("a stream greets, then gives what there is in one piece, then what comes", async () => {
+Deno.test("a stream sends a greeting, stored events in one chunk, then new events", async () => {
   const { clock, append, follow, log } = open();
   append();
   append();
@@ -118,7 +118,7 @@ Deno.test("a stream greets, then gives what there is in one piece, then what com
   assert.equal((await reader.read()).done, true);
 });
 
-Deno.test("a stream without news says that it is there", async () => {
+Deno.test("a stream without events sends keep-alive comments", async () => {
   const { clock, follow } = open();
   const stream = follow();
   await stream.read();
@@ -128,7 +128,7 @@ Deno.test("a stream without news says that it is there", async () => {
   await stream.reader.cancel();
 });
 
-Deno.test("a subscriber that reads nothing for a minute is dropped, and uses no memory until then", async () => {
+Deno.test("a subscriber that reads nothing for a minute is dropped", async () => {
   const { clock, follow, append, subscribers } = open();
   const stream = follow();
   for (let count = 0; count < 1000; count++) append("x".repeat(1000));
@@ -141,7 +141,7 @@ Deno.test("a subscriber that reads nothing for a minute is dropped, and uses no 
   }, /does not read/);
 });
 
-Deno.test("a browser that vanishes is forgotten", async () => {
+Deno.test("a closed connection is removed", async () => {
   const { follow, subscribers, append } = open();
   const stream = follow();
   await stream.reader.cancel();
@@ -169,7 +169,7 @@ Deno.test("many subscribers read the same memory", async () => {
   log.end();
 });
 
-Deno.test("one subscriber too many is refused", async () => {
+Deno.test("a subscriber over the limit is rejected", async () => {
   const { follow } = open();
   const streams = Array.from({ length: 2000 }, follow);
   assert.throws(follow, { code: "rate_limited" });
@@ -184,7 +184,7 @@ const PROVEN = [
   '- [tool:query_loki#2] "431 requests are waiting"',
 ].join("\n");
 
-/** A run that has found its cause. */
+/** A run with a cause. */
 async function found() {
   const script = {
     ...SHORT_SCRIPT,
@@ -198,7 +198,7 @@ async function found() {
 
 const listed = async (web: WebFixture) => (await (await web.get("/api/runs")).json()).runs;
 
-Deno.test("the list tells what a run came to", async () => {
+Deno.test("the list contains the conclusion of a run", async () => {
   const { web } = await found();
   const [run] = await listed(web);
   assert.deepEqual(run.conclusion, {
@@ -209,7 +209,7 @@ Deno.test("the list tells what a run came to", async () => {
   assert.deepEqual([run.title, run.imported], [null, false]);
 });
 
-Deno.test("a finished run can be given a title, masked, and loses it again", async () => {
+Deno.test("the title of a finished run is masked and can be removed", async () => {
   const { web, runId } = await found();
   const rename = (title: unknown) => web.post(`/api/runs/${runId}/title`, { title });
   assert.equal((await rename(` Pool,\n ${OWN_SECRET} `)).status, 200);
@@ -232,7 +232,7 @@ Deno.test("a run in progress cannot be renamed", async () => {
   assert.equal((await web.post(`/api/runs/${runId}/title`, { title: "x" })).status, 409);
 });
 
-Deno.test("the report as HTML is a file to save, whose policy allows nothing", async () => {
+Deno.test("the HTML report is a download with an empty policy", async () => {
   const { web, runId } = await found();
   const response = await web.get(`/api/runs/${runId}/report.html`);
   assert.equal(

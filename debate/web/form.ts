@@ -28,10 +28,8 @@ export async function readForm(request: Request, maxFileBytes: number): Promise<
   const boundary = boundaryOf(type);
   if (boundary !== undefined) return await readMultipart(request, boundary, maxFileBytes);
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
-    throw new AppError(
-      "unsupported_media_type",
-      "The body must be multipart/form-data, or application/x-www-form-urlencoded without files",
-    );
+    const text = "The body must be multipart/form-data, or application/x-www-form-urlencoded without files";
+    throw new AppError("unsupported_media_type", text);
   }
   const text = new TextDecoder().decode(await readBodyBytes(request, MAX_FIELD_BYTES));
   return { fields: new Map(new URLSearchParams(text)), files: new Map() };

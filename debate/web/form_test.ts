@@ -44,7 +44,7 @@ async function codeOf(reading: Promise<unknown>): Promise<string> {
   return assert.fail("accepted");
 }
 
-Deno.test("readForm() reads what the platform writes, however it is cut", async () => {
+Deno.test("readForm() reads a form of the platform in chunks of any size", async () => {
   const line = fc.string({ unit: fc.constantFrom("a", "\r", "\n", "-", "ü", " "), maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(line, line, fc.integer({ min: 1, max: 40 }), async (field, content, size) => {
@@ -68,12 +68,12 @@ Deno.test.each([
   { name: "the last part of a climb", given: 'filename="../../etc/passwd"', expected: "passwd" },
   { name: "escaped quotes", given: 'filename="a%22b.txt"', expected: 'a"b.txt' },
   { name: "no line ends", given: 'filename="a%0D%0Ab.txt"', expected: "a  b.txt" },
-])("readForm() keeps of a file's name $name", async ({ given, expected }) => {
+])("readForm() stores $name of a file name", async ({ given, expected }) => {
   const { files } = await read(`${part(`name="f"; ${given}`, "x")}--b--\r\n`);
   assert.equal(files.get("f")?.[0]?.name, expected);
 });
 
-Deno.test("readForm() leaves out a file field in which nothing was chosen", async () => {
+Deno.test("readForm() omits an empty file field", async () => {
   const { files } = await read(`${part('name="f"; filename=""', "")}--b--`);
   assert.equal(files.size, 0);
 });
@@ -126,11 +126,11 @@ Deno.test.each([
     text: `${part('name="a"; filename="f.txt"', "x".repeat(101))}--b--`,
     error: /^payload_too_large: File "f.txt" is larger than 100 bytes/,
   },
-])("readForm() refuses $name", async ({ text, error }) => {
+])("readForm() rejects $name", async ({ text, error }) => {
   for (const size of [1, 7, 100_000]) assert.match(await codeOf(read(text, size)), error);
 });
 
-Deno.test("readForm() stops reading where a file is over its limit", async () => {
+Deno.test("readForm() stops reading at the limit of a file", async () => {
   let given = 0;
   async function* endless(): AsyncGenerator<Uint8Array> {
     yield new TextEncoder().encode('--b\r\ncontent-disposition: form-data; name="a"; filename="f"\r\n\r\n');
@@ -143,7 +143,7 @@ Deno.test("readForm() stops reading where a file is over its limit", async () =>
   assert.ok(given <= 200, String(given));
 });
 
-Deno.test("readForm() bounds all text fields together", async () => {
+Deno.test("readForm() limits all text fields together", async () => {
   const half = part('name="a"', "x".repeat(600_000));
   const limits = 10_000_000;
   assert.match(
@@ -152,7 +152,7 @@ Deno.test("readForm() bounds all text fields together", async () => {
   );
 });
 
-Deno.test("readForm() comes to an end whatever it is given", async () => {
+Deno.test("readForm() ends for every input", async () => {
   const pieces = fc.constantFrom(
     "--b",
     "--b--",
@@ -184,7 +184,7 @@ const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "right" };
 
 const basic = (password: string) => `Basic ${new TextEncoder().encode(`ann:${password}`).toBase64()}`;
 
-/** Requests of somebody with a password, at an address, perhaps with a cookie. */
+/** Sends requests with a password from an address, optionally with a cookie. */
 async function openServer() {
   const web = await WebFixture.open({ env: LOGIN });
   const ask = async (password: string, address: string, cookie?: string) => {
@@ -208,7 +208,7 @@ async function openServer() {
 
 const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
 
-Deno.test("wrong passwords of an address are bounded: then not even the right one is told", async () => {
+Deno.test("after too many wrong passwords, an address is rejected with the right one too", async () => {
   const { web, ask, exhaust } = await openServer();
   await exhaust("203.0.113.7");
   for (const password of ["wrong", "right"]) {
@@ -220,7 +220,7 @@ Deno.test("wrong passwords of an address are bounded: then not even the right on
   assert.equal((await ask("right", "203.0.113.7")).status, 200);
 });
 
-Deno.test("wrong passwords of one address lock out no other", async () => {
+Deno.test("wrong passwords of one address do not lock out another", async () => {
   const { ask, exhaust } = await openServer();
   await exhaust("203.0.113.7");
   assert.equal((await ask("wrong", "203.0.113.7")).status, 429);
@@ -228,7 +228,7 @@ Deno.test("wrong passwords of one address lock out no other", async () => {
   assert.equal((await ask("wrong", "203.0.113.8")).status, 401);
 });
 
-Deno.test("a browser that was right once is not locked out by others at its address", async () => {
+Deno.test("a known browser is not locked out by others at its address", async () => {
   const { ask, exhaust } = await openServer();
   const first = await ask("right", "127.0.0.1");
   assert.match(
@@ -241,7 +241,7 @@ Deno.test("a browser that was right once is not locked out by others at its addr
   assert.deepEqual([known.status, known.headers.get("set-cookie")], [200, null]);
 });
 
-Deno.test("the cookie is not a credential: its guesses are bounded too, and without a password it is useless", async () => {
+Deno.test("the cookie is not a credential and has a limit of wrong passwords", async () => {
   const { web, ask, exhaust } = await openServer();
   const cookie = cookieOf(await ask("right", "127.0.0.1"));
   assert.equal((await web.get("/api/prompts", { cookie })).status, 401);
@@ -257,14 +257,14 @@ Deno.test.each([
   },
   { name: "with another signature", forge: (cookie: string) => cookie.replace(/\..*/, `.${"A".repeat(43)}`) },
   { name: "of another server", forge: () => `debate_browser=${"A".repeat(12)}.${"A".repeat(43)}` },
-])("a cookie $name gives no guesses of its own", async ({ forge }) => {
+])("a cookie $name has no separate limit", async ({ forge }) => {
   const { ask, exhaust } = await openServer();
   const cookie = forge(cookieOf(await ask("right", "127.0.0.1")));
   await exhaust("127.0.0.1");
   assert.equal((await ask("right", "127.0.0.1", cookie)).status, 429);
 });
 
-Deno.test("many addresses do not help: all guesses together are bounded", async () => {
+Deno.test("wrong passwords of all addresses are limited together", async () => {
   const { web, ask } = await openServer();
   const known = cookieOf(await ask("right", "198.51.100.1"));
   for (let count = 0; count < ALL_GUESSES; count++) {
@@ -276,21 +276,21 @@ Deno.test("many addresses do not help: all guesses together are bounded", async 
   assert.equal((await ask("right", "198.51.100.1")).status, 200);
 });
 
-Deno.test("the addresses of one IPv6 network are one", async () => {
+Deno.test("the addresses of one IPv6 network share a limit", async () => {
   const { ask } = await openServer();
   for (let count = 0; count < CALLER_GUESSES; count++) await ask("wrong", `2001:db8::${count.toString(16)}`);
   assert.equal((await ask("wrong", "2001:db8::ffff")).status, 429);
   assert.equal((await ask("wrong", "2001:db8:0:1::1")).status, 401);
 });
 
-Deno.test("an IPv4 address is the same within an IPv6 one, and not one network with all the others", async () => {
+Deno.test("an IPv4 address that is embedded in an IPv6 address has the limit of the IPv4 address", async () => {
   const { ask, exhaust } = await openServer();
   await exhaust("::ffff:203.0.113.7");
   assert.equal((await ask("right", "203.0.113.7")).status, 429);
   assert.equal((await ask("right", "::ffff:203.0.113.8")).status, 200);
 });
 
-Deno.test("right passwords and requests without any do not count as guesses", async () => {
+Deno.test("right passwords and requests without a password do not count", async () => {
   const { web, ask } = await openServer();
   for (let count = 0; count < 2 * ALL_GUESSES; count++) {
     assert.equal((await ask("right", "203.0.113.7")).status, 200);
@@ -305,7 +305,7 @@ interface Said {
   readonly sample?: number;
 }
 
-Deno.test("a run with independent diagnoses is held, recorded, reported and resumed as a debate", async () => {
+Deno.test("a run with independent diagnoses is recorded, reported and resumed as a debate", async () => {
   const model = new ScriptedModel({ ...SHORT_SCRIPT, sample_agent: [SAYS] });
   const web = await WebFixture.open({ model, env: { SAMPLES: "2" } });
   const runId = await web.startAndEnd({ mode: "sample_then_debate" });
@@ -327,7 +327,7 @@ Deno.test("a run with independent diagnoses is held, recorded, reported and resu
   assert.equal(next.mode, undefined);
 });
 
-Deno.test("the settings say which mode is used where the form says nothing", async () => {
+Deno.test("the default mode comes from the settings", async () => {
   const model = new ScriptedModel({ ...SHORT_SCRIPT, sample_agent: [SAYS] });
   const web = await WebFixture.open({ model, env: { DEBATE_MODE: "sample_then_debate" } });
   const { mode } = await web.record(await web.startAndEnd());
@@ -336,7 +336,7 @@ Deno.test("the settings say which mode is used where the form says nothing", asy
   assert.equal((await web.record(await web.startAndEnd({ mode: "debate" }))).mode, undefined);
 });
 
-Deno.test("a form with a mode that does not exist is refused", async () => {
+Deno.test("a form with an unknown mode is rejected", async () => {
   const web = await WebFixture.open();
   const problem = await problemOf(await web.form("/api/runs", { topic: "x", mode: "vote" }));
   assert.deepEqual([problem.status, problem.detail], [

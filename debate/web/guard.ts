@@ -53,10 +53,8 @@ export function createGuard(ports: WebPorts) {
     }
     // Without credentials, the page of an attacker could reach this server by DNS rebinding.
     if (!hasCredentials && !WEB_ALLOW_OPEN && !isLoopbackHost(headers.get("host"))) {
-      throw new AppError(
-        "forbidden",
-        "Without credentials, only loopback host names are allowed: set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN",
-      );
+      const fix = "set WEB_USERNAME and WEB_PASSWORD, or WEB_ALLOW_OPEN";
+      throw new AppError("forbidden", `Without credentials, only loopback host names are allowed: ${fix}`);
     }
     if (method !== "GET" && method !== "HEAD" && isCrossSite(headers)) {
       throw new AppError("forbidden", "Requests from pages of other sites are not allowed");

@@ -48,7 +48,7 @@ Deno.test("settings, prompts, models and status have their specified fields", as
   assert.deepEqual(status.missing_settings, ["ASSIST_BASE_URL"]);
 });
 
-Deno.test("the login by device flow gives no token away, and its errors with status 200", async () => {
+Deno.test("the device flow reveals no token and reports errors with status 200", async () => {
   const login = {
     device_code: "d1",
     user_code: "AB-12",
@@ -73,7 +73,7 @@ Deno.test("the login by device flow gives no token away, and its errors with sta
   assert.equal((await ask({})).status, 422);
 });
 
-Deno.test("a template is given as a file whose preview is without problems", async () => {
+Deno.test("the file of a template has a preview without problems", async () => {
   const web = await WebFixture.open();
   for (const id of ["default/en", "security/es"]) {
     const { file, text, source } = await (await web.get(`/api/prompts/${id}`)).json();
@@ -103,7 +103,7 @@ Deno.test.each([
   assert.deepEqual(prompts, []);
 });
 
-Deno.test("there is no template of another name, and no preview without a text", async () => {
+Deno.test("an unknown template answers 404, and a preview without text 400", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.get("/api/prompts/default/fr"))).status, 404);
   assert.equal((await problemOf(await web.get("/api/prompts/__proto__/en"))).status, 404);
@@ -126,13 +126,13 @@ Deno.test.each([
     missing: ["ASSIST_BASE_URL", "ASSIST_TOKEN"],
   },
   {
-    name: "those of the model that summarises",
+    name: "the settings of the summary model",
     settings: { SUMMARY_MODEL: "hub/a" },
     missing: ["HUB_BASE_URL", "HUB_TOKEN"],
   },
   { name: "the token alone", settings: { DIAGNOSTIC_MODEL: "hub/a", ...URLS }, missing: ["HUB_TOKEN"] },
   {
-    name: "the address alone where there is a token",
+    name: "the address if the token is set",
     settings: { DIAGNOSTIC_MODEL: "hub/a", MODERATOR_MODEL: "assist/a" },
     hasTokens: true,
     missing: ["HUB_BASE_URL", "ASSIST_BASE_URL"],
@@ -173,7 +173,7 @@ Deno.test("a run is resumed with new evidence, from its history and hypotheses",
   assert.ok(JSON.stringify(model.requests[before]?.messages).includes("Measure the pool."));
 });
 
-Deno.test("a resume is refused: 400 without evidence, 404 for no run, 409 for a live one", async () => {
+Deno.test("a resume answers 400 without evidence, 404 without a run, 409 for a live run", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
   const status = async (path: string, fields: Record<string, string>) =>
@@ -189,7 +189,7 @@ Deno.test("a resume is refused: 400 without evidence, 404 for no run, 409 for a 
   await live.stop(runId);
 });
 
-Deno.test("two runs with the same evidence at once are two runs", async () => {
+Deno.test("two simultaneous resumes create two runs", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
   const answers = await Promise.all(

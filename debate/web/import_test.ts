@@ -11,7 +11,7 @@ const PROVEN = `${DIAGNOSIS}\n- [tool:http_get#1] "20 of 20 connections in use"`
 const NOW = "2026-01-02T03:04:05.000Z";
 const ID = "ab".repeat(16);
 
-/** The record of a run that has confirmed its cause. */
+/** The record of a run with a confirmed cause. */
 async function exported() {
   const script = {
     ...SHORT_SCRIPT,
@@ -23,7 +23,7 @@ async function exported() {
   return await web.record(await web.startAndEnd({ topic: "checkout is slow", require_approval: "no" }));
 }
 
-/** The record as another server has imported it. */
+/** The record after an import by another server. */
 async function imported(
   change: Readonly<Record<string, unknown>> = {},
   model = new ScriptedModel(SHORT_SCRIPT),
@@ -76,7 +76,7 @@ function assertUnchecked(record: Judged & { readonly events: readonly Judged[] }
   }
 }
 
-Deno.test("an exported run is imported under an id of its own, marked, and ended", async () => {
+Deno.test("an exported run is imported as finished under a new ID with a mark", async () => {
   const { web, runId, record } = await imported({ run_id: "../../etc/passwd", status: "running" });
   assert.match(runId, /^[0-9a-f]{32}$/);
   const [item] = await listed(web);
@@ -90,7 +90,7 @@ Deno.test("an exported run is imported under an id of its own, marked, and ended
   assert.deepEqual([record.imported, record.imported_at], [true, NOW]);
 });
 
-Deno.test("nothing of an imported run passes for checked here", async () => {
+Deno.test("no part of an imported run counts as checked", async () => {
   const { web, runId, record } = await imported();
   assertUnchecked(record);
   const [{ conclusion }] = await listed(web);
@@ -116,7 +116,7 @@ Deno.test("an import of before is read like one of today", async () => {
   assert.equal((await listed(web))[0].conclusion.outcome, null);
 });
 
-Deno.test("on the command line, an imported run says so wherever it is shown", async () => {
+Deno.test("the command line marks an imported run everywhere", async () => {
   const { runId, record } = await imported();
   const read = readRecord(runId, record);
   assert.ok(read !== undefined);
@@ -134,7 +134,7 @@ Deno.test("on the command line, an imported run says so wherever it is shown", a
   assert.equal(toComparable(read).imported, true);
 });
 
-Deno.test("what is imported is masked like everything else", async () => {
+Deno.test("imported text is masked", async () => {
   const events = (await exported()).events.map((event: { type: string }) =>
     event.type === "tool_call"
       ? {
@@ -155,7 +155,7 @@ Deno.test("what is imported is masked like everything else", async () => {
   assert.doesNotMatch(stored, new RegExp(OWN_SECRET));
 });
 
-Deno.test("a run that resumes an imported one obeys nobody who is not here", async () => {
+Deno.test("a run that resumes an imported run ignores its comments", async () => {
   const record = await exported();
   const drop = { round: 1, from: "active", to: "rejected", agent: "user_input_gate", note: "dropped" };
   const hypotheses = [{
@@ -194,7 +194,7 @@ Deno.test.each([
   { name: "no topic", body: { events: [{ type: "run_started" }] } },
   { name: "events of no type", body: { topic: "x", events: [1, { a: 1 }] } },
   {
-    name: "what nests too deeply",
+    name: "too deep nesting",
     body: { topic: "x", events: [{ type: "moderator_decision", decision: deep }] },
   },
   { name: "too many values", body: { topic: "x", events: [{ type: "x", all: Array(300_000).fill(0) }] } },
@@ -209,19 +209,19 @@ Deno.test.each([
       }],
     },
   },
-])("what is not the record of a run is not imported: $name", async ({ body }) => {
+])("an invalid record is rejected: $name", async ({ body }) => {
   const web = await WebFixture.open();
   assert.equal((await web.post("/api/runs/import", body)).status, 422);
   assert.deepEqual(await listed(web), []);
 });
 
-Deno.test("a record larger than an upload may be is not imported", async () => {
+Deno.test("a record over the upload limit is rejected", async () => {
   const web = await WebFixture.open({ env: { MAX_UPLOAD_BYTES: "20000" } });
   const body = { topic: "x", context: "x".repeat(30_000), events: [{ type: "run_started" }] };
   assert.equal((await web.post("/api/runs/import", body)).status, 413);
 });
 
-Deno.test("a hostile record cannot make the list long, and stops nobody", async () => {
+Deno.test("a hostile record neither lengthens nor blocks the list", async () => {
   const long = "x".repeat(100_000);
   const web = await WebFixture.open();
   const body = {

@@ -41,7 +41,7 @@ Deno.test("an operator approves other arguments than those asked for, and only f
   assert.ok(!("proposed_args" in unchanged), "the same arguments are no change");
 });
 
-Deno.test("what an operator writes into arguments is masked for everybody but the tool", async () => {
+Deno.test("edited arguments are masked for everyone except the tool", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const model = withTool();
   const { web, runId } = await openRun({ model, tools: [tool] });
@@ -64,7 +64,7 @@ Deno.test.each([
   { name: "a program that is not listed", edited: { command: "rm -rf ." } },
   { name: "a file of secrets", edited: { command: "cat .env" } },
   { name: "other arguments than the tool has", edited: { command: "uptime", shell: true } },
-])("an operator cannot allow what the tool itself refuses: $name", async ({ edited }) => {
+])("an operator cannot approve arguments that the tool rejects: $name", async ({ edited }) => {
   const ports = new FakePorts();
   ports.files = { "/srv/app/.env": "/srv/app/.env" };
   const tools = createTools({ ...BARE_SETTINGS }, ports);
@@ -78,7 +78,7 @@ Deno.test.each([
   assert.deepEqual([called.error, called.args, ports.runs], [true, edited, []]);
 });
 
-Deno.test("an approval for the whole run is of exactly one call, is told, and can be taken back", async () => {
+Deno.test("an approval for the whole run covers one call, is reported, and is revocable", async () => {
   const tool = new FixedTool(GUARDED_TOOL, { ok: false, text: "not now" });
   const asks = (args: object) => ({ toolCalls: [call(GUARDED_TOOL, args)] });
   const pods = { args: ["get", "pods"] };
@@ -137,7 +137,7 @@ Deno.test.each([
   await web.end(runId);
 });
 
-Deno.test("an operator drops, pins and adds hypotheses between rounds, and the agents are told", async () => {
+Deno.test("an operator drops, pins and adds hypotheses, and agents are notified", async () => {
   const model = twoRounds();
   const { web, runId } = await openRun({ model }, { pause_between_rounds: "true" });
   const waitsFor = async () => (await (await web.get("/api/runs")).json()).runs[0].waits_for;

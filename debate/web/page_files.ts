@@ -9,7 +9,10 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-const FILES = Object.entries({ ...texts, "odd.js": `export const ODD = ${JSON.stringify(ODD)};\n` })
+const FILES = Object.entries({
+  ...texts,
+  "hidden_characters.js": `export const HIDDEN = ${JSON.stringify(ODD)};\n`,
+})
   .map(([name, text]) => [`/static/${name}`, { type: TYPES[extname(name)] ?? "text/plain", text }] as const);
 
 /** Browsers load all modules at the same time, not one after the other as each import is found. */

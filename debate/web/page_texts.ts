@@ -12,6 +12,7 @@ export { default as "drawing.js" } from "./page/drawing.js" with { type: "text" 
 export { default as "es.js" } from "./page/es.js" with { type: "text" };
 export { default as "evidence.js" } from "./page/evidence.js" with { type: "text" };
 export { default as "icon.svg" } from "./page/icon.svg" with { type: "text" };
+export { default as "language.js" } from "./page/language.js" with { type: "text" };
 export { default as "map.css" } from "./page/map.css" with { type: "text" };
 export { default as "map.js" } from "./page/map.js" with { type: "text" };
 export { default as "map_layout.js" } from "./page/map_layout.js" with { type: "text" };
@@ -19,7 +20,7 @@ export { default as "markdown-it.js" } from "markdown-it/browser" with { type: "
 export { default as "markdown.js" } from "./page/markdown.js" with { type: "text" };
 export { default as "models.js" } from "./page/models.js" with { type: "text" };
 export { default as "notify.js" } from "./page/notify.js" with { type: "text" };
-export { default as "parts.js" } from "./page/parts.js" with { type: "text" };
+export { default as "run_all.js" } from "./page/run_all.js" with { type: "text" };
 export { default as "run.css" } from "./page/run.css" with { type: "text" };
 export { default as "run.js" } from "./page/run.js" with { type: "text" };
 export { default as "runs.js" } from "./page/runs.js" with { type: "text" };
@@ -31,4 +32,3 @@ export { default as "templates.js" } from "./page/templates.js" with { type: "te
 export { default as "theme.js" } from "./page/theme.js" with { type: "text" };
 export { default as "visible.js" } from "./page/visible.js" with { type: "text" };
 export { default as "waits.js" } from "./page/waits.js" with { type: "text" };
-export { default as "words.js" } from "./page/words.js" with { type: "text" };

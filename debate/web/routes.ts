@@ -104,9 +104,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       diagnostic_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
       skeptic_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
       moderator_reasoning_effort: text("`none`, `low`, `medium` or `high`"),
-      mode: text(
-        "`debate`, or `sample_then_debate` for independent diagnoses and a debate about their differences",
-      ),
+      mode: text("`debate`, or `sample_then_debate` to start with independent diagnoses"),
       template: text("name of a prompt template"),
       language: text("language of the template"),
       ...OPTIONS,

@@ -170,10 +170,7 @@ function started(runId: string): Response {
 export async function handleApproval(ports: WebPorts, { request, param }: Routed): Promise<Response> {
   const { call_id, approved, for_run, args } = await readJson(request, approvalBody);
   if (args !== undefined && (!approved || for_run)) {
-    throw new AppError(
-      "unprocessable",
-      "Field args: requires approved: true and for_run: false",
-    );
+    throw new AppError("unprocessable", "Field args: requires approved: true and for_run: false");
   }
   // The same limits apply to the arguments of a model. The tool validates the rest.
   const edited = args && parseArguments(JSON.stringify(args));

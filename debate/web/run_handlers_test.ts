@@ -98,7 +98,7 @@ const calls = (...args: readonly object[]) => ({
   toolCalls: args.map((each, index) => call(GUARDED_TOOL, each, `c${index}`)),
 });
 
-Deno.test("a call that was allowed for the whole run is not asked again; another one is", async () => {
+Deno.test("an approval for the whole run covers identical calls only", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [
     calls({ a: 1, b: 2 }),
@@ -133,7 +133,7 @@ Deno.test("a call that was allowed for the whole run is not asked again; another
   );
 });
 
-Deno.test("whoever asks for approvals anew is asked about what was allowed for the whole run, too", async () => {
+Deno.test("turning approvals on again revokes the approvals for the whole run", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [calls({ a: 1 }), DIAGNOSIS, calls({ a: 1 }), DIAGNOSIS];
   const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
@@ -161,7 +161,7 @@ Deno.test("a run that is cancelled while a tool waits does not run it", async ()
   assert.equal(events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution, "rejected");
 });
 
-Deno.test("without require_approval nobody is asked; turning it off lets go what waits", async () => {
+Deno.test("without require_approval, calls run immediately, pending ones too", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const open = await web.startAndEnd({ require_approval: "false" });
@@ -184,7 +184,7 @@ Deno.test("without require_approval nobody is asked; turning it off lets go what
   assert.equal(tool.runs.length, 2);
 });
 
-Deno.test("a paused run waits for a comment, which comes into the debate", async () => {
+Deno.test("a paused run waits for a comment and adds it to the debate", async () => {
   const model = twoRounds();
   const { web, runId } = await openRun({ model }, { pause_between_rounds: "yes" });
   assert.deepEqual(
@@ -223,7 +223,7 @@ Deno.test("secrets in a comment are masked for the models, the record, the strea
 Deno.test.each([
   { name: "masked for the models, the record and the report", fields: {}, isMasked: true },
   {
-    name: "sent as they are where the operator says so",
+    name: "sent unchanged if the operator allows it",
     fields: { no_redact_context: "true" },
     isMasked: false,
   },
@@ -244,7 +244,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("a pause ends without a comment when its time is over, or when it is turned off", async () => {
+Deno.test("a pause ends at its time limit or when it is turned off", async () => {
   for (
     const act of [
       (web: WebFixture) => web.clock.advance(600_000),
@@ -263,17 +263,17 @@ Deno.test("a pause ends without a comment when its time is over, or when it is t
 Deno.test.each([
   { name: "approval without a call_id", path: "approval", body: { approved: true }, status: 422 },
   { name: "approval in words", path: "approval", body: { call_id: "a", approved: "yes" }, status: 422 },
-  { name: "a comment that is not a text", path: "comment", body: { comment: 7 }, status: 422 },
+  { name: "a comment with a wrong type", path: "comment", body: { comment: 7 }, status: 422 },
   { name: "an endless comment", path: "comment", body: { comment: "x".repeat(20_001) }, status: 422 },
   { name: "a huge body", path: "comment", body: { comment: "x".repeat(300_000) }, status: 413 },
-  { name: "a comment that nobody waits for", path: "comment", body: {}, status: 409 },
+  { name: "a comment without a pause", path: "comment", body: {}, status: 409 },
   {
-    name: "an answer that nobody waits for",
+    name: "a decision without a pending call",
     path: "approval",
     body: { call_id: "a", approved: true },
     status: 404,
   },
-])("a live run refuses $name", async ({ path, body, status }) => {
+])("a live run rejects $name", async ({ path, body, status }) => {
   const web = await WebFixture.open({ model: hanging() });
   const runId = await web.start();
   assert.equal((await problemOf(await web.post(`/api/runs/${runId}/${path}`, body))).status, status);
@@ -285,7 +285,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("an answer to a call of a run whose server was killed says that the run has ended", async () => {
+Deno.test("a decision on a call of an interrupted run answers that the run has ended", async () => {
   const killed = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await killed.start();
   await killed.settle();

@@ -97,10 +97,8 @@ function checkExposure({ WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Settings): vo
   if (WEB_USERNAME !== "" || WEB_ALLOW_OPEN || isLoopback(WEB_HOST)) return;
   const fix = "set WEB_USERNAME and WEB_PASSWORD, or WEB_HOST=127.0.0.1, " +
     "or WEB_ALLOW_OPEN=true if a proxy or firewall rejects unauthenticated clients";
-  throw new AppError(
-    "invalid_config",
-    `Cannot listen on ${JSON.stringify(WEB_HOST)} without credentials: ${fix}`,
-  );
+  const text = `Cannot listen on ${JSON.stringify(WEB_HOST)} without credentials: ${fix}`;
+  throw new AppError("invalid_config", text);
 }
 
 export async function startServer(

@@ -28,7 +28,7 @@ function serve(handler: (request: Request) => Response | Promise<Response>): Tes
 
 const local = () => realTools({ settings: { HTTP_ALLOWED_HOSTS: ["localhost", "127.0.0.1"] } });
 
-Deno.test("http_get gets text from a listed host, by address and by name", async () => {
+Deno.test("http_get reads text from a listed host by address and by name", async () => {
   await using server = serve(() => Response.json({ status: "UP hunter2" }));
   const call = await local();
   const { ok, text } = await call("http_get", { url: `${server.url}/health?a=b` });
@@ -47,7 +47,7 @@ Deno.test("http_get gets text from a listed host, by address and by name", async
   assert.equal(second?.headers.get("host"), new URL(server.url).host.replace("127.0.0.1", "localhost"));
 });
 
-Deno.test("http_get does not reach this machine unless it is listed, not even to see whether a port is open", async () => {
+Deno.test("http_get does not connect to this machine unless it is listed", async () => {
   await using server = serve(() => new Response("inner"));
   const call = await realTools({});
   for (
@@ -69,7 +69,7 @@ Deno.test("http_get does not reach this machine unless it is listed, not even to
   assert.deepEqual(server.seen, []);
 });
 
-Deno.test("http_get does not follow a redirect to what is not listed", async () => {
+Deno.test("http_get does not follow a redirect to an unlisted host", async () => {
   await using inner = serve(() => new Response("inner"));
   await using server = serve(() => Response.redirect(inner.url.replace("127.0.0.1", "127.0.0.2")));
   const { ok, text } = await (await local())("http_get", { url: server.url });
@@ -78,7 +78,7 @@ Deno.test("http_get does not follow a redirect to what is not listed", async () 
   assert.deepEqual(inner.seen, []);
 });
 
-Deno.test("http_get never inflates: a small answer that stands for gigabytes stays small", async () => {
+Deno.test("http_get never decompresses a response", async () => {
   const zeros = new Blob([new Uint8Array(10_000_000)]).stream().pipeThrough(new CompressionStream("gzip"));
   const bomb = new Uint8Array(await new Response(zeros).arrayBuffer());
   await using server = serve(() =>
@@ -89,7 +89,7 @@ Deno.test("http_get never inflates: a small answer that stands for gigabytes sta
   assert.match(text, /compressed body \(gzip\)/);
 });
 
-Deno.test("http_get reads no more of an endless body than its bound", async () => {
+Deno.test("http_get reads an endless body up to its limit", async () => {
   let sent = 0;
   await using server = serve(() =>
     new Response(
@@ -109,7 +109,7 @@ Deno.test("http_get reads no more of an endless body than its bound", async () =
   assert.ok(sent < 64_000_000, String(sent));
 });
 
-Deno.test("http_get leaves out the word that its bound cuts, which may be half a secret", async () => {
+Deno.test("http_get drops a truncated word, which may be part of a secret", async () => {
   const body = "a ".repeat(262_144 / 2 - 10) + "https://user:hunter2@host/x";
   await using server = serve(() => new Response(body, { headers: { "content-type": "text/plain" } }));
   const { text } = await (await local())("http_get", { url: server.url });
@@ -117,20 +117,20 @@ Deno.test("http_get leaves out the word that its bound cuts, which may be half a
   assert.match(text, /a a$/);
 });
 
-Deno.test("http_get gives up on a server that accepts and never answers", async () => {
+Deno.test("http_get stops waiting for a server that never responds", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const accepted = listener.accept().catch(() => undefined);
   const { ok, text } = await (await local())("http_get", {
     url: `http://127.0.0.1:${listener.addr.port}/`,
     timeout: 0.3,
   });
-  // It may not have come so far within its time.
+  // The request may have stopped earlier.
   listener.close();
   (await accepted)?.close();
   assert.deepEqual({ ok, text }, { ok: false, text: "http_get failed: no response within 0.3 s" });
 });
 
-Deno.test("http_get gives up on a body that trickles without end", async () => {
+Deno.test("http_get stops reading an endless slow body", async () => {
   let timer: ReturnType<typeof setInterval> | undefined;
   await using server = serve(() =>
     new Response(
@@ -147,7 +147,7 @@ Deno.test("http_get gives up on a body that trickles without end", async () => {
   assert.equal(ok, false);
 });
 
-Deno.test("http_get ends with its run", async () => {
+Deno.test("http_get stops with its run", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const run = new AbortController();
   const call = await realTools({ settings: { HTTP_ALLOWED_HOSTS: ["127.0.0.1"] }, signal: run.signal });
@@ -158,7 +158,7 @@ Deno.test("http_get ends with its run", async () => {
   connection.close();
 });
 
-Deno.test("http_get says what is wrong when nobody answers", async () => {
+Deno.test("http_get reports the reason of a failed connection", async () => {
   const { text } = await (await local())("http_get", { url: "http://127.0.0.1:1/" });
   assert.match(text, /127\.0\.0\.1:1 does not respond: connection refused/);
 });

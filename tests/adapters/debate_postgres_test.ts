@@ -41,7 +41,7 @@ const withDatabase = (test: (call: CallTool, database: Database) => Promise<void
   withShared(({ call, database }) => test(call, database));
 
 Deno.test({
-  name: "run_db_explain shows plans, and changes nothing",
+  name: "run_db_explain shows plans and changes no data",
   ignore,
   fn: () =>
     withDatabase(async (call, database) => {
@@ -81,7 +81,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_db_explain has the database stop what takes long, and leaves no connection",
+  name: "run_db_explain sets a statement timeout and closes its connection",
   ignore,
   fn: () =>
     withDatabase(async (_call, database) => {
@@ -96,7 +96,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "run_db_explain never shows anything of the URL",
+  name: "run_db_explain never shows a part of the URL",
   ignore,
   fn: () =>
     withDatabase(async (call, { url }) => {
@@ -151,7 +151,7 @@ const READING_WHILE_PLANNING = [
 ];
 
 Deno.test({
-  name: "run_db_explain hands out nothing that the server reads while it plans",
+  name: "run_db_explain reveals no data that the server reads while it plans",
   ignore,
   fn: () =>
     withDatabase(async (call, database) => {

@@ -23,7 +23,7 @@ const POD = {
   status: { phase: "Running" },
 };
 
-/** As much of a Kubernetes API as kubectl asks for; every request is kept. */
+/** The part of the Kubernetes API that kubectl requests. All requests are recorded. */
 function serveKubernetes() {
   const seen: string[] = [];
   const answers: Readonly<Record<string, unknown>> = {
@@ -156,7 +156,7 @@ Deno.test("run_local_command runs programs of this machine", async () => {
   });
 });
 
-Deno.test("run_local_command never reads outside of the roots, nor secrets", async () => {
+Deno.test("run_local_command never reads files outside the roots or with secrets", async () => {
   await withProject(async (call, _root, outside) => {
     for (
       const command of [
@@ -182,7 +182,7 @@ Deno.test("run_local_command never reads outside of the roots, nor secrets", asy
   });
 });
 
-/** Files that are not read by their names, and what they hold. */
+/** Files with secret names and their contents. */
 const SECRET_PATHS = [
   ".env",
   ".env.local",
@@ -199,7 +199,7 @@ const SECRET_PATHS = [
   "Credentials.json",
 ];
 
-Deno.test("run_local_command searches folders without coming upon secret files", async () => {
+Deno.test("run_local_command excludes secret files from searches", async () => {
   await withProject(async (call, root) => {
     for (const path of SECRET_PATHS) {
       await Deno.mkdir(`${root}/${path}`.replace(/\/[^/]*$/, ""), { recursive: true });
@@ -231,7 +231,7 @@ Deno.test("run_local_command searches folders without coming upon secret files",
   });
 });
 
-Deno.test("run_local_command runs nothing but its one program, whatever the words", async () => {
+Deno.test("run_local_command runs exactly one program for all arguments", async () => {
   await withProject(async (call, root) => {
     for (
       const command of [
@@ -254,7 +254,7 @@ Deno.test("run_local_command runs nothing but its one program, whatever the word
   });
 });
 
-Deno.test("run_local_command stops at its bound in time and tells what there was", async () => {
+Deno.test("run_local_command stops at its time limit and returns the output", async () => {
   await withProject(async (call) => {
     const { ok, text } = await call("run_local_command", { command: "vmstat 10 10", timeout: 0.3 });
     assert.equal(ok, false);

@@ -6,7 +6,7 @@ import { createProgramRunner, type ProgramRequest } from "../../debate/tools/run
 import { poll } from "../stage/poll.ts";
 import { freePort } from "../stage/free_port.ts";
 
-/** A server as strict about requests as the real ones. */
+/** A server that checks requests as strictly as the real one. */
 function serve(handler: (request: Request, url: URL) => Response | Promise<Response>) {
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
@@ -15,7 +15,7 @@ function serve(handler: (request: Request, url: URL) => Response | Promise<Respo
   return { url: `http://127.0.0.1:${server.addr.port}`, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
-Deno.test("query_loki over the network, against the form of Loki's API", async () => {
+Deno.test("query_loki works with the API of Loki", async () => {
   await using server = serve((request, url) => {
     if (request.method !== "GET" || url.pathname !== "/loki/api/v1/query_range") {
       return new Response("404 page not found", { status: 404 });
@@ -47,7 +47,7 @@ Deno.test("query_loki over the network, against the form of Loki's API", async (
   assert.match(wrong.text, /responded 400: parse error/);
 });
 
-Deno.test("query_elasticsearch over the network, against the form of Elasticsearch's API", async () => {
+Deno.test("query_elasticsearch works with the API of Elasticsearch", async () => {
   await using server = serve(async (request, url) => {
     if (request.headers.get("authorization") !== `Basic ${btoa("elastic:pw")}`) {
       return Response.json({ error: "missing" }, { status: 401 });
@@ -86,7 +86,7 @@ Deno.test("query_elasticsearch over the network, against the form of Elasticsear
   );
 });
 
-Deno.test("a backend that answers without end is a failure, not a full memory", async () => {
+Deno.test("an endless response of a backend is a failure with bounded memory", async () => {
   await using server = serve(() =>
     new Response(
       new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(65_536).fill(0x20)) }),
@@ -129,7 +129,7 @@ async function createRepository(path: string): Promise<void> {
 }
 
 Deno.test({
-  name: "git_recent_changes shows commits with dates and what they touched",
+  name: "git_recent_changes shows commits with dates and changed files",
   ignore,
   fn: async () => {
     await using folder = await temporaryFolder();
@@ -149,7 +149,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "git_recent_changes runs no program that a repository names",
+  name: "git_recent_changes runs no program from the configuration of a repository",
   ignore,
   fn: async () => {
     await using folder = await temporaryFolder();
@@ -181,7 +181,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "git_recent_changes stays within the roots, also behind links and .git files",
+  name: "git_recent_changes stays in the roots, despite links and .git files",
   ignore,
   fn: async () => {
     await using folder = await temporaryFolder();
@@ -207,7 +207,7 @@ Deno.test({
       assert.equal(ok, false, repo_path);
       assert.doesNotMatch(text, /Ada/);
     }
-    // A repository around a root is not in it.
+    // A repository that encloses a root is outside the root.
     await createRepository(folder.path);
     assert.equal((await call("git_recent_changes", { repo_path: "plain" })).ok, false);
   },
@@ -220,7 +220,7 @@ async function run(program: string, args: readonly string[], more: Partial<Progr
   return await runProgram({ program, args, cwd: "/", signal: signal(), ...more });
 }
 
-Deno.test("createProgramRunner() gives both outputs and the exit code", async () => {
+Deno.test("createProgramRunner() returns both outputs and the exit code", async () => {
   const { code, stdout, stderr, stopped } = await run("sh", ["-c", "echo out; echo err >&2; exit 3"]);
   assert.deepEqual({ code, stdout, stderr, stopped }, {
     code: 3,
@@ -230,47 +230,47 @@ Deno.test("createProgramRunner() gives both outputs and the exit code", async ()
   });
 });
 
-Deno.test("createProgramRunner() gives a program nothing of this process's environment", async () => {
+Deno.test("createProgramRunner() does not pass the environment of this process", async () => {
   assert.ok(Deno.env.has("HOME"), "there is something that could be passed on");
   const { stdout } = await run("env", [], { env: { EXTRA: "1" } });
   const names = stdout.trim().split("\n").map((line) => line.split("=")[0]);
   assert.deepEqual(names.toSorted(), ["EXTRA", "LC_ALL", "PAGER", "PATH", "TERM"]);
 });
 
-Deno.test("createProgramRunner() passes words as they are and closes the input", async () => {
+Deno.test("createProgramRunner() passes words unchanged and closes stdin", async () => {
   const words = ["$(id)", "; id", "a b", "*", "'", "-n"];
   const { stdout } = await run("printf", ["%s|", ...words]);
   assert.equal(stdout, words.map((word) => `${word}|`).join(""));
   assert.equal((await run("cat", [])).stdout, "");
 });
 
-Deno.test("createProgramRunner() refuses a program that is not there", async () => {
+Deno.test("createProgramRunner() reports a missing program", async () => {
   await assert.rejects(run("no-such-program", []), {
     name: "ToolFailure",
     message: /no-such-program is not installed/,
   });
 });
 
-Deno.test("createProgramRunner() stops an endless writer at the bound, and keeps what came first", async () => {
+Deno.test("createProgramRunner() stops an endless writer at the limit and keeps its output", async () => {
   const { stopped, stdout } = await run("yes", [], { maxBytes: 10_000 });
   assert.equal(stopped, "output");
   assert.equal(stdout.length, 10_000);
 });
 
-Deno.test("createProgramRunner() leaves out the word that the bound cuts, which may be half a secret", async () => {
+Deno.test("createProgramRunner() drops a truncated word, which may be part of a secret", async () => {
   const { stopped, stdout } = await run("sh", ["-c", "echo a; printf 'b https://u:hunter2@h'; yes"], {
     maxBytes: 18,
   });
   assert.deepEqual([stopped, stdout], ["output", "a\nb "]);
 });
 
-Deno.test("createProgramRunner() counts both outputs together", async () => {
+Deno.test("createProgramRunner() limits both outputs together", async () => {
   const { stopped, stdout, stderr } = await run("sh", ["-c", "yes & yes >&2"], { maxBytes: 10_000 });
   assert.equal(stopped, "output");
   assert.ok(stdout.length + stderr.length <= 10_000);
 });
 
-Deno.test("createProgramRunner() ends a program with all its children when the signal says so", async () => {
+Deno.test("createProgramRunner() kills a program with all its children when the signal is aborted", async () => {
   const marker = `3${Math.floor(Math.random() * 1e8)}`;
   const stop = new AbortController();
   const running = run("sh", ["-c", `echo first; exec >/dev/null 2>&1; sleep ${marker} & sleep ${marker}`], {
@@ -284,7 +284,7 @@ Deno.test("createProgramRunner() ends a program with all its children when the s
   await poll(async () => await countSleeps(marker) === 0, { what: "the end of both children" });
 });
 
-Deno.test("createProgramRunner() ends a child that outlives its parent and holds the output", async () => {
+Deno.test("createProgramRunner() kills a child that outlives its parent and keeps the output open", async () => {
   const marker = `4${Math.floor(Math.random() * 1e8)}`;
   const { code, stdout } = await run("sh", ["-c", `sleep ${marker} & echo gone`]);
   assert.equal(code, 0);
@@ -292,7 +292,7 @@ Deno.test("createProgramRunner() ends a child that outlives its parent and holds
   await poll(async () => await countSleeps(marker) === 0, { what: "the end of the child" });
 });
 
-Deno.test("createProgramRunner() does not start for a signal that is aborted", async () => {
+Deno.test("createProgramRunner() does not start with an aborted signal", async () => {
   const stop = AbortSignal.abort(new Error("over"));
   await assert.rejects(runProgram({ program: "true", args: [], cwd: "/", signal: stop }), /over/);
 });
@@ -305,7 +305,7 @@ async function countSleeps(marker: string): Promise<number> {
 const ignorePrometheus = isMissing("prometheus", ["/usr/bin/prometheus", "/usr/local/bin/prometheus"]);
 
 Deno.test({
-  name: "query_prometheus asks a real Prometheus",
+  name: "query_prometheus works with a real Prometheus",
   ignore: ignorePrometheus,
   fn: async () => {
     await using folder = await temporaryFolder();

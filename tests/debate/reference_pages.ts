@@ -1,7 +1,5 @@
 /**
- * Writes the debate's `REFERENCE.md` and `.env.example` from what the program itself checks and sends:
- * `deno task docs:config`.
- *
+ * Writes `REFERENCE.md` and `.env.example` of the debate from schemas and types: `deno task docs:config`.
  * @module
  */
 import { settingsSchema } from "@gateway/debate/config";
@@ -77,7 +75,9 @@ const STRUCT =
 const CASE = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)? {2}\| (?:(\w+) & )?\{([^{}]*)\}/g;
 const FIELD = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\s*)?readonly (\w+\??): ([^;]+)(?:;|$)/g;
 
-/** The interfaces of a module, and the cases of its union types. Fields are written as `readonly name: Type;`. */
+/**
+ * The interfaces of a module and the cases of its union types. A field has the form `readonly name: Type;`.
+ */
 function structsOf(source: string): readonly Struct[] {
   const cases = [...source.matchAll(CASE)].map(([, about, parent, body]) => ({
     name: "",

@@ -1,8 +1,8 @@
 /**
- * The world of a scenario that ships: a Git repository, files and a service that its tools look at.
+ * The environment of a built-in scenario: a Git repository, files and a service for its tools.
  *
- * A run finds it through the lines of {@linkcode ScenarioWorld.incident}, which are its topic or context, and may
- * look at it with the settings of {@linkcode ScenarioWorld.settings}.
+ * Topic or context of a run are the lines of {@linkcode ScenarioWorld.incident}, with real paths and URLs. The tools
+ * need the settings of {@linkcode ScenarioWorld.settings}.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export const SHIPPED_SCENARIOS = ["certificate_expired", "memory_leak", "slow_qu
 export type ShippedScenario = (typeof SHIPPED_SCENARIOS)[number];
 
 export interface ScenarioWorld extends AsyncDisposable {
-  /** The incident as an operator would describe it, Markdown; its paths and URLs are real. */
+  /** The incident in Markdown, as an operator would describe it. Paths and URLs are real. */
   readonly incident: string;
   /** The settings with which the tools reach the environment. */
   readonly settings: Readonly<Record<string, string>>;
@@ -64,7 +64,7 @@ export async function startScenario(scenario: ShippedScenario, directory: string
   };
 }
 
-/** The answers of the service by path. `debug_memory.json` is `/debug/memory`. */
+/** The responses of the service by path. `debug_memory.json` is `/debug/memory`. */
 async function readPages(fixture: URL): Promise<ReadonlyMap<string, string>> {
   const pages = new Map<string, string>();
   try {

@@ -17,7 +17,7 @@ export const PROGRAMS: Readonly<Record<string, Command>> = {
   debate: createDebate(
     {
       ...ENVIRONMENT,
-      terminal: { out, err: NOTHING, isLive: false, outColour: false, errColour: false, width: 100 },
+      terminal: { out, err: NOTHING, isLive: false, outColor: false, errColor: false, width: 100 },
       clock: { now: () => 0, sleep: () => Promise.resolve() },
       randomBytes: (length) => new Uint8Array(length),
       signal: new AbortController().signal,

@@ -17,7 +17,7 @@ const inHome = (folder: string) => ({
 const debate = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
   runDebateHere(args, folder, { ...inHome(folder), ...env });
 
-Deno.test("debate plays a scenario with its real tools: result on stdout, the way there on stderr", () =>
+Deno.test("debate plays a scenario with real tools: result on stdout, progress on stderr", () =>
   inFolder(async (folder) => {
     await Deno.mkdir(`${folder}/world`);
     await using world = await startScenario("memory_leak", `${folder}/world`);
@@ -47,7 +47,7 @@ Deno.test("debate plays a scenario with its real tools: result on stdout, the wa
     }
   }));
 
-Deno.test("debate run --json prints the record, and debate benchmark judges it", () =>
+Deno.test("debate benchmark scores the record of debate run --json", () =>
   inFolder(async (folder) => {
     const { code, out, err } = await debate(
       ["run", "The memory grows, token=hunter2hunter2", "--json"],
@@ -112,7 +112,7 @@ Deno.test.each([
     reason: /argument 'id'\nfix: debate runs show --help$/m,
   },
   {
-    name: "a misspelt command of runs",
+    name: "a misspelled command of runs",
     args: ["runs", "shw", "list"],
     reason: /'shw' .*\nfix: debate runs --help$/m,
   },
@@ -124,11 +124,11 @@ Deno.test.each([
     reason: /The option needs a value\. For a file named -x, write/,
   },
   {
-    name: "a file that is not there",
+    name: "a missing file",
     args: ["-f", "gone.md"],
     reason: /Cannot read "gone\.md": no such file/,
   },
-  { name: "a folder for a file", args: ["-f", "."], reason: /Cannot read "\.": / },
+  { name: "a directory instead of a file", args: ["-f", "."], reason: /Cannot read "\.": / },
   { name: "a project out of bounds", args: ["--project", "/etc"], reason: /ALLOWED_PROJECT_ROOTS/ },
   {
     name: "globs without a project",
@@ -144,23 +144,23 @@ Deno.test.each([
   },
   { name: "a benchmark of nothing", args: ["benchmark"], reason: /--cases/ },
   {
-    name: "cases that are not there",
+    name: "missing cases",
     args: ["benchmark", "--cases", "x.json"],
     reason: /Cannot read "x\.json": no such file/,
   },
   {
     name: "no such built-in prompt",
     args: ["prompts", "--show", "x.en"],
-    reason: /Unknown built-in template "x\.en", use one of /,
+    reason: /Unknown template "x\.en", use one of /,
   },
-])("debate refuses $name with exit code 2", ({ args, env, reason }) =>
+])("debate rejects $name with exit code 2", ({ args, env, reason }) =>
   inFolder(async (folder) => {
     const { code, out, err } = await debate(args, folder, { ...REPLAY, ...env });
     assert.match(err, reason);
     assert.deepEqual([code, out], [2, ""]);
   }));
 
-Deno.test("debate refuses invalid cases with exit code 2, as JSON where that is asked for", () =>
+Deno.test("debate rejects invalid cases with exit code 2 and a JSON error", () =>
   inFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/cases.json`, '[{"id":"a","ground_truth":"x"}]');
     const { code, err } = await debate(["benchmark", "--cases", "cases.json", "--json"], folder);
@@ -177,7 +177,7 @@ Deno.test.each([
     reason: /set ASSIST_TOKEN or run `debate login`/,
   },
 ])(
-  "debate with $name for its model fails with exit code 1 and says what to set",
+  "debate with $name for its model fails with exit code 1 and names the setting",
   ({ env, reason }) =>
     inFolder(async (folder) => {
       const { code, out, err } = await debate(["The API is slow"], folder, env);
@@ -186,7 +186,7 @@ Deno.test.each([
     }),
 );
 
-Deno.test("debate reads .env, whose settings give way to the environment's", () =>
+Deno.test("debate reads .env, and environment variables take precedence", () =>
   inFolder(async (folder) => {
     await Deno.writeTextFile(
       `${folder}/.env`,
@@ -201,7 +201,7 @@ Deno.test("debate reads .env, whose settings give way to the environment's", () 
     assert.match(err, /Tools +none\n/);
   }));
 
-Deno.test("debate names file, line and reason of a broken template, and needs it only when it is chosen", () =>
+Deno.test("debate reports file, line and reason of a broken template if it is selected", () =>
   inFolder(async (folder) => {
     const prompts = `${folder}/data/debate/prompts`;
     await Deno.mkdir(prompts, { recursive: true });
@@ -216,14 +216,14 @@ Deno.test("debate names file, line and reason of a broken template, and needs it
     assert.equal((await debate(["a b", "--template", "errors"], folder, REPLAY)).code, 0);
   }));
 
-Deno.test("debate says which template it took instead of one that does not exist", () =>
+Deno.test("debate reports the substitute of a missing template", () =>
   inFolder(async (folder) => {
     const { code, err } = await debate(["a b", "--template", "gone", "--language", "es"], folder, REPLAY);
     assert.match(err, /note: template "gone" \(es\) does not exist, using "default" \(es\)\n/);
     assert.equal(code, 0);
   }));
 
-Deno.test("debate prompts lists the built-in templates for people and for programs", () =>
+Deno.test("debate prompts lists the built-in templates as text and as JSON", () =>
   inFolder(async (folder) => {
     const { code, out } = await debate(["prompts"], folder);
     assert.equal(code, 0);
@@ -236,7 +236,7 @@ Deno.test("debate prompts lists the built-in templates for people and for progra
     );
   }));
 
-Deno.test("Ctrl-C stops a debate in the middle: exit code 130, no result", () =>
+Deno.test("Ctrl-C stops a debate with exit code 130 and no result", () =>
   inFolder(async (folder) => {
     await Deno.mkdir(`${folder}/scenarios`);
     const scenario = { rounds: [{ diagnostic_agent: [{ text: "Let me think.", delay_ms: 600_000 }] }] };
@@ -262,7 +262,7 @@ Deno.test("Ctrl-C stops a debate in the middle: exit code 130, no result", () =>
     assert.deepEqual([code, await out], [130, ""]);
   }));
 
-Deno.test("debate --help and those of its commands teach, within 80 columns", () =>
+Deno.test("debate --help and the help of its commands fit into 80 columns", () =>
   inFolder(async (folder) => {
     for (const command of ["", "run", "serve", "login", "benchmark", "runs", "prompts"]) {
       const { code, out, err } = await debate([...(command === "" ? [] : [command]), "--help"], folder);
@@ -272,7 +272,7 @@ Deno.test("debate --help and those of its commands teach, within 80 columns", ()
     }
   }));
 
-Deno.test("debate serve answers until Ctrl-C, then ends with exit code 0", () =>
+Deno.test("debate serve responds until Ctrl-C, then exits with code 0", () =>
   inFolder(async (folder) => {
     const child = spawnDebate(["serve", "--port", String(freePort())], folder, inHome(folder));
     let err = "";

@@ -6,7 +6,7 @@ import { onDebatePage } from "./debate_screens.ts";
 
 const idOf = (number: number) => number.toString(16).padStart(32, "0");
 
-/** A stored run; every third one has found its cause. */
+/** A stored run. Every third run has a cause. */
 function recordOf(number: number) {
   const outcome = number % 3 === 0 ? "cause" : "no_confident_cause";
   const hypothesis = {

@@ -86,7 +86,7 @@ const RECORD = {
 };
 
 browserTest(
-  "a browser groups tool calls in a row, copies code, and shows the map by keyboard, by round and over time",
+  "a browser groups tool calls, copies code, and shows the map by keyboard, round and time",
   () =>
     onDebatePage({
       records: [RECORD],
@@ -109,7 +109,7 @@ browserTest(
       const map = page.locator("#map");
       await map.locator("summary").click();
       const nodes = map.locator("[data-key]");
-      // It is drawn when it has been opened, which the page hears of later.
+      // The map is drawn after the toggle event, which arrives later.
       await nodes.first().waitFor();
       assert.deepEqual(
         await page.evaluate(
@@ -200,7 +200,7 @@ browserTest(
 );
 
 browserTest(
-  "a browser shows a call as ended when the server was killed while it waited for approval",
+  "a browser shows a pending call of a killed server as ended",
   () =>
     withHome(async (home) => {
       const env = sceneEnv(home);
@@ -230,7 +230,7 @@ browserTest(
 );
 
 browserTest(
-  "a browser changes what a tool is to be called with, and the tool refuses what it refuses to agents; keys; Spanish",
+  "a browser edits the arguments of a call, and the tool validates them; shortcuts; Spanish",
   () =>
     onDebatePage({ viewport: { width: 390, height: 844 }, isQuiet: false }, async (scene) => {
       const { home, server, browser, page, problems } = scene;

@@ -38,26 +38,26 @@ browserTest(
       const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
       assert.equal(isWide, false);
 
-      // Every tool that asks is approved, every pause gets its comment, until the run has ended.
+      // Approves every pending call and comments every pause until the run ends.
       const status = page.locator("#run-status");
       const comments = page.locator("#thread .card", { hasText: "look at the carts" });
       let [approved, commented] = [0, 0];
       await poll(async () => {
         const approve = page.getByRole("button", { name: "Approve" }).first();
         if (await approve.isVisible()) {
-          // One whose decision is on its way to the page goes away under the pointer: the next round looks anew.
+          // A decided call can disappear before the click. The next iteration queries the page again.
           await approve.click({ timeout: 5_000 }).then(() => approved += 1, () => {});
         }
         if (await page.locator("#comment-form").isVisible()) {
           await page.getByRole("textbox", { name: "Comment" }).fill("look at the carts");
           const pick = page.locator("#steer-list select").first();
-          // What is in it may come later than the form itself.
+          // The content of the form can appear later than the form.
           const isOpen = await page.locator("#steer").getAttribute("open") !== null;
           if (!isOpen) await page.getByText("Pin, drop or add hypotheses").click();
           await pick.selectOption("pin");
           await page.getByRole("button", { name: "Send and continue" }).click();
           commented += 1;
-          // Until then the form is still there, for a pause that is over.
+          // Until then, the form of the last pause is still visible.
           await poll(async () => await comments.count() >= commented, {
             what: "the comment to be in the thread",
           });
@@ -160,7 +160,7 @@ browserTest(
 );
 
 browserTest(
-  "the list of runs in a browser follows what happens elsewhere, and keeps the focus",
+  "the list of runs refreshes and keeps the focus",
   () =>
     onDebatePage({ isQuiet: false }, async ({ server, page }) => {
       const asked: string[] = [];
@@ -217,7 +217,7 @@ function start(home: string, env: Readonly<Record<string, string>>, args: readon
   }).spawn();
 }
 
-Deno.test("debate/start.sh becomes the server, under the permissions that .env calls for", () =>
+Deno.test("debate/start.sh executes the server with the permissions of .env", () =>
   withHome(async (home) => {
     const port = freePort();
     await Deno.writeTextFile(`${home}/.env`, `ENABLED_TOOLS=run_kubectl\nPROMPTS_DIR=${home}/prompts\n`);
@@ -252,7 +252,7 @@ Deno.test("debate/start.sh becomes the server, under the permissions that .env c
 Deno.test.each([
   { level: "DEBUG", says: /^The debate service is at .*Z GET \/healthz: 200\n/s },
   { level: "ERROR", says: /^$/ },
-])("the server logs what LOG_LEVEL=$level leaves", ({ level, says }) =>
+])("the server logs messages of LOG_LEVEL=$level", ({ level, says }) =>
   withHome(async (home) => {
     const port = freePort();
     const child = start(home, sceneEnv(home, { LOG_LEVEL: level }), ["--port", String(port)]);
@@ -265,14 +265,14 @@ Deno.test.each([
     assert.match(await log, says);
   }));
 
-Deno.test("the server logs a run that fails, also where only errors are logged", () =>
+Deno.test("the server logs a failed run at level ERROR", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home, { LOG_LEVEL: "ERROR" }));
     const runId = await server.run({ topic: "slow", diagnostic_model: "replay/gone" });
     await poll(() => server.log.includes(`run ${runId} failed: `), { what: "the failure in the log" });
   }));
 
-Deno.test("debate/start.sh starts nothing with settings that are wrong, and says which", () =>
+Deno.test("debate/start.sh rejects invalid settings and names them", () =>
   withHome(async (home) => {
     const { code, stderr } = await start(home, sceneEnv(home, { MAX_ROUNDS: "11" })).output();
     assert.match(new TextDecoder().decode(stderr), /^error: Cannot load settings .*MAX_ROUNDS/s);

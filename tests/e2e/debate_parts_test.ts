@@ -12,7 +12,7 @@ const CALL = {
   agent_role: "Primary Diagnosis",
   args: { command: "uptime" },
 };
-/** A run in progress as a newer, or a broken, server would send it. */
+/** A run in progress of a newer or broken server. */
 const SENT = [
   { type: "run_started", round: 1, topic: "it hangs", max_rounds: 2, confidence_threshold: 0.8 },
   { type: "of_tomorrow", what: {} },
@@ -32,7 +32,7 @@ const withPage = share<{ readonly server: DebateProcess; readonly browser: TestB
 );
 
 browserTest(
-  "a part of the page that fails, or an event that it does not know, stops no other part",
+  "a failure in one part of the page, or an unknown event, does not affect other parts",
   () =>
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
@@ -57,7 +57,7 @@ browserTest(
       await page.locator("#run-asked").getByText("Decide on run_local_command").waitFor();
       const card = page.locator("#asked-list .card");
 
-      // What is approved is what is shown.
+      // The approved arguments are the shown arguments.
       const [approve, forRun] = ["Approve", "Allow this exact call for the whole run"].map((name) =>
         card.getByRole("button", { name, exact: true })
       );
@@ -87,7 +87,7 @@ browserTest(
     }),
 );
 
-browserTest("a template that comes late writes over nothing", () =>
+browserTest("a late template does not overwrite edits", () =>
   withPage(async ({ server, browser }) => {
     const page = await (await browser.plainSession(server.url)).newPage();
     const gate = Promise.withResolvers<void>();
@@ -112,7 +112,7 @@ browserTest("a template that comes late writes over nothing", () =>
   }));
 
 browserTest(
-  "the model that is shown is the one that is sent, also when a provider no longer lists it",
+  "the form sends the shown model, also if no provider lists it",
   () =>
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
@@ -137,7 +137,7 @@ browserTest(
 );
 
 browserTest(
-  "by keyboard: a call is allowed for the whole run, and asked about again; a missing login is asked for",
+  "keyboard: a call is approved for the whole run and the approval is revoked; a login is requested",
   () =>
     withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
@@ -152,7 +152,7 @@ browserTest(
       await page.locator("#thread").getByText("is asked about again").waitFor();
       await page.locator("#allowed").waitFor({ state: "hidden" });
 
-      // Keys also work while a box has the focus, and whoever reads evidence stays there when the answer changes.
+      // Shortcuts work while a checkbox has the focus. Open evidence stays open when the answer changes.
       const focused = () => page.evaluate("document.activeElement?.id");
       await page.locator("#opt-notify").focus();
       await page.keyboard.press("?");

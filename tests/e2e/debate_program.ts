@@ -4,7 +4,7 @@ import { ROOT } from "../stage/service_command.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** Starts the debate's program as its users do, with nothing of this machine's settings. */
+/** Starts the program as a process without the settings of this machine. */
 export function spawnDebate(
   args: readonly string[],
   folder: string,
@@ -27,7 +27,7 @@ export async function runDebate(...given: Parameters<typeof spawnDebate>) {
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
 }
 
-/** Runs the debate's program in this process, which is faster than a process of its own. */
+/** Runs the program in this process, which is faster than a new process. */
 export async function runDebateHere(
   args: readonly string[],
   folder: string,
@@ -39,8 +39,8 @@ export async function runDebateHere(
       out: (text) => void (written.out += text),
       err: (text) => void (written.err += text),
       isLive: false,
-      outColour: false,
-      errColour: false,
+      outColor: false,
+      errColor: false,
       width: 80,
     },
     workingFolder: folder,

@@ -58,7 +58,7 @@ Deno.test("stored runs are listed, shown, compared, reported, exported and resum
     assert.equal(both.runs[1].run_id, record.run_id);
   }));
 
-Deno.test("commands for stored runs refuse what they cannot do with exit code 2, and show hostile records as text", () =>
+Deno.test("commands for stored runs reject wrong IDs with exit code 2 and escape hostile records", () =>
   inFolder(async (folder) => {
     await Deno.mkdir(`${folder}/runs`);
     for (const [digit, topic] of [["a", "\u001b[2Jevil\u202e"], ["b", "plain"]] as const) {
@@ -109,12 +109,12 @@ const RESULT = {
   cached: false,
 };
 
-/** One event as a server sends it; the browser asks again for what follows. */
+/** One event of the server. The browser reconnects for the next event. */
 const frame = (id: number, event: object) =>
   `retry: 100\n\nid: ${id}\nevent: message\ndata: ${JSON.stringify(event)}\n\n`;
 
 browserTest(
-  "a browser shows a tool while it runs, then its result in its place, and which never came",
+  "a browser shows a running tool, then its result or its end",
   () =>
     onDebatePage({ isQuiet: false }, async ({ page }) => {
       const frames = [
@@ -165,7 +165,7 @@ browserTest(
 const UNSET = { DIAGNOSTIC_MODEL: "assist/a", SKEPTIC_MODEL: "hub/a", MODERATOR_MODEL: "assist/a" };
 
 browserTest(
-  "a browser says what an unconfigured server lacks, and plays the built-in incident on it",
+  "a browser names missing settings and plays the built-in incident",
   () =>
     onDebatePage({ env: UNSET }, async ({ server, page }) => {
       await page.goto("/");
@@ -194,7 +194,7 @@ interface Event {
 }
 
 browserTest(
-  "of a run that is opened later nothing is notified that was decided on before",
+  "a run that is opened later sends no notification for decided requests",
   () =>
     onDebatePage({ isQuiet: false }, async ({ server, page }) => {
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
@@ -211,7 +211,7 @@ browserTest(
       await page.addInitScript(LOOKS_ELSEWHERE);
       const pieces = [frames.slice(0, first), frames.slice(first)];
       let toldBetween: unknown;
-      // As where the machine or the network is slow: the page has time to draw what is out of date.
+      // A slow network gives the page time to draw outdated events.
       await page.route("**/events", async (route) => {
         const piece = pieces.shift();
         if (piece === undefined) return;

@@ -6,7 +6,7 @@ import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** A script for a page that nobody looks at, in a browser that may notify. */
+/** A script for a hidden page in a browser that allows notifications. */
 export const LOOKS_ELSEWHERE: string = `
   localStorage.setItem("notify", "yes");
   Object.defineProperty(document, "hidden", { get: () => true });
@@ -16,7 +16,7 @@ export const LOOKS_ELSEWHERE: string = `
     constructor(title, { body }) { told.push([title, body]); }
   };`;
 
-/** A debate server as a process of its own, under exactly the permissions that its settings need. */
+/** A debate server in a separate process with exactly the permissions of its settings. */
 export class DebateProcess implements AsyncDisposable {
   readonly url: string;
   readonly #child: Deno.ChildProcess;
@@ -31,7 +31,7 @@ export class DebateProcess implements AsyncDisposable {
     child.status.then((status) => this.#status = status);
   }
 
-  /** Starts a server and waits until it answers, or has ended. */
+  /** Starts a server and waits until it responds or exits. */
   static async start(env: Readonly<Record<string, string>>, port = freePort()): Promise<DebateProcess> {
     const settings = loadSettings({ env, workingFolder: ROOT });
     const child = new Deno.Command(Deno.execPath(), {
@@ -125,7 +125,7 @@ export class DebateProcess implements AsyncDisposable {
 
 const SCENARIO = "replay/memory_leak";
 
-/** Settings of a server on a folder, whose models are scripted, and nothing of this machine's environment. */
+/** Settings of a server with scripted models and without the environment of this machine. */
 export function sceneEnv(home: string, more: Readonly<Record<string, string>> = {}): Record<string, string> {
   const env = {
     HOME: home,

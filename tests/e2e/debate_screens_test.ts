@@ -5,7 +5,7 @@ import { browserTest, violationsOf } from "./chromium.ts";
 import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** What must be in sight without scrolling, at every width. */
+/** These elements must be visible without scrolling at every width. */
 const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
 const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
 

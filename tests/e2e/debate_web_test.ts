@@ -10,7 +10,7 @@ interface Event {
   readonly message?: string;
 }
 
-Deno.test("kill -9 in the middle of a run: it is interrupted, keeps what it had, and can be resumed", () =>
+Deno.test("kill -9 interrupts a run, which keeps its events and can be resumed", () =>
   withHome(async (home) => {
     const env = sceneEnv(home);
     let runId: string;
@@ -45,7 +45,7 @@ Deno.test("kill -9 in the middle of a run: it is interrupted, keeps what it had,
     assert.equal((await server.stop()).code, 0);
   }));
 
-Deno.test("a stream is resumed where it broke off, over a restart too", () =>
+Deno.test("a stream continues after its last event, also after a restart", () =>
   withHome(async (home) => {
     const env = sceneEnv(home);
     let runId: string;
@@ -61,7 +61,7 @@ Deno.test("a stream is resumed where it broke off, over a restart too", () =>
       while (!text.includes("tool_approval_request")) text += (await reader.read()).value;
       assert.match(text, /^retry: 1000\n\nid: (?:2\.1|3)\n/);
       await reader.cancel();
-      // A stop leaves the run as a kill does, and ends the streams.
+      // A stop has the same effect on a run as a kill, and ends the streams.
       assert.equal((await server.stop()).code, 0);
     }
     await using server = await DebateProcess.start(env);
@@ -73,7 +73,7 @@ Deno.test("a stream is resumed where it broke off, over a restart too", () =>
     assert.match(text, /"type":"run_finished","status":"interrupted"/);
   }));
 
-Deno.test("an upload over the limit is refused while it comes, and a path outside of the roots", () =>
+Deno.test("an upload over the limit is rejected early, and a path outside the roots as well", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home, { MAX_UPLOAD_BYTES: "100000" }));
     const upload = async (bytes: number) => {
@@ -101,14 +101,14 @@ Deno.test("an upload over the limit is refused while it comes, and a path outsid
     assert.equal((await upload(100_000)).status, 200);
   }));
 
-Deno.test("a server that everybody could use does not start", () =>
+Deno.test("a server without credentials does not start on a public address", () =>
   withHome(async (home) => {
     const env = sceneEnv(home, { WEB_HOST: "0.0.0.0" });
     await assert.rejects(DebateProcess.start(env), /Cannot listen on "0\.0\.0\.0" without credentials/);
     await assert.rejects(DebateProcess.start(sceneEnv(home, { WEB_USERNAME: "ann" })), /WEB_PASSWORD/);
   }));
 
-Deno.test("a second server on the same data does not start", () =>
+Deno.test("a second server on the same directory does not start", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home));
     await assert.rejects(DebateProcess.start(sceneEnv(home)), /another server is using it/);
@@ -120,7 +120,7 @@ const lab = (args: readonly string[], folder: string, env: Readonly<Record<strin
 
 const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
 
-Deno.test("debate:lab --offline compares, says no where there is nothing to see, and writes a report", () =>
+Deno.test("debate:lab --offline compares, reports no difference, and writes a report", () =>
   inFolder(async (folder) => {
     const { code, out, err } = await lab(
       [...SHORT, "--report", "r.html", "--output", "r.json"],
@@ -152,7 +152,7 @@ Deno.test("debate:lab runs a registered protocol and no other", () =>
     assert.match(other.err, /The SHA-256 of the protocol is [0-9a-f]{64}, not the expected one/);
   }));
 
-Deno.test("debate:lab reads a folder of Cloud-OpsBench", () =>
+Deno.test("debate:lab reads a directory of Cloud-OpsBench", () =>
   inFolder(async (folder) => {
     for (const [number, object] of [["1", "app/adservice"], ["2", "app/cartservice"]] as const) {
       const path = `${folder}/set/boutique/admission/${number}`;
@@ -189,7 +189,7 @@ Deno.test("debate:lab reads a folder of Cloud-OpsBench", () =>
 
 const PERMISSIONS = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) => `--allow-${name}`);
 
-/** The demo, whose temporary folder is made in the given one. */
+/** Starts the demo with its temporary directory in the given directory. */
 async function play(args: readonly string[], folder: string) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [
@@ -209,8 +209,8 @@ async function play(args: readonly string[], folder: string) {
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
 }
 
-// The others play with their tools in an adapter's test.
-Deno.test("the demo plays memory_leak with tools that find what they look for, and leaves nothing behind", async () => {
+// An adapter test plays the other scenarios with their tools.
+Deno.test("the demo plays memory_leak with working tools and removes its files", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const { code, out, err } = await play(["--scenario", "memory_leak"], folder);
@@ -225,7 +225,7 @@ Deno.test("the demo plays memory_leak with tools that find what they look for, a
   }
 });
 
-Deno.test("the demo names the scenarios that there are", async () => {
+Deno.test("the demo lists the scenarios", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const { code, err } = await play(["--scenario", "gone"], folder);
@@ -239,7 +239,7 @@ Deno.test("the demo names the scenarios that there are", async () => {
   }
 });
 
-Deno.test("the demo in a browser has the run ready, and leaves nothing behind", async () => {
+Deno.test("the demo in a browser shows the run and removes its files", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const port = freePort();

@@ -4,7 +4,7 @@ import type { HttpAnswer, HttpRequest, ToolPorts } from "../define_tool.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
 import type { Tool, ToolContext, ToolResult } from "../../engine/ports.ts";
 
-/** Settings in which nothing is configured. */
+/** Settings without any configured backend. */
 export const BARE_SETTINGS = loadSettings({ env: { HOME: "/home/op" }, workingFolder: "/" });
 
 /** Ports that record requests and give scripted answers. */
@@ -19,7 +19,7 @@ export class FakePorts implements ToolPorts {
     SSH_AUTH_SOCK: "/agent",
   };
   readonly redact = (text: string) => text.replaceAll("hunter2", "[REDACTED]");
-  /** The results of successive lookups of a name; the last one is repeated. */
+  /** The results of successive lookups of a name. The last result is repeated. */
   addresses: Readonly<Record<string, readonly (readonly string[])[]>> = {};
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
   result: ProgramResult = { stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
@@ -51,7 +51,7 @@ export class FakePorts implements ToolPorts {
   };
 }
 
-/** An answer of plain text. */
+/** A response with plain text. */
 export function textAnswer(
   text: string,
   { status = 200, headers = {} }: { readonly status?: number; readonly headers?: Record<string, string> } =
@@ -66,7 +66,7 @@ export function textAnswer(
   };
 }
 
-/** An answer of JSON. */
+/** A response with JSON. */
 export function jsonAnswer(value: unknown, status = 200): HttpAnswer {
   return textAnswer(JSON.stringify(value), { status, headers: { "content-type": "application/json" } });
 }

@@ -7,13 +7,12 @@ import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { causeOf, dollarsOf, leadOf, tokensOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const MAX_SHOWN = 3;
 
 /**
- * Shows the answer: verdict, cause, certainty and why, risk, what is next, what speaks for and against it.
- *
+ * Shows the answer: verdict, cause, confidence and its reason, risk, next step, evidence and objections.
  * @param {Summary} summary
  * @param {string | undefined} status
  * @param {RunView | undefined} record
@@ -121,7 +120,7 @@ function next(decision, isSure) {
 /** @param {Hypothesis | undefined} lead @param {Decision | undefined} decision @param {Summary["calls"]} calls */
 function proof(lead, decision, calls) {
   const pro = lead === undefined ? [] : evidenceItems(lead, calls);
-  // What a reviewer said last counts.
+  // Only the last review of each reviewer counts.
   const reviews = [...new Map((lead?.reviews ?? []).map((review) => [review.agent, review])).values()];
   const agreed = reviews.find(({ verdict }) => verdict === "accepted");
   const against = [
@@ -136,13 +135,13 @@ function proof(lead, decision, calls) {
       "p",
       { className: "note" },
       agreed.new_evidence
-        ? t("The skeptic agrees, with evidence of its own.")
+        ? t("The skeptic agrees and cites further evidence.")
         : t("The skeptic agrees, without new evidence."),
     ),
     ...list(
       t("Against it, or missing"),
       against,
-      reviews.length === 0 ? t("Nobody has reviewed it.") : t("Nothing was named."),
+      reviews.length === 0 ? t("Not reviewed yet.") : t("Nothing was named."),
     ),
   ];
 }

@@ -1,11 +1,10 @@
 /** @import { Content, Control, Elements, Properties } from "./types.js" */
 
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
- * Sends a request to the server; throws an error whose message is for people. What it answers is of the server's own
- * version, or of one that is newer: whoever reads it says what it expects.
- *
+ * Sends a request to the server. The message of an error can be shown to the user. The server can be newer
+ * than the page, so the caller declares the type that it expects.
  * @param {string} path
  * @param {RequestInit} [options]
  */
@@ -36,8 +35,7 @@ export function send(path, body) {
 }
 
 /**
- * Sends a form. Unticked boxes are sent as such, and file fields without a file are left out.
- *
+ * Sends a form. Unchecked boxes are sent as false. File fields without a file are omitted.
  * @param {string} path
  * @param {HTMLFormElement} form
  */
@@ -51,8 +49,7 @@ export function sendForm(path, form) {
 }
 
 /**
- * An element with text or other elements in it; foreign text is never parsed as HTML.
- *
+ * Creates an element that contains text or other elements. Text is never parsed as HTML.
  * @template {keyof HTMLElementTagNameMap} Name
  * @param {Name} name
  * @param {Properties<Name>} [properties]
@@ -68,20 +65,18 @@ export function make(name, properties, ...children) {
 }
 
 /**
- * The element of the page with an id.
- *
+ * The element of `index.html` with an ID.
  * @template {keyof Elements} Id
  * @param {Id} id
  * @returns {Elements[Id]}
  */
 export function get(id) {
-  // What stands in the page a test compares with the type.
+  // A test compares the types with the elements of the page.
   return /** @type {any} */ (document.getElementById(id));
 }
 
 /**
- * An element that was made, if it is there.
- *
+ * A generated element, if it exists.
  * @param {string} id
  */
 export function find(id) {
@@ -89,8 +84,7 @@ export function find(id) {
 }
 
 /**
- * Shows an error, which stays visible.
- *
+ * Shows an error. An empty text hides it.
  * @param {string} text
  */
 export function complain(text) {
@@ -110,8 +104,7 @@ export function announce(text) {
 }
 
 /**
- * Why something failed, for people.
- *
+ * The reason of a failure as a text for the user.
  * @param {unknown} error
  */
 export function whyOf(error) {
@@ -119,8 +112,7 @@ export function whyOf(error) {
 }
 
 /**
- * Runs a control's action, once at a time, and reports if it failed.
- *
+ * Runs the action of a control, one at a time, and reports a failure.
  * @param {Control} control
  * @param {() => unknown} act
  */
@@ -150,8 +142,7 @@ export function formatDuration(seconds) {
 }
 
 /**
- * A time of the server in the reader's format.
- *
+ * Formats a time of the server for the user.
  * @param {string | null | undefined} text
  */
 export function formatTime(text) {
@@ -160,8 +151,7 @@ export function formatTime(text) {
 }
 
 /**
- * Draws a part of the page anew, and leaves the focus where it was if that is still there.
- *
+ * Redraws a part of the page. The focus stays on its element if that still exists.
  * @param {HTMLElement} part
  * @param {() => void} draw
  */

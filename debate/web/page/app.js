@@ -6,7 +6,7 @@ import { showComparison } from "./compare.js";
 import { ROLES, setModel, showModels, showRoles } from "./models.js";
 import { leaveRun, showRun } from "./run.js";
 import "./shortcuts.js";
-import { LANGUAGE, languageName, speak, t, translatePage } from "./words.js";
+import { LANGUAGE, languageName, speak, t, translatePage } from "./language.js";
 import { showTemplates } from "./templates.js";
 import { leaveRuns, showRuns } from "./runs.js";
 
@@ -14,7 +14,7 @@ translatePage();
 
 const VIEWS = /** @type {const} */ (["start", "runs", "run", "compare", "templates"]);
 
-/** Where the address leads, with the runs that it names. */
+/** The view of the URL fragment and its run IDs. */
 function destination() {
   const [, , runId] = /^#\/(runs)(?:\/([0-9a-f]{32}))?$/.exec(location.hash) ?? [];
   const [, one, other] = /^#\/compare\/([0-9a-f]{32})\/([0-9a-f]{32})$/.exec(location.hash) ?? [];
@@ -91,7 +91,7 @@ async function fillForm() {
   showRoles(settings);
   form.dataset.maxUpload = String(settings.max_upload_bytes);
   builtin = settings.builtin_incident;
-  // They may be slow; the form does not wait for them.
+  // Providers can be slow, so the form does not wait for them.
   showModels("/api/models");
   showAccess();
 }
@@ -184,11 +184,11 @@ get("skip").addEventListener("click", (event) => {
 const language = get("language");
 language.value = LANGUAGE;
 language.addEventListener("change", () => {
-  // The page is loaded anew; what is being written should not be lost by a slip.
+  // The page reloads, so the user must confirm the loss of unsent text.
   const isWritten = [...document.querySelectorAll("textarea")].some(({ value, defaultValue }) =>
     value !== defaultValue
   );
-  if (isWritten && !confirm(t("What you have written on this page will be lost. Go on?"))) {
+  if (isWritten && !confirm(t("Unsent text on this page will be lost. Continue?"))) {
     language.value = LANGUAGE;
   } else speak(language.value);
 });

@@ -7,7 +7,7 @@ import { agentName, evidenceItems, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
 import { leadOf, ranked } from "./summary.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Shows a card for each hypothesis.
@@ -79,8 +79,7 @@ function section(title, items) {
 const [WIDTH, HEIGHT] = [200, 40];
 
 /**
- * The probability over the debate, with its numbers for those who do not see it.
- *
+ * Draws the probability over time, with its numbers as text for screen readers.
  * @param {readonly { round: number, node: string, share: number }[]} points
  */
 function chart(points) {
@@ -95,7 +94,7 @@ function chart(points) {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     class: "chart",
     role: "img",
-    "aria-label": t("Probability over time: {said}", { said: said.join(", ") }),
+    "aria-label": t("Probability over time: {values}", { values: said.join(", ") }),
   }, [
     ["line", { class: "axis", x1: 0, y1: HEIGHT - 4, x2: WIDTH, y2: HEIGHT - 4 }],
     ["polyline", { class: "line", points: places.map((place) => place.join(",")).join(" ") }],

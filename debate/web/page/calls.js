@@ -4,11 +4,10 @@
 import { announce, formatDuration, get, make } from "./api.js";
 import { runningCard, toolCard } from "./cards.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
- * Shows a tool that runs.
- *
+ * Shows a running tool.
  * @param {Run} run
  * @param {ToolCallStartedEvent} event
  */
@@ -29,8 +28,7 @@ export function startTool(run, event) {
 }
 
 /**
- * Where it stands how long a tool has been running.
- *
+ * The element that shows the elapsed time of a tool.
  * @param {HTMLElement} element
  */
 function timeOf(element) {
@@ -38,8 +36,7 @@ function timeOf(element) {
 }
 
 /**
- * Puts the result in the place of the running tool; calls that ran nothing have none.
- *
+ * Replaces the running tool by its result. Calls that ran nothing have no running tool.
  * @param {Run} run
  * @param {ToolCallEvent} event
  */
@@ -54,8 +51,7 @@ export function endTool(run, event) {
 }
 
 /**
- * No result of these tools will come any more.
- *
+ * Marks the tools whose result will never arrive.
  * @param {Run} run
  */
 export function endTools(run) {
@@ -77,8 +73,7 @@ function replace(run, event, element) {
 }
 
 /**
- * Calls in a row of the same agent are one group, which is folded.
- *
+ * Consecutive calls of one agent are one collapsed group.
  * @param {Run} run
  * @param {ToolCallEvent | ToolCallStartedEvent} event
  * @param {HTMLElement} element

@@ -6,12 +6,11 @@ import { make } from "./api.js";
 import { codeBlock } from "./code.js";
 import { percent } from "./drawing.js";
 import { renderMarkdown } from "./markdown.js";
-import { EVERY_ODD, plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { EVERY_HIDDEN, plain, visible } from "./visible.js";
+import { t } from "./language.js";
 
 /**
- * A card of the thread.
- *
+ * A card of the conversation.
  * @param {string} title
  * @param {...Content} children
  */
@@ -77,8 +76,7 @@ export function toolCard(event) {
 }
 
 /**
- * A tool that runs, with a place for how long it has.
- *
+ * A running tool with a place for the elapsed time.
  * @param {ToolCallStartedEvent} event
  */
 export function runningCard({ tool_name, agent_role, args }) {
@@ -103,8 +101,8 @@ export function runningCard({ tool_name, agent_role, args }) {
 }
 
 /**
- * What somebody approves must be what runs: nothing in it may hide, or change the order of the rest.
- *
+ * Formats arguments for an approval. The user must see exactly what will run, so no character may hide or
+ * reorder text.
  * @param {ToolArgs} args
  */
 function argumentsOf(args) {
@@ -112,8 +110,7 @@ function argumentsOf(args) {
 }
 
 /**
- * A tool call that is allowed for the whole run, and a button that takes this back.
- *
+ * A tool call that is approved for the whole run, and a button that revokes the approval.
  * @param {Pick<ToolCallStartedEvent, "tool_name" | "args">} call
  * @param {(button: HTMLButtonElement) => void} revoke
  */
@@ -131,8 +128,7 @@ export function allowedItem({ tool_name, args }, revoke) {
 }
 
 /**
- * A tool call that waits for the operator: what is shown is what is approved.
- *
+ * A tool call that waits for the operator. The shown arguments are the approved arguments.
  * @param {ToolApprovalRequestEvent} event
  * @param {(button: HTMLButtonElement, answer: Answer) => void} decide
  */
@@ -160,16 +156,15 @@ export function approvalCard({ tool_name, agent_role, args }, decide) {
 }
 
 /**
- * Other arguments in place of those asked for; what would hide in them is written as an escape. While there are some,
- * only they can be approved, and only if they can be read.
- *
+ * An editor for other arguments. Hidden characters are shown as escapes. While the editor is open, only valid
+ * edited arguments can be approved.
  * @param {ToolArgs} args
  * @param {(button: HTMLButtonElement, answer: Answer) => void} decide
  * @param {(isChanged: boolean) => void} tell
  */
 function changing(args, decide, tell) {
   const asked = JSON.stringify(args, null, 2).replace(
-    EVERY_ODD,
+    EVERY_HIDDEN,
     (odd) => odd === "\n" ? odd : escapeOdd(odd),
   );
   const text = make("textarea", { rows: 4, spellcheck: false }, asked);
@@ -213,8 +208,7 @@ function escapeOdd(odd) {
 }
 
 /**
- * The arguments; `undefined` if they are not a JSON object.
- *
+ * The arguments, or `undefined` if the text is not a JSON object.
  * @param {string} text
  * @returns {ToolArgs | undefined}
  */
@@ -228,8 +222,7 @@ function readArguments(text) {
 }
 
 /**
- * A moderator's decision.
- *
+ * A decision of the moderator.
  * @param {{ readonly decision: Decision }} event
  */
 export function decisionCard({ decision }) {
@@ -262,8 +255,7 @@ function limitOf({ confidence, grounding }) {
 /** @typedef {readonly [string, string | readonly string[] | null | undefined]} Fact */
 
 /**
- * Names and values; empty ones are left out, and an array becomes a list.
- *
+ * A list of names and values. Empty values are omitted, and arrays are nested lists.
  * @param {readonly Fact[]} facts
  */
 export function factList(facts) {

@@ -1,11 +1,10 @@
 import { announce, make } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const SHOWN_MS = 2000;
 
 /**
- * Text of programs, with a button that copies it as it is shown.
- *
+ * A code block with a button that copies the shown text.
  * @param {...import("./types.js").Content} content
  */
 export function codeBlock(...content) {
@@ -21,8 +20,7 @@ export function codeBlock(...content) {
 }
 
 /**
- * Only pages of this machine or of HTTPS have a clipboard; elsewhere the text is selected.
- *
+ * Browsers allow the clipboard only with HTTPS or on localhost. Otherwise, the text is selected.
  * @param {HTMLElement} element
  */
 async function copy(element) {

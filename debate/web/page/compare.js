@@ -3,7 +3,7 @@
 import { ask, formatDuration, get, make } from "./api.js";
 import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
-import { doEach } from "./parts.js";
+import { runAll } from "./run_all.js";
 import {
   beginSummary,
   causeOf,
@@ -16,7 +16,7 @@ import {
   verdictOf,
 } from "./summary.js";
 import { visible } from "./visible.js";
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 
 /** @typedef {ReturnType<typeof sideOf>} Side */
 
@@ -111,6 +111,6 @@ export async function showComparison(one, other) {
 /** @param {RunView} record */
 function sideOf(record) {
   const summary = beginSummary(record.imported === true);
-  for (const event of record.events ?? []) doEach(() => tell(summary, event));
+  for (const event of record.events ?? []) runAll(() => tell(summary, event));
   return { record, summary, title: record.title || titleOf(record.topic) || record.run_id };
 }

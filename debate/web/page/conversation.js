@@ -8,7 +8,7 @@ import { codeBlock } from "./code.js";
 import { renderMarkdown } from "./markdown.js";
 import { addApproval, endApprovals, resolveApproval } from "./waits.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
  * Adds an event to the conversation.
@@ -129,8 +129,7 @@ export function show(run, event) {
 }
 
 /**
- * Nothing of this run is awaited any more.
- *
+ * Removes all signs of waiting from the run.
  * @param {Run} run
  */
 export function endConversation(run) {
@@ -139,12 +138,11 @@ export function endConversation(run) {
   endTools(run);
 }
 
-/** How often what an agent writes is laid out anew, in milliseconds. */
+/** Delay between two layouts of streamed text, in milliseconds. */
 const LIVE_MS = 120;
 
 /**
- * What an agent is writing; it ends no group of tool calls, for it may write nothing.
- *
+ * Shows the streamed text of an agent. It does not end a group of tool calls, because the text can stay empty.
  * @param {Run} run
  * @param {import("../../engine/events.ts").AgentTurnStartedEvent} event
  */
@@ -156,8 +154,7 @@ function startLive(run, { agent_role }) {
 }
 
 /**
- * A long text takes longer to lay out, and so is laid out less often.
- *
+ * The layout of a long text is slow, so it is repeated less often.
  * @param {Live} live
  */
 function drawLiveSoon(live) {

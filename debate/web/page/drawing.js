@@ -1,12 +1,11 @@
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {Readonly<Record<string, string | number | boolean>>} Attributes */
 
 /**
- * A picture of its parts, each a name with attributes. The policy of the page allows no styles, so colours are classes.
- *
+ * Creates an SVG picture. Colors are classes, because the Content-Security-Policy forbids inline styles.
  * @param {Attributes} attributes
  * @param {readonly (readonly [keyof SVGElementTagNameMap, Attributes])[]} parts
  */
@@ -17,8 +16,7 @@ export function drawing(attributes, parts) {
 }
 
 /**
- * An element of a picture.
- *
+ * Creates an SVG element.
  * @template {keyof SVGElementTagNameMap} Name
  * @param {Name} name
  * @param {Attributes} attributes

@@ -1,6 +1,6 @@
 /**
- * What the page says, in Spanish. A test compares it with what the page's modules say. Names of states and the like are
- * here as they are stored.
+ * The Spanish texts of the page. A test compares the keys with the texts in the modules of the page. Keys of
+ * states and other stored words are the stored words.
  */
 export const SPANISH = {
   // The answer
@@ -16,14 +16,14 @@ export const SPANISH = {
   "Confidence {share}": "Confianza {share}",
   "Confidence {share}, at most {cap}": "Confianza {share}, como máximo {cap}",
   "Next: ": "Siguiente: ",
-  "Fix: ": "Arreglo: ",
-  "Fix, if this is the cause: ": "Arreglo, si esta es la causa: ",
+  "Fix: ": "Solución: ",
+  "Fix, if this is the cause: ": "Solución, si esta es la causa: ",
   "Evidence for it": "Evidencia a favor",
   "None.": "Ninguna.",
-  "The skeptic agrees, with evidence of its own.": "El escéptico está de acuerdo, con evidencia propia.",
+  "The skeptic agrees and cites further evidence.": "El escéptico está de acuerdo y cita más evidencia.",
   "The skeptic agrees, without new evidence.": "El escéptico está de acuerdo, sin evidencia nueva.",
   "Against it, or missing": "En contra, o por comprobar",
-  "Nobody has reviewed it.": "Nadie la ha revisado.",
+  "Not reviewed yet.": "Todavía sin revisar.",
   "Nothing was named.": "No se ha indicado nada.",
   "{count} more below": "{count} más abajo",
   "round {round} of {most}": "ronda {round} de {most}",
@@ -31,7 +31,7 @@ export const SPANISH = {
   "about {count} tokens": "unos {count} tokens",
   "price unknown": "precio desconocido",
   "Cause found": "Causa encontrada",
-  "No confident cause": "Sin causa segura",
+  "No confident cause": "Causa sin determinar",
   "The run failed": "La ejecución falló",
   "The run was stopped": "La ejecución se detuvo",
   "The server stopped during the run": "El servidor se detuvo durante la ejecución",
@@ -43,7 +43,7 @@ export const SPANISH = {
   "{role} is thinking": "{role} está pensando",
   "{tool} is running": "{tool} se está ejecutando",
 
-  // What is stored in one word
+  // Stored words
   running: "en curso",
   "waits for you": "te espera",
   completed: "terminada",
@@ -96,7 +96,7 @@ export const SPANISH = {
   " and enter the code {code}": " e introduce el código {code}",
   "Logged in.": "Sesión iniciada.",
   "“{name}” is larger than {bytes} bytes": "«{name}» ocupa más de {bytes} bytes",
-  "What you have written on this page will be lost. Go on?":
+  "Unsent text on this page will be lost. Continue?":
     "Se perderá lo que has escrito en esta página. ¿Continuar?",
   "Skip to the content": "Ir al contenido",
   "New run": "Nueva ejecución",
@@ -170,7 +170,7 @@ export const SPANISH = {
   "Proposed by {agent} in {since}": "Propuesta por {agent} en {since}",
   "Round {round}, {agent}: ": "Ronda {round}, {agent}: ",
   "{agent} in round {round}: {share}": "{agent} en la ronda {round}: {share}",
-  "Probability over time: {said}": "Probabilidad en el tiempo: {said}",
+  "Probability over time: {values}": "Probabilidad en el tiempo: {values}",
   " {first}, then {last} in round {end}": " {first}, luego {last} en la ronda {end}",
   " {first} in round {begin}, {last} in round {end}":
     " {first} en la ronda {begin}, {last} en la ronda {end}",
@@ -222,7 +222,7 @@ export const SPANISH = {
   Risk: "Riesgo",
   "Leading hypothesis": "Hipótesis principal",
   "Next step": "Siguiente paso",
-  "Recommended fix": "Arreglo recomendado",
+  "Recommended fix": "Solución recomendada",
   "Stop reason": "Motivo del cierre",
   "Missing evidence": "Evidencia que falta",
   Rejected: "Rechazadas",
@@ -264,7 +264,7 @@ export const SPANISH = {
   "Evidence for {id} that counts: {name}": "Evidencia de {id} que cuenta: {name}",
   "Evidence for {id} that does not count: {name}": "Evidencia de {id} que no cuenta: {name}",
   "Objection to {id}, {verdict}": "Objeción a {id}, {verdict}",
-  "Choose a mark to read what it stands for.": "Elige una marca para leer lo que representa.",
+  "Select a mark to read its meaning.": "Selecciona una marca para leer su significado.",
   "Show the tool call": "Mostrar la llamada",
   Replay: "Reproducir",
   Pause: "Pausar",
@@ -290,7 +290,7 @@ export const SPANISH = {
   "Delete this run and its record?": "¿Borrar esta ejecución y su registro?",
   "Stop this run?": "¿Detener esta ejecución?",
   "Renamed.": "Título cambiado.",
-  "What becomes of {id}": "Qué pasa con {id}",
+  "Decision on {id}": "Decisión sobre {id}",
   "leave it to the agents": "dejarla a los agentes",
   "pin: examine it further": "fijar: seguir examinándola",
   "drop: do not come back to it": "descartar: no volver a ella",
@@ -359,7 +359,7 @@ export const SPANISH = {
   Cause: "Causa",
   Why: "Por qué",
   Hypotheses: "Hipótesis",
-  Fix: "Arreglo",
+  Fix: "Solución",
   "Tool calls": "Llamadas a herramientas",
   Models: "Modelos",
   Duration: "Duración",
@@ -368,8 +368,8 @@ export const SPANISH = {
 
   // Templates
   Templates: "Plantillas",
-  "What the agents are told of their roles. Begin with a template, look at what comes of it, and save it as a file for the server's folder PROMPTS_DIR: from there it is used without a restart.":
-    "Lo que se dice a los agentes de sus papeles. Empieza por una plantilla, mira qué resulta de ella, y guárdala como archivo para la carpeta PROMPTS_DIR del servidor: desde ahí se usa sin reiniciar.",
+  "Role instructions for the agents. Select a template, edit it, preview the prompts, and save it as a file. Copy the file to PROMPTS_DIR on the server. No restart is necessary.":
+    "Instrucciones de los papeles de los agentes. Selecciona una plantilla, edítala, comprueba los prompts y guárdala como archivo. Copia el archivo en PROMPTS_DIR, en el servidor. No hace falta reiniciar.",
   "Begin with": "Empezar por",
   "Name of the file": "Nombre del archivo",
   "Check and preview": "Comprobar y ver",
@@ -378,7 +378,7 @@ export const SPANISH = {
   "The template cannot be used.": "La plantilla no se puede usar.",
 
   // Keys
-  Keys: "Teclas",
+  Keys: "Atajos de teclado",
   "Keys work on this page": "Las teclas funcionan en esta página",
   Close: "Cerrar",
   "Show this help": "Mostrar esta ayuda",

@@ -3,7 +3,7 @@
 
 import { find, make } from "./api.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** @type {Readonly<Record<Exclude<EvidenceStatus, "grounded">, string>>} */
 const WHY = {
@@ -17,9 +17,8 @@ const WHY = {
 };
 
 /**
- * The evidence of a hypothesis as list items; of runs of before the check, its lines as they are. Links lead to calls that
- * are on the page.
- *
+ * The evidence of a hypothesis as list items. Runs of old versions have unchecked lines. Links lead to calls
+ * on the page.
  * @param {Partial<Pick<Hypothesis, "evidence" | "supporting_evidence">>} hypothesis
  * @param {Summary["calls"]} calls
  */
@@ -29,8 +28,7 @@ export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls
 }
 
 /**
- * One line of evidence, with links to the calls that it cites.
- *
+ * One line of evidence with links to the cited calls.
  * @param {Evidence} line
  * @param {Summary["calls"]} calls
  */
@@ -52,8 +50,7 @@ function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
 }
 
 /**
- * A text whose parts between backticks are code.
- *
+ * A text with code between backticks.
  * @param {string} text
  */
 function coded(text) {
@@ -63,8 +60,7 @@ function coded(text) {
 }
 
 /**
- * What nobody could find out.
- *
+ * A list item for missing evidence.
  * @param {string} text
  */
 export function missingItem(text) {
@@ -109,8 +105,7 @@ export function showCall(id) {
 }
 
 /**
- * What a reviewer said, as list items: the reason, and its evidence.
- *
+ * A review as list items: the reason and its evidence.
  * @param {Review} review
  * @param {Summary["calls"]} calls
  */
@@ -143,8 +138,7 @@ const REVIEWERS = {
 };
 
 /**
- * An agent's name in short.
- *
+ * The short name of an agent.
  * @param {string} node
  */
 export function agentName(node) {

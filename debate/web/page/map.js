@@ -6,14 +6,13 @@ import { agentName, evidenceItems, reviewItems, showCall } from "./evidence.js";
 import { element, percent } from "./drawing.js";
 import { mapOf, SIZE } from "./map_layout.js";
 import { plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
-/** How long each moment stays, in milliseconds. */
+/** Duration of each step of the animation, in milliseconds. */
 const STEP_MS = 1100;
 
 /**
- * The moment that is shown; `undefined`: always the last one.
- *
+ * The shown step, or `undefined` for the last step.
  * @type {number | undefined}
  */
 let moment;
@@ -24,7 +23,7 @@ let timer;
 /** @type {Summary} */
 let summary;
 
-/** Begins with a run of which nothing is known. */
+/** Resets the map for a new run. */
 export function beginMap() {
   stop();
   moment = undefined;
@@ -33,8 +32,7 @@ export function beginMap() {
 }
 
 /**
- * Draws the map of a run, if anybody looks at it.
- *
+ * Draws the map of a run if the map is visible.
  * @param {Summary} of
  */
 export function showMap(of) {
@@ -191,7 +189,7 @@ function showDetails(node) {
     case "topic":
       return panel.replaceChildren(
         heading,
-        make("p", { className: "note" }, t("Choose a mark to read what it stands for.")),
+        make("p", { className: "note" }, t("Select a mark to read its meaning.")),
       );
     case "hypothesis": {
       const { hypothesis } = node;

@@ -1,18 +1,17 @@
 /** @import { Hypothesis } from "../../engine/graph/state.ts" */
 
-/** The size of the map, in units of its drawing. */
+/** The size of the map in SVG units. */
 export const SIZE = 480;
 const CENTRE = SIZE / 2;
 const INNER = 78;
 const OUTER = 142;
 const LEAVES = 210;
-/** The most evidence and objections of one hypothesis that are drawn; the cards have them all. */
+/** The maximum number of drawn evidence lines and objections of one hypothesis. The cards show all. */
 const MAX_LEAVES = 6;
 
 /**
- * A mark: the incident, a hypothesis, a tool call (and whether it counts), or an objection by its index among the
- * reviews. `rounds` are those that it belongs to; none: all.
- *
+ * A mark is the incident, a hypothesis, a tool call, or an objection with its index among the reviews. Without
+ * `rounds`, it belongs to all rounds.
  * @typedef {{ key: string, rounds: readonly number[] }} Mark
  * @typedef {Mark & { kind: "topic" }} TopicMark
  * @typedef {Mark & { kind: "hypothesis", hypothesis: Hypothesis }} HypothesisMark
@@ -22,9 +21,8 @@ const MAX_LEAVES = 6;
  */
 
 /**
- * Where everything is: the incident in the middle, around it the hypotheses, further out the later they came, and
- * outside what speaks for and against each.
- *
+ * Computes the positions. The incident is in the center, hypotheses surround it, later ones further out.
+ * Evidence and objections are outside.
  * @param {readonly Hypothesis[]} hypotheses
  * @returns {{ nodes: MapNode[], edges: { from: string, to: string, kind: string, rounds: readonly number[] }[] }}
  */
@@ -49,7 +47,7 @@ export function mapOf(hypotheses) {
     const span = Math.min(wedge * .85, leaves.length * .2);
     for (const [place, leaf] of leaves.entries()) {
       const own = leaves.length === 1 ? angle : angle - span / 2 + (span * place) / (leaves.length - 1);
-      // A result that speaks for several hypotheses is there once.
+      // A result that supports several hypotheses has one mark.
       if (!nodes.some((each) => each.key === leaf.key)) {
         nodes.push({ ...leaf, ...at(own, LEAVES) });
       }

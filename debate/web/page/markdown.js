@@ -6,19 +6,19 @@ import markdownIt from "./markdown-it.js";
 
 const MAX_NESTING = 100;
 
-/** HTML, links and images remain text. */
+/** HTML, links and images stay text. */
 const parser = markdownIt("commonmark", { maxNesting: MAX_NESTING }).enable("table")
   .disable(["html_block", "html_inline", "link", "image", "autolink"]);
 
 /**
- * Models' text as elements: each is created here from what the parser found, and no text is ever parsed as HTML.
- *
+ * Converts Markdown of a model to elements. This function creates every element, and no text is parsed as
+ * HTML.
  * @param {string} text
  */
 export function renderMarkdown(text) {
   const tokens = parser.parse(text, {});
   const fragment = document.createDocumentFragment();
-  // The parser ignores what is nested more deeply.
+  // The parser ignores deeper nesting.
   if (tokens.some(({ level }) => level >= MAX_NESTING - 1)) fragment.append(codeBlock(text));
   else fill(fragment, tokens);
   return fragment;
@@ -29,7 +29,7 @@ function fill(root, tokens) {
   const open = [root];
   for (const token of tokens) {
     const parent = open.at(-1) ?? root;
-    // A paragraph in a list without blank lines.
+    // A paragraph in a list without empty lines.
     if (token.hidden) continue;
     if (token.type === "inline") fill(parent, token.children ?? []);
     else if (token.nesting === 1) open.push(begin(parent, token));
@@ -39,8 +39,7 @@ function fill(root, tokens) {
 }
 
 /**
- * Opens an element, and returns the node for its content.
- *
+ * Opens an element and returns the node for its content.
  * @param {Element | DocumentFragment} parent
  * @param {Token} token
  */
@@ -52,7 +51,7 @@ function begin(parent, { type, tag, attrs }) {
     parent.append(element);
     return element;
   }
-  // Headings inside a card would break the outline of the page.
+  // Heading elements in a card would break the outline of the page.
   const heading = make("b");
   parent.append(make("p", {}, heading));
   return heading;

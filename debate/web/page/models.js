@@ -2,11 +2,10 @@
 
 import { announce, ask, get, make, whyOf } from "./api.js";
 import { plain } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /**
- * The roles that a model is chosen for.
- *
+ * The roles that need a model.
  * @type {readonly (readonly [string, string])[]}
  */
 export const ROLES = [
@@ -20,8 +19,7 @@ const PROVIDERS = { hub: "Provider A", assist: "Provider B", replay: "Scripted, 
 const OTHER = "other";
 
 /**
- * The fields for the models and how hard they think, as the settings have them.
- *
+ * The fields for model and reasoning effort with the values of the settings.
  * @param {SettingsView} settings
  */
 export function showRoles(settings) {
@@ -58,8 +56,7 @@ function fields(role, title, settings) {
 }
 
 /**
- * Puts a model into the form, also one that no provider lists. What is shown is what is sent.
- *
+ * Sets the model of a role, which may be missing in the lists of the providers.
  * @param {StartForm} form
  * @param {string} role
  * @param {string} id
@@ -73,8 +70,7 @@ export function setModel(form, role, id) {
 }
 
 /**
- * Shows in the list what the field has; the field itself where the list does not have it.
- *
+ * Selects the model of the field in the list. Shows the field if the list lacks the model.
  * @param {HTMLSelectElement} pick
  */
 function choose(pick) {
@@ -89,8 +85,7 @@ function choose(pick) {
 /** @typedef {{ readonly provider: string, readonly message: string }} Problem */
 
 /**
- * Asks for the models, and lets each role choose from them, by provider and with what they cost.
- *
+ * Loads the models and lists them for each role by provider, with their prices.
  * @param {string} path
  * @param {RequestInit} [options]
  */
@@ -143,7 +138,10 @@ function priceOf({ price }) {
   });
 }
 
-/** At least two decimals, as prices are written; a fraction of a cent stays. @param {number} price */
+/**
+ * Formats a price with at least two decimals. Fractions of a cent are kept.
+ * @param {number} price
+ */
 function inCents(price) {
   return price.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 }

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const KEY = "notify";
 /** @type {string | undefined} */
@@ -14,8 +14,7 @@ function wanted() {
 }
 
 /**
- * Tells somebody who looks elsewhere that a run waits or has ended; each thing once.
- *
+ * Notifies a user of another tab once when a run waits and once when it ends.
  * @param {{ readonly id: string, readonly title: string }} run
  * @param {string} what
  * @param {string} text
@@ -43,6 +42,6 @@ box.addEventListener("change", async () => {
   try {
     localStorage.setItem(KEY, may ? "yes" : "no");
   } catch {
-    // It lasts as long as the page.
+    // The setting lasts until the page is closed.
   }
 });

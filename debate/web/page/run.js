@@ -17,13 +17,13 @@ import {
   whyOf,
 } from "./api.js";
 import { showBoard } from "./board.js";
-import { doEach } from "./parts.js";
+import { runAll } from "./run_all.js";
 import { endTools } from "./calls.js";
 import { factList, note } from "./cards.js";
 import { endConversation, show } from "./conversation.js";
 import { beginSummary, endSummary, modelsOf, tell, titleOf } from "./summary.js";
 import { notify } from "./notify.js";
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 import { beginMap, showMap } from "./map.js";
 import { chosenChanges } from "./steer.js";
 import { showAllowed, showBar } from "./waits.js";
@@ -45,7 +45,7 @@ export async function showRun(runId) {
     live: undefined,
     lastId: "0",
     known: 0,
-    /** Events that have come and are not shown yet. */
+    /** Received events that are not shown yet. */
     queue: [],
     draining: undefined,
     approvals: new Map(),
@@ -58,11 +58,11 @@ export async function showRun(runId) {
     record: undefined,
     settings: undefined,
     summary: beginSummary(),
-    /** A model of the run needs a login that is missing. */
+    /** A model of the run needs a missing login. */
     needsLogin: false,
     frame: undefined,
     timer: undefined,
-    /** The tool calls in a row that are being added to, and that of each call. */
+    /** The open group of tool calls, and the group of each call. */
     group: undefined,
     groups: new Map(),
     add: (element) => {
@@ -94,7 +94,7 @@ export async function showRun(runId) {
   if (run.isOver) return await showStored(run, record.events ?? []);
   get("opt-pause").checked = false;
   get("opt-approval").checked = settings.tool_approval_required;
-  // Changes nothing: this reads the current options.
+  // An empty change returns the current options.
   /** @type {{ readonly require_approval: boolean, readonly pause_between_rounds: boolean } | undefined} */
   const options = await send(`/api/runs/${runId}/options`, {}).catch(() => undefined);
   if (shown !== run) return;
@@ -107,8 +107,7 @@ export async function showRun(runId) {
 }
 
 /**
- * Provider B may have to be logged in at.
- *
+ * Shows a login for provider B if a model of the run needs it.
  * @param {Run} run
  * @param {RunView} record
  */
@@ -121,27 +120,26 @@ async function checkLogin(run, { models }) {
   showBar(run, isBehind(run));
 }
 
-/** How many events of a stored run are shown before the browser may do something else. */
+/** The number of events of a stored run between two pauses for the browser. */
 const AT_A_TIME = 100;
 
 /**
- * Shows a run that is over: the answer at once, then the conversation.
- *
+ * Shows a finished run: first the answer, then the conversation.
  * @param {Run} run
  * @param {readonly TimedEvent[]} events
  */
 async function showStored(run, events) {
-  for (const event of events) doEach(() => tell(run.summary, event));
+  for (const event of events) runAll(() => tell(run.summary, event));
   endSummary(run.summary);
   draw(run);
   let broken = 0;
   for (let start = 0; start < events.length; start += AT_A_TIME) {
     await new Promise((resolve) => setTimeout(resolve));
     if (shown !== run) return;
-    for (const event of events.slice(start, start + AT_A_TIME)) broken += doEach(() => show(run, event));
+    for (const event of events.slice(start, start + AT_A_TIME)) broken += runAll(() => show(run, event));
   }
   if (broken > 0) run.add(note(t("Events that cannot be shown: {count}", { count: broken })));
-  doEach(() => endConversation(run));
+  runAll(() => endConversation(run));
 }
 
 export function leaveRun() {
@@ -165,7 +163,7 @@ function follow(run) {
     if (shown !== run || !isLater(lastEventId, run.lastId)) return;
     run.lastId = lastEventId;
     run.queue.push(data);
-    // Not with the next frame, which a page that nobody looks at does not have.
+    // An invisible page has no animation frames, so this is a timer.
     run.draining ??= setTimeout(() => drain(run, BUSY_MS));
   };
   source.onerror = () => {
@@ -179,12 +177,11 @@ function follow(run) {
   };
 }
 
-/** How long events are shown before the browser may do something else, in milliseconds. */
+/** Milliseconds between two pauses for the browser. */
 const BUSY_MS = 30;
 
 /**
- * Shows events that have come; what is read of the page's layout is read once for all of them.
- *
+ * Shows received events. The layout is read once for all of them.
  * @param {Run} run
  * @param {number} ms
  */
@@ -192,14 +189,14 @@ function drain(run, ms) {
   clearTimeout(run.draining);
   run.draining = undefined;
   if (shown !== run) return;
-  // Whoever reads the end of the conversation stays there; others stay where they are, at first with the answer.
+  // The page scrolls only for users who read the end of the conversation.
   const isAtEnd = !run.isOver && scrollY > innerHeight / 2 &&
     innerHeight + scrollY > document.body.scrollHeight - 100;
   const end = performance.now() + ms;
   let shownSo = 0;
   while (shownSo < run.queue.length && performance.now() < end) {
     const data = run.queue[shownSo] ?? "";
-    doEach(() => apply(run, JSON.parse(data)));
+    runAll(() => apply(run, JSON.parse(data)));
     shownSo += 1;
   }
   run.queue.splice(0, shownSo);
@@ -208,8 +205,7 @@ function drain(run, ms) {
 }
 
 /**
- * Whether there are events that are not shown yet, which may answer what is asked.
- *
+ * There are unshown events, which can contain the decision on a pending request.
  * @param {Run} run
  */
 function isBehind({ queue, known, lastId }) {
@@ -217,8 +213,7 @@ function isBehind({ queue, known, lastId }) {
 }
 
 /**
- * Ids are `12`, or `12.3` for events that are not stored.
- *
+ * Event IDs are `12`, or `12.3` for events that are not stored.
  * @param {string} id
  * @param {string} than
  */
@@ -236,8 +231,7 @@ function showTitle(run, { title, topic }) {
 }
 
 /**
- * The answer is drawn once for all events that come together.
- *
+ * The answer is drawn once for all events of one batch.
  * @param {Run} run
  */
 function drawSoon(run) {
@@ -248,12 +242,11 @@ function drawSoon(run) {
 }
 
 /**
- * What somebody is asked for comes first, and is there whatever becomes of the rest.
- *
+ * Pending requests are drawn first, so that a failure of another part cannot hide them.
  * @param {Run} run
  */
 function draw(run) {
-  doEach(
+  runAll(
     () => showBar(run, isBehind(run)),
     () => keepFocus(get("answer"), () => showAnswer(run.summary, run.status, run.record)),
     () => showAllowed(run),
@@ -264,7 +257,7 @@ function draw(run) {
 
 /** @param {Run} run @param {RunEvent} event */
 function apply(run, event) {
-  doEach(() => tell(run.summary, event), () => show(run, event));
+  runAll(() => tell(run.summary, event), () => show(run, event));
   if (event.type !== "agent_delta") drawSoon(run);
   if (event.type === "run_finished") finish(run);
 }
@@ -274,7 +267,7 @@ async function finish(run) {
   run.source?.close();
   run.isOver = true;
   clearInterval(run.timer);
-  doEach(() => endConversation(run), () => endSummary(run.summary));
+  runAll(() => endConversation(run), () => endSummary(run.summary));
   try {
     /** @type {RunView} */
     const record = await ask(`/api/runs/${run.id}`);
@@ -327,8 +320,7 @@ function showFacts(run, record) {
 }
 
 /**
- * Does something with the run that is shown now; it stays that one, wherever the reader goes meanwhile.
- *
+ * Runs an action for the shown run. A change of the view does not change the run of the action.
  * @param {Control} control
  * @param {(run: Run, path: string) => unknown} act
  */

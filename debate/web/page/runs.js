@@ -4,22 +4,21 @@ import { announce, ask, attempt, find, formatDuration, formatTime, get, make, wh
 import { percent } from "./drawing.js";
 import { dollarsOf, modelsOf, titleOf, tokensOf } from "./summary.js";
 import { plain, visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
-/** How often the list is asked for while somebody looks at it, in milliseconds. */
+/** Refresh interval of the visible list, in milliseconds. */
 const REFRESH_MS = 3000;
 
 /** @type {number | undefined} */
 let timer;
 let isShown = false;
 /**
- * What the rows show.
- *
+ * A fingerprint of the shown rows, to detect changes.
  * @type {string | undefined}
  */
 let listed;
 
-/** Shows the list of runs, and keeps it up to date. */
+/** Shows the list of runs and refreshes it. */
 export async function showRuns() {
   isShown = true;
   listed = undefined;
@@ -30,7 +29,7 @@ export async function showRuns() {
   }
 }
 
-/** Stops keeping it up to date. */
+/** Stops the refresh. */
 export function leaveRuns() {
   isShown = false;
   clearTimeout(timer);
@@ -66,15 +65,14 @@ async function refresh() {
   draw();
 }
 
-/** How many rows are added at a time. */
+/** Number of rows that are added at a time. */
 const PAGE = 50;
 
 /** @type {readonly ListedRun[]} */
 let all = [];
 let room = PAGE;
 /**
- * The runs that are ticked, in their order.
- *
+ * The selected runs in their order.
  * @type {readonly string[]}
  */
 let ticked = [];
@@ -93,7 +91,7 @@ function draw() {
   const focused = document.activeElement;
   const row = focused?.closest("#runs-list tr")?.id;
   get("runs-list").replaceChildren(...kept.slice(0, room).map(runRow));
-  // Whoever works by keyboard stays where they are.
+  // The keyboard focus stays in its row.
   const again = row === undefined ? null : find(row)?.querySelector(focused?.tagName ?? "");
   if (again instanceof HTMLElement) again.focus({ preventScroll: true });
   showTicked();
@@ -104,7 +102,7 @@ function hasModel({ models }, model) {
   return model === "" || Object.values(models ?? {}).includes(model);
 }
 
-/** The models of all runs, to choose from. */
+/** The filter lists the models of all runs. */
 function listModels() {
   const select = get("runs-model");
   const chosen = select.value;
@@ -159,7 +157,7 @@ function runRow(run) {
     attributes: { "aria-label": `${t(isLive ? "Stop" : "Delete")}: ${name}` },
   }, t(isLive ? "Stop" : "Delete"));
   remove.addEventListener("click", () => {
-    // It names the run, since the rows may just have moved.
+    // The question contains the title, because a refresh can move the rows.
     if (!confirm(`${t(isLive ? "Stop this run?" : "Delete this run and its record?")}\n\n${name}`)) return;
     attempt(remove, async () => {
       await ask(`/api/runs/${run.run_id}`, { method: "DELETE" });

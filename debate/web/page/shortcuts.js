@@ -1,7 +1,7 @@
 /** @import { Elements } from "./types.js" */
 
 import { get, make } from "./api.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const KEY = "shortcuts";
 
@@ -15,7 +15,7 @@ const toggle = (/** @type {"map"} */ id) => () => {
   details.querySelector("summary")?.focus();
 };
 const focusOn = (/** @type {keyof Elements} */ id) => () => get(id).focus();
-/** Who goes somewhere continues from there, also with the tab key. */
+/** The focus moves to the target, so that the tab key continues there. */
 const goTo = (/** @type {keyof Elements} */ id) => () => {
   const place = get(id);
   place.tabIndex = -1;
@@ -24,8 +24,7 @@ const goTo = (/** @type {keyof Elements} */ id) => () => {
 };
 
 /**
- * Decisions have no key: nobody approves by a slip.
- *
+ * Decisions have no shortcut, to prevent an accidental approval.
  * @type {readonly (readonly [string, string, () => void])[]}
  */
 const SHORTCUTS = [

@@ -1,6 +1,6 @@
 import { get, make } from "./api.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 const MAX_SHOWN = 160;
 
@@ -9,8 +9,7 @@ const MAX_SHOWN = 160;
 /** @import { CommentForm } from "./types.js" */
 
 /**
- * The pause that the form was made for.
- *
+ * The pause for which the form was created.
  * @type {string | undefined}
  */
 let madeFor;
@@ -31,7 +30,7 @@ export function showSteering({ pausedAt, hypotheses }) {
 function row({ id, text, state }) {
   const select = make(
     "select",
-    { attributes: { "aria-label": t("What becomes of {id}", { id }) } },
+    { attributes: { "aria-label": t("Decision on {id}", { id }) } },
     make("option", { value: "" }, t("leave it to the agents")),
     make("option", { value: "pin" }, t("pin: examine it further")),
     make("option", { value: "drop" }, t("drop: do not come back to it")),
@@ -47,8 +46,7 @@ function row({ id, text, state }) {
 }
 
 /**
- * What the operator chose, as it is sent.
- *
+ * The choices of the operator as a request body.
  * @param {CommentForm} form
  */
 export function chosenChanges(form) {

@@ -1,15 +1,14 @@
 /** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../engine/events.ts" */
 /** @import { Decision, Hypothesis } from "../../engine/graph/state.ts" */
-import { LANGUAGE, t } from "./words.js";
+import { LANGUAGE, t } from "./language.js";
 
 /**
- * An event as it is sent and stored: with its time.
- *
+ * An event with its time, as sent and stored.
  * @typedef {RunEvent & { readonly timestamp?: string }} TimedEvent
  */
 
 /**
- * What a run amounts to so far.
+ * The state of a run after its events so far.
  *
  * @typedef {object} Summary
  * @property {number} round
@@ -17,25 +16,24 @@ import { LANGUAGE, t } from "./words.js";
  * @property {number | undefined} threshold
  * @property {readonly Hypothesis[]} hypotheses
  * @property {{ round: number, node: string, hypotheses: readonly Hypothesis[] }[]} frames the hypotheses after each
- *   change, with when and by whom
+ *   change, with round and agent
  * @property {Map<string, { round: number, node: string, share: number }[]>} shares the probability of each hypothesis
- *   over time, by id
+ *   over time, by ID
  * @property {Decision | undefined} decision
  * @property {Map<string, ToolCallEvent>} calls
- * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals the calls that wait for
- *   approval, by id, with the time of their request
+ * @property {Map<string, ToolApprovalRequestEvent & { readonly timestamp?: string }>} approvals pending calls by ID, with
+ *   the time of their request
  * @property {Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>} allowed the calls that are
- *   allowed for the whole run, by the id of the first
- * @property {string | undefined} pausedAt when a comment was asked for
+ *   approved for the whole run, by the ID of the first
+ * @property {string | undefined} pausedAt time of the request for a comment
  * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
  * @property {string} problem
- * @property {boolean} imported it comes from elsewhere, so nothing in it was checked here
+ * @property {boolean} imported the run was imported and not checked here
  */
 
 /**
- * Folded from its events, so that the page can show the answer first.
- *
+ * Starts an empty summary. The page shows it before the conversation.
  * @param {boolean} [imported]
  * @returns {Summary}
  */
@@ -60,8 +58,7 @@ export function beginSummary(imported = false) {
 }
 
 /**
- * Takes an event into account.
- *
+ * Adds an event to the summary.
  * @param {Summary} summary
  * @param {TimedEvent} event
  */
@@ -83,7 +80,7 @@ export function tell(summary, event) {
       break;
     case "tool_approval_request":
       summary.approvals.set(event.call_id, event);
-      // It is not thinking: it waits for somebody.
+      // The agent waits for the operator.
       summary.doing = undefined;
       break;
     case "tool_approval_resolved": {
@@ -123,8 +120,7 @@ export function tell(summary, event) {
 }
 
 /**
- * Nothing is asked of anybody once a run is over.
- *
+ * Removes the pending requests of a finished run.
  * @param {Summary} summary
  */
 export function endSummary(summary) {
@@ -158,8 +154,7 @@ const STOPPED = {
 };
 
 /**
- * The verdict in a few words, and how to colour it.
- *
+ * The verdict as a short text, with its color.
  * @param {Pick<Summary, "decision" | "problem" | "imported">} summary
  * @param {string | undefined} status
  */
@@ -177,8 +172,7 @@ export function verdictOf({ decision, problem, imported }, status) {
 }
 
 /**
- * The hypothesis that leads: the moderator's, or else the likeliest one that is not rejected.
- *
+ * The leading hypothesis is the moderator's choice, or else the likeliest open one.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function leadOf({ decision, hypotheses }) {
@@ -200,13 +194,12 @@ function afterStart(text, start) {
 const MAX_CAUSE = 260;
 
 /**
- * The cause in one sentence: that of the hypothesis whose evidence was checked.
- *
+ * The cause in one sentence, from the hypothesis with the checked evidence.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function causeOf(summary) {
   const said = (leadOf(summary)?.text ?? summary.decision?.leading_hypothesis ?? "").trim();
-  // A claim for machines stands before the sentence for people.
+  // The text starts with a machine-readable claim.
   const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
   const sentence = end < 0 ? text : text.slice(0, end + 1);
@@ -216,8 +209,7 @@ export function causeOf(summary) {
 }
 
 /**
- * The hypotheses in the order of their weight: the lead, confirmed ones, open ones by probability, rejected ones.
- *
+ * The hypotheses by weight: leading, confirmed, open by probability, rejected.
  * @param {Pick<Summary, "decision" | "hypotheses">} summary
  */
 export function ranked(summary) {
@@ -232,8 +224,7 @@ export function ranked(summary) {
 const MAX_TITLE = 90;
 
 /**
- * The first line of a topic, short.
- *
+ * The first line of a topic, truncated.
  * @param {string | null | undefined} topic
  */
 export function titleOf(topic) {
@@ -243,8 +234,7 @@ export function titleOf(topic) {
 }
 
 /**
- * The models of a run, each once.
- *
+ * The distinct models of a run.
  * @param {Readonly<Record<string, string>> | null | undefined} models
  */
 export function modelsOf(models) {
@@ -252,8 +242,7 @@ export function modelsOf(models) {
 }
 
 /**
- * The milliseconds that are left of a wait; `undefined` when its start is not known.
- *
+ * The remaining milliseconds of a wait, or `undefined` if its start is unknown.
  * @param {string | undefined} since
  * @param {number | undefined} seconds
  * @param {number} now
@@ -266,8 +255,7 @@ export function timeLeft(since, seconds, now) {
 }
 
 /**
- * How many tokens a run used, the same wherever it is shown; nothing where nobody counted.
- *
+ * The tokens of a run as text. The text is empty if the provider reports none.
  * @param {{ readonly total_tokens?: number | undefined, readonly estimated?: boolean } | undefined} total
  */
 export function tokensOf(total) {
@@ -278,7 +266,10 @@ export function tokensOf(total) {
   });
 }
 
-/** What a run cost: most cost less than a cent. @param {number} usd */
+/**
+ * The cost of a run. Most runs cost less than a cent.
+ * @param {number} usd
+ */
 export function dollarsOf(usd) {
   return `$${usd.toFixed(4)}`;
 }

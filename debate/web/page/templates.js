@@ -2,13 +2,13 @@ import { announce, ask, attempt, complain, get, make, send, whyOf } from "./api.
 import { codeBlock } from "./code.js";
 import { agentName } from "./evidence.js";
 import { visible } from "./visible.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
 /** @import { TemplateView } from "./types.js" */
 
 let isFilled = false;
 
-/** Shows the templates, to start another one from. */
+/** Shows the templates as a start for a new one. */
 export async function showTemplates() {
   if (isFilled) return;
   /** @type {{ readonly templates: readonly TemplateView[] }} */
@@ -26,7 +26,7 @@ export async function showTemplates() {
   await load();
 }
 
-/** Counts what has been asked for and written since: an answer that comes late is of no use any more. */
+/** Counts requests and edits, to discard outdated responses. */
 let turn = 0;
 
 async function load() {
@@ -52,7 +52,7 @@ async function preview() {
   const body = { file: get("template-file").value, text: get("template-text").value };
   /** @type {Preview} */
   const { problem, prompts } = await send("/api/prompts/preview", body);
-  // What was checked is not what is there now.
+  // The result belongs to an older text.
   if (mine !== turn) return await preview();
   get("template-problem").replaceChildren(...visible(problem ?? ""));
   get("template-preview").replaceChildren(
@@ -72,7 +72,7 @@ async function preview() {
   return problem === null;
 }
 
-/** The file is for the folder of templates on the server, which the page does not write to. */
+/** The operator copies this file to PROMPTS_DIR. The page cannot write to the server. */
 function save() {
   const url = URL.createObjectURL(new Blob([get("template-text").value], { type: "application/yaml" }));
   const link = make("a", { href: url, download: get("template-file").value });
@@ -83,7 +83,7 @@ function save() {
 for (const each of [get("template-file"), get("template-text")]) {
   each.addEventListener("input", () => turn += 1);
 }
-// Not once at a time: who chooses another one meanwhile wants that one.
+// A new choice replaces a pending one.
 get("template-from").addEventListener("change", () => load().catch((error) => complain(whyOf(error))));
 get("template-check").addEventListener("click", () => attempt(get("template-check"), preview));
 get("template-save").addEventListener("click", () =>

@@ -1,11 +1,11 @@
-// Runs before anything is painted, so that no page flashes in the wrong colours.
+// Runs before the first paint, so that the page never flashes in the wrong theme.
 (() => {
   const KEY = "theme";
   const set = (/** @type {string} */ theme) => {
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
     else delete document.documentElement.dataset.theme;
   };
-  // Browsers may forbid a page to remember anything.
+  // Browsers can block the storage of a page.
   const remembered = () => {
     try {
       return localStorage.getItem(KEY) ?? "";
@@ -22,7 +22,7 @@
       try {
         localStorage.setItem(KEY, select.value);
       } catch {
-        // It lasts as long as the page.
+        // The setting lasts until the page is closed.
       }
     });
   });

@@ -1,7 +1,6 @@
 /**
- * What the modules of the page are checked with; no browser gets it. A script and not TypeScript, because the server, which
- * has these files as texts, is checked without the types of a browser.
- *
+ * Types for the modules of the page. Browsers never load this file. It is a script, because the server imports
+ * the files of the page as text and is checked without browser types.
  * @module
  */
 /** @import { ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../engine/events.ts" */
@@ -14,8 +13,7 @@
  */
 
 /**
- * A form with these fields by name, and others.
- *
+ * A form with these named fields and others.
  * @template {Readonly<Record<string, Field>>} Fields
  * @typedef {HTMLFormElement & {
  *   readonly elements: HTMLFormControlsCollection & Fields;
@@ -44,8 +42,7 @@
  */
 
 /**
- * The elements of `index.html` that have an id; a test holds one to the other.
- *
+ * The elements of `index.html` with an ID. A test compares both.
  * @typedef {{
  *   "access": HTMLDetailsElement;
  *   "access-status": HTMLDListElement;
@@ -149,29 +146,25 @@
  */
 
 /**
- * What an element may be made with: its own properties, and attributes by name.
- *
+ * Properties and attributes of a new element.
  * @template {keyof HTMLElementTagNameMap} Name
  * @typedef {& Partial<Omit<HTMLElementTagNameMap[Name], "attributes">>
  *   & { readonly attributes?: Readonly<Record<string, string>> }} Properties
  */
 
 /**
- * What an element may hold.
- *
+ * Content of an element.
  * @typedef {string | Node} Content
  */
 
 /**
- * A button or a form whose action runs once at a time.
- *
+ * A button or a form that runs one action at a time.
  * @typedef {HTMLElement & { disabled?: boolean }} Control
  */
 
 /**
- * What the page shows of a run; it may have been made by hand, or by another version: anything may be missing.
- * `duration_seconds`: with one decimal.
- *
+ * The shown fields of a run. Every field can be missing, because a record can be edited or come from another
+ * version. `duration_seconds` has one decimal.
  * @typedef {{
  *   readonly run_id: string;
  *   readonly title?: string | null;
@@ -194,16 +187,14 @@
  */
 
 /**
- * A run as the server has it.
- *
+ * A run from the server.
  * @typedef {RunFields & {
  *   readonly events?: readonly TimedEvent[];
  * }} RunView
  */
 
 /**
- * A run in the list. `waits_for`: of a running one: what its operator is asked for.
- *
+ * A run in the list. `waits_for` is the pending request of a running one.
  * @typedef {RunFields & {
  *   readonly conclusion: {
  *     readonly cause: string;
@@ -215,8 +206,7 @@
  */
 
 /**
- * What the server's settings say, as far as the page needs it.
- *
+ * The settings of the server that the page needs.
  * @typedef {{
  *   readonly prompt_template: string;
  *   readonly prompt_language: string;
@@ -231,8 +221,7 @@
  */
 
 /**
- * Whether providers can be asked.
- *
+ * The login state of the providers.
  * @typedef {{
  *   readonly github_models_configured: boolean;
  *   readonly copilot_configured: boolean;
@@ -243,8 +232,7 @@
  */
 
 /**
- * A login that is under way. `interval`: in seconds.
- *
+ * A login in progress. `interval` is in seconds.
  * @typedef {{
  *   readonly status: string;
  *   readonly error?: string;
@@ -278,8 +266,7 @@
  */
 
 /**
- * A tool that runs.
- *
+ * A running tool.
  * @typedef {{
  *   readonly event: ToolCallStartedEvent;
  *   readonly element: HTMLElement;
@@ -297,14 +284,12 @@
  */
 
 /**
- * A call of which nobody knows what became.
- *
+ * A call without a known result.
  * @typedef {Omit<ToolCallStartedEvent, "type"> & { readonly error: true }} EndedCall
  */
 
 /**
- * Calls in a row of one agent. `fold`: where they are folded; `undefined` for a single one.
- *
+ * Consecutive calls of one agent. `fold` is the collapsed list, or `undefined` for a single call.
  * @typedef {{
  *   readonly role: string;
  *   readonly calls: Map<string, ShownCall>;
@@ -313,8 +298,7 @@
  */
 
 /**
- * What an agent is writing.
- *
+ * Streamed text of an agent.
  * @typedef {{
  *   readonly element: HTMLElement;
  *   readonly body: HTMLElement;
@@ -325,11 +309,10 @@
  */
 
 /**
- * The run that is shown. `queue`: events that have come and are not shown yet. `needsLogin`: a model of the run needs
- * a login that is missing. `known`: how many events there were at first, which may answer what they ask for. `group`:
- * the tool calls in a row that are being added to, and that of each call. `add`: adds to the conversation what ends a
- * group of tool calls.
- *
+ * The shown run. `queue` has the received events that are not shown yet. `needsLogin`: a model of the run
+ * needs a missing login. `known` is the number of events at the start, which can contain decisions on their
+ * requests. `group` is the open group of tool calls, and `groups` has the group of each call. `add` adds an
+ * element that ends a group of tool calls.
  * @typedef {{
  *   readonly id: string;
  *   source: EventSource | undefined;
@@ -358,8 +341,7 @@
  */
 
 /**
- * What an operator answers to a call that waits.
- *
+ * The decision of an operator on a pending call.
  * @typedef {{
  *   readonly approved: boolean;
  *   readonly for_run?: boolean;

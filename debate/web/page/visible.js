@@ -1,37 +1,33 @@
 import { make } from "./api.js";
-import { ODD } from "./odd.js";
+import { HIDDEN } from "./hidden_characters.js";
 
-export const EVERY_ODD = new RegExp(`(${ODD})`, "gu");
+export const EVERY_HIDDEN = new RegExp(`(${HIDDEN})`, "gu");
 
 /**
- * A text with every character that shows nothing of itself, or steers what is shown, as a box with its code. Lines
- * stay lines.
- *
+ * A text with boxes that show the codes of invisible and layout-changing characters. Line ends stay.
  * @param {string} text
  */
 export function visible(text) {
-  return splitOdd(text).map((part, index) =>
+  return splitHidden(text).map((part, index) =>
     index % 2 === 0 ? part : make("span", { className: "odd" }, codeOf(part))
   );
 }
 
 /**
- * The same as text alone, for names.
- *
+ * Converts hidden characters of a name to text.
  * @param {string} text
  */
 export function plain(text) {
-  return splitOdd(text).map((part, index) => index % 2 === 0 ? part : codeOf(part)).join("");
+  return splitHidden(text).map((part, index) => index % 2 === 0 ? part : codeOf(part)).join("");
 }
 
 /**
- * The parts of a text: every second one is a single odd character.
- *
+ * Splits a text. Every second part is one hidden character.
  * @param {string} text
  */
-export function splitOdd(text) {
+export function splitHidden(text) {
   const parts = [""];
-  for (const [index, part] of text.replaceAll("\r\n", "\n").split(EVERY_ODD).entries()) {
+  for (const [index, part] of text.replaceAll("\r\n", "\n").split(EVERY_HIDDEN).entries()) {
     if (index % 2 === 1 && part !== "\n" && part !== "\t") parts.push(part, "");
     else parts[parts.length - 1] += part;
   }

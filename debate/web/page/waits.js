@@ -4,19 +4,18 @@
 
 import { announce, attempt, get, make, send } from "./api.js";
 import { allowedItem, approvalCard } from "./cards.js";
-import { doEach } from "./parts.js";
+import { runAll } from "./run_all.js";
 import { notify } from "./notify.js";
 import { showSteering } from "./steer.js";
 import { percent } from "./drawing.js";
 import { timeLeft, verdictOf } from "./summary.js";
-import { t } from "./words.js";
+import { t } from "./language.js";
 
-/** A call that nobody decided on before its run ended, for example because the server was killed. */
+/** A call without a decision at the end of its run, for example after a crash of the server. */
 const UNANSWERED = t("ended: the run is over, and no answer was recorded");
 
 /**
- * Shows a call that waits for approval, above everything else.
- *
+ * Shows a pending call above the rest of the page.
  * @param {Run} run
  * @param {ToolApprovalRequestEvent} event
  */
@@ -35,8 +34,7 @@ export function addApproval(run, event) {
 }
 
 /**
- * Takes away a call that was decided on: what became of it is in the conversation with its result.
- *
+ * Removes a decided call. The conversation shows the decision and the result.
  * @param {Run} run
  * @param {{ readonly call_id: string }} event
  */
@@ -46,8 +44,7 @@ export function resolveApproval(run, { call_id }) {
 }
 
 /**
- * No answer to these calls will come any more.
- *
+ * Marks calls whose decision can no longer arrive.
  * @param {Run} run
  */
 export function endApprovals(run) {
@@ -64,8 +61,8 @@ function endApproval(run, element, text) {
 }
 
 /**
- * Shows what is allowed for the whole run; nothing is drawn anew under the hand of somebody.
- *
+ * Shows the calls that are approved for the whole run. Existing buttons are not redrawn, because the user may
+ * be about to click.
  * @param {Run} run
  */
 export function showAllowed(run) {
@@ -88,8 +85,7 @@ export function showAllowed(run) {
 }
 
 /**
- * What the operator is asked for, with the time that is left for it; `undefined` for nothing.
- *
+ * The pending request and its remaining time, or `undefined`.
  * @param {Pick<Summary, "approvals" | "pausedAt">} open
  * @param {Pick<SettingsView, "approval_timeout_seconds" | "comment_timeout_seconds"> | undefined} settings
  * @param {number} now
@@ -120,13 +116,13 @@ function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
 }
 
 /**
- * Shows in one line, which stays in view, how the run is and what it waits for; tells of it once that is certain.
- *
+ * Shows the state and the pending request of a run in a line that stays visible. Sends a notification once the
+ * state is certain.
  * @param {Run} run
  * @param {boolean} isBehind there are events that are not shown yet
  */
 export function showBar(run, isBehind) {
-  doEach(() => showWait(run, isBehind), () => showSure(run));
+  runAll(() => showWait(run, isBehind), () => showSure(run));
 }
 
 /** @param {Run} run */
@@ -137,7 +133,7 @@ function showSure({ summary, status }) {
   const { decision } = summary;
   const { tone, title } = verdictOf(summary, status);
   const sure = get("run-sure");
-  // That a run has ended is neither good nor bad; what it found is.
+  // The end of a run is neutral. Its result has a color.
   sure.className = decision !== undefined && tone === "good" ? "sure-good" : "";
   sure.textContent = decision === undefined
     ? ""

@@ -18,13 +18,13 @@ import {
   verdictOf,
 } from "../page/summary.js";
 import { ODD } from "@gateway/shared/text";
-import { codeOf, splitOdd } from "../page/visible.js";
+import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
 import events from "../../engine/events.ts" with { type: "text" };
 import { SPANISH } from "../page/es.js";
-import { fill, languageName } from "../page/words.js";
+import { fill, languageName } from "../page/language.js";
 
-/** What elements are called by a browser. */
+/** The interface names of elements in a browser. */
 const CLASSES: Readonly<Record<string, string>> = {
   a: "HTMLAnchorElement",
   button: "HTMLButtonElement",
@@ -50,7 +50,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   ul: "HTMLUListElement",
 };
 
-Deno.test("the elements of the page are those that its modules are checked with", () => {
+Deno.test("the elements of the page match their types", () => {
   const inPage = [...page.matchAll(/<(\w+)\b[^>]*? id="([\w-]+)"/g)]
     .map(([, tag = "", id]) => `${id}: ${CLASSES[tag] ?? "HTMLElement"}`);
   const [listed = ""] = /^ \* @typedef \{\{\n(?: \* {3}.*\n)+ \* \}\} Elements$/m.exec(types) ?? [];
@@ -60,7 +60,7 @@ Deno.test("the elements of the page are those that its modules are checked with"
   assert.deepEqual(inTypes.toSorted(), inPage.toSorted());
 });
 
-Deno.test("a field that the page's modules read of a form is in it", () => {
+Deno.test("every form field that the modules read exists", () => {
   for (
     const [form, ...names] of [
       ["start-form", "topic", "template", "language", "mode", "require_approval"],
@@ -76,7 +76,7 @@ Deno.test("a field that the page's modules read of a form is in it", () => {
   }
 });
 
-// The page's own module; it needs no browser.
+// This module of the page runs without a browser.
 const line = (status: Evidence["status"], ...call_ids: string[]): Evidence => (
   { text: "", round: 2, status, call_ids }
 );
@@ -125,7 +125,7 @@ Deno.test("the map has a node for the incident, each hypothesis, each cited call
   assert.deepEqual(nodes.find(({ key }) => key === "h:H-1")?.rounds, [1, 3]);
 });
 
-Deno.test("everything on the map is inside it, also the most that there can be; later hypotheses are further out", () => {
+Deno.test("all marks are inside the map, and later hypotheses are further out", () => {
   const many = Array.from({ length: 60 }, (_, index) =>
     hypothesis(`H-${index}`, {
       round: index % 10,
@@ -141,8 +141,8 @@ Deno.test("everything on the map is inside it, also the most that there can be; 
   assert.equal(mapOf([]).nodes.length, 1);
 });
 
-// The page's own module; it needs no browser.
-/** The events have no more than what matters here. */
+// This module of the page runs without a browser.
+/** The events have only the fields that this test needs. */
 const tell = (summary: Summary, event: object) => tellEvent(summary, event as TimedEvent);
 
 const POOL = { id: "H-1", text: "The pool leaks. More.", state: "active", probability: 0.4 };
@@ -168,7 +168,7 @@ const decide = (grounding: object | undefined, leading_hypothesis = "H-1: pool")
 });
 
 Deno.test.each([
-  { name: "nothing said", events: [], status: "running", title: "No cause yet", tone: "open" },
+  { name: "no events", events: [], status: "running", title: "No cause yet", tone: "open" },
   {
     name: "undecided",
     events: [decide({ outcome: null })],
@@ -215,7 +215,7 @@ Deno.test.each([
   assert.deepEqual(verdictOf(summaryOf(...events), status), { title, tone });
 });
 
-Deno.test("the lead is the moderator's, and before that the likeliest that is not rejected", () => {
+Deno.test("the leading hypothesis is the moderator's choice, or else the likeliest open one", () => {
   const early = summaryOf(update(1, POOL, DISK, CACHE));
   assert.equal(leadOf(early)?.id, "H-2");
   assert.equal(causeOf(early), "The disk is full");
@@ -227,17 +227,17 @@ Deno.test("the lead is the moderator's, and before that the likeliest that is no
   assert.equal(causeOf(early), "gremlins");
 });
 
-Deno.test("every change of the hypotheses is kept, so that it can be looked at again", () => {
+Deno.test("every change of the hypotheses is kept", () => {
   const { frames } = summaryOf(update(1, POOL), update(2, POOL, DISK));
   assert.deepEqual(frames.map(({ round, hypotheses }) => [round, hypotheses.length]), [[1, 1], [2, 2]]);
 });
 
-Deno.test("probabilities are kept over the debate, once for each change", () => {
+Deno.test("each change of a probability is kept once", () => {
   const again = summaryOf(update(1, POOL), update(1, POOL), update(2, { ...POOL, probability: 0.9 }));
   assert.deepEqual(again.shares.get("H-1")?.map(({ share }) => share), [0.4, 0.9]);
 });
 
-Deno.test("what waits is forgotten when it was decided, or the run is over", () => {
+Deno.test("a pending request ends with its decision or with the run", () => {
   const waiting = summaryOf(
     { type: "tool_approval_request", call_id: "a" },
     { type: "tool_approval_request", call_id: "b" },
@@ -249,21 +249,21 @@ Deno.test("what waits is forgotten when it was decided, or the run is over", () 
   assert.deepEqual([waiting.approvals.size, waiting.pausedAt], [0, undefined]);
 });
 
-Deno.test("titles are the first line, short; a wait has an end only where its start is known", () => {
+Deno.test("a title is the truncated first line; a wait without a start has no end", () => {
   assert.equal(titleOf("\n# Payments fail\nsince noon"), "Payments fail");
   assert.ok(titleOf("long word ".repeat(30)).length <= 92);
   assert.equal(timeLeft("2026-01-02T03:04:05Z", 300, Date.parse("2026-01-02T03:05:05Z")), 240_000);
   assert.equal(timeLeft(undefined, 300, 0), undefined);
 });
 
-Deno.test("the cause is a sentence for people: the claim for machines before it is left out, unless it is all", () => {
+Deno.test("the cause omits the claim if a sentence follows it", () => {
   const claim = "{component: pool; fault: resource_leak; path: a > b}";
   const cause = (text: string) => causeOf(summaryOf(update(1, { ...POOL, text })));
   assert.equal(cause(`${claim} The pool leaks. More.`), "The pool leaks.");
   assert.equal(cause(claim), claim);
 });
 
-Deno.test("an agent that waits for an approval does not think", () => {
+Deno.test("an agent that waits for an approval is not shown as thinking", () => {
   const summary = summaryOf(
     { type: "agent_turn_started", agent_role: "Skeptic" },
     { type: "tool_approval_request", call_id: "c", tool_name: "http_get", args: {} },
@@ -271,7 +271,7 @@ Deno.test("an agent that waits for an approval does not think", () => {
   assert.equal(summary.doing, undefined);
 });
 
-Deno.test("what is allowed for the whole run is known until it is taken back, or the run ends", () => {
+Deno.test("an approval for the whole run is known until it is revoked or the run ends", () => {
   const asked = (call_id: string) => ({ type: "tool_approval_request", call_id, tool_name: "x", args: {} });
   const answered = (call_id: string) => ({
     type: "tool_approval_resolved",
@@ -287,13 +287,13 @@ Deno.test("what is allowed for the whole run is known until it is taken back, or
   assert.equal(summary.allowed.size, 0);
 });
 
-Deno.test("an imported run is called imported, whatever it says of itself", () => {
+Deno.test("an imported run is always shown as imported", () => {
   const summary = beginSummary(true);
   tell(summary, decide({ outcome: "cause" }));
   assert.match(verdictOf(summary, "completed").title, /^Imported/);
 });
 
-Deno.test("tokens and dollars are the same in the list as in the answer, and an estimate says so", () => {
+Deno.test("list and answer show the same tokens and costs, and mark estimates", () => {
   assert.deepEqual(
     [{ total_tokens: 47_185 }, { total_tokens: 47_185, estimated: true }, { total_tokens: 0 }, {}, undefined]
       .map(
@@ -314,14 +314,14 @@ Deno.test.each([
   },
   { name: "a tag outside of the first plane", text: "x\u{e0041}", parts: ["x", "\u{e0041}", ""] },
   { name: "an unpaired half of a character", text: "x\ud800y", parts: ["x", "\ud800", "y"] },
-  { name: "a blank that is not a space", text: "a\u00a0b", parts: ["a", "\u00a0", "b"] },
+  { name: "a no-break space", text: "a\u00a0b", parts: ["a", "\u00a0", "b"] },
   { name: "no line ends and tabs", text: "a\r\n\tb\nc", parts: ["a\n\tb\nc"] },
   { name: "a carriage return alone", text: "a\rb", parts: ["a", "\r", "b"] },
-])("splitOdd() finds $name", ({ text, parts }) => {
-  assert.deepEqual(splitOdd(text), parts);
+])("splitHidden() finds $name", ({ text, parts }) => {
+  assert.deepEqual(splitHidden(text), parts);
 });
 
-Deno.test("codeOf() gives the usual form of a code point", () => {
+Deno.test("codeOf() formats a code point", () => {
   assert.deepEqual(["\r", "\u202e", "\u{e0041}", "\ud800"].map(codeOf), [
     "U+000D",
     "U+202E",
@@ -330,10 +330,10 @@ Deno.test("codeOf() gives the usual form of a code point", () => {
   ]);
 });
 
-Deno.test("a browser gets the rule for odd characters that everything else here uses", async () => {
-  const script = PAGE_FILES.get("/static/odd.js")?.text ?? "";
+Deno.test("the page uses the server's pattern for hidden characters", async () => {
+  const script = PAGE_FILES.get("/static/hidden_characters.js")?.text ?? "";
   const loaded = await import(`data:text/javascript,${encodeURIComponent(script)}`);
-  assert.equal(loaded.ODD, ODD);
+  assert.equal(loaded.HIDDEN, ODD);
 });
 
 const spanish: Readonly<Record<string, string>> = SPANISH;
@@ -341,7 +341,7 @@ const OWN = [...PAGE_FILES].filter(([path]) =>
   path.endsWith(".js") && !/\/(?:es|markdown-it)\.js$/.test(path)
 );
 
-/** What the page's modules and its HTML say. */
+/** The texts of the modules and of the HTML. */
 function said(): ReadonlySet<string> {
   const modules = OWN.flatMap(([, { text }]) =>
     [...text.matchAll(/\bt\(\s*("(?:[^"\\]|\\.)*")/g)].map(([, literal]) => JSON.parse(literal ?? ""))
@@ -352,20 +352,20 @@ function said(): ReadonlySet<string> {
   return new Set([...modules, ...texts]);
 }
 
-Deno.test("everything that the page says, it also says in Spanish", () => {
+Deno.test("every text of the page has a Spanish translation", () => {
   const all = said();
   assert.ok(all.size > 250);
   assert.deepEqual([...all].filter((text) => !Object.hasOwn(spanish, text)), []);
 });
 
-Deno.test("no translation is left over", () => {
+Deno.test("every translation is used", () => {
   const all = said();
   const literals = new Set(
     OWN.flatMap(([, { text }]) =>
       [...text.matchAll(/"((?:[^"\\]|\\.)*)"|\b(\w+):/g)].map(([, one, other]) => one ?? other ?? "")
     ),
   );
-  // As they are stored, and sent by the server.
+  // These words are stored and sent by the server.
   const stored = new Set([
     ...[
       "running",
@@ -386,19 +386,19 @@ Deno.test("no translation is left over", () => {
   assert.deepEqual(unknown, []);
 });
 
-Deno.test("translations have the same values as what they translate", () => {
+Deno.test("translations have the placeholders of their texts", () => {
   const values = (text: string) => (text.match(/\{\w+\}/g) ?? []).toSorted();
   for (const [text, translation] of Object.entries(spanish)) {
     assert.deepEqual(values(translation), values(text), text);
   }
 });
 
-Deno.test("a value is put in as it is, even if it looks like a place for another", () => {
+Deno.test("a value that looks like a placeholder is inserted unchanged", () => {
   assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
   assert.equal(fill("{a}{c}", { a: undefined }), "");
 });
 
-Deno.test("every kind of event of the server is shown, or only counted in the answer", () => {
+Deno.test("the page handles every type of event", () => {
   const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
   const shown = PAGE_FILES.get("/static/conversation.js")?.text ?? "";
   const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
@@ -406,6 +406,6 @@ Deno.test("every kind of event of the server is shown, or only counted in the an
   assert.deepEqual(types.filter((type) => !`${shown}${counted}`.includes(`case "${type}":`)), []);
 });
 
-Deno.test("a language is shown by its name, and one that does not exist as it is written", () => {
+Deno.test("a language is shown by its name, an unknown one by its code", () => {
   assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });

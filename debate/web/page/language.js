@@ -1,8 +1,7 @@
 import { SPANISH } from "./es.js";
 
 /**
- * What is stored in one word, as it is said.
- *
+ * Texts for stored words.
  * @type {Readonly<Record<string, string>>}
  */
 const NAMES = {
@@ -16,7 +15,7 @@ const NAMES = {
 
 const KEY = "language";
 
-/** Browsers may forbid a page to remember anything; tests have none. */
+/** Browsers can block the storage of a page, and tests have none. */
 function remembered() {
   try {
     return globalThis.document === undefined ? "" : localStorage.getItem(KEY) ?? "";
@@ -30,15 +29,16 @@ function preferred() {
   return /^es\b/i.test(wanted) ? "es" : "en";
 }
 
-/** The language of the page, as the reader chose it or else as the browser asks for it; not that of the agents. */
+/**
+ * The language of the page: the choice of the user, or else of the browser. Agents have a separate language.
+ */
 export const LANGUAGE = preferred();
 
 /** @type {Readonly<Record<string, string>>} */
 const IN_SPANISH = SPANISH;
 
 /**
- * A text of the page in its language; `{name}` stands for a value.
- *
+ * Translates a text of the page. `{name}` is replaced by a value.
  * @param {string} text
  * @param {Readonly<Record<string, unknown>>} [values]
  */
@@ -47,8 +47,7 @@ export function t(text, values = {}) {
 }
 
 /**
- * A language by its name, in the language of the page; a template's file may name none that exists.
- *
+ * The name of a language. The code of a template can be unknown.
  * @param {string} code
  */
 export function languageName(code) {
@@ -60,8 +59,7 @@ export function languageName(code) {
 }
 
 /**
- * A text with its values.
- *
+ * Inserts values into a text.
  * @param {string} text
  * @param {Readonly<Record<string, unknown>>} values
  */
@@ -70,8 +68,7 @@ export function fill(text, values) {
 }
 
 /**
- * Remembers a language and shows everything in it.
- *
+ * Stores a language and applies it to the page.
  * @param {string} language
  */
 export function speak(language) {
@@ -83,7 +80,7 @@ export function speak(language) {
   location.reload();
 }
 
-/** Translates what the page itself says; foreign text is not yet in it. */
+/** Translates the static page, which has no foreign text yet. */
 export function translatePage() {
   document.documentElement.lang = LANGUAGE;
   if (LANGUAGE === "en") return;

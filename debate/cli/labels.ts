@@ -7,7 +7,7 @@ const SPANISH_ROLES: Readonly<Record<string, string>> = {
   Moderator: "Moderador",
 };
 
-export const wordsFor = vocabulary({
+export const labelsFor = vocabulary({
   topic: ["Topic", "Tema"],
   diagnostic: ["Diagnostic", "Diagnóstico"],
   skeptic: ["Skeptic", "Escéptico"],
@@ -22,7 +22,7 @@ export const wordsFor = vocabulary({
   confidence: ["Confidence", "Confianza"],
   confidenceValue: [
     (needed: number, early: number | undefined) =>
-      `${needed} needed, ${early === undefined ? "no early end" : `early end from ${early}`}`,
+      `${needed} required, ${early === undefined ? "no early end" : `early end from ${early}`}`,
     (needed: number, early: number | undefined) =>
       `mínimo ${needed}, ${
         early === undefined ? "sin cierre anticipado" : `cierre anticipado desde ${early}`
@@ -97,4 +97,4 @@ export const wordsFor = vocabulary({
   ],
 });
 
-export type Words = ReturnType<typeof wordsFor>;
+export type Labels = ReturnType<typeof labelsFor>;
