@@ -278,7 +278,7 @@ Deno.test("GroupCommit.check() raises no alarm while the the file is rotated", a
   const held = Promise.withResolvers<void>();
   const rotate = disk.rotate.bind(disk);
   disk.rotate = async () => {
-    disk.gone = "it was removed or moved while the service runs";
+    disk.gone = "it was removed or moved while the service was running";
     await held.promise;
     disk.gone = undefined;
     return await rotate();

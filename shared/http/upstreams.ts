@@ -211,7 +211,7 @@ function failover({ clients, health, what, random, lost }: {
         // The server may have carried it out, and nobody uses the result.
         if (!isRepeatable(request)) lost?.add(named);
         if (isCanceled) throw error;
-        const message = `The answer of ${what} was lost: it has to be asked anew`;
+        const message = `The answer of ${what} was lost: send a new request`;
         throw new AppError("answer_lost", message, { cause: error });
       }
     }

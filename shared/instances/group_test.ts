@@ -47,7 +47,7 @@ Deno.test("SharedGroup decides for 2 s after its last look, and not longer", asy
   group.requireFresh();
   await clock.advance(1);
   assert.throws(() => group.requireFresh(), isStale);
-  assert.match(group.problem ?? "", /too old: the state database can't be used/);
+  assert.match(group.problem ?? "", /too old: the state database is not available/);
   shared.isDown = false;
   await clock.advance(200);
   group.requireFresh();
@@ -179,7 +179,7 @@ Deno.test("SharedGroup keeps nothing that a newer version has brought it", async
   shared.change();
   await clock.advance(3_000);
   assert.equal(kept, 1);
-  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  assert.match(group.problem ?? "", /a newer version has migrated the state database/);
   await group.leave();
 });
 
@@ -281,7 +281,7 @@ Deno.test("SharedGroup decides nothing by tables of a newer version", async () =
   shared.schema = 2;
   await clock.advance(2_600);
   assert.throws(() => group.requireFresh(), isStale);
-  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  assert.match(group.problem ?? "", /a newer version has migrated the state database/);
   await group.leave();
 });
 

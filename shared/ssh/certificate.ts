@@ -241,7 +241,7 @@ function decodeText(reader: SshReader): string {
 
 function withoutNul(text: string, what: string): string {
   if (!text.includes("\0")) return text;
-  throw new AppError("invalid_request", `Cannot make certificate: ${what} has a NUL`);
+  throw new AppError("invalid_request", `Cannot create certificate: ${what} has a NUL`);
 }
 
 function malformed(reason: string): AppError {
@@ -321,7 +321,7 @@ export function formatKeyId(parts: KeyIdParts): string {
   if (!Number.isSafeInteger(issuedAt) || issuedAt < 0) throw new RangeError(`Not whole seconds: ${issuedAt}`);
   for (const [name, value] of Object.entries({ caller, host, role, endUser })) {
     if (value === "" && name !== "endUser") throw new TypeError(`KeyId needs a value for ${name}`);
-    if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
+    if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a space or control character`);
   }
   if (hasUnseen(elevationPrefix)) {
     throw new TypeError("KeyId value for elevationPrefix has a control character");

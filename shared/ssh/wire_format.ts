@@ -276,7 +276,7 @@ export class SerialSet {
    * @throws {RangeError} for a serial of 0: sshd treats the list as broken and rejects everybody
    */
   add(serials: ReadonlyMap<bigint, number>): number {
-    if (serials.has(0n)) throw new RangeError("A revocation list can't hold the serial 0");
+    if (serials.has(0n)) throw new RangeError("A revocation list cannot contain the serial 0");
     const added = BigUint64Array.from(serials.keys()).filter((serial) => !this.has(serial)).sort();
     this.#reserve(this.#size + added.length);
     let end = this.#size;

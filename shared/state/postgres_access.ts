@@ -160,7 +160,7 @@ export class PostgresAccess {
       } catch (error) {
         if (isRefusal(error) && await rolledBack(session)) {
           if (error instanceof AppError) throw error;
-          throw new AppError("internal", "The state database refuses the change", { cause: error });
+          throw new AppError("internal", "The state database rejects the change", { cause: error });
         }
         session.close();
         throw unavailable(error);
@@ -196,8 +196,8 @@ class LostCommit extends Error {
 
 function unavailable(cause: unknown): AppError {
   const message = cause instanceof LostCommit
-    ? "The state database did not answer at the end: the change may have been made"
-    : "The state database can't be used at the moment";
+    ? "The state database did not confirm the commit: the change may have been made"
+    : "The state database is not available";
   return staleError(message, cause);
 }
 

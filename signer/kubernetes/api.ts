@@ -24,7 +24,7 @@ import type { TokenLeases } from "../live/token_leases.ts";
 const PREVIEW_MS = 4_000;
 /** The largest object that an API server keeps has 1.5 MB. */
 const MAX_ANSWER_BYTES = 4 << 20;
-const UNUSABLE = unknown("the API server gave no answer that can be used");
+const UNUSABLE = unknown("the API server did not return a usable answer");
 
 interface Clusters {
   readonly clusters: ClusterApi;
@@ -95,7 +95,7 @@ export async function previewApply(
   const current = await ask({ method: "GET", path });
   if (current.kind !== "answered") return UNUSABLE;
   const exists = current.status === 200;
-  if (!exists && current.status !== 404) return unknown(`the object can't be read: ${describe(current)}`);
+  if (!exists && current.status !== 404) return unknown(`the object cannot be read: ${describe(current)}`);
   const apply = (force: string) =>
     ask({
       method: "PATCH",
@@ -122,7 +122,7 @@ export async function previewApply(
   } catch (error) {
     // A message about an object is shown to people: nothing of what could not be read is in it.
     if (error instanceof SyntaxError || error instanceof RangeError || error instanceof AppError) {
-      return unknown("the API server's answer is no object");
+      return unknown("the API server's answer is not an object");
     }
     throw error;
   }

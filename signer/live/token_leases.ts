@@ -106,7 +106,7 @@ export class TokenLeases {
       this.#unknown.set(keyOf(lease), lease.expiresAt);
       if (this.#addressOf(lease.cluster) !== undefined) continue;
       this.#options.logger.warn(
-        "a Secret is left in a cluster that the config no longer has; delete it by hand",
+        "a Secret is left in a cluster that is no longer in the config; delete it manually",
         { cluster: lease.cluster, secret: `${lease.namespace}/${lease.name}` },
       );
     }
@@ -229,7 +229,7 @@ export class TokenLeases {
         if (adopted.length > 0) { for (const subject of freezes()) await this.revoke(subject); }
       });
     } catch (error) {
-      logger.warn("Secrets of signers that are gone are not taken over yet", { error });
+      logger.warn("adopting the Secrets of gone signers failed, retrying", { error });
     }
   }
 
@@ -285,7 +285,7 @@ export class TokenLeases {
     try {
       return made.parse(parseJson(answer.text)).metadata.uid;
     } catch (cause) {
-      throw new AppError("upstream_failure", `${doing}: the API server's answer is no Secret`, { cause });
+      throw new AppError("upstream_failure", `${doing}: the API server's answer is not a Secret`, { cause });
     }
   }
 
@@ -301,7 +301,7 @@ export class TokenLeases {
       const answer = await this.#ask(at, clock.now() + DELETE_MS, "DELETE", secretPath(lease), body);
       // 409: another Secret has the name, and belongs to another signer.
       if (!isGone(answer) && !(answer.kind === "answered" && answer.status === 409)) {
-        logger.warn("a Secret that tokens are bound to is not gone yet; it is tried again", {
+        logger.warn("deleting a Secret that tokens are bound to failed, retrying", {
           cluster: lease.cluster,
           secret: `${lease.namespace}/${lease.name}`,
           error: faultOf(answer, "deleting it").message,
@@ -313,7 +313,7 @@ export class TokenLeases {
       this.#unknown.delete(key);
       return true;
     }).catch((error) => {
-      logger.warn("a Secret that tokens were bound to is not forgotten yet", { error });
+      logger.warn("removing the record of a deleted Secret failed, retrying", { error });
       return false;
     });
   }
@@ -323,7 +323,7 @@ export class TokenLeases {
     const doomed = { ...lease, expiresAt: 0 };
     this.#leases.set(keyOf(lease), doomed);
     await this.#durable.write(() => this.#options.store.putLease(doomed)).catch((error) =>
-      this.#options.logger.warn("that tokens are to be taken back is not stored", { error })
+      this.#options.logger.warn("pending token revocation not stored", { error })
     );
   }
 

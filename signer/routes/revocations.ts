@@ -141,7 +141,7 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
   const version = readVersion(request, "version");
   const list = authority.krl.version(version);
   if (list === undefined) {
-    throw new AppError("gone", `Version ${version} of the list is not in force any more`);
+    throw new AppError("gone", `Version ${version} of the list is no longer in force`);
   }
   return new Response(list.armoredSignature(key), {
     headers: { "content-type": "text/plain", "cache-control": "no-store" },

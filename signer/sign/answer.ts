@@ -67,7 +67,7 @@ export async function release(
         return await refuseFrozen(context, "revoked before it left", serial);
       }
       if (authority.krl.isGivenUp(context.caller, currentRequestId())) {
-        return await refuseLate(context, "nobody waits for it any more", serial);
+        return await refuseLate(context, "the caller has given up this request", serial);
       }
       if (authority.state.current === basis.snapshot && authority.live.view === basis.view) {
         return respond(body);
@@ -77,7 +77,7 @@ export async function release(
         case "command":
         case "action":
           if (again.needsApproval && !judged.needsApproval) {
-            return await refuseLate(context, "it needs an approval now", serial);
+            return await refuseLate(context, "it now requires an approval", serial);
           }
           // Policy and freezes may have changed while it was judged: check everything again.
           basis = again.basis;
@@ -305,7 +305,7 @@ export async function preview(
       // An approval would not help.
       throw new AppError(
         "invalid_request",
-        `${error.message}; leave these fields out of the manifest, or name all of them in force_fields`,
+        `${error.message}; remove these fields from the manifest, or list all of them in force_fields`,
       );
     }
     // The approver can still decide by the manifest. The failure is reported when the token is made.

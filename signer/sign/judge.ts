@@ -84,7 +84,7 @@ export async function judge(context: SignContext): Promise<Verdict> {
   const freeze = authority.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
   if (freeze !== undefined) return { kind: "frozen", reason: `frozen: ${formatSubject(freeze)}` };
   if (needsVerifiedEndUser(context) && !context.hasVerifiedEndUser) {
-    return closed("its end users have to be verified now");
+    return closed("its end users must now be verified");
   }
   const whyNot = whyNotBy(snapshot, caller, peer);
   if (whyNot !== undefined) return closed(whyNot);

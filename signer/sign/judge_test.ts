@@ -65,7 +65,7 @@ const COMMON: readonly Gate[] = [
   {
     gate: "require_verified_end_user",
     change: callers({ require_verified_end_user: true }),
-    detail: /^its end users have to be verified now$/,
+    detail: /^its end users must now be verified$/,
     early: /^end-user identity could not be verified$/,
   },
   {
@@ -104,7 +104,7 @@ const GATES: readonly (Gate & { readonly target: string })[] = [
     {
       gate: "require_approval",
       change: rules({ require_approval: ["^uptime$"] }),
-      detail: /^it needs an approval now$/,
+      detail: /^it now requires an approval$/,
       early: /^$/,
     },
     {
@@ -112,7 +112,7 @@ const GATES: readonly (Gate & { readonly target: string })[] = [
       cn: "approver-broker",
       fields: RESTART,
       change: { callers: { ...CONFIG.callers, "approver-broker": { ...approver, self_approve: false } } },
-      detail: /^it needs an approval now$/,
+      detail: /^it now requires an approval$/,
       early: /^$/,
     },
   ].map((gate) => ({ ...gate, target: "a host" })),
@@ -247,7 +247,7 @@ Deno.test("nothing comes any more of a request that is given up before it is sig
   const issued = signer.log.entries.filter(({ outcome }) => outcome === "issued");
   assert.deepEqual(issued.map(({ serial }) => listed(signer, serial)), [true, true]);
   assert.deepEqual(signer.log.entries.flatMap(({ err }) => err ?? []), [
-    "nobody waits for it any more",
+    "the caller has given up this request",
     "revoked before it left",
   ]);
   assert.equal((await sign(signer, "r-3")).status, 200);

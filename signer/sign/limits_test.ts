@@ -321,7 +321,7 @@ Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp 
     name: "401",
     reply: answered(401, { kind: "Status", message: "Unauthorized" }),
     status: 403,
-    detail: /: the API server refuses the credential in token_file; renew it$/,
+    detail: /: the API server rejects the credential in token_file; renew it$/,
   },
   {
     name: "403",
@@ -379,7 +379,7 @@ Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp 
     name: "no credential of our own",
     reply: { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
     status: 502,
-    detail: /: the signer can't read its token_file$/,
+    detail: /: the signer cannot read its token_file$/,
   },
 ])("a token that the API server answers with $name for is refused, named and recorded", async (row) => {
   const signer = await startClusterSigner({ reply: () => row.reply });

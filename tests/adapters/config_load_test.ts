@@ -67,7 +67,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "a missing file", path: "/nonexistent/signer.json", problem: "no such file" },
-  { name: "a folder", path: "/tmp", problem: "it is a folder, not a file" },
+  { name: "a folder", path: "/tmp", problem: "it is a directory, not a file" },
 ])("loadConfig() refuses $name", async ({ path, problem }) => {
   await assert.rejects(
     loadConfig({ path, what: "signer config", schema }),
@@ -174,7 +174,7 @@ Deno.test("a config that is gone for a moment does not end the signer, and is lo
   try {
     await Deno.rename(configPath, `${configPath}.away`);
     await clock.look();
-    assert.ok(messages.includes("the config file could not be reloaded"));
+    assert.ok(messages.includes("config file not reloaded"));
     await Deno.rename(`${configPath}.away`, configPath);
     await clock.look();
     assert.ok(messages.includes("config reloaded"));

@@ -46,8 +46,8 @@ interface Row {
   readonly remedy: RegExp;
 }
 
-const OWN_FILE = /name a file of its own, or a new one, in state_db; this one is left as it is$/;
-const BACKUP = /keep this file, and put a backup in its place; without one move it away, and its /;
+const OWN_FILE = /name a separate or new file in state_db; this one was not changed$/;
+const BACKUP = /keep this file, and restore a backup; without a backup, move the file away, and its /;
 
 Deno.test.each<Row>([
   {
@@ -121,7 +121,7 @@ Deno.test.each<Row>([
     opener: "signer",
     sql: `PRAGMA user_version = ${MIGRATIONS.length + 1}; PRAGMA application_id = ${SIGNER_ID}`,
     cause: /its version is 7 and this program knows 6/,
-    remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
+    remedy: /start the program version that wrote it, or a later one; the file was not changed$/,
   },
   {
     name: "of a later version of the control plane",
@@ -130,7 +130,7 @@ Deno.test.each<Row>([
       CONTROL_MIGRATIONS.length + 1
     }; PRAGMA application_id = ${CONTROL_PLANE_ID}`,
     cause: /its version is 6 and this program knows 5/,
-    remedy: /start the program that wrote it, or a later one; the file is left as it is$/,
+    remedy: /start the program version that wrote it, or a later one; the file was not changed$/,
   },
   {
     name: "that has lost a table",

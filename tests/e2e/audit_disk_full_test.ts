@@ -224,7 +224,7 @@ Deno.test({
       const again = await operator.request({ method: "POST", path: "/v1/freeze", body: SUBJECT });
       assert.deepEqual([again.status, (again.body as { persisted?: boolean }).persisted], [200, false]);
       makeRoom(ballast);
-      await poll(() => signer.log.includes("the store has taken a freeze now"), {
+      await poll(() => signer.log.includes("freeze persisted"), {
         what: "the second attempt",
       });
       await signer.stop("SIGKILL");
@@ -300,7 +300,7 @@ Deno.test("no service starts on a state_db that is another's or damaged: it says
       foreign,
       /Cannot open state_db \\?"[^"]*\/one\.db\\?": it is the state database of a signer, not of a/,
     );
-    assert.match(foreign, /name a file of its own, or a new one, in state_db; this one is left as it is/);
+    assert.match(foreign, /name a separate or new file in state_db; this one was not changed/);
     await Deno.truncate(`${stage.init.folder}/one.db`, 6000);
     const damaged = await refusal(() => stage.startSigner());
     assert.match(

@@ -190,7 +190,7 @@ export class RevocationList {
   /** Searches for answers that were given up before the start, elsewhere, or while the log could not be read. */
   async seekGivenUp(): Promise<void> {
     await this.#search().catch((error) => {
-      this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", {
+      this.#options.logger.error("revoking the results of lost requests failed, retrying", {
         error,
       });
     });
@@ -381,7 +381,7 @@ export class RevocationList {
   readonly #logFirst = (error: unknown): void => {
     if (this.#isStoreBroken) return;
     this.#isStoreBroken = true;
-    this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
+    this.#options.logger.error("issued or revoked certificates not persisted yet", { error });
   };
 }
 

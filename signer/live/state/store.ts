@@ -64,7 +64,7 @@ interface Decisions {
 const GRANT_READER: RowReader<Grant> = {
   decode: (row) => GRANTS.decode(row),
   key: "id",
-  warning: "A grant in state_db can't be read and has no effect",
+  warning: "grant in state_db cannot be read and has no effect",
 };
 /** An instance that writes last may have revoked first: the later time stays. */
 const LATER_REVOCATION = `ON CONFLICT (kind, value) DO UPDATE SET revoked_at = CASE
@@ -213,7 +213,7 @@ export class SqlStateStore {
       `ON CONFLICT (cluster, name) DO UPDATE SET ${values} WHERE ${this.#database.mayReplaceLease}`;
     const kept = await this.#change("own", [{ text: `${text} ${replace} RETURNING 1`, parameters }]);
     if (kept.length === 0) {
-      throw new AppError("conflict", "another signer has made the Secret of this name anew");
+      throw new AppError("conflict", "another signer has created the Secret of this name again");
     }
   }
 
