@@ -109,7 +109,7 @@ function periodicTasks(
   ];
 }
 
-/** Takes over what the other signers of the database change, from here on. */
+/** Starts to follow the changes of the other signers of the database. */
 async function followOthers(
   { live, krl, leases, policySource, state, clock }: Authority,
   group: SharedGroup,
@@ -128,7 +128,7 @@ async function followOthers(
     });
     await krl.takeOver(content);
     if (content.state === undefined) return content.epochs;
-    // Before this signer says that it has seen a freeze, it is certain that its tokens of the subject go.
+    // Revoke the subject's tokens before this signer confirms that it has seen the freeze.
     await leases.revokeNew(content.state.freezes);
     // A policy that cannot be used is not decided by: the others need not wait for this signer.
     if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);

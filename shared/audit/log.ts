@@ -73,7 +73,7 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Au
 }
 
 /**
- * Opens the first log of a set that no other process has. Each is a log and a chain of its own.
+ * Opens the first log of a set that no other process holds. Each log has its own chain.
  *
  * @throws {AppError} `invalid_config`, as {@linkcode openFileAuditLog} does
  */
@@ -227,7 +227,7 @@ export class GroupCommit {
     const group: Pending[] = [];
     try {
       if (this.#dirty) await this.#rollBack();
-      // Nobody would read a record in a file that was moved away.
+      // A record in a file that was moved away would never be read.
       this.check();
       if (this.#size >= this.#options.maxFileBytes) await this.#rotate();
       const { bytes, head } = this.#sealGroup(group);

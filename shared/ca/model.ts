@@ -190,9 +190,9 @@ const MAX_TTL_SECONDS = 900;
 const CLOCK_SKEW_SECONDS = 30;
 
 /**
- * Creates and signs the certificate of a decision: short-lived, for one principal, locked to a command, with only the
- * requested permissions. None allows agent forwarding, X11 forwarding or the user's rc file. Record it before it is
- * released.
+ * Creates and signs the certificate for a decision: short-lived, for one principal, locked to a command, with only the
+ * requested permissions. No certificate allows agent forwarding, X11 forwarding or the user's rc file. Record the
+ * certificate before you release it.
  *
  * @throws {AppError} `denied`, `principal is required`, if the host has none; `upstream_failure` if the CA key could not
  *   sign

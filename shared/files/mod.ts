@@ -300,7 +300,7 @@ export async function removeLeft(path: string): Promise<void> {
     const same = left.filter(({ of, isFolder }) => of === basename(path) && isFolder === isDirectory);
     for (const each of same) await Deno.remove(each.path, { recursive: isDirectory });
   } catch {
-    // Nobody reads these files.
+    // These files are never read.
   }
 }
 

@@ -45,7 +45,7 @@ export interface InstanceGroup {
   readonly problem: string | undefined;
 }
 
-/** One instance with a state of its own. */
+/** A single instance that shares no state. */
 export const ALONE: InstanceGroup = {
   isShared: false,
   requireFresh: () => {},

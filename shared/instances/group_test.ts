@@ -125,7 +125,7 @@ Deno.test("SharedGroup does not take an answer of before a change for one of aft
   shared.change();
   const first = a.settled();
   await clock.advance(0);
-  // What a asks when b has seen the first change is answered late: a second change comes before the answer.
+  // Delay the answer to a until b has seen the first change and a second change is made.
   const heldA = Promise.withResolvers<void>();
   shared.holdLooks = heldA.promise;
   heldB.resolve();
@@ -158,7 +158,7 @@ Deno.test("SharedGroup that is told of a change takes it over before it asks any
   await clock.advance(0);
   assert.deepEqual(asked.slice(1), [before]);
   assert.equal(group.seen.state, shared.epochs.state);
-  // Two more: one makes sure of it, one says that it is decided by.
+  // Two more looks: one checks for changes, the other confirms that they are in effect.
   assert.equal(shared.looks.get("a"), (before ?? 0) + 2);
   await clock.advance(400);
   assert.equal(shared.looks.get("a"), (before ?? 0) + 2, "it is done");

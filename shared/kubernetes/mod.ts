@@ -289,7 +289,7 @@ export async function loadClusterFiles(
 /** The Secret that a token is bound to: deleting it invalidates the token. */
 export interface BoundSecret {
   readonly name: string;
-  /** Tells the Secret from another of the same name. */
+  /** Distinguishes the Secret from a later one with the same name. */
   readonly uid: string;
 }
 

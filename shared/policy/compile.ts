@@ -40,9 +40,9 @@ export interface CompiledPolicy {
   readonly callers: ReadonlyMap<string, CompiledCaller>;
   /** The cap of hosts without their own, in seconds. */
   readonly maxTtlSeconds: number;
-  /** The source, for the next policy. */
+  /** The source config, to compile the next policy from. */
   readonly config: PolicyConfig;
-  /** Every pattern by its source, for the next policy. */
+  /** Every pattern by its source, reused by the next policy. */
   readonly patterns: ReadonlyMap<string, Pattern>;
 }
 
@@ -259,7 +259,7 @@ function addressValue(address: string): bigint {
   return groups.reduce((value, group) => (value << 16n) | BigInt(`0x${group}`), 0n);
 }
 
-/** Whether each command of a session needs a certificate of its own. */
+/** Whether each command of a session needs a separate certificate. */
 export function needsOwnCertificates({ unsealed_sessions, seal, commands }: CompiledHost): boolean {
   return unsealed_sessions === false && seal === undefined && commands.restricts;
 }

@@ -139,7 +139,7 @@ export function* findUnprovedShells(
 
 /**
  * Finds denials that a list bypasses. Rules match the requested action, and a list of all namespaces
- * (`list pods -/-`) is an action of its own. The result has the first such list for each rule.
+ * (`list pods -/-`) is a different action. The result has the first such list for each rule.
  */
 export function findListGaps(
   { rules }: Pick<ClusterPolicy, "rules">,

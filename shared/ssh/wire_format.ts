@@ -228,7 +228,7 @@ export function encodeKrl({ version, generatedAt, comment, serials, keyIds }: Kr
     .u64(MAGIC).u32(FORMAT_VERSION).u64(version).u64(BigInt(generatedAt)).u64(0n).text("").text(comment);
   if (serials.size === 0 && names.length === 0) return writer.bytes();
   return writer.raw(Uint8Array.of(CERTIFICATES_SECTION)).nested((section) => {
-    // An empty CA key stands for any CA.
+    // An empty CA key matches any CA.
     section.text("").text("");
     if (serials.size > 0) section.raw(Uint8Array.of(SERIAL_LIST)).string(serials.bytes);
     if (names.length > 0) {

@@ -76,7 +76,7 @@ export class PostgresAccess {
     return this.#schema.migrations.length;
   }
 
-  /** A connection of its own, which the caller closes. @throws {Error} for the operator, if no server accepts it */
+  /** Opens a separate connection, which the caller closes. @throws {Error} for the operator, if no server accepts it */
   connect(onNotify?: (payload: string) => void): Promise<PostgresSession> {
     const { settings, clock, timeoutMs = TIMEOUT_MS } = this.#database;
     return openSession({
@@ -172,7 +172,7 @@ export class PostgresAccess {
     try {
       const ms = left();
       if (this.#session?.isOpen === true) return this.#session;
-      // It goes on when no action waits any more: the server that answers may be the last of the list.
+      // It continues after the last action timed out: the server that answers may be the last of the list.
       this.#connecting ??= this.#connect().finally(() => this.#connecting = undefined);
       const late = () => new Error("the database does not answer");
       const bound = { clock: this.#database.clock, ...(ms < Infinity && { ms }), late };

@@ -165,7 +165,7 @@ function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void 
   }
 }
 
-/** The identity of a host must not be good for anything but the list, and nobody can check a list without a key. */
+/** The identity of a host gives access only to the list. Without a key, hosts could not check the list. */
 function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
   const { krl_callers, envelope_key, callers, reload_callers, trusted_forwarders } = value;
   const refuse = (path: readonly string[], message: string) =>

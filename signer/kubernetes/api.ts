@@ -55,14 +55,14 @@ export async function issueToken(
   const requestBound = async () => {
     const bound = await leases.ensure(wish, doing, { deadline });
     const answer = await request(bound);
-    // The Secret was deleted; or there is no such account, which the second answer says again.
+    // The Secret was deleted, or the account does not exist. In the latter case, the second answer is 404 again.
     if (answer.kind !== "answered" || (answer.status !== 404 && answer.status !== 409)) return answer;
     return await request(await leases.ensure(wish, doing, { deadline, not: bound }));
   };
   try {
     return readToken(await (cluster.leaseNamespace === "" ? request() : requestBound()), doing);
   } catch (error) {
-    // The caller is told no address and no path.
+    // Do not send addresses and paths to the caller.
     if (error instanceof AppError && error.cause !== undefined) {
       logger.warn(error.message, { error: error.cause });
     }

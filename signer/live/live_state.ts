@@ -198,10 +198,10 @@ export class LiveState {
   }
 
   /**
-   * Freezes a subject and removes its grants and waivers. Once this resolves, no request of the subject passes any more,
-   * also if the store failed: then `kept` is `memory`, and a restart or a loss of power may undo the freeze.
+   * Freezes a subject and removes its grants and waivers. Once this resolves, all requests of the subject are denied. If
+   * the store failed, `kept` is `memory`, and a restart or power loss may undo the freeze.
    *
-   * @throws the errors of `made`: nothing is frozen then
+   * @throws the errors of `made`; then nothing is frozen
    */
   freeze(freeze: Omit<Freeze, "frozenAt">, records: ChangeRecords<FreezeFacts>) {
     const done = this.#freeze(freeze, records);

@@ -53,7 +53,7 @@ Deno.test("PolicySource compiles a change once, unless the file has changed mean
   source.learn(storedAs(1));
   assert.equal((await source.load(prepared)).policy, prepared.policy);
   assert.equal(file.compiled, 1);
-  // A reload reads everything anew.
+  // A reload reads everything again.
   await source.load(prepared);
   assert.equal(file.compiled, 2);
   await source.prepare(DOCUMENT, prepared);
@@ -203,7 +203,7 @@ Deno.test("a proposal that another one replaced is neither compiled nor decided 
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT_PREPARATION));
   preparation.learn(proposalOf(writeDocument({ web01: HOSTS_PREPARATION.web01 })));
-  // Whoever proposed it was killed.
+  // The instance that proposed it was killed.
   preparation.learn(undefined);
   await preparation.ended();
   policySource.requireCurrent(current);

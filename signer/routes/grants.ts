@@ -11,7 +11,7 @@ import type { FreezeFacts } from "../live/live_state.ts";
 export async function handleCreateGrant(authority: Authority, call: Call<"host">): Promise<Response> {
   const { peer } = call;
   const host = call.param("host");
-  // The trailing space stands for the id of a grant: existing queries look for it.
+  // The trailing space precedes the ID of a grant: existing queries match it.
   const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
   const body = await readAdminBody(authority, call, { ...about, outcome: "grant-denied" }, grantRequest);
   const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };

@@ -94,7 +94,7 @@ export async function release(
       }
     }
   } catch (error) {
-    // The revocation goes on after the answer: the caller must not wait while the database hangs.
+    // The revocation continues after the response: the caller must not wait while the database hangs.
     await within({ clock: authority.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())
       .catch(() => {});
     throw error;
@@ -268,12 +268,12 @@ export async function learnWaiver(
   }
 }
 
-/** Control planes and brokers wait longer for a signer: a token that nobody waits for any more is lost. */
+/** Shorter than the timeout of control planes and brokers: a token that arrives after it is lost. */
 const ISSUE_MS = 8_000;
 /** Together with the preview no longer than {@linkcode ISSUE_MS}. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** What an apply would change, for an approver of a control plane; a caller without a forwarder has no approver. */
+/** Describes what an apply would change, for the approver. A caller without a forwarder has no approver. */
 export async function preview(
   context: SignContext,
   allowed: AllowedAction,

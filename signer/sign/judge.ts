@@ -227,7 +227,7 @@ export const SUBJECT_IS_FROZEN = "subject is frozen";
 
 const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
-/** The identity of a host is stored on that host, so it must not be good for anything but the list. */
+/** The identity of a host is stored on that host, so it must give access only to the list. */
 export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
   return krlCallers.has(caller) || isHostIdentity(caller);
 }

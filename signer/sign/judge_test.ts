@@ -32,7 +32,7 @@ interface Gate {
   readonly change?: Record<string, unknown>;
   readonly freeze?: { readonly kind: string; readonly value: string };
   readonly detail: RegExp;
-  /** What the caller is told if the gate denies before anything is signed. */
+  /** The error that the caller receives if the gate denies before anything is signed. */
   readonly early?: RegExp;
 }
 
@@ -192,7 +192,7 @@ Deno.test.each([...GATES])(
 type SignerGivenUp = Awaited<ReturnType<typeof startSigner>>;
 
 const BEHALF = { "x-on-behalf-of": "broker-1" };
-/** Random bytes of which each certificate gets a serial of its own. */
+/** Random bytes that give each certificate a different serial. */
 const startGivenUp = (changes = {}) =>
   startSigner(changes, { randomBytes: Array.from({ length: 251 }, (_, index) => index + 1) });
 const sign = (signer: SignerGivenUp, id: string, fields: Record<string, unknown> = {}, cn = "broker-1") =>

@@ -152,11 +152,11 @@ Deno.test("DecisionTurns.run() rejects with the error of a decision, and serves 
 type Signer = Awaited<ReturnType<typeof startRelease>>;
 type Event = readonly [name: string, happen: (signer: Signer) => Promise<void>, code: string];
 
-/** Of the only certificate that there is; the random bytes are fixed. */
+/** Serial of the only certificate: the random bytes are fixed. */
 const SERIAL = 0xfefefefefefefefen;
 const KEY_ID = "agent=broker-1 host=web01 role=target t=1700000000 user=alice";
 
-/** A signer of hosts, and of a cluster with tokens that can be taken back. */
+/** A signer with hosts, and with a cluster whose tokens can be revoked. */
 async function startRelease() {
   const group = { isStale: false };
   const secrets = new FakeSecrets();
@@ -172,7 +172,7 @@ async function startRelease() {
   return { ...signer, group, secrets };
 }
 
-/** Makes something happen once the first record of an outcome is written, before whoever wrote it goes on. */
+/** Calls a function after the first record of an outcome is written, before its writer continues. */
 function after(outcome: string, { log }: Signer, happen: () => Promise<void>): void {
   const append = log.append.bind(log);
   let isDone = false;

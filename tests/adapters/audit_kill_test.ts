@@ -75,7 +75,7 @@ Deno.test({
   await log.append({ outcome: "a" });
   const [filler = "", ...fillers] = takeNames(disk.folder);
   for (const outcome of ["b", "c"]) await log.append({ outcome });
-  // The log has its rotated name, and its own is free: in a folder that others may write to too.
+  // The log has its rotated name, and its path is free, in a directory that others can write to.
   Deno.removeSync(filler);
   assert.ok((await new Deno.Command("mkfifo", { args: [folder.path] }).output()).success);
   await log.append({ outcome: "d" });
@@ -241,7 +241,7 @@ Deno.test("verifyFile() and verifyAll() say that there is no log", async () => {
   await assert.rejects(verifyAll({ ...options, path: `${folder.path}/x/audit.log` }), { code: "not_found" });
 });
 
-/** What somebody does to the log of a running service, and how it is put right again. */
+/** Damage to the log of a running service, and its repair. */
 const CHANGES: readonly {
   readonly name: string;
   readonly change: (path: string) => void;

@@ -77,7 +77,7 @@ Deno.test.each([
 
 const RELOAD_SECONDS = 7;
 
-/** The machine's clock, on which the pause between two looks at the config ends when a test says so. */
+/** The machine's clock. A test ends the pause between two checks of the config. */
 class LookClock implements Clock {
   #pauseBegins = Promise.withResolvers<void>();
   #pauseEnds = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ async function startWatching(folder: string, onStart: (configPath: string) => vo
   let isStarting = true;
   const note = (message: string) => {
     messages.push(message);
-    // The first thing that is said is what the config that was read is like.
+    // The first log line describes the config that was read.
     if (isStarting) onStart(configPath);
     isStarting = false;
   };

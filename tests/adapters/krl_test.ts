@@ -59,7 +59,7 @@ Deno.test({ name: "ssh-keygen -Q finds exactly what encodeKrl() revokes", ignore
   }
 });
 
-/** Whether ssh-keygen says that a list revokes a certificate. */
+/** Whether a list revokes a certificate, according to ssh-keygen. */
 async function query(list: string, certificate: string): Promise<boolean> {
   const { code, text } = await keygen(["-Q", "-f", list, certificate]);
   assert.match(text, /: (ok|REVOKED)$/m);

@@ -193,7 +193,7 @@ Deno.test.each([
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const LIST = "the list of denied callers";
 
-/** A listener that takes what lies in a folder, and says what it did not take. */
+/** A listener that accepts the certificates of a directory and reports what it rejects. */
 async function startFresh() {
   const folder = await Deno.makeTempDir();
   const at = (name: string) => join(folder, name);

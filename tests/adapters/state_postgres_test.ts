@@ -1,4 +1,4 @@
-/** What can be wrong with a PostgreSQL database, and what operators are told of it. */
+/** Faults of a PostgreSQL database, and the messages about them for operators. */
 import assert from "node:assert/strict";
 import { errorText } from "@gateway/shared/errors";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";

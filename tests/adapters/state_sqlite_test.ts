@@ -109,7 +109,7 @@ Deno.test("a damaged database is refused: a freeze may be missing from it", asyn
   await store.close();
   const [page] = folder.query("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_freezes_1'");
   using file = Deno.openSync(folder.path, { write: true });
-  // The entries of the index's first page: what is looked up by its key is not found any more.
+  // Damage the entries of the index's first page: lookups by key then find nothing.
   file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(2048));
   assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
@@ -264,7 +264,7 @@ function openerCommand(path: string, flags: readonly string[], stay = ""): Deno.
   });
 }
 
-/** Opens the database in a process of its own; gives what it says. */
+/** Opens the database in a separate process. @returns its output */
 async function runOpener(path: string, flags: readonly string[]): Promise<string> {
   const { stdout, stderr } = await openerCommand(path, flags).output();
   const decoder = new TextDecoder();

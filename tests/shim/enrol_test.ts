@@ -5,7 +5,7 @@ import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";
 
-/** How hosts are set up before, what goes on there, and what else has to hold. */
+/** Initial setups of hosts, the steps on each, and further expectations. */
 const HOSTS: readonly {
   readonly name: string;
   readonly lines: string;
@@ -63,7 +63,7 @@ Deno.test({
     await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
     const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
     const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
-    // Nobody keeps it.
+    // The change is not confirmed.
     assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
     await host.sh(
@@ -74,7 +74,7 @@ Deno.test({
       false,
       true,
     ]);
-    // Somebody says no.
+    // The operator rejects the change.
     assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
     const second = await host.enrol();
     assert.match(second.stderr, /another enrolment is under way/);
@@ -124,7 +124,7 @@ Deno.test({
     const patient = await enrol();
     assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
     assert.equal((await enrol("unenrol")).code, 0);
-    // What enrols is right, and yet nobody gets in.
+    // The enrolled settings are correct, but every login fails.
     await host.sh(
       `echo 'DenyUsers ${ACCOUNT}' | cat - ${CONFIG} >/var/k/new && cp /var/k/new ${CONFIG}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`,
     );

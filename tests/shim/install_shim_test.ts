@@ -14,7 +14,7 @@ Deno.test({
   ignore: mayNotSeal,
   async fn() {
     await using host = await SealedHost.start();
-    // What sshd -T wants before it tells anything.
+    // sshd -T requires host keys.
     await host.sh("ssh-keygen -A");
     const install = await script();
     for (const _ of ["first", "again"]) {
@@ -81,7 +81,7 @@ Deno.test({
   },
 });
 
-/** What somebody does to a host, what `--check` says, and how it is mended. */
+/** Damage to a host, the output of `--check`, and the fix. */
 const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
   {
     damage: "chmod 775 /usr/local/bin/gateway-shim",
@@ -269,7 +269,7 @@ const VERIFIER = "/usr/local/bin/gateway-shim-verify.mjs";
 const DENO = "/usr/local/bin/deno";
 const MOUNT_DENO = `: >${DENO} && mount --bind '${Deno.execPath()}' ${DENO}`;
 
-/** What somebody does to a host, what `--check` says, and how it is mended. */
+/** Damage to a host, the output of `--check`, and the fix. */
 const PROBLEMS_V1: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
   {
     damage: `umount ${DENO} && rm ${DENO}`,
