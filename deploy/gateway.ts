@@ -1,15 +1,14 @@
 /**
- * `gateway`, the one program for whoever wants one: the broker with each of its frontends, and the operator's
- * `init`. It stands outside the members, as it is made of two of them and they do not import each other.
+ * `gateway`: one program with the broker, all its frontends, and `init` of `broker-ctl`. It belongs to no member,
+ * because members must not import each other and it uses two of them.
  *
  * @module
  */
 import { writeAllSync } from "@gateway/shared/text";
 import { runGateway } from "../broker/main.ts";
 
-const SANDBOXED =
-  "gateway: this program may do what the broker may, and init makes keys and configs elsewhere\n" +
-  "  hint: broker-ctl init does the same with an operator's permissions\n";
+const SANDBOXED = "gateway: cannot run init: this program has only the permissions of the broker\n" +
+  "  fix: broker-ctl init\n";
 
 const out = (text: string) => writeAllSync(Deno.stdout, text);
 const err = (text: string) => writeAllSync(Deno.stderr, text);

@@ -288,7 +288,7 @@ Deno.test.each<
 >([
   { name: "an error of ours", error: new AppError("denied", "no"), text: "no", kind: "AppError" },
   {
-    // What node:net gives when every address of a name refuses the connection.
+    // The error of node:net when every address of a name refuses the connection.
     name: "an error without a message",
     error: new AggregateError([new Error("refused")]),
     text: "AggregateError",

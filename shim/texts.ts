@@ -13,5 +13,5 @@ export const SHIM_TEXT: string = shim;
 /** The launcher of format v1, a program of sh; the verifier is another file. */
 export const SHIM_V1_TEXT: string = shimV1;
 
-/** What puts either in its place, and looks whether all is well: a program of sh, which explains its options itself. */
+/** Shell script that installs and checks either shim. Its comment lists the options. */
 export const INSTALLER_TEXT: string = installer;

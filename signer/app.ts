@@ -66,7 +66,7 @@ export const SIGNER_ROUTES = routesFor<Authority, { readonly peer: Peer }>()({
 export function createSignerApp(authority: Authority): PeerHandler {
   const answer = createRouter(SIGNER_ROUTES, authority, { noRoute: "no such route" });
   return (request, peer) => {
-    // The identity of a host is stored on that host, so it must not be good for anything else.
+    // The identity of a host is stored on that host, so it must not give access to anything else.
     if (isListReader(authority.state.current, peer.caller) && !isForList(request.url)) {
       throw new AppError("forbidden", READS_ONLY);
     }

@@ -92,9 +92,7 @@ function periodicTasks(
     if (stamp === last) return;
     last = stamp;
     // A failed reload is logged and audited where it happens; a file that is being replaced comes back.
-    await state.reload("auto-reload").catch((error) =>
-      logger.warn("the config file could not be reloaded", { error })
-    );
+    await state.reload("auto-reload").catch((error) => logger.warn("config file not reloaded", { error }));
   };
   const { auto_reload_seconds } = state.current.config;
   return [
@@ -111,7 +109,7 @@ function periodicTasks(
   ];
 }
 
-/** Takes over what the other signers of the database change, from here on. */
+/** Starts to follow the changes of the other signers of the database. */
 async function followOthers(
   { live, krl, leases, policySource, state, clock }: Authority,
   group: SharedGroup,
@@ -130,7 +128,7 @@ async function followOthers(
     });
     await krl.takeOver(content);
     if (content.state === undefined) return content.epochs;
-    // Before this signer says that it has seen a freeze, it is certain that its tokens of the subject go.
+    // Revoke the subject's tokens before this signer confirms that it has seen the freeze.
     await leases.revokeNew(content.state.freezes);
     // A policy that cannot be used is not decided by: the others need not wait for this signer.
     if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);
@@ -140,8 +138,8 @@ async function followOthers(
   const { from, newest } = policySource;
   if (from === "database" || newest === undefined) return;
   throw configError(
-    `Cannot use signer config: the database has hosts (version ${newest.version}) as well as the file: take them out ` +
-      'of the file and set policy_source to "database", or name another database in state_db',
+    `Cannot use signer config: both the database (version ${newest.version}) and the file have hosts: remove them ` +
+      'from the file and set policy_source to "database", or name another database in state_db',
   );
 }
 
@@ -153,7 +151,7 @@ async function reloadPolicy(state: SignerState, { from }: PolicySource): Promise
 /** Reads the audit log back, the last line first. Its times are of this machine, `ahead` of the signers' one clock. */
 function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number): LogReader {
   const onCut = () =>
-    logger.warn("the audit log is too large to read back: older certificates are known if they were stored");
+    logger.warn("audit log too large to read back, older certificates are known only if they were stored");
   const lines = () => newestLines(path, { maxBytes: MAX_READ_BACK_BYTES, onCut });
   return {
     async *readRecords(since) {

@@ -144,7 +144,7 @@ Deno.test("LocalAuthority.token() reports refusals and failures of the API serve
   const refused = await createClusters(answered(401, {})).token();
   assert.match(
     refused.kind === "rejected" ? refused.detail : "",
-    /refuses the credential in token_file; renew it$/,
+    /rejects the credential in token_file; renew it$/,
   );
   await assert.rejects(createClusters({ kind: "timed_out" }).token(), /did not answer in time$/);
   await assert.rejects(createClusters(answered(201, {})).token(), /there is no token/);

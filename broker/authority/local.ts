@@ -69,7 +69,7 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
     );
   }
   for (const path of finish(findInertPolicies(config))) {
-    logger.warn(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
+    logger.warn(`${path}: mode is "off", so its allow and deny patterns have no effect`);
   }
   for (const warning of describeUnconnectable(localPolicy(config).hosts)) logger.warn(warning);
   return (events) => {

@@ -57,12 +57,12 @@ Deno.test.each([
   {
     name: "a signer with one URL and several",
     keys: { signer: { ...SIGNER, urls: ["https://b:1"] } },
-    message: "signer.urls: stands beside url: name all in urls",
+    message: "signer.urls: cannot be combined with url: list all addresses in urls",
   },
   {
     name: "the same signer twice",
     keys: { signer: { ...SIGNER, url: undefined, urls: ["https://b:1", "https://b:1/"] } },
-    message: "signer.urls: names one of them twice",
+    message: "signer.urls: lists an address twice",
   },
   {
     name: "files that the capture of output would cut off",

@@ -98,7 +98,7 @@ function purge(folders: readonly string[]): string {
   return `if [ "$1" = purge ]; then
   for folder in ${folders.toReversed().join(" ")}; do
     [ ! -d "$folder" ] || rmdir "$folder" 2>/dev/null ||
-      echo "$folder is kept: keys, state and audit records are not removed with a package" >&2
+      echo "$folder is kept: removing a package does not remove keys, state and audit records" >&2
   done
 fi`;
 }

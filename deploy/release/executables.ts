@@ -22,18 +22,18 @@ export const EXECUTABLES: readonly Executable[] = [
     runOptions: SIGNER_RUN_OPTIONS,
   },
   {
-    ...{ name: "control-plane", purpose: "forwards to the signer, has people approve" },
+    ...{ name: "control-plane", purpose: "forwards requests to the signer, asks people for approvals" },
     ...{ member: "control_plane", permissionSet: "control-plane", runOptions: {} },
   },
   {
-    ...{ name: "gateway", purpose: "the broker that agents talk to, with any frontend" },
+    ...{ name: "gateway", purpose: "broker for agents, with every frontend" },
     ...{ member: "broker", permissionSet: "gateway", entry: "deploy/gateway.ts" },
     // The frontend is not known yet, and HTTP needs the most memory.
     runOptions: brokerRunOptions("serve-http"),
   },
   { name: "broker-ctl", purpose: "the operator's tool", member: "ctl", permissionSet: "broker-ctl" },
   {
-    ...{ name: "approval-bridge", purpose: "has people approve in a chat", member: "ctl" },
+    ...{ name: "approval-bridge", purpose: "asks people for approvals in a chat", member: "ctl" },
     ...{ entry: "ctl/bridge/main.ts", permissionSet: "approval-bridge", runOptions: {} },
   },
   { name: "debate", purpose: "diagnoses incidents by a debate", member: "debate", permissionSet: "run" },

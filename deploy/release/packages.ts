@@ -53,7 +53,7 @@ function docs(folder: string, files: Readonly<Record<string, string>>): readonly
 export const RUNTIME: Package = {
   name: "gateway-runtime",
   summary: "the Deno program that gateway's services run on",
-  description: "It lies in /usr/lib/gateway and not on the PATH.",
+  description: "Installed in /usr/lib/gateway, not on the PATH.",
   depends: ["libc6", "libgcc-s1"],
   recommends: ["ca-certificates"],
   files: [],
@@ -62,8 +62,8 @@ export const RUNTIME: Package = {
 export const PACKAGES: readonly Package[] = [
   {
     name: "gateway-common",
-    summary: "users, folders and launcher of the access broker for AI agents",
-    description: "It derives what each service may do from that service's config, and starts it so.",
+    summary: "users, directories and launcher of the access broker for AI agents",
+    description: "Starts each service under permissions derived from its config.",
     depends: [
       `gateway-runtime (>= ${Deno.version.deno})`,
       "systemd | systemd-standalone-sysusers",
@@ -119,7 +119,7 @@ export const PACKAGES: readonly Package[] = [
   },
   {
     name: "gateway-control-plane",
-    summary: "has people approve what AI agents ask for",
+    summary: "approvals by people for requests of AI agents",
     description: "The control plane of the access broker: approvals, guardrails, the approvers' pages.",
     depends: [COMMON],
     files: [bundle("control_plane"), ...units("gateway-control-plane.service")],
@@ -128,7 +128,7 @@ export const PACKAGES: readonly Package[] = [
   },
   {
     name: "gateway-broker",
-    summary: "what AI agents talk to: commands on hosts, without credentials",
+    summary: "runs commands on hosts for AI agents, without credentials",
     description: "The broker with its frontends: HTTP, MCP over the standard streams, MCP over HTTPS.",
     depends: [COMMON],
     recommends: ["gateway-ctl"],
@@ -146,7 +146,7 @@ export const PACKAGES: readonly Package[] = [
     name: "gateway-ctl",
     summary: "the operator's tool of the access broker for AI agents",
     description:
-      "broker-ctl sets up and operates it; gateway-setup puts a set-up where the services look for it.",
+      "broker-ctl creates and operates an installation; gateway-setup installs its files for the services.",
     depends: [COMMON],
     recommends: ["openssh-client", "procps"],
     files: [
@@ -166,7 +166,7 @@ export const PACKAGES: readonly Package[] = [
   },
   {
     name: "gateway-approval-bridge",
-    summary: "has people approve in a chat what AI agents ask for",
+    summary: "approvals in a chat for requests of AI agents",
     description: "It connects to Slack or Mattermost and to the control plane, and listens nowhere.",
     depends: [COMMON],
     files: [

@@ -132,7 +132,9 @@ Deno.test("serialize() refuses a package without a hash", () => {
 
 const PUBLICATION = { name: "org.example/gateway", image: "registry.example.org/tools/gateway" };
 
-/** Of server.schema.json of 2025-12-11 what holds for our kind of server, and what the registry itself asks for more. */
+/**
+ * The parts of server.schema.json of 2025-12-11 that apply to our kind of server, and what the registry also requires.
+ */
 const input = {
   value: z.string(),
   variables: z.record(
@@ -153,7 +155,7 @@ const SCHEMA = z.strictObject({
   version: z.string().max(255).regex(/^\d+\.\d+\.\d+(?:-[a-z0-9.]+)?$/),
   packages: z.tuple([z.strictObject({
     registryType: z.literal("oci"),
-    // Of an image the tag is the version: the registry takes no "version" beside it.
+    // The tag of an image is the version: the registry rejects an additional "version".
     identifier: z.string().regex(/^[^/]+\.[^/]+\/.+:(?!latest$)[^:]+$/),
     transport: z.strictObject({ type: z.literal("stdio") }),
     // Has to be there where there are arguments of the runtime.

@@ -17,7 +17,7 @@ export function describeServer(
   if (!NAME.test(name)) throw refuse("--mcp-name", name, "org.example/gateway");
   if (!IMAGE.test(image)) throw refuse("--image", image, "registry.example.org/namespace/gateway");
   const folder = {
-    description: "Folder with mcp.json, its certificates and its audit log, as broker-ctl init makes them",
+    description: "Directory with mcp.json, its certificates and its audit log, as created by broker-ctl init",
     isRequired: true,
     format: "filepath",
   };

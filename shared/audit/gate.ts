@@ -25,8 +25,8 @@ interface AuditGateOptions {
 }
 
 const FIX =
-  "free space if the disk is full; if another process changed the file, find out which one, then put the file back as " +
-  "it was, or restart the service, which continues the log that it finds or begins a new one";
+  "free space if the disk is full; if another process changed the file, restore the file or restart the service, " +
+  "which continues the existing log or starts a new one";
 
 /** Appends records, and decides what a failure means. */
 export class AuditGate {
@@ -133,7 +133,7 @@ export async function openServiceAudit(
     : { path, log: await openFileAuditLog(options) };
   const { log } = opened;
   if (opened.path !== path) {
-    logger.info("Another process has the audit log, this one keeps another beside it", { path: opened.path });
+    logger.info("audit log in use by another process, writing to another file", { path: opened.path });
   }
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be written");
   const blocked = metrics.counter("audit_blocked_total", "Actions withheld for lack of an audit record");

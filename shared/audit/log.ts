@@ -69,11 +69,11 @@ export interface FileAuditLogOptions {
 export async function openFileAuditLog(options: FileAuditLogOptions): Promise<AuditLog> {
   const log = await tryOpen(options);
   if (log !== undefined) return log;
-  throw inUse(options.path, "it is in use by another process; each has to have an audit_log of its own");
+  throw inUse(options.path, "it is in use by another process; give each process its own audit_log");
 }
 
 /**
- * Opens the first log of a set that no other process has. Each is a log and a chain of its own.
+ * Opens the first log of a set that no other process holds. Each log has its own chain.
  *
  * @throws {AppError} `invalid_config`, as {@linkcode openFileAuditLog} does
  */
@@ -85,7 +85,7 @@ export async function openFreeAuditLog(
     const log = await tryOpen({ ...options, path });
     if (log !== undefined) return { log, path };
   }
-  throw inUse(options.path, `it and ${MAX_LOGS - 1} beside it are in use by other processes`);
+  throw inUse(options.path, `it and ${MAX_LOGS - 1} further ones are in use by other processes`);
 }
 
 function inUse(path: string, why: string, cause?: unknown): AppError {
@@ -113,7 +113,7 @@ async function tryOpen(options: FileAuditLogOptions): Promise<AuditLog | undefin
     lock?.[Symbol.dispose]();
     if (cause instanceof AppError) throw cause;
     const isMissing = cause instanceof Deno.errors.NotFound;
-    throw inUse(path, isMissing ? "its folder does not exist" : errorText(cause), cause);
+    throw inUse(path, isMissing ? "its directory does not exist" : errorText(cause), cause);
   }
 }
 
@@ -201,7 +201,7 @@ export class GroupCommit {
     // During a rotation, neither name nor size is certain.
     if (this.#rotating) return;
     const size = this.#options.store.size();
-    if (size < this.#size) throw new Error("it is shorter than what was written to it");
+    if (size < this.#size) throw new Error("it is shorter than the records written to it");
     // A group in progress may be in the file already.
     if (size > this.#size && !this.#dirty) throw new Error("it has bytes that this process did not write");
   }
@@ -227,7 +227,7 @@ export class GroupCommit {
     const group: Pending[] = [];
     try {
       if (this.#dirty) await this.#rollBack();
-      // Nobody would read a record in a file that was moved away.
+      // A record in a file that was moved away would never be read.
       this.check();
       if (this.#size >= this.#options.maxFileBytes) await this.#rotate();
       const { bytes, head } = this.#sealGroup(group);
@@ -324,9 +324,9 @@ export class SegmentedFile {
   size(): number {
     if (this.#movedAway) return this.#file.statSync().size;
     const named = statOf(this.#options.path);
-    if (named === undefined) throw new Error("it was removed or moved while the service runs");
+    if (named === undefined) throw new Error("it was removed or moved while the service was running");
     if (named.dev === this.#own.dev && named.ino === this.#own.ino) return named.size;
-    throw new Error("another file is in its place");
+    throw new Error("another file has its name");
   }
 
   truncate(size: number): Promise<void> {
@@ -350,7 +350,7 @@ export class SegmentedFile {
       return true;
     } catch (error) {
       const fields = { path: this.#options.path, error: errorText(error) };
-      this.#options.warnings?.warn("Cannot rotate audit log, it keeps growing", fields);
+      this.#options.warnings?.warn("audit log rotation failed, the current file keeps growing", fields);
       return false;
     }
   }

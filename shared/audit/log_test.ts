@@ -8,7 +8,7 @@ import { GroupCommit, type GroupCommitOptions, type RecordStore } from "./log.ts
 
 const KEY = createAuditKey(new Uint8Array(32).fill(7));
 
-/** A disk in memory that counts what it is asked for and fails when told to. */
+/** A disk in memory that counts operations and can be made to fail. */
 class FakeDisk implements RecordStore {
   files: Uint8Array[] = [new Uint8Array(0)];
   durableBytes = 0;
@@ -21,7 +21,7 @@ class FakeDisk implements RecordStore {
   failSyncs = 0;
   failTruncate = false;
   mayRotate = true;
-  /** What has become of the file, if it is not in its place. */
+  /** What happened to the file, if it is not at its path. */
   gone: string | undefined;
   /** While set, a sync waits for it. */
   hold: Promise<void> | undefined;
@@ -278,7 +278,7 @@ Deno.test("GroupCommit.check() raises no alarm while the the file is rotated", a
   const held = Promise.withResolvers<void>();
   const rotate = disk.rotate.bind(disk);
   disk.rotate = async () => {
-    disk.gone = "it was removed or moved while the service runs";
+    disk.gone = "it was removed or moved while the service was running";
     await held.promise;
     disk.gone = undefined;
     return await rotate();

@@ -1,6 +1,6 @@
 /**
  * Audit records: their members, their text, and the chain that makes a log tamper-evident. Each record carries its
- * number, the hash of the line before it, and a signature of its own line with an empty `sig`. Lines are signed and
+ * number, the hash of the previous line, and a signature over its line with an empty `sig`. Lines are signed and
  * checked as raw bytes and never serialized again.
  *
  * The signature does not cover `ext`, the last member, which the reference's verifier ignores. The hash covers the
@@ -78,7 +78,7 @@ export function encodeRecord(
   if (serial < 0n || serial > 0xffff_ffff_ffff_ffffn) {
     throw new RangeError(`Serial "${serial}" is not an unsigned 64-bit number`);
   }
-  // Of the command as requested: before it is masked and truncated.
+  // Hash of the requested command, before it is masked and truncated.
   const sha256 = command_line ? createHash("sha256").update(command_line).digest("hex") : "";
   const masked = FREE_TEXT.map((name) => [name, entry[name] && redact(entry[name])]);
   let fields: AuditEntry = { ...entry, ...Object.fromEntries(masked) };

@@ -203,8 +203,8 @@ async function restoreFile(
   const state = inspectTail(bytes, length === size, key);
   if (state.kind === "broken") {
     throw configError(
-      `Cannot open audit log ${quoteText(path)}: ${state.reason}; look at it with ` +
-        `broker-ctl audit verify --log ${quoteText(log)} and mend it with broker-ctl audit repair`,
+      `Cannot open audit log ${quoteText(path)}: ${state.reason}; inspect it with ` +
+        `broker-ctl audit verify --log ${quoteText(log)} and repair it with broker-ctl audit repair`,
     );
   }
   const { tornBytes } = state;
@@ -213,7 +213,7 @@ async function restoreFile(
   using writable = await Deno.open(path, { write: true });
   await writable.truncate(size - tornBytes);
   await writable.sync();
-  warnings?.warn("Audit log ended in a torn record, which was never acknowledged: moved aside", {
+  warnings?.warn("audit log ended in an incomplete record, which was moved to another file", {
     path,
     bytes: tornBytes,
     moved_to: movedTo,

@@ -229,7 +229,7 @@ export function inspectTail(bytes: Uint8Array, wholeFile: boolean, key: AuditPub
   const whole = isTorn ? bytes.subarray(0, lastStart) : bytes;
   const tornBytes = isTorn ? unterminated.length : 0;
   const last = lastLine(whole);
-  if (last === undefined) return wholeFile ? { kind: "empty", tornBytes } : broken("it ends in blank lines");
+  if (last === undefined) return wholeFile ? { kind: "empty", tornBytes } : broken("it ends in empty lines");
   if (last.line.length > MAX_LINE_BYTES || (last.start === 0 && !wholeFile)) return TOO_LONG;
   const record = parseLine(last.line);
   if (record === undefined) return broken("its last line is not a record");

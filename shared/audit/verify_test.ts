@@ -11,7 +11,7 @@ function chain(count: number, head: ChainHead = GENESIS): readonly string[] {
   const lines: string[] = [];
   for (let index = 0; index < count; index++) {
     const { line, next } = seal(
-      // Of a last record nothing covers the ext yet.
+      // The ext of the last record is not yet covered by a hash.
       { body: `{"outcome":"r${index} é"`, ext: index === 0 ? '{"request_id":"r-1"}' : "" },
       head,
       KEY,

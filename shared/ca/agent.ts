@@ -204,7 +204,7 @@ async function readExactly(connection: AgentConnection, length: number): Promise
 function describe(cause: unknown): string {
   if (cause instanceof Deno.errors.NotCapable) return "outside this process's permissions";
   if (cause instanceof Deno.errors.NotFound) return "no such socket";
-  if (cause instanceof Deno.errors.ConnectionRefused) return "nobody listens on its socket";
-  if (cause instanceof Deno.errors.PermissionDenied) return "this user may not use its socket";
+  if (cause instanceof Deno.errors.ConnectionRefused) return "no program listens on its socket";
+  if (cause instanceof Deno.errors.PermissionDenied) return "this user has no access to its socket";
   return "the connection failed";
 }

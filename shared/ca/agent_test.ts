@@ -14,7 +14,7 @@ const DATA = Uint8Array.of(1, 2, 3);
 const namedSignature = (algorithm: string) =>
   new SshWriter().text(algorithm).string(new Uint8Array(64)).bytes();
 
-/** The line of an RSA key of this length; nobody has its other half. */
+/** The line of an RSA public key of this length. Its private key does not exist. */
 function rsaLine(bits: number): string {
   const modulus = new Uint8Array(Math.ceil(bits / 8)).fill(0xff).with(0, 0xff >> ((8 - bits % 8) % 8));
   return formatPublicKey(
@@ -25,7 +25,7 @@ function rsaLine(bits: number): string {
 
 type Answer = (request: Uint8Array) => Uint8Array | "silence";
 
-/** A connection to an agent that answers each request as told, a few bytes at a time, and then closes. */
+/** A connection to an agent that sends the given answers, a few bytes at a time, and then closes. */
 class FakeConnection implements AgentConnection {
   closed = false;
   readonly #answer: Answer;

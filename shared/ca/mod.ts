@@ -90,7 +90,7 @@ async function loadPemCaKey(path: string): Promise<CaKey> {
   if (mayOthersWrite(file)) {
     const mode = formatMode(file.mode ?? 0);
     throw unusable(
-      `other users may write to it (mode ${mode}); chmod 600 it, and see that it is still yours`,
+      `other users may write to it (mode ${mode}); check that the key is yours, then chmod 600`,
     );
   }
   // The module loads a library, which other types do not need.

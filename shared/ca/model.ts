@@ -54,19 +54,19 @@ const entry = z.strictObject({
     "pem: a key file, for labs; agent: an ssh-agent; akv: an Azure Key Vault",
   ),
   path: text.min(1).exactOptional().describe("pem: the private key file, without passphrase"),
-  socket: text.exactOptional().describe("agent: its unix socket; empty is what SSH_AUTH_SOCK names"),
+  socket: text.exactOptional().describe("agent: Unix socket; empty means the value of SSH_AUTH_SOCK"),
   public_key_path: text.min(1).exactOptional()
     .describe(
-      "agent: file with the public key that says which of the agent's keys is the CA; Ed25519, ECDSA on P-256, " +
-        "P-384 or P-521, or RSA of 2048 to 4096 bits (signs as rsa-sha2-512)",
+      "agent: file with the public key of the CA, which selects the agent's key; Ed25519, ECDSA on P-256, P-384 or " +
+        "P-521, or RSA of 2048 to 4096 bits (signs as rsa-sha2-512)",
     ),
   vault_url: text.min(1).exactOptional().describe("akv: https URL of the vault"),
   key_name: text.regex(VAULT_NAME, "must be 1 to 127 letters, digits and dashes").exactOptional()
     .describe("akv: name of the key; RSA, or EC on P-256, P-384 or P-521"),
   key_version: text.regex(VAULT_VERSION, "must be letters and digits").exactOptional()
-    .describe("akv: version of the key; empty is the latest at the time of loading, until the next reload"),
+    .describe("akv: version of the key; empty means the latest version at load time, until the next reload"),
   tenant_id: text.exactOptional().describe(
-    "akv: with client_id and client_secret_env, or none of the three for the default credential chain",
+    "akv: set together with client_id and client_secret_env; without all three, the default credential chain applies",
   ),
   client_id: text.exactOptional().describe("akv: see tenant_id"),
   client_secret_env: text.regex(ENVIRONMENT_NAME, "must be the name of an environment variable")
@@ -190,9 +190,9 @@ const MAX_TTL_SECONDS = 900;
 const CLOCK_SKEW_SECONDS = 30;
 
 /**
- * Creates and signs the certificate of a decision: short-lived, for one principal, locked to a command, with only the
- * requested permissions. None allows agent forwarding, X11 forwarding or the user's rc file. Record it before it is
- * released.
+ * Creates and signs the certificate for a decision: short-lived, for one principal, locked to a command, with only the
+ * requested permissions. No certificate allows agent forwarding, X11 forwarding or the user's rc file. Record the
+ * certificate before you release it.
  *
  * @throws {AppError} `denied`, `principal is required`, if the host has none; `upstream_failure` if the CA key could not
  *   sign

@@ -51,7 +51,7 @@ export function removeMember(text: string, path: ValuePath): string {
   return removeItem(text, insideOf(parent), parent.items.findIndex(({ key }) => key === path.at(-1)));
 }
 
-/** Of added lines. */
+/** Maximum width of added lines. */
 const LONGEST_LINE = 90;
 
 /** A list or object, between its brackets. */
@@ -109,7 +109,7 @@ function removeItem(text: string, { start, end, items }: Inside, index: number):
   return closeGap(rest, comma !== undefined && comma.start < item.start ? item.start - 1 : item.start);
 }
 
-/** Removes the blanks, or the whole line, that a removed item leaves. */
+/** Removes the spaces, or the empty line, that a removed item leaves. */
 function closeGap(text: string, at: number): string {
   let [from, to] = [at, at];
   while (isBlank(text[from - 1])) from -= 1;

@@ -189,7 +189,7 @@ class ConfigReader {
       if (key !== "__proto__") {
         const range = isObject(value) ? { start, end: this.#scanner.getPosition() } : undefined;
         if (end === undefined) taker?.take(key, value, range);
-        // Of an entry of a large map, only the name is kept, to find it again.
+        // For an entry of a large map, keep only the name, to find it later.
         object[key] = taker === undefined ? value : undefined;
       }
       this.#path.pop();

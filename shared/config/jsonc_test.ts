@@ -9,7 +9,7 @@ import * as z from "@zod/zod";
 import { describeConfig, parseConfigSteps } from "./mod.ts";
 import { AppError } from "../errors.ts";
 
-/** Reads a text whose `hosts` are a large map, and puts them back into the value. */
+/** Reads a text whose `hosts` are a large map, and inserts the parsed map into the value. */
 function read(text: string) {
   const hosts = new LargeMap({ text, check: (name, entry) => ({ [name]: entry }) });
   const result = finish(parseJsonc(text, new Map([["hosts", hosts]])));
@@ -84,7 +84,7 @@ function hasBadKeys({ type, children = [] }: Node): boolean {
   return new Set(keys).size < keys.length || keys.includes("__proto__") || children.some(hasBadKeys);
 }
 
-/** Checks a text, and says what came of it. */
+/** Compares the parser with JSON.parse for a text. @returns the outcome */
 function check(text: string): "value" | "problem" | "malformed" {
   const result = read(text);
   const expected = readByLibrary(text);
@@ -98,7 +98,7 @@ function check(text: string): "value" | "problem" | "malformed" {
   assert.ok(expected.tree !== undefined, text);
   assert.equal(result.problems.length > 0, hasBadKeys(expected.tree), text);
   if (result.problems.length > 0) return "problem";
-  // Of an empty large map nothing is left.
+  // An empty large map leaves no trace.
   const { hosts, ...others } = JSON.parse(JSON.stringify(expected.value));
   const isEmpty = typeof hosts === "object" && !Array.isArray(hosts) &&
     Object.keys(hosts ?? { a: 1 }).length === 0;

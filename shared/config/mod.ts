@@ -213,11 +213,11 @@ interface SignerClientShape {
 export const SIGNER_CLIENT_SHAPE: SignerClientShape = {
   url: url.exactOptional().describe("https://host:port of the signer"),
   urls: z.array(url).min(1).max(MOST_URLS).exactOptional().describe(
-    "instead of url, several that share a database, each https://host:port: one that does not answer is passed over",
+    "instead of url: several signers that share a database, each https://host:port; requests skip a signer that does not answer",
   ),
-  client_cert: path.describe("PEM file, the service's certificate; its CN is who the service is"),
-  client_key: path.describe("PEM file, the service's private key"),
-  ca: path.describe("PEM file, the CA that signed the signer's certificate"),
+  client_cert: path.describe("PEM file with the service's certificate; its CN is the service's identity"),
+  client_key: path.describe("PEM file with the service's private key"),
+  ca: path.describe("PEM file with the CA of the signer's certificate"),
 };
 
 /** Problems of the addresses, each with its key; empty for the block. */
@@ -226,9 +226,9 @@ export function findUrlProblems(
 ): readonly (readonly [string, string])[] {
   if (urls === undefined) return url === undefined ? [["", "names neither url nor urls"]] : [];
   const problems: [string, string][] = [];
-  if (url !== undefined) problems.push(["urls", "stands beside url: name all in urls"]);
+  if (url !== undefined) problems.push(["urls", "cannot be combined with url: list all addresses in urls"]);
   const distinct = new Set(urls.map((each) => new URL(each).href));
-  if (distinct.size < urls.length) problems.push(["urls", "names one of them twice"]);
+  if (distinct.size < urls.length) problems.push(["urls", "lists an address twice"]);
   return problems;
 }
 

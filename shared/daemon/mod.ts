@@ -126,7 +126,7 @@ interface Daemon {
 /**
  * Starts a daemon with mutual TLS. A failure closes everything before any request is answered.
  *
- * @param build starts the parts of its own, and ends with `listen`
+ * @param build starts the parts of this daemon, then calls `listen`
  */
 export async function startDaemon<Running extends object>(
   { name, config, usedFiles, environment: { clock, logger } }: DaemonOptions,
@@ -220,7 +220,7 @@ export async function openListener<S extends Server>(
   };
 }
 
-/** A state of its own, or one that several instances share. */
+/** State of this instance alone, or state that several instances share. */
 type OpenedState<Own, Joint extends { readonly shared: Shared }> =
   | { readonly store: Own; readonly group?: undefined; readonly shared?: undefined }
   | { readonly store: Joint; readonly group: SharedGroup; readonly shared: Joint["shared"] };

@@ -41,7 +41,7 @@ Deno.test("describeExposure() says which key and file, its mode, and what mends 
       mode: 0o100_666,
       uid: 0,
     }),
-    'ca_keys.prod "/etc/g/a\\nb": other users may read and write it (mode 0666); chmod 600 mends that',
+    'ca_keys.prod "/etc/g/a\\nb": other users may read and write it (mode 0666); fix: chmod 600',
   );
 });
 

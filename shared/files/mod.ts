@@ -15,8 +15,8 @@ export function describeReadFailure(cause: unknown): string {
   // A strict TextDecoder throws it.
   if (cause instanceof TypeError) return "the file is not valid UTF-8";
   if (cause instanceof Deno.errors.NotFound) return "no such file";
-  if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
-  if (cause instanceof Deno.errors.PermissionDenied) return "the file's mode does not let this user read it";
+  if (cause instanceof Deno.errors.IsADirectory) return "it is a directory, not a file";
+  if (cause instanceof Deno.errors.PermissionDenied) return "its mode denies this user read access";
   if (cause instanceof Deno.errors.NotCapable) return "outside this process's permissions";
   return errorText(cause);
 }
@@ -58,7 +58,7 @@ export async function openFile(
   try {
     const found = await file.stat();
     if (found.isFile()) return file;
-    if (found.isDirectory()) throw new Deno.errors.IsADirectory("it is a folder, not a file");
+    if (found.isDirectory()) throw new Deno.errors.IsADirectory("it is a directory, not a file");
     throw configError(`it is ${found.isFIFO() ? "a pipe" : "a device"}, not a file`);
   } catch (error) {
     await file.close();
@@ -194,9 +194,9 @@ const MAY_WRITE = 0o022;
  * service relies on. A group may also read a secret of root's, because a service of another user could not otherwise.
  */
 const USES = {
-  secret: { fix: "chmod 600 mends that", read: (uid: number | null) => uid === 0 ? 0o004 : 0o044 },
-  config: { fix: "chmod 640 mends that", read: () => 0o004 },
-  relied_on: { fix: "chmod go-w mends that", read: () => 0 },
+  secret: { fix: "fix: chmod 600", read: (uid: number | null) => uid === 0 ? 0o004 : 0o044 },
+  config: { fix: "fix: chmod 640", read: () => 0o004 },
+  relied_on: { fix: "fix: chmod go-w", read: () => 0 },
 };
 
 /** A file, the config key that names it (an empty path means no file), and its use. */
@@ -300,7 +300,7 @@ export async function removeLeft(path: string): Promise<void> {
     const same = left.filter(({ of, isFolder }) => of === basename(path) && isFolder === isDirectory);
     for (const each of same) await Deno.remove(each.path, { recursive: isDirectory });
   } catch {
-    // Nobody reads these files.
+    // These files are never read.
   }
 }
 

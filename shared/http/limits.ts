@@ -13,7 +13,7 @@ interface KnownPeer {
   readonly name?: string;
 }
 
-/** What is known of a peer. */
+/** Whether the peer has identified itself. */
 export type Standing = { readonly kind: "stranger" } | KnownPeer;
 
 /** Connections of a listener at a time. */

@@ -51,7 +51,7 @@ type RouteTable<Ports, Context, Path extends string = string> = {
   readonly [Each in Path]: RouteMethods<Ports, Context, string extends Path ? string : ParamOf<Each>>;
 };
 
-/** Types a table, so that a handler can read only the parts of its own path. */
+/** Types a table so that each handler can read only the parameters in its path. */
 export function routesFor<Ports, Context>(): <Path extends string>(
   table: RouteTable<Ports, Context, Path>,
 ) => RouteTable<Ports, Context, Path> {

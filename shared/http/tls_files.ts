@@ -97,11 +97,11 @@ async function loadDenied({ denied_callers: path }: ListenerTlsConfig): Promise<
  */
 export function parseDeniedCallers(text: string): ReadonlySet<string> {
   if (text !== "" && !text.endsWith("\n")) {
-    throw configError("its last line has no end, it may be written in part");
+    throw configError("its last line has no line break, so the file may be incomplete");
   }
   const lines = text.split("\n").map((line) => line.trim());
   const bad = lines.findIndex((line) => hasUnseen(line));
-  if (bad >= 0) throw configError(`line ${bad + 1} can't be a CN`);
+  if (bad >= 0) throw configError(`line ${bad + 1} is not a CN`);
   return new Set(lines.filter((line) => line !== "" && !line.startsWith("#")));
 }
 
@@ -189,10 +189,12 @@ export async function keepFresh<T>(
       lastFailure = "";
       if (found === inUse) return;
       inUse = found;
-      logger.info(`${what}: what lies in its files now is in force`);
+      logger.info(`${what} reloaded`);
     } catch (error) {
       const failure = errorText(error);
-      if (failure !== lastFailure) logger.warn(`${what}: its files are not taken`, { error });
+      if (failure !== lastFailure) {
+        logger.warn(`${what} not reloaded, keeping the previous version`, { error });
+      }
       lastFailure = failure;
     }
   });

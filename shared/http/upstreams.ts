@@ -19,7 +19,7 @@ import {
 } from "./client.ts";
 import { readProblem } from "./problem.ts";
 
-/** The part of a client that a probe uses. Give it connections of its own, so that it does not wait for requests. */
+/** The part of a client that a probe uses. Use separate connections, so that a probe does not wait for requests. */
 export interface UpstreamClient {
   /** Rejects if there is no answer. */
   request(options: {
@@ -92,7 +92,7 @@ interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
 
 /** Several services, and their health. */
 export interface Upstreams {
-  /** Opens a client with connections of its own. */
+  /** Opens a client with separate connections. */
   client(limits: Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">): JsonService;
   /** Uses other credentials, as {@linkcode JsonClient.renew} does. */
   renew(tls: Parameters<JsonClient["renew"]>[0]): void;
@@ -208,10 +208,10 @@ function failover({ clients, health, what, random, lost }: {
           health.set(place, false);
           if (error instanceof UnsentError || isRepeatable(request)) continue;
         }
-        // The server may have carried it out, and nobody uses the result.
+        // The server may have carried it out, but the result is lost.
         if (!isRepeatable(request)) lost?.add(named);
         if (isCanceled) throw error;
-        const message = `The answer of ${what} was lost: it has to be asked anew`;
+        const message = `The answer of ${what} was lost: send a new request`;
         throw new AppError("answer_lost", message, { cause: error });
       }
     }

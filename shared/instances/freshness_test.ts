@@ -3,7 +3,7 @@ import { FakeClock } from "../testing/fake_clock.ts";
 import { MemoryShared } from "../testing/memory_shared.ts";
 import { SharedGroup } from "./group.ts";
 
-/** An instance whose machine's clock is ahead by so much, beside a database whose time goes on by itself. */
+/** Starts an instance whose machine's clock is ahead of the database by `ms`. */
 async function startAhead(ms: number) {
   const shared = new MemoryShared();
   const clock = new FakeClock();

@@ -45,7 +45,7 @@ export interface InstanceGroup {
   readonly problem: string | undefined;
 }
 
-/** One instance with a state of its own. */
+/** A single instance that shares no state. */
 export const ALONE: InstanceGroup = {
   isShared: false,
   requireFresh: () => {},
@@ -161,15 +161,15 @@ export class SharedGroup implements InstanceGroup {
 
   requireFresh(): void {
     const off = this.#time.problem;
-    if (off !== undefined) throw staleError(`This ${this.#options.what} decides nothing: ${off}`);
+    if (off !== undefined) throw staleError(`This ${this.#options.what} does not decide: ${off}`);
     if (this.#freshness.isFresh) return;
-    throw staleError(`This ${this.#options.what} does not know at the moment what others have changed`);
+    throw staleError(`This ${this.#options.what} may have missed changes of other instances`);
   }
 
   get problem(): string | undefined {
     if (this.#time.problem !== undefined) return this.#time.problem;
     if (this.#freshness.isFresh) return undefined;
-    return `what is decided by is too old: ${this.#problem ?? "the state database does not answer in time"}`;
+    return `its state is too old: ${this.#problem ?? "the state database does not answer in time"}`;
   }
 
   get name(): string {
@@ -279,19 +279,22 @@ export class SharedGroup implements InstanceGroup {
       this.#link ??= await this.#reconnect();
       await this.#look(this.#link);
       this.#lookedAt = this.#options.elapsed();
-      if (this.#isFailing) this.#options.logger.info("the state database answers again");
+      if (this.#isFailing) this.#options.logger.info("state database available again");
       this.#isFailing = false;
     } catch (error) {
       this.#link?.close();
       this.#link = undefined;
       if (!(error instanceof AppError && error.code === "conflict")) {
-        this.#problem = "the state database can't be used";
+        this.#problem = "the state database is not available";
       }
       if (this.#isFailing || this.#ending.signal.aborted) return;
       this.#isFailing = true;
-      this.#options.logger.error("the state database can't be used: nothing is decided before it answers", {
-        error,
-      });
+      this.#options.logger.error(
+        "state database not available: this instance decides nothing until it answers",
+        {
+          error,
+        },
+      );
     }
   }
 
@@ -330,7 +333,7 @@ export class SharedGroup implements InstanceGroup {
       this.#bell.isChanged = false;
       const beat = await this.#beat(link, told);
       if (beat.schema > this.#options.shared.schema) {
-        this.#problem = "a newer version has taken the state database over; upgrade this one";
+        this.#problem = "a newer version has migrated the state database; upgrade this instance";
         return;
       }
       if (!beat.isMember) {
@@ -365,14 +368,14 @@ export class SharedGroup implements InstanceGroup {
 
   async #confirm(link: InstanceLink, told: bigint): Promise<void> {
     const { isMember, schema } = await link.beat(this.#self, told);
-    if (!isMember) throw new Error("the others take this instance for gone");
-    if (schema > this.#options.shared.schema) throw new Error("a newer version has taken the tables over");
+    if (!isMember) throw new Error("the others consider this instance gone");
+    if (schema > this.#options.shared.schema) throw new Error("a newer version has migrated the tables");
   }
 
   /** Others considered this instance gone, and have changed the state without its confirmation. */
   async #comeBack(link: InstanceLink): Promise<void> {
     this.#self = { ...this.#self, session: this.#options.newSession() };
-    this.#options.logger.warn("this instance was silent for too long and comes back");
+    this.#options.logger.warn("this instance was silent for too long and joins the group again");
     if (!await link.enter(this.#self, this.#options.version)) {
       this.#problem = `another ${this.#options.what} has the name ${quoteText(this.#self.name)}`;
       throw new AppError("conflict", this.#problem);
@@ -384,7 +387,9 @@ export class SharedGroup implements InstanceGroup {
   async #observe(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
     for (const other of this.#peers.silent(others, this.#options.elapsed(), SILENT_MS)) {
       await link.evict(other);
-      this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
+      this.#options.logger.warn("instance is silent, no longer waiting for its confirmations", {
+        instance: other.name,
+      });
       this.#bell.ring();
     }
   }

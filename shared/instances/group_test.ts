@@ -47,7 +47,7 @@ Deno.test("SharedGroup decides for 2 s after its last look, and not longer", asy
   group.requireFresh();
   await clock.advance(1);
   assert.throws(() => group.requireFresh(), isStale);
-  assert.match(group.problem ?? "", /too old: the state database can't be used/);
+  assert.match(group.problem ?? "", /too old: the state database is not available/);
   shared.isDown = false;
   await clock.advance(200);
   group.requireFresh();
@@ -125,7 +125,7 @@ Deno.test("SharedGroup does not take an answer of before a change for one of aft
   shared.change();
   const first = a.settled();
   await clock.advance(0);
-  // What a asks when b has seen the first change is answered late: a second change comes before the answer.
+  // Delay the answer to a until b has seen the first change and a second change is made.
   const heldA = Promise.withResolvers<void>();
   shared.holdLooks = heldA.promise;
   heldB.resolve();
@@ -158,7 +158,7 @@ Deno.test("SharedGroup that is told of a change takes it over before it asks any
   await clock.advance(0);
   assert.deepEqual(asked.slice(1), [before]);
   assert.equal(group.seen.state, shared.epochs.state);
-  // Two more: one makes sure of it, one says that it is decided by.
+  // Two more looks: one checks for changes, the other confirms that they are in effect.
   assert.equal(shared.looks.get("a"), (before ?? 0) + 2);
   await clock.advance(400);
   assert.equal(shared.looks.get("a"), (before ?? 0) + 2, "it is done");
@@ -179,7 +179,7 @@ Deno.test("SharedGroup keeps nothing that a newer version has brought it", async
   shared.change();
   await clock.advance(3_000);
   assert.equal(kept, 1);
-  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  assert.match(group.problem ?? "", /a newer version has migrated the state database/);
   await group.leave();
 });
 
@@ -281,7 +281,7 @@ Deno.test("SharedGroup decides nothing by tables of a newer version", async () =
   shared.schema = 2;
   await clock.advance(2_600);
   assert.throws(() => group.requireFresh(), isStale);
-  assert.match(group.problem ?? "", /a newer version has taken the state database over/);
+  assert.match(group.problem ?? "", /a newer version has migrated the state database/);
   await group.leave();
 });
 

@@ -149,7 +149,7 @@ const ADDRESS =
   /\bhttps?:\/\/[^\s"']+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f.]*:[0-9a-f:.]*\](?::\d+)?/gi;
 
 const PROBLEMS = {
-  no_credential: "the signer can't read its token_file",
+  no_credential: "the signer cannot read its token_file",
   timed_out: "the API server did not answer in time",
   too_large: "the API server's answer is too large",
   unreachable: "could not reach the API server",
@@ -166,7 +166,7 @@ export function faultOf(answer: ApiAnswer, doing: string): AppError {
   }
   const { status, text } = answer;
   if (status === 401) {
-    return new AppError("denied", `${doing}: the API server refuses the credential in token_file; renew it`);
+    return new AppError("denied", `${doing}: the API server rejects the credential in token_file; renew it`);
   }
   const message = readMessage(text);
   // 408 and 429 are about the moment, and not about the request.
@@ -289,7 +289,7 @@ export async function loadClusterFiles(
 /** The Secret that a token is bound to: deleting it invalidates the token. */
 export interface BoundSecret {
   readonly name: string;
-  /** Tells the Secret from another of the same name. */
+  /** Distinguishes the Secret from a later one with the same name. */
   readonly uid: string;
 }
 

@@ -75,17 +75,17 @@ Deno.test.each<{
   {
     name: "a blank in the user",
     claims: { sub: "a role=b" },
-    expected: refused("user claim has control characters or blanks"),
+    expected: refused("user claim has control characters or spaces"),
   },
   {
     name: "a wide blank in the user",
     claims: { sub: "a\u2003b" },
-    expected: refused("user claim has control characters or blanks"),
+    expected: refused("user claim has control characters or spaces"),
   },
   {
     name: "a line end in the user",
     claims: { sub: "a\n" },
-    expected: refused("user claim has control characters or blanks"),
+    expected: refused("user claim has control characters or spaces"),
   },
   {
     name: "another user claim",
@@ -214,13 +214,13 @@ Deno.test.each<{
     name: "a blank in a group",
     config: GROUPS,
     claims: { groups: ["x", "y z"] },
-    expected: refused("groups claim has control characters or blanks"),
+    expected: refused("groups claim has control characters or spaces"),
   },
   {
     name: "a line end in the one group",
     config: GROUPS,
     claims: { groups: "x\n" },
-    expected: refused("groups claim has control characters or blanks"),
+    expected: refused("groups claim has control characters or spaces"),
   },
 ])("decideEndUser() of a token with $name", ({ config = {}, claims = {}, expected }) => {
   const checked = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE, ...config });

@@ -233,7 +233,7 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   if (address !== undefined) return address;
   const endUser = claim(claims, config.user_claim);
   if (typeof endUser !== "string" || endUser === "") return refuse("user claim absent or not a string");
-  if (isUnsafe(endUser)) return refuse("user claim has control characters or blanks");
+  if (isUnsafe(endUser)) return refuse("user claim has control characters or spaces");
   // An unverified address can belong to another person.
   const isVerified = claim(claims, "email_verified");
   if (config.user_claim === "email" && ![undefined, true, "true"].some((value) => value === isVerified)) {
@@ -243,7 +243,7 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   if (time !== undefined) return time;
   const groups = readGroups(claims, config);
   if (groups === undefined) return refuse("groups claim absent or neither a list nor a string");
-  if (groups?.some(isUnsafe)) return refuse("groups claim has control characters or blanks");
+  if (groups?.some(isUnsafe)) return refuse("groups claim has control characters or spaces");
   const scope = claim(claims, "scope");
   const list = claim(claims, "scp");
   const scopes: readonly unknown[] = typeof scope === "string"

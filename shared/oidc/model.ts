@@ -32,15 +32,15 @@ export const endUserOidcConfig: z.ZodType<EndUserOidcConfig> = z.strictObject({
     "must be an https URL without query and fragment (http on loopback only)",
   )
     .describe("URL of the OpenID provider, exactly as in its tokens"),
-  audience: z.string().min(1).describe("the audience that tokens must have: the broker's resource_url"),
-  required_scopes: z.array(z.string().regex(SCOPE, "must be a scope without blanks")).default([])
-    .describe("scopes that a token must carry, all of them"),
+  audience: z.string().min(1).describe("required audience of tokens: the broker's resource_url"),
+  required_scopes: z.array(z.string().regex(SCOPE, "must be a scope without spaces")).default([])
+    .describe("scopes that every token must have"),
   user_claim: z.string().min(1).default("sub").describe("claim that names the end user"),
   groups_claim: z.string().default("").describe(
-    "claim with the end user's groups, a token without it is refused; empty: no groups from tokens",
+    "claim with the end user's groups; a token without this claim is rejected; empty means no groups from tokens",
   ),
   max_token_age_seconds: z.int().min(0).default(0).describe(
-    "how long ago a token may have been issued; 0 means no limit",
+    "maximum age of a token, in seconds; 0 means no limit",
   ),
   clock_skew_seconds: z.int().default(0)
     .describe(

@@ -135,7 +135,7 @@ Deno.test.each<{
   assert.deepEqual(await verifier.verify(await make(issuer)), refused(reason));
 });
 
-/** A good token under another header, whose signature is not looked at any more. */
+/** A valid token with a different header, so that its signature is never checked. */
 async function withHeader(issuer: TokenIssuer, header: object): Promise<string> {
   return splice(await issuer.sign(CLAIMS, RSA_KEY), 0, encode({ alg: "RS256", kid: "k1", ...header }));
 }

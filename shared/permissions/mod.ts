@@ -87,7 +87,7 @@ export function formatFlags(set: PermissionSet, options: RunOptions = {}): strin
       if (typeof values === "string") return [flag];
       const split = values.find((value) => value.includes(","));
       if (split === undefined) return values.length > 0 ? [`${flag}=${values.join(",")}`] : [];
-      const message = `Cannot grant ${JSON.stringify(split)}: a path with a comma can't be a flag`;
+      const message = `Cannot grant ${JSON.stringify(split)}: a path with a comma cannot be a flag`;
       throw invalid(message);
     }),
   ];
@@ -202,10 +202,10 @@ export function filePermissions({ workingFolder, auditLog, files, outputFolders 
   const folder = dirname(log);
   const refuse = (key: string, path: string, why: string) =>
     invalid(`Cannot use ${key} ${JSON.stringify(path)}: ${why}`);
-  if (dirname(folder) === folder) throw refuse("audit_log", log, "it needs a folder of its own");
+  if (dirname(folder) === folder) throw refuse("audit_log", log, "it needs its own directory");
   const read = resolveAll(files);
   for (const [key, path] of read) {
-    if (path === log || path === folder) throw refuse(key, path, "it is the audit log or its folder");
+    if (path === log || path === folder) throw refuse(key, path, "it is the audit log or its directory");
   }
   const outputs = resolveAll(outputFolders);
   for (const [key, path] of outputs) {
@@ -308,7 +308,7 @@ export function caKeyPermissions(config: CaKeySettings, workingFolder: string): 
       if (key.type === "pem") return {};
       if (key.type === "agent") {
         if (key.socket === "") {
-          const what = "an exact permission can't be given for whatever SSH_AUTH_SOCK will name";
+          const what = "no exact permission exists for the value of SSH_AUTH_SOCK at run time";
           throw invalid(`Cannot use a CA key of type agent without socket: ${what}`);
         }
         const socket = resolve(workingFolder, key.socket);

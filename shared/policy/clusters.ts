@@ -47,7 +47,7 @@ export interface AllowedCluster {
   readonly matchedRule: string;
   /** The requester may see the values of Secrets. */
   readonly reveal: boolean;
-  /** The decision includes the fields that the apply takes over. */
+  /** Whether the decision includes the fields that the apply takes from other managers. */
   readonly force: boolean;
   /** For learning a waiver. */
   readonly gated: GatedCommand;

@@ -73,10 +73,10 @@ Deno.test.each(
     { diff: { kind: "changed", changes: [change] }, words: "changes 1 field" },
     { diff: { kind: "changed", changes: [change], omitted: 7 }, words: "changes 8 fields" },
     { diff: { kind: "unchanged" }, words: "changes nothing" },
-    { diff: { kind: "unknown" }, words: "what it changes could not be found out" },
+    { diff: { kind: "unknown" }, words: "the changes could not be determined" },
     {
       diff: { kind: "unknown", reason: "no right\x1b[2J" },
-      words: "what it changes could not be found out: no right\\x1b[2J",
+      words: "the changes could not be determined: no right\\x1b[2J",
     },
   ] as const,
 )("describeDiff() says: $words", ({ diff, words }) => assert.equal(describeDiff(diff), words));

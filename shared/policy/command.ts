@@ -114,7 +114,7 @@ export function extendAllowlist(set: PolicySet, lists: readonly (readonly Patter
 }
 
 /**
- * Decides one command. Each simple command in it is a candidate of its own, its words joined by one space, so that no
+ * Decides one command. Each simple command in it is a separate candidate, its words joined by one space, so that no
  * pattern can match across `;` or `|`. Without parsing, the raw text is the only candidate. The first denial wins:
  * deny before approval before allow.
  */

@@ -40,9 +40,9 @@ export interface CompiledPolicy {
   readonly callers: ReadonlyMap<string, CompiledCaller>;
   /** The cap of hosts without their own, in seconds. */
   readonly maxTtlSeconds: number;
-  /** The source, for the next policy. */
+  /** The source config, to compile the next policy from. */
   readonly config: PolicyConfig;
-  /** Every pattern by its source, for the next policy. */
+  /** Every pattern by its source, reused by the next policy. */
   readonly patterns: ReadonlyMap<string, Pattern>;
 }
 
@@ -171,9 +171,9 @@ export interface CompiledHost extends HostPolicy {
 function findHostProblems(name: string, host: HostPolicy, path: string): readonly string[] {
   const sudoUsers = host.allowed_sudo_users ?? [];
   const faults: readonly (readonly [key: string, fault: string | false | undefined])[] = [
-    ["", (name === "" || isUnsafe(name)) && "a host name must not be empty or contain blanks"],
+    ["", (name === "" || isUnsafe(name)) && "a host name must not be empty or contain spaces"],
     [".addr", host.addr !== "" && findAddrFault(host.addr)],
-    [".user", (host.user === "" || isUnsafe(host.user)) && "is empty or contains blanks"],
+    [".user", (host.user === "" || isUnsafe(host.user)) && "is empty or contains spaces"],
     [".host_key", host.host_key !== "" && findHostKeyFault(host.host_key)],
     [".principal", findPrincipalFault(host.principal ?? "")],
     // The name is part of a force-command, which the account's shell reads, and of every envelope.
@@ -199,8 +199,10 @@ const UNSEALABLE_NAME =
 
 /** sshd splits lists at commas (`principals="…"` of authorized_keys), and a star matches all principals. */
 function findPrincipalFault(principal: string): string | undefined {
-  if (isUnsafe(principal)) return "contains blanks or control characters";
-  return /[,*]/.test(principal) ? "contains a comma or a star: a certificate has one principal" : undefined;
+  if (isUnsafe(principal)) return "contains spaces or control characters";
+  return /[,*]/.test(principal)
+    ? "contains a comma or a star: a certificate has exactly one principal"
+    : undefined;
 }
 
 function findHostKeyFault(line: string): string | undefined {
@@ -257,7 +259,7 @@ function addressValue(address: string): bigint {
   return groups.reduce((value, group) => (value << 16n) | BigInt(`0x${group}`), 0n);
 }
 
-/** Whether each command of a session needs a certificate of its own. */
+/** Whether each command of a session needs a separate certificate. */
 export function needsOwnCertificates({ unsealed_sessions, seal, commands }: CompiledHost): boolean {
   return unsealed_sessions === false && seal === undefined && commands.restricts;
 }

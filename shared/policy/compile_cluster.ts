@@ -97,7 +97,7 @@ export function compileCluster(
     return found.length === 0;
   });
   if (!cluster.rules.some(({ effect }) => effect !== "deny")) {
-    report(".rules", "no rule has the effect allow or require_approval: nothing could be done");
+    report(".rules", "no rule has the effect allow or require_approval, so every action is denied");
   }
   return {
     name,
@@ -166,7 +166,7 @@ function findServerFault(url: string): string | undefined {
     return `${quoteText(url)} is not an https URL with a host`;
   }
   // Brokers would see the password. A query has no place in the paths of an API.
-  if (parsed.username !== "" || parsed.password !== "") return "has a user or password in it";
+  if (parsed.username !== "" || parsed.password !== "") return "contains a user or a password";
   return parsed.search !== "" || parsed.hash !== "" || /[?#]$/.test(url)
     ? `${quoteText(url)} has a query or a fragment`
     : undefined;
@@ -186,11 +186,14 @@ function checkBindings({ sa_bindings, token_binding }: ClusterPolicy, report: Re
       report(`${key}.service_account`, `${quoteText(service_account)} is not the name of a ServiceAccount`);
     }
     if (groups.some((group) => group === "" || isUnsafe(group))) {
-      report(`${key}.groups`, "a group is empty or contains blanks");
+      report(`${key}.groups`, "a group is empty or contains spaces");
     }
     if (bound === undefined || namespace === bound) continue;
     const fault = `${quoteText(namespace)} is not ${quoteText(bound)} of token_binding`;
-    report(`${key}.namespace`, `${fault}: a token can only be bound to a Secret beside its ServiceAccount`);
+    report(
+      `${key}.namespace`,
+      `${fault}: a token can only be bound to a Secret in the namespace of its ServiceAccount`,
+    );
   }
 }
 
@@ -217,10 +220,10 @@ function findRuleFaults(
     ...check("namespaces", (namespace) => namespace === "-" || isLabel(namespace), () => "a namespace"),
     ...check("names", (name) => name === "-" || isSubdomain(name), () => "the name of an object"),
     ...(rule.reveal === true && rule.effect === "deny"
-      ? [["reveal", "nothing is shown of what is denied"] as const]
+      ? [["reveal", "a denied action shows nothing"] as const]
       : []),
     ...(rule.force === true && rule.effect !== "allow"
-      ? [["force", "it goes with the effect allow alone"] as const]
+      ? [["force", "requires the effect allow"] as const]
       : []),
   ];
 }

@@ -58,7 +58,7 @@ Deno.test.each<{ name: string; cluster?: Record<string, unknown>; at?: string; p
   {
     name: "a password in the URL, without repeating it",
     cluster: { api_server: "https://admin:hunter2@10.0.0.5" },
-    problem: "kubernetes.clusters.prod.api_server: has a user or password in it",
+    problem: "kubernetes.clusters.prod.api_server: contains a user or a password",
   },
   {
     name: "a query in the URL",
@@ -94,14 +94,14 @@ Deno.test.each<{ name: string; cluster?: Record<string, unknown>; at?: string; p
   {
     name: "an empty group, which would be no filter",
     cluster: { sa_bindings: [{ groups: [""], namespace: "gateway", service_account: "reader" }] },
-    problem: "kubernetes.clusters.prod.sa_bindings[0].groups: a group is empty or contains blanks",
+    problem: "kubernetes.clusters.prod.sa_bindings[0].groups: a group is empty or contains spaces",
   },
   {
     name: "tokens bound in another namespace",
     cluster: { token_binding: { namespace: "leases" } },
     problem:
       'kubernetes.clusters.prod.sa_bindings[0].namespace: "gateway" is not "leases" of token_binding: ' +
-      "a token can only be bound to a Secret beside its ServiceAccount",
+      "a token can only be bound to a Secret in the namespace of its ServiceAccount",
   },
   {
     name: "an unknown verb",
@@ -140,12 +140,12 @@ Deno.test.each<{ name: string; cluster?: Record<string, unknown>; at?: string; p
     name: "nothing that is allowed",
     cluster: { rules: [{ verbs: ["delete"], effect: "deny" }] },
     problem:
-      "kubernetes.clusters.prod.rules: no rule has the effect allow or require_approval: nothing could be done",
+      "kubernetes.clusters.prod.rules: no rule has the effect allow or require_approval, so every action is denied",
   },
   {
     name: "secrets shown of what is denied",
     cluster: { rules: [{ effect: "allow" }, { effect: "deny", verbs: ["delete"], reveal: true }] },
-    problem: "kubernetes.clusters.prod.rules[1].reveal: nothing is shown of what is denied",
+    problem: "kubernetes.clusters.prod.rules[1].reveal: a denied action shows nothing",
   },
   {
     name: "an extra resource that is built in",

@@ -1,5 +1,5 @@
-// The hosts of a caller for `GET /v1/hosts`, also with their rules. Denied patterns stay with the signer,
-// because they would show an agent what nobody thought of.
+// The hosts of a caller for `GET /v1/hosts`, optionally with their rules. Denied patterns are not sent,
+// because they would show an agent which commands the author forgot.
 import type { HostInfo, HostRules, HostsResponse } from "../wire/inventory.ts";
 import { withoutEmpty } from "../text.ts";
 import { SESSION_MODES } from "../wire/sign.ts";

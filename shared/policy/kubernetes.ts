@@ -41,7 +41,7 @@ export interface ClusterAction {
   /** `""`: none, or all of a list. */
   readonly namespace: string;
   readonly name: string;
-  /** `<verb> <resource>[.<group>] <namespace or ->/<name or ->`, for the rules. */
+  /** `<verb> <resource>[.<group>] <namespace or ->/<name or ->`, which rules match. */
   readonly text: string;
 }
 

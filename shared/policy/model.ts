@@ -69,83 +69,87 @@ const text = (about: string) => z.string().exactOptional().describe(about);
 /** Checks a {@linkcode CommandPolicy}; unknown keys are rejected. */
 export const commandPolicy: z.ZodType<CommandPolicy> = z.strictObject({
   mode: z.enum(["", "off", "allowlist", "denylist"]).exactOptional()
-    .describe("off (or empty): no restriction; allowlist: a command must match; denylist: it must not"),
+    .describe(
+      "off (or empty): no restriction; allowlist: a command must match a pattern; denylist: a command must not match",
+    ),
   enforcement: z.enum(["", "enforce", "audit"]).exactOptional()
     .describe("enforce (or empty) blocks; audit allows and warns"),
   allow: strings("RE2 patterns; in allowlist mode a command must match one"),
-  deny: strings("RE2 patterns that refuse a command; deny always wins"),
-  require_approval: strings("RE2 patterns that need a second human, in every mode"),
+  deny: strings("RE2 patterns of denied commands; deny always wins"),
+  require_approval: strings("RE2 patterns of commands that need an approval, in every mode"),
   shell_parse: flag(
-    "false: match the whole text; absent or true: parse as POSIX sh, each command for itself",
+    "false: match the whole text; true (default): parse as POSIX sh and match each command",
   ),
 });
 
 /** Checks a {@linkcode HostPolicy}; unknown keys are rejected. */
 export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   addr: z.string().default("").describe("host:port to connect to; if empty, brokers cannot connect"),
-  user: z.string().min(1).describe("the account on the host"),
+  user: z.string().min(1).describe("account on the host"),
   host_key: z.string().default("").describe(
-    "the pinned host key, an authorized_keys line; if empty, brokers cannot connect",
+    "pinned host key, an authorized_keys line; if empty, brokers cannot connect",
   ),
   jump: text("logical name of the bastion in front of the host"),
   principal: text("principal of the certificate, by convention host:<name>"),
-  source_address: text("address or CIDR the certificate may be used from"),
+  source_address: text("address or CIDR from which the certificate is accepted"),
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).exactOptional().describe(
-    "cap of a certificate's life, in seconds; 0 means the global one",
+    "longest lifetime of a certificate, in seconds; 0 means the global limit",
   ),
-  allow_as_bastion: flag("may be used as a hop to another host"),
+  allow_as_bastion: flag("the host is a bastion for other hosts"),
   allowed_callers: strings("caller CNs that may use the host; empty means any caller"),
-  allow_sudo: flag("commands may be elevated with sudo -n"),
-  allowed_sudo_users: strings("accounts sudo may change to; root is implied by allow_sudo"),
+  allow_sudo: flag("sudo -n is allowed"),
+  allowed_sudo_users: strings("accounts that sudo may change to; allow_sudo implies root"),
   allow_pty: flag("a pseudo-terminal may be requested"),
   allow_file_transfer: flag("files may be read and written"),
   stop_on_disconnect: flag(
-    "one-shot commands, and those of exec sessions, end with their connection: they watch their standard input; " +
-      "needs a POSIX login shell, and with sudo a sudoers rule for /bin/sh",
+    "one-shot commands and commands of exec sessions end with their connection, because a watcher reads their " +
+      "standard input; needs a POSIX login shell, and with sudo a sudoers rule for /bin/sh",
   ),
-  login_shell: z.string().regex(/^\/[\x21-\x7e]+$/, "is an absolute path without blanks, as in /etc/passwd")
+  login_shell: z.string().regex(
+    /^\/[\x21-\x7e]+$/,
+    "must be an absolute path without spaces, as in /etc/passwd",
+  )
     .exactOptional().describe(
-      "the account's login shell, as in /etc/passwd, for whoever reads the config: a warning tells where command " +
-        "rules are not proved for it; nothing is decided by it",
+      "login shell of the account, as in /etc/passwd: the signer warns if command rules are not proved for this " +
+        "shell; no decision depends on this key",
     ),
   unsealed_sessions: flag(
-    "false: on a host with command rules that is not sealed, the signer issues no session certificate, which could run " +
-      "anything, and brokers request a certificate for each command of an exec session; if absent true, as brokers of " +
-      "other builds need",
+    "false: on an unsealed host with command rules, the signer issues no session certificates, which could run any " +
+      "command, and brokers request a certificate for each command of an exec session; true (default): brokers of " +
+      "other builds can open sessions",
   ),
   sealed_exec: flag(
-    "sessions run nothing but commands that the signer has put into an envelope, one by one; needs envelope_key and " +
-      "a shim on the host",
+    "sessions run only commands that the signer has individually signed; needs envelope_key and a shim on the host",
   ),
   envelope: z.enum(ENVELOPE_VERSIONS).exactOptional().describe(
-    "format that the host's shim understands: v3 also binds what a command reads (broker-ctl host seal writes it); v2 " +
-      "(if absent) and v1, which is JSON, leave the standard input to the broker",
+    "envelope format of the host's shim: v3 also binds the standard input (broker-ctl host seal writes it); with v2 " +
+      "(default) and v1 (JSON) the broker chooses the standard input",
   ),
   envelope_domain: z.string().min(1).refine((text) => !hasUnseen(text), "must not have control characters")
     .exactOptional()
-    .describe(`with envelope v1: the domain that another build's shim expects; if absent ${ENVELOPE_DOMAIN}`),
+    .describe(`with envelope v1: domain that the shim of another build expects; default ${ENVELOPE_DOMAIN}`),
   shim_command: z.string().regex(
     /^[A-Za-z0-9_./][A-Za-z0-9_./+-]*$/,
-    "is one word of letters, digits and _ . / + -, for the account's shell reads it",
+    "must be one word of letters, digits and _ . / + -, because the account's shell reads it",
   ).exactOptional().describe(
-    `the shim on the host, a name on sshd's PATH or a path; if absent ${SHIM_COMMAND}`,
+    `shim on the host, a path or a name on sshd's PATH; default ${SHIM_COMMAND}`,
   ),
   shared_principal: flag(
-    "the principal may be another host's too, which says the same: a certificate for one then opens the other",
+    "another host with this setting may have the same principal: a certificate for one host then opens the other",
   ),
   groups: strings("groups for access control and group policies"),
-  command_policy: commandPolicy.exactOptional().describe("rules for this host alone"),
+  command_policy: commandPolicy.exactOptional().describe("rules for this host only"),
 });
 
 /** Checks a {@linkcode CallerPolicy}; unknown keys are rejected. */
 export const callerPolicy: z.ZodType<CallerPolicy> = z.strictObject({
-  allowed_groups: strings("groups whose hosts the caller sees and uses; empty means none"),
+  allowed_groups: strings("groups of the hosts that the caller may see and use; empty means none"),
   require_verified_end_user: flag(
-    "end user and groups come from the token that the caller forwards, verified here",
+    "end user and groups come from the forwarded token, which the signer verifies",
   ),
   only_via: z.array(z.string()).min(1).exactOptional().describe(
-    "CNs of trusted_forwarders that the caller's requests have to come through: directly it gets neither certificates " +
-      "nor hosts, so that it can't bypass a control plane's guardrails; if absent, any way is allowed",
+    "CNs of the trusted_forwarders that must forward the caller's requests: direct requests get neither certificates " +
+      "nor hosts, so the caller cannot bypass a control plane's guardrails; if absent, any path is allowed",
   ),
   self_approve: flag("the caller may approve its own commands (waives four-eyes)"),
 });
@@ -197,65 +201,66 @@ export const MAX_TOKEN_TTL_SECONDS = 900;
 const name = (about: string) => z.string().min(1).describe(about);
 
 const clusterRule: z.ZodType<ClusterRule> = z.strictObject({
-  verbs: strings("of get, list, logs, apply, delete; empty, or with a *, means all"),
+  verbs: strings("get, list, logs, apply, delete; empty or * means all"),
   resources: strings(
-    "lower-case plural names without their group, built-in or of extra_resources; empty, or with a *, means all",
+    "lowercase plural names without their group, built-in or in extra_resources; empty or * means all",
   ),
   namespaces: strings(
-    "namespaces; - stands for objects without one and for a list of all namespaces; empty, or with a *, means all, " +
-      "- included",
+    "namespaces; - matches objects without a namespace and lists of all namespaces; empty or * means all, including -",
   ),
-  names: strings("names of objects; - stands for a list; empty, or with a *, means all"),
+  names: strings("names of objects; - matches a list; empty or * means all"),
   effect: z.enum(CLUSTER_EFFECTS).describe(
-    "deny beats the others; require_approval allows once a human has approved; what no rule matches is denied",
+    "deny always wins; require_approval allows after an approval; an action that no rule matches is denied",
   ),
-  reveal: flag("values of Secrets are shown; otherwise they are masked"),
+  reveal: flag("show the values of Secrets; otherwise they are masked"),
   force: flag(
-    "with effect allow: an apply may take the fields named in force_fields over from other managers without approval; " +
-      "otherwise an approver decides",
+    "with effect allow: an apply may take fields in force_fields from other managers without an approval; otherwise " +
+      "an approver decides",
   ),
 });
 
 const saBinding: z.ZodType<ServiceAccountBinding> = z.strictObject({
   groups: strings(
-    "groups of end users that it is for; empty means everybody, a request without an end user's groups included",
+    "groups of end users; empty means every request, also one without groups",
   ),
   namespace: name("namespace of the ServiceAccount"),
-  service_account: name("name of the ServiceAccount whose rights the action is done with"),
+  service_account: name("name of the ServiceAccount that performs the action"),
 });
 
 const extraResource: z.ZodType<ExtraResource> = z.strictObject({
-  resource: name("lower-case plural name, not that of a built-in one"),
-  group: text("API group; empty is the core group"),
-  version: name("API version, as v1"),
-  kind: name("kind, as Deployment"),
-  namespaced: flag("the objects are in namespaces"),
+  resource: name("lowercase plural name of a resource that is not built in"),
+  group: text("API group; empty means the core group"),
+  version: name("API version, such as v1"),
+  kind: name("kind, such as Deployment"),
+  namespaced: flag("objects are in namespaces"),
 });
 
 /** Checks a {@linkcode ClusterPolicy}; unknown keys are rejected. */
 export const clusterPolicy: z.ZodType<ClusterPolicy> = z.strictObject({
-  api_server: name("URL of the API server, https://host:port; told to brokers"),
-  ca_cert: name("PEM file with the CAs that the API server's certificate comes from; told to brokers"),
+  api_server: name("URL of the API server, https://host:port; brokers receive it"),
+  ca_cert: name("PEM file with the CAs of the API server's certificate; brokers receive it"),
   token_file: name(
-    "file with the token of the account that may create tokens for the ServiceAccounts of sa_bindings; read for each",
+    "file with the token of the account that may create tokens for the ServiceAccounts of sa_bindings; read for each token",
   ),
   token_ttl_seconds: z.int().min(0).exactOptional().describe(
-    `life of the tokens, ${MIN_TOKEN_TTL_SECONDS} to ${MAX_TOKEN_TTL_SECONDS} seconds; 0 means ${MIN_TOKEN_TTL_SECONDS}`,
+    `lifetime of the tokens, ${MIN_TOKEN_TTL_SECONDS} to ${MAX_TOKEN_TTL_SECONDS} seconds; 0 means ${MIN_TOKEN_TTL_SECONDS}`,
   ),
   groups: strings("groups for access control"),
   allowed_callers: strings("caller CNs that may use the cluster; empty means any caller"),
   sa_bindings: z.array(saBinding).describe(
-    "which ServiceAccount an action is done as: the first entry that has a group of the end user",
+    "ServiceAccounts by group: the first entry with a group of the end user applies",
   ),
-  rules: z.array(clusterRule).describe("what may be done; at least one rule has to allow something"),
-  extra_resources: z.array(extraResource).exactOptional().describe("resources beside the built-in ones"),
+  rules: z.array(clusterRule).describe("allowed and denied actions; at least one rule must allow an action"),
+  extra_resources: z.array(extraResource).exactOptional().describe(
+    "resources in addition to the built-in ones",
+  ),
   token_binding: z.strictObject({
     namespace: name(
-      "the namespace of all sa_bindings, where the Secrets are kept that tokens are bound to; keep nothing else there",
+      "namespace of all sa_bindings and of the Secrets that tokens are bound to; keep nothing else in it",
     ),
   }).exactOptional().describe(
-    "ties tokens to a Secret for each caller and end user, which a freeze deletes: the API server then refuses the " +
-      "tokens within 10 s; the account of token_file needs create and delete on secrets there",
+    "binds tokens to one Secret for each caller and end user; a freeze deletes the Secret, and the API server then " +
+      "rejects the tokens within 10 s; the account of token_file needs create and delete on secrets in this namespace",
   ),
 });
 

@@ -171,7 +171,7 @@ const FIND_ACTIONS: ReadonlySet<string> = new Set(["-exec", "-execdir", "-ok", "
  */
 function findHiddenCommand(words: readonly string[]): string | undefined {
   const [name = "", ...rest] = words;
-  if (name === "" || /\s/.test(name)) return "command name that is empty or contains a blank";
+  if (name === "" || /\s/.test(name)) return "command name that is empty or contains a space";
   if (STATE_BUILTINS.has(name) || ASSIGNS.get(name)?.(rest) === true) {
     return `builtin ${quoteText(name)} that changes the shell's environment`;
   }

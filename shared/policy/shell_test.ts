@@ -180,8 +180,8 @@ Deno.test.each([
   ["a text that a shell takes for an option", "-x; ps", "leading option sign"],
   ["a text with +", "+x", "leading option sign"],
   ["job control", "%1", "job control"],
-  ["empty name", "'' ps", "command name that is empty or contains a blank"],
-  ["name with a blank", "'ps aux'", "command name that is empty or contains a blank"],
+  ["empty name", "'' ps", "command name that is empty or contains a space"],
+  ["name with a blank", "'ps aux'", "command name that is empty or contains a space"],
   ["more than 64 KiB", "a ".repeat(40_000), "command too long"],
 ])("parseCommand() refuses %s", (_name, text, reason) => {
   assert.deepEqual(parseCommand(text), { kind: "refused", reason });

@@ -199,7 +199,7 @@ function checkSessionMode(
   { role, purpose, sessionMode }: SshIntent,
 ): string | undefined {
   if (purpose !== "session" || isOneOf(SESSION_MODES, sessionMode)) return undefined;
-  // A hop before a session has no mode of its own.
+  // A hop before a session has no mode.
   if (role === "bastion" && sessionMode === "") return undefined;
   return `unknown session mode: ${quoteText(sessionMode)}`;
 }

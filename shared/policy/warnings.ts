@@ -61,7 +61,7 @@ export function* findUnsharedPrincipals(
       const other = names.find((each) => each !== name) ?? name;
       return `${formatKeyPath(["hosts", name, "principal"])}: ${quoteText(principal)} is also that of ${
         quoteText(other)
-      }, so that a certificate for one opens the other; give each its own, or say shared_principal: true on both`;
+      }, so that a certificate for one opens the other; give each its own, or set shared_principal: true on both`;
     })
   );
 }
@@ -109,8 +109,8 @@ export function* describeUnsealedTwins(
   return yield* textsOf(hosts, (name, host) => {
     const twin = host.sealed_exec === true || host.addr === "" ? undefined : sealed.get(accountOf(host));
     if (twin === undefined) return undefined;
-    const fault = `is not sealed and is the account of ${quoteText(twin)}, which is`;
-    return `${formatKeyPath(["hosts", name])}: ${fault}: sessions under this name go round the seal`;
+    const fault = `is not sealed, but has the account of the sealed host ${quoteText(twin)}`;
+    return `${formatKeyPath(["hosts", name])}: ${fault}: sessions under this name bypass the seal`;
   });
 }
 
@@ -121,7 +121,7 @@ const PROVED = ["sh", "bash", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", 
 export function findLoginShellRisk(loginShell: string): string | undefined {
   const name = loginShell.slice(loginShell.lastIndexOf("/") + 1);
   if (PROVED.includes(name)) return undefined;
-  return `nothing is proved for ${name} as a login shell: it may run other commands than the rules allowed ` +
+  return `command rules are not proved for the login shell ${name}: it may run other commands than the rules allow ` +
     `(proved: ${PROVED.join(", ")})`;
 }
 
@@ -139,7 +139,7 @@ export function* findUnprovedShells(
 
 /**
  * Finds denials that a list bypasses. Rules match the requested action, and a list of all namespaces
- * (`list pods -/-`) is an action of its own. The result has the first such list for each rule.
+ * (`list pods -/-`) is a different action. The result has the first such list for each rule.
  */
 export function findListGaps(
   { rules }: Pick<ClusterPolicy, "rules">,

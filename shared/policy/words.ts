@@ -118,7 +118,7 @@ export function describeDiff({ kind, reason, changes = [], omitted = 0 }: K8sDif
     created: `creates the object, with ${fields}`,
     changed: `changes ${fields}`,
     unchanged: "changes nothing",
-    unknown: `what it changes could not be found out${why}`,
+    unknown: `the changes could not be determined${why}`,
   }[kind];
 }
 

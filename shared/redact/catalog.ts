@@ -2,7 +2,7 @@
 // rule is tried at its hints only. Every step of a rule is bounded, or is a search that remembers its last
 // result. The time is therefore linear in the text, also in a text that is designed to be slow.
 
-/** Where a secret is. */
+/** Position of a secret. */
 export interface Place {
   readonly start: number;
   readonly end: number;
@@ -23,7 +23,7 @@ export interface SecretRule {
 /** The rules by hint, in lower case. */
 export type Catalog = Readonly<Record<string, readonly SecretRule[]>>;
 
-// Blanks as RE2 defines them. A value ends at these only: more blanks would make a masked value shorter.
+// White space as RE2 defines it. A value ends only at these characters: a larger set would shorten the masked value.
 const B = String.raw`\t\n\f\r `;
 const BARE = `["'${B}]`;
 const LINE = `["'\\r\\n]`;
@@ -40,7 +40,7 @@ function sticky(source: string): Step {
   };
 }
 
-/** Skips at least so many blanks. */
+/** Skips white space: none or more, or at least one. */
 function gap(least: 0 | 1): Step {
   const word = /\S/g;
   return (searched, at) => {
@@ -85,8 +85,8 @@ function upTo(expected: string, end: string, least?: number): Step {
 }
 
 /**
- * A secret in quotes, or else a bare one. Without its closing quote it ends with its line. The quotes of an argument
- * are masked too. Those of a setting, which may have escapes, stay.
+ * A quoted or bare secret. Without a closing quote, it ends at the end of the line. The quotes of an argument are
+ * masked too. Those of a setting, which may contain escapes, are kept.
  */
 function quotedOr(bare: Value, kind: "argument" | "setting"): Value {
   const isArgument = kind === "argument";
@@ -163,7 +163,7 @@ function attached(option: string): Value {
   const password = until(`[${B}]`);
   return (searched, from) => {
     const at = searched.next(pattern, from);
-    // The last character may be the blank before the option.
+    // The last character may be the space before the option.
     if (searched.isUnfinished(at + 1)) return searched.wait(/\S/);
     return searched.text.startsWith(option, at + 1) ? password(searched, at + 3, from) : undefined;
   };
@@ -190,7 +190,7 @@ function credentials(kind: "command" | "document"): Value {
 }
 
 /**
- * A rule whose parts lead from its hint to its value. In an expression, ` *` and ` +` are runs of blanks of any length.
+ * A rule whose parts lead from its hint to its value. In an expression, ` *` and ` +` match white space of any length.
  */
 function rule(name: string, parts: readonly (string | Step)[], value: Value): SecretRule {
   const steps = parts.flatMap((part) => {
@@ -325,7 +325,7 @@ export const DOCUMENTS: Catalog = catalog([configValue(""), FLAG, ASSIGNMENT, NA
 
 /** A secret, or the beginning of a form of one, whose end is not in the text. */
 export interface Open {
-  /** Where the secret starts; absent when the secret has not begun. */
+  /** Start of the secret; absent if it has not begun. */
   readonly secret?: number;
   /** Matches up to where the secret ends. If the secret has not begun, nothing is known before a match. */
   readonly rest: RegExp;

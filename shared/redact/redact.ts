@@ -149,8 +149,8 @@ export interface RedactConfig {
 export const redactConfig: z.ZodType<RedactConfig> = z.strictObject({
   patterns: z.array(z.strictObject({
     name: z.string().regex(/^[a-zA-Z0-9._-]{1,64}$/, "must be 1 to 64 of a-z A-Z 0-9 . _ -")
-      .describe("shown in the mark [REDACTED:<name>]"),
-    regex: z.string().min(1).describe("RE2 pattern; a group named secret limits what is masked"),
+      .describe("name in the mark [REDACTED:<name>]"),
+    regex: z.string().min(1).describe("RE2 pattern; a group named secret limits the masked part"),
   })).exactOptional().describe("rules applied after the built-in ones"),
   disable_defaults: z.boolean().exactOptional().describe("true turns the built-in rules off"),
 });

@@ -157,8 +157,8 @@ Deno.test.each([{ kind: "commands" }, { kind: "documents" }] as const)(
   },
 );
 
-// Each kind of text makes one rule start, or match, again and again. A text of eight times the longest command
-// tells linear time from quadratic, with room for a busy machine.
+// Each text makes one rule start or match repeatedly. Eight times the longest command distinguishes linear from
+// quadratic time, with a margin for a busy machine.
 Deno.test.each([
   "mysql ",
   "mysql -px ",

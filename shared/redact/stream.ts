@@ -246,7 +246,7 @@ function wholeEnd(found: Findings["found"], end: number): number {
   return whole;
 }
 
-/** Where the last word of a text begins, which may be empty. */
+/** Index where the last word of a text starts. The word may be empty. */
 function afterLastBlank(text: string): number {
   return text.search(/\s\S*$/) + 1;
 }

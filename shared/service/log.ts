@@ -93,6 +93,6 @@ function writeRecord({ timestamp, level, category, rawMessage, properties: field
   try {
     writeAllSync(Deno.stderr, line);
   } catch {
-    // Nobody reads stderr: the failure cannot be reported either.
+    // stderr is closed: the failure cannot be reported.
   }
 }

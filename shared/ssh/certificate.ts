@@ -13,7 +13,7 @@ export const CERTIFICATE_ALGORITHM = "ssh-ed25519-cert-v01@openssh.com";
 export interface CertificateFields {
   /** The certified Ed25519 key, 32 bytes. */
   readonly publicKey: Uint8Array;
-  /** 32 random bytes, so that nobody can predict the bytes under the signature. */
+  /** 32 random bytes, so that an attacker cannot predict the signed bytes. */
   readonly nonce: Uint8Array;
   /** Unsigned, 64 bits. */
   readonly serial: bigint;
@@ -50,7 +50,7 @@ export interface Certificate extends CertificateFields {
   readonly criticalOptionData: ReadonlyMap<string, Uint8Array>;
   /** The data of each extension, as in the certificate; OpenSSH's extensions have none. */
   readonly extensionData: ReadonlyMap<string, Uint8Array>;
-  /** The key blob of the CA that is said to have signed. */
+  /** The key blob of the CA that the certificate names as its signer. */
   readonly caPublicKey: Uint8Array;
   readonly signature: Uint8Array;
   readonly signatureAlgorithm: string;
@@ -156,7 +156,7 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
   const validBefore = decodeTime(reader.u64());
   const criticalOptionData = decodeOptions(reader.nested());
   const extensionData = decodeOptions(reader.nested());
-  reader.string(); // reserved: ignored, as PROTOCOL.certkeys says
+  reader.string(); // reserved: ignored, as PROTOCOL.certkeys requires
   const caPublicKey = reader.string();
   decodeKeyBlob(caPublicKey);
   const signedBytes = bytes.subarray(0, reader.offset);
@@ -241,7 +241,7 @@ function decodeText(reader: SshReader): string {
 
 function withoutNul(text: string, what: string): string {
   if (!text.includes("\0")) return text;
-  throw new AppError("invalid_request", `Cannot make certificate: ${what} has a NUL`);
+  throw new AppError("invalid_request", `Cannot create certificate: ${what} has a NUL`);
 }
 
 function malformed(reason: string): AppError {
@@ -321,7 +321,7 @@ export function formatKeyId(parts: KeyIdParts): string {
   if (!Number.isSafeInteger(issuedAt) || issuedAt < 0) throw new RangeError(`Not whole seconds: ${issuedAt}`);
   for (const [name, value] of Object.entries({ caller, host, role, endUser })) {
     if (value === "" && name !== "endUser") throw new TypeError(`KeyId needs a value for ${name}`);
-    if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
+    if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a space or control character`);
   }
   if (hasUnseen(elevationPrefix)) {
     throw new TypeError("KeyId value for elevationPrefix has a control character");

@@ -127,7 +127,7 @@ Deno.test("an option named __proto__ is an option", async () => {
   assert.deepEqual(Object.entries(certificate.criticalOptions), [["__proto__", "x"]]);
 });
 
-/** A certificate written by hand, with a signature that says nothing. */
+/** Encodes a certificate without a valid signature. */
 function handMade(
   change: Readonly<Partial<Record<string, Uint8Array | bigint | number | string>>>,
 ): Uint8Array {

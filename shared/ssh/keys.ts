@@ -145,8 +145,8 @@ export function encodeKeyBlob(parts: KeyParts): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Decodes a public key: Ed25519, ECDSA on the three NIST curves, or RSA. Whether a point lies on its curve shows when
- * the key is used.
+ * Decodes a public key: Ed25519, ECDSA on the three NIST curves, or RSA. Using the key checks that a point lies on its
+ * curve.
  *
  * @throws {AppError} `invalid_request` for another key type, a certificate, a wrong length, trailing bytes
  */

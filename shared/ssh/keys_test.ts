@@ -292,7 +292,7 @@ Deno.test.each([
   { name: "nothing", signature: new Uint8Array(0) },
   { name: "an empty signature", signature: blob("ssh-ed25519", new Uint8Array(0)) },
   { name: "a key of another type", signature: blob("ssh-ed25519", value), key: new Uint8Array(3) },
-  // A value of S that is too large by the order of the group says the same and must not verify.
+  // S plus the order of the group is equivalent to S and must not verify.
   {
     name: "the same signature in another form",
     signature: blob(

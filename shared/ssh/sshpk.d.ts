@@ -1,5 +1,5 @@
-// The used part of sshpk 1.18.0, which has no types of its own. `broker/ssh/ssh2.d.ts` gives the reason against the
-// published types.
+// The parts of sshpk 1.18.0 that are used. The package has no types; `broker/ssh/ssh2.d.ts` explains why not the
+// published ones.
 import type { Buffer } from "node:buffer";
 
 /** A decoded private key. */

@@ -228,7 +228,7 @@ export function encodeKrl({ version, generatedAt, comment, serials, keyIds }: Kr
     .u64(MAGIC).u32(FORMAT_VERSION).u64(version).u64(BigInt(generatedAt)).u64(0n).text("").text(comment);
   if (serials.size === 0 && names.length === 0) return writer.bytes();
   return writer.raw(Uint8Array.of(CERTIFICATES_SECTION)).nested((section) => {
-    // An empty CA key stands for any CA.
+    // An empty CA key matches any CA.
     section.text("").text("");
     if (serials.size > 0) section.raw(Uint8Array.of(SERIAL_LIST)).string(serials.bytes);
     if (names.length > 0) {
@@ -276,7 +276,7 @@ export class SerialSet {
    * @throws {RangeError} for a serial of 0: sshd treats the list as broken and rejects everybody
    */
   add(serials: ReadonlyMap<bigint, number>): number {
-    if (serials.has(0n)) throw new RangeError("A revocation list can't hold the serial 0");
+    if (serials.has(0n)) throw new RangeError("A revocation list cannot contain the serial 0");
     const added = BigUint64Array.from(serials.keys()).filter((serial) => !this.has(serial)).sort();
     this.#reserve(this.#size + added.length);
     let end = this.#size;

@@ -217,7 +217,7 @@ export interface Statement {
 /** A transaction. It yields statements, which are sent together, and receives the rows of each. */
 export type Steps<T> = Generator<readonly Statement[], T, readonly (readonly Row[])[]>;
 
-/** What the two databases write differently. */
+/** SQL that differs between the two databases. */
 export interface Dialect {
   /** The columns of a `SELECT` for {@linkcode readText} and {@linkcode readInteger}. */
   readonly select: (texts: readonly string[], integers: readonly string[]) => string;

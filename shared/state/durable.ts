@@ -94,9 +94,9 @@ export class Durable<View, Deny = never> {
   }
 
   /**
-   * Takes over what other instances have stored. No change of this instance comes between the load and the new view.
+   * Loads what other instances have stored. This instance makes no change between the load and the new view.
    *
-   * @param merge makes the view of what was loaded and of the denies that the store does not have
+   * @param merge builds the view from the loaded content and the denies that are not stored
    */
   takeOver<T>(load: () => Promise<T>, merge: (loaded: T, unstored: readonly Deny[]) => View): Promise<T> {
     return this.change(async () => {

@@ -76,7 +76,7 @@ export class PostgresAccess {
     return this.#schema.migrations.length;
   }
 
-  /** A connection of its own, which the caller closes. @throws {Error} for the operator, if no server accepts it */
+  /** Opens a separate connection, which the caller closes. @throws {Error} for the operator, if no server accepts it */
   connect(onNotify?: (payload: string) => void): Promise<PostgresSession> {
     const { settings, clock, timeoutMs = TIMEOUT_MS } = this.#database;
     return openSession({
@@ -160,7 +160,7 @@ export class PostgresAccess {
       } catch (error) {
         if (isRefusal(error) && await rolledBack(session)) {
           if (error instanceof AppError) throw error;
-          throw new AppError("internal", "The state database refuses the change", { cause: error });
+          throw new AppError("internal", "The state database rejects the change", { cause: error });
         }
         session.close();
         throw unavailable(error);
@@ -172,7 +172,7 @@ export class PostgresAccess {
     try {
       const ms = left();
       if (this.#session?.isOpen === true) return this.#session;
-      // It goes on when no action waits any more: the server that answers may be the last of the list.
+      // It continues after the last action timed out: the server that answers may be the last of the list.
       this.#connecting ??= this.#connect().finally(() => this.#connecting = undefined);
       const late = () => new Error("the database does not answer");
       const bound = { clock: this.#database.clock, ...(ms < Infinity && { ms }), late };
@@ -196,8 +196,8 @@ class LostCommit extends Error {
 
 function unavailable(cause: unknown): AppError {
   const message = cause instanceof LostCommit
-    ? "The state database did not answer at the end: the change may have been made"
-    : "The state database can't be used at the moment";
+    ? "The state database did not confirm the commit: the change may have been made"
+    : "The state database is not available";
   return staleError(message, cause);
 }
 

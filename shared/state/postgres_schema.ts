@@ -26,7 +26,7 @@ export const SAY_OLDEST = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT
 /** A busy machine may be slow at the start, and only other instances that start wait for it. */
 const LOOK_MS = 10_000;
 
-const OTHERS = "name a database of its own in state_db; this one is left as it is";
+const OTHERS = "name a separate database in state_db; this one was not changed";
 
 /** @throws {AppError} `invalid_config` with cause and fix if the tables are foreign, altered, or newer; nothing has changed then */
 export async function migrate(session: PostgresSession, schema: PostgresSchema): Promise<void> {
@@ -59,7 +59,7 @@ function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number)
 function newerSchema(owner: string, version: number, known: number): AppError {
   return configError(
     `Cannot use state_db: the schema of the ${owner} has version ${version} and this program knows ${known}; ` +
-      "start the program that wrote it, or a later one; the database is left as it is",
+      "start the program version that wrote it, or a later one; the database was not changed",
   );
 }
 
@@ -99,10 +99,10 @@ async function compare(session: PostgresSession, schema: PostgresSchema, version
   const [missing] = [...expected].filter((column) => !found.has(column));
   const [surplus] = [...found].filter((column) => !expected.has(column));
   if (missing === undefined && surplus === undefined) return;
-  const difference = missing === undefined ? `it has ${surplus} too much` : `it lacks ${missing}`;
+  const difference = missing === undefined ? `it also has ${surplus}` : `it lacks ${missing}`;
   throw configError(
     `Cannot use state_db: its schema ${name} was altered: ${difference}, for a ${owner} of version ${version}; ` +
-      "stop all instances and put a backup in its place, or name an empty database in state_db",
+      "stop all instances and restore a backup, or name an empty database in state_db",
   );
 }
 

@@ -43,7 +43,7 @@ export interface PostgresSession {
 }
 
 /**
- * Connects to the first server of the target that is no standby.
+ * Connects to the first server of the target that is not a standby.
  *
  * @throws {Error} with the reason for each server, for the operator
  */

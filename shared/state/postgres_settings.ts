@@ -21,10 +21,10 @@ export const DATABASE_ACCESS_SHAPE: Readonly<
   Record<"state_db_password_file" | "state_db_ca", z.ZodType<string>>
 > = {
   state_db_password_file: z.string().default("").describe(
-    "file with the password of the database in state_db, read for each connection; empty means none",
+    "file with the password of the database in state_db; read for each connection; empty means none",
   ),
   state_db_ca: z.string().default("").describe(
-    "PEM file, the CAs that certificates of the database are checked by; empty means the machine's",
+    "PEM file with the CAs of the database's certificate; empty means the CAs of the machine",
   ),
 };
 

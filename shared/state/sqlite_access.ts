@@ -167,13 +167,14 @@ function readPragma(database: DatabaseSync, pragma: string): unknown {
 }
 
 function damageRemedy({ loss }: StateSchema): string {
-  return `stop the service, keep this file, and put a backup in its place; without one move it away, and ${loss}`;
+  return `stop the service, keep this file, and restore a backup; without a backup, move the file away, and ${loss}`;
 }
 
-const FOREIGN = "name a file of its own, or a new one, in state_db; this one is left as it is";
-const NEWER = "start the program that wrote it, or a later one; the file is left as it is";
-const IN_USE = "stop that one first, or name another file in state_db: only one process can use it";
-const OUT_OF_REACH = "let the service's user read and write the file, and write its folder";
+const FOREIGN = "name a separate or new file in state_db; this one was not changed";
+const NEWER = "start the program version that wrote it, or a later one; the file was not changed";
+const IN_USE = "stop that process first, or name another file in state_db: only one process can use it";
+const OUT_OF_REACH =
+  "give the service's user read and write access to the file, and write access to its directory";
 
 class Refusal extends Error {
   readonly remedy: string;
@@ -272,7 +273,7 @@ const NOT_A_DATABASE = 26;
 function explain(error: unknown, schema: StateSchema): readonly [message: string, remedy: string] {
   const message = errorText(error);
   if (error instanceof Deno.errors.NotFound) {
-    return ["its folder does not exist", "make it, for the service's user alone"];
+    return ["its directory does not exist", "create it, with access for the service's user only"];
   }
   if (error instanceof Deno.errors.NotCapable) {
     const remedy = "start it with the flags that broker-ctl permissions shows for its config";
@@ -287,7 +288,7 @@ function explain(error: unknown, schema: StateSchema): readonly [message: string
     case NOT_A_DATABASE:
       return [message, `${FOREIGN}. If it was ours it is damaged: ${damageRemedy(schema)}`];
     case FULL:
-      return [message, "make room on its disk"];
+      return [message, "free space on its disk"];
     default:
       return [message, OUT_OF_REACH];
   }
@@ -312,7 +313,7 @@ export interface StateSchema {
   readonly owner: keyof typeof APPLICATION_IDS;
   /** The statements from one version to the next; the first one starts from an empty file. */
   readonly migrations: readonly string[];
-  /** What is lost without the file, and what an operator has to do; continues a sentence. */
+  /** What is lost without the file and what the operator has to do. The text continues a sentence. */
   readonly loss: string;
   /** A query that finds a row only in a file of another implementation with the same tables; the cause continues a sentence. */
   readonly foreign?: { readonly query: string; readonly cause: string };

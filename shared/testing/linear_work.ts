@@ -21,7 +21,7 @@ const ATTEMPTS = 3;
 
 /**
  * Asserts that eight times the size takes no more than about eight times the work. Work is the CPU time of this
- * thread, in which the other programs of the machine don't count.
+ * thread, so that other programs on the machine do not affect it.
  *
  * @param run does the work for an input of that size
  * @param size the larger of the two sizes
@@ -38,7 +38,7 @@ export function assertLinearWork(run: (size: number) => void, size: number): voi
 
 /** CPU time in milliseconds of one run, from as many as it takes to measure it. */
 function workOf(run: () => void): number {
-  // What the first run compiles is not its work.
+  // The first run includes compilation: do not measure it.
   run();
   const start = cpuMs();
   for (let runs = 1;; runs++) {

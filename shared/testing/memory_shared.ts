@@ -1,5 +1,5 @@
 /**
- * What instances share, in memory.
+ * Shared state of instances, in memory.
  *
  * @module
  */
@@ -13,17 +13,17 @@ import type {
   Shared,
 } from "../instances/postgres_link.ts";
 
-/** What instances share, in memory; it can be down, or slow for one of them. */
+/** Shared state of instances, in memory. A test can make it unavailable, or slow for one instance. */
 export class MemoryShared {
   isDown = false;
   /** Beats wait for it, after they have read. */
   hold: Promise<void> | undefined;
   /** Answers to who has seen what wait for it, after they have been read. */
   holdLooks: Promise<void> | undefined;
-  /** What an instance of a name asks waits for it, before it is done. */
+  /** By instance: a promise that delays each request of the instance. */
   readonly heldNames = new Map<string, Promise<void>>();
   schema = 1;
-  /** What the clock of the database shows. */
+  /** The clock of the database. */
   readClock: () => number = () => 0;
   epochs: Epochs = { state: 1n, certificates: 1n };
   readonly #instances = new Map<string, OtherInstance>();

@@ -22,9 +22,9 @@ export interface IssuerKey {
 export interface TokenIssuer {
   /** Its URL, as in the `iss` of its tokens. */
   readonly issuer: string;
-  /** What it publishes as its keys, to be changed by a test. */
+  /** The published keys. A test can change them. */
   published: readonly object[];
-  /** What its discovery document says beside or instead of the usual. */
+  /** Members that the discovery document adds or replaces. */
   metadata: Readonly<Record<string, unknown>>;
   /** Answers instead of a document, by the last part of its path. */
   readonly answers: Map<string, () => Response | Promise<Response>>;
@@ -32,7 +32,7 @@ export interface TokenIssuer {
   readonly requests: string[];
   /** Answers requests for its documents, in place of the network. */
   readonly fetch: typeof fetch;
-  /** A token with these claims, and header parameters beside `alg` and `kid`. */
+  /** Signs a token with these claims. `header` adds to `alg` and `kid`. */
   sign(claims: object, key: IssuerKey, header?: Partial<JWTHeaderParameters>): Promise<string>;
 }
 

@@ -41,7 +41,7 @@ export const CLAIMS = {
 /** The issuer's key, `k1`. */
 export const RSA_KEY: IssuerKey = await createIssuerKey("k1");
 
-/** Another RSA key, `k2`, which the issuer does not publish unless a test says so. */
+/** Another RSA key, `k2`, which the issuer publishes only if a test adds it. */
 export const OTHER_KEY: IssuerKey = await createIssuerKey("k2");
 
 /** An issuer, the verifier that has loaded its keys, and their time. */
@@ -62,7 +62,7 @@ export async function openVerifierScene(
   return { issuer, clock, verifier: await loadEndUserVerifier(config, { fetch: issuer.fetch, clock }) };
 }
 
-/** The result for a token that is believed. */
+/** The result for an accepted token. */
 export function verified(endUser: string, groups: readonly string[] | null = null): EndUserResult {
   return { kind: "verified", endUser, groups };
 }

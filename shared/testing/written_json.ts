@@ -1,6 +1,6 @@
 import fc from "fast-check";
 
-/** A JSON text as somebody may write it, and what it says. */
+/** A JSON text in an unusual notation, and its value. */
 export interface WrittenJson {
   readonly text: string;
   readonly value: unknown;
@@ -66,7 +66,7 @@ export const writtenJson: fc.Arbitrary<WrittenJson> = fc.letrec<{ value: Written
   ),
 })).value;
 
-/** Of equal keys the last counts, in the place of the first; none is the prototype. */
+/** Of equal keys, the last value is kept at the position of the first. `__proto__` is an ordinary key. */
 function objectOf(entries: readonly (readonly [string, unknown])[]): object {
   const object = {};
   for (const [name, value] of entries) {

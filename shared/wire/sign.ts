@@ -86,7 +86,7 @@ export interface SignRequest
   readonly target_type: string;
   /** The JSON document of an apply, byte for byte. Without it an approver sees no manifest. */
   readonly k8s_manifest: string;
-  /** The fields that an apply may take over from other managers, as in a conflict of the API server. */
+  /** The fields that an apply may take from other managers, named as in a conflict response of the API server. */
   readonly k8s_force_fields: readonly string[];
   /** The time after which the broker closes the session; 0: unknown. */
   readonly session_max_seconds: number;
@@ -175,7 +175,7 @@ export interface K8sFieldChange {
 export interface K8sDiff {
   /** `created`: the object does not exist yet. `unknown`: the diff could not be determined. */
   readonly kind: "created" | "changed" | "unchanged" | "unknown";
-  /** The reason of `unknown`, for the approver. */
+  /** Why the result is `unknown`, for the approver. */
   readonly reason?: string | undefined;
   /** In the order of their paths. */
   readonly changes?: readonly K8sFieldChange[] | undefined;
@@ -323,8 +323,8 @@ export const HOST_IDENTITY_SUFFIX = ".krl";
 export const LIST_ONLY = "a host's identity is for the revocation list alone";
 
 /**
- * Whether a CN is that of a host. The certificate lies on the host for years and comes from the CA of all callers, so
- * an attacker who compromises the host must not become a caller with it.
+ * Whether a CN is the identity of a host. Its certificate is stored on the host for years and comes from the CA of all
+ * callers, so an attacker who compromises the host must not become a caller with it.
  */
 export function isHostIdentity(caller: string): boolean {
   return caller.endsWith(HOST_IDENTITY_SUFFIX);

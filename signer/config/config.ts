@@ -72,11 +72,11 @@ const commandPolicies = z.record(z.string(), commandPolicy);
 
 export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   listen: z.string().min(1).default(":9443").describe("address of the mTLS listener, host:port"),
-  server_cert: path.describe("PEM file, the listener's certificate"),
-  server_key: path.describe("PEM file, the listener's private key"),
-  client_ca: path.describe("PEM file, the CA that signs callers' certificates"),
+  server_cert: path.describe("PEM file with the listener's certificate"),
+  server_key: path.describe("PEM file with the listener's private key"),
+  client_ca: path.describe("PEM file with the CA of the callers' certificates"),
   denied_callers: z.string().default("").describe(
-    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
+    "file with the CNs, one per line, whose certificates are rejected although client_ca signed them; read every " +
       "10 seconds; empty means none",
   ),
   ca_key: z.string().default("").describe(
@@ -84,59 +84,62 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   ),
   ca_keys: z.record(z.string(), caKeyConfig).default({})
     .describe(
-      "keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
+      "keys of the SSH CA by host group; the first matching group of a host applies; _default is for all other hosts",
     ),
   envelope_key: z.string().default("").describe(
-    "file with the Ed25519 seed, exactly 32 bytes, of the key by which hosts know what comes from the signer; empty means none",
+    "file with an Ed25519 seed of exactly 32 bytes; the key signs envelopes and the revocation list; empty means none",
   ),
-  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  audit_log: path.describe("path of the audit log; its directory must contain nothing else"),
   audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
-    .describe("closed: no audit record, no certificate; open: log and proceed. Read at start only"),
+    .describe(
+      "closed: without an audit record, no certificate; open: log the failure and proceed. Read at start only",
+    ),
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
-    .describe("cap of a certificate's life where the host sets none, in seconds; 0 means 300"),
+    .describe("longest lifetime of a certificate if the host sets none, in seconds; 0 means 300"),
   max_command_bytes: z.int().min(1).max(MAX_SIGN_BODY_BYTES.ssh).default(MAX_COMMAND_BYTES)
     .describe(
-      "length of a command, in bytes; longer ones are rejected before they are parsed. The command of a file transfer " +
+      "longest command, in bytes; longer commands are rejected before they are parsed. The command of a file transfer " +
         "may have 16384 bytes",
     ),
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe(
-      "sign requests a minute for each caller, with a burst of the same number, and as many dry runs in addition; behind " +
-        "a trusted forwarder for each end user of a caller, and four times as many for the caller; 0 means no limit",
+      "sign requests per minute and caller, with a burst of the same number, and as many dry runs in addition; behind a " +
+        "trusted forwarder, per end user of a caller, and four times as many per caller; 0 means no limit",
     ),
   auto_reload_seconds: z.int().min(0).default(0)
     .describe(
-      "how often the config file's modification time is checked, in seconds; a changed file is reloaded; 0 means never",
+      "interval between checks of the config file, in seconds; a changed file is reloaded; 0 means never",
     ),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
   state_db: z.string().default("").describe(
-    "what keeps grants, waivers, freezes and revocations over restarts: an SQLite file for one signer; or, shared by " +
-      "several, postgres://user@host:5432,host:5432/database, where the host that is no standby is used, with TLS but " +
-      "for loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means " +
-      "memory only",
+    "storage of grants, waivers, freezes and revocations: an SQLite file for one signer, or for several signers " +
+      "postgres://user@host:5432,host:5432/database, of which the signer uses the primary. Connections use TLS except " +
+      "on loopback, on Unix sockets (%2Frun%2Fpostgresql as host) and with ?sslmode=disable. Empty means memory only",
   ),
   ...DATABASE_ACCESS_SHAPE,
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("")
-    .describe("the name of this one of the signers that share a database; empty means the host's name"),
+    .describe("name of this signer among the signers that share a database; empty means the host name"),
   policy_source: z.enum(["file", "database"]).default("file").describe(
-    "where hosts are: file, in this one; database, in state_db, which has to be PostgreSQL, for all signers that share " +
-      "it: broker-ctl policy import puts them there, and this file has none then. Read at start only",
+    "place of the hosts: file is this file; database is state_db (PostgreSQL), for all signers that share it. Load the " +
+      "hosts with broker-ctl policy import and remove them from this file. Read at start only",
   ),
   max_grant_ttl_seconds: z.int().min(0).default(0).describe(
-    "the longest life of a grant, in seconds; 0 means no cap",
+    "longest lifetime of a grant, in seconds; 0 means no limit",
   ),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
   end_user_oidc: endUserOidcConfig.exactOptional()
-    .describe("who vouches for end users; without it callers with require_verified_end_user get nothing"),
+    .describe(
+      "OpenID provider of end users; without it, callers with require_verified_end_user get no certificate",
+    ),
   reload_callers: z.array(z.string()).default([]).describe(
     "caller CNs that may use the admin routes; empty means none",
   ),
   krl_callers: z.record(z.string().min(1), z.array(z.string())).default({}).describe(
-    "who fetches the key revocation list: the CN of a host's own identity, and the logical names of the hosts that it " +
-      "installs the list on; these CNs may do nothing else, and need envelope_key",
+    "readers of the revocation list: the CN of a host's identity, and the names of the hosts on which it installs the " +
+      "list; these CNs may do nothing else; needs envelope_key",
   ),
   trusted_forwarders: z.array(z.string()).default([]).describe(
     "caller CNs that may act on behalf of a broker",
@@ -144,12 +147,12 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   hosts: hosts.default({}).describe("hosts by logical name"),
   callers: z.record(z.string(), callerPolicy).default({})
     .describe(
-      "callers by CN; empty means no restriction by groups, otherwise callers that are not listed see nothing",
+      "callers by CN; empty means no restriction by groups; otherwise unlisted callers see no hosts",
     ),
   command_policies: commandPolicies.default({}).describe("command policies by name"),
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
-  kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
+  kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts only"),
 }).check(checkKrlCallers).check(checkState);
 
 function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
@@ -162,7 +165,7 @@ function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void 
   }
 }
 
-/** The identity of a host must not be good for anything but the list, and nobody can check a list without a key. */
+/** The identity of a host gives access only to the list. Without a key, hosts could not check the list. */
 function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
   const { krl_callers, envelope_key, callers, reload_callers, trusted_forwarders } = value;
   const refuse = (path: readonly string[], message: string) =>
@@ -174,7 +177,7 @@ function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): 
   for (const name of names) {
     if (!Object.hasOwn(callers, name) && ![...reload_callers, ...trusted_forwarders].includes(name)) continue;
     const elsewhere =
-      "is in callers, reload_callers or trusted_forwarders as well: a host's identity must not be";
+      "is also in callers, reload_callers or trusted_forwarders, which is not allowed for a host's identity";
     refuse(["krl_callers", name], elsewhere);
   }
 }
@@ -184,8 +187,8 @@ export function findMisplacedHosts(
   { hosts, policy_source }: Pick<SignerConfig, "hosts" | "policy_source">,
 ): string | undefined {
   if (policy_source === "file" || Object.keys(hosts).length === 0) return undefined;
-  return 'hosts: the file has some, and policy_source is "database": put them there with broker-ctl policy import, and ' +
-    "take them out of the file";
+  return 'hosts: must be empty if policy_source is "database"; load the hosts with broker-ctl policy import, and ' +
+    "remove them from the file";
 }
 
 /** The key paths of hosts that are sealed without a key for it: such a config is not loaded. */

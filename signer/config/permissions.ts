@@ -19,14 +19,15 @@ import { isPostgresUrl, stateFiles } from "@gateway/shared/state";
 import { editPath, type SignerConfig } from "./config.ts";
 
 /**
- * How a signer is run. Each reload of a large config leaves garbage, and so does each request that is under way when
- * V8 looks: left to itself it lets that of ten reloads of 10,000 hosts pile up to 350 MB; with this it was 190.
- * Requests that are under way have room in the semi-space: of 2 MB much is taken for lasting when there are many. Installed,
- * after other loads and 60 s at 64 connections, the process had 122 MB with 2 MB, 125 to 127 with 4, 131 to 137 with 8,
- * and with 4 up to a tenth, with 8 a fifth more signs a second than with 2.
+ * V8 options of the signer. By default, V8 keeps the garbage of ten reloads of 10,000 hosts: 350 MB, 190 MB with these
+ * options.
  *
- * When a load begins, 650 functions want to be optimized within two seconds. Beside the running code they take 20 to
- * 33 MB at a time, which glibc keeps in pieces; in turn they take 5 MB.
+ * A semi-space of 4 MB: with 2 MB, V8 promotes much of the data of concurrent requests. Measured as installed, after
+ * other loads and 60 s at 64 connections: 122 MB with 2 MB, 125 to 127 MB with 4 MB, 131 to 137 MB with 8 MB. Compared
+ * with 2 MB, 4 MB gives up to 10% and 8 MB 20% more signatures per second.
+ *
+ * No concurrent optimization: when a load begins, V8 optimizes 650 functions within two seconds. Concurrently, that
+ * takes 20 to 33 MB at once, which glibc does not return; one at a time, it takes 5 MB.
  */
 export const SIGNER_RUN_OPTIONS: RunOptions = {
   semiSpaceMegabytes: 4,

@@ -36,17 +36,17 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   const warnIf = (condition: boolean, warning: string) => void (condition && warnings.push(warning));
   warnIf(
     [caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem"),
-    "a CA key is a file on this machine: for labs, not for production",
+    "a CA key is a file on this machine: use it for labs only",
   );
   warnIf(
     [...policy.callers.values()].some((caller) => caller.require_verified_end_user === true) &&
       snapshot.endUsers === undefined,
-    "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
+    "a caller has require_verified_end_user, but end_user_oidc is not set: this caller gets no certificate",
   );
   for (const [cn, { only_via = [] }] of Object.entries(config.callers)) {
     warnIf(
       only_via.length > 0 && !only_via.some((forwarder) => snapshot.trustedForwarders.has(forwarder)),
-      `callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`,
+      `callers.${cn}.only_via names no trusted forwarder: this caller gets no certificate`,
     );
   }
   for (const [cn, hosts] of Object.entries(config.krl_callers)) {
@@ -55,32 +55,32 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
     }
   }
   const isVolatile = config.state_db === "";
-  warnIf(isVolatile, "state_db is not set: grants and freezes are gone with the process");
+  warnIf(isVolatile, "state_db is not set: a restart loses grants and freezes");
   for (const { name, leaseNamespace } of policy.clusters.values()) {
     warnIf(
       leaseNamespace !== "" && isVolatile,
-      `kubernetes.clusters.${name}.token_binding without state_db: Secrets of a process that is killed stay in ${leaseNamespace}`,
+      `kubernetes.clusters.${name}.token_binding without state_db: a killed process leaves its Secrets in ${leaseNamespace}`,
     );
   }
   for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
     const compiled = policy.clusters.get(name);
     for (const { index, list } of compiled === undefined ? [] : findListGaps(cluster, compiled)) {
       warnings.push(
-        `kubernetes.clusters.${name}.rules[${index}] denies what "${list}" shows, which no rule denies: ` +
-          '"-" among its namespaces and names stands for such lists',
+        `kubernetes.clusters.${name}.rules[${index}] denies objects that "${list}" shows, and no rule denies this list: ` +
+          'add "-" to namespaces and names of the rule to deny such lists',
       );
     }
   }
   warnIf(
     config.sign_rate_limit_per_min === 0,
-    "sign_rate_limit_per_min is not set: callers are not limited",
+    "sign_rate_limit_per_min is not set: callers have no rate limit",
   );
   warnIf(
     Object.keys(config.callers).length === 0,
     "callers is empty: every certificate of client_ca may use every host",
   );
   for (const name of Object.keys(config.krl_callers)) {
-    const problem = `does not end with ".krl": to a broker (serve-http) its holder is an agent`;
+    const problem = `does not end with ".krl": a broker (serve-http) accepts its holder as an agent`;
     warnIf(!isHostIdentity(name), `krl_callers: ${quoteText(name)} ${problem}`);
   }
   const silent = Object.entries(config.hosts)
@@ -94,7 +94,7 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
       'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
   );
   for (const path of yield* findInertPolicies(config)) {
-    warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
+    warnings.push(`${path}: mode is "off", so its allow and deny patterns have no effect`);
   }
   warnings.push(...yield* describeSharedPrincipals(config.hosts));
   warnings.push(...yield* describeUnsealedTwins(config.hosts));

@@ -24,7 +24,7 @@ import type { TokenLeases } from "../live/token_leases.ts";
 const PREVIEW_MS = 4_000;
 /** The largest object that an API server keeps has 1.5 MB. */
 const MAX_ANSWER_BYTES = 4 << 20;
-const UNUSABLE = unknown("the API server gave no answer that can be used");
+const UNUSABLE = unknown("the API server did not return a usable answer");
 
 interface Clusters {
   readonly clusters: ClusterApi;
@@ -55,14 +55,14 @@ export async function issueToken(
   const requestBound = async () => {
     const bound = await leases.ensure(wish, doing, { deadline });
     const answer = await request(bound);
-    // The Secret was deleted; or there is no such account, which the second answer says again.
+    // The Secret was deleted, or the account does not exist. In the latter case, the second answer is 404 again.
     if (answer.kind !== "answered" || (answer.status !== 404 && answer.status !== 409)) return answer;
     return await request(await leases.ensure(wish, doing, { deadline, not: bound }));
   };
   try {
     return readToken(await (cluster.leaseNamespace === "" ? request() : requestBound()), doing);
   } catch (error) {
-    // The caller is told no address and no path.
+    // Do not send addresses and paths to the caller.
     if (error instanceof AppError && error.cause !== undefined) {
       logger.warn(error.message, { error: error.cause });
     }
@@ -95,7 +95,7 @@ export async function previewApply(
   const current = await ask({ method: "GET", path });
   if (current.kind !== "answered") return UNUSABLE;
   const exists = current.status === 200;
-  if (!exists && current.status !== 404) return unknown(`the object can't be read: ${describe(current)}`);
+  if (!exists && current.status !== 404) return unknown(`the object cannot be read: ${describe(current)}`);
   const apply = (force: string) =>
     ask({
       method: "PATCH",
@@ -122,7 +122,7 @@ export async function previewApply(
   } catch (error) {
     // A message about an object is shown to people: nothing of what could not be read is in it.
     if (error instanceof SyntaxError || error instanceof RangeError || error instanceof AppError) {
-      return unknown("the API server's answer is no object");
+      return unknown("the API server's answer is not an object");
     }
     throw error;
   }

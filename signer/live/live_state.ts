@@ -198,10 +198,10 @@ export class LiveState {
   }
 
   /**
-   * Freezes a subject and removes its grants and waivers. Once this resolves, no request of the subject passes any more,
-   * also if the store failed: then `kept` is `memory`, and a restart or a loss of power may undo the freeze.
+   * Freezes a subject and removes its grants and waivers. Once this resolves, all requests of the subject are denied. If
+   * the store failed, `kept` is `memory`, and a restart or power loss may undo the freeze.
    *
-   * @throws the errors of `made`: nothing is frozen then
+   * @throws the errors of `made`; then nothing is frozen
    */
   freeze(freeze: Omit<Freeze, "frozenAt">, records: ChangeRecords<FreezeFacts>) {
     const done = this.#freeze(freeze, records);
@@ -231,7 +231,7 @@ export class LiveState {
       // Without the lock: while a database hangs, freezes must not wait for each other's timeouts.
       await this.#durable.write(() => this.#store(frozen));
     } catch (error) {
-      logger.error("a freeze is enforced, but not stored: a restart would undo it", {
+      logger.error("freeze enforced but not persisted, a restart would undo it", {
         subject: formatSubject(frozen),
         error,
       });
@@ -274,7 +274,7 @@ export class LiveState {
       const now = clock.now();
       this.#removeGrants(this.#ids((grant) => !isActive(grant, now)));
       await this.#durable.write(() => store.purgeExpired(now)).catch((error) =>
-        logger.warn("expired grants stay in the store for now", { error })
+        logger.warn("removing expired grants from the store failed", { error })
       );
     });
   }
@@ -289,7 +289,7 @@ export class LiveState {
     await this.#durable.change(async () => {
       await this.#retry();
       for (const freeze of this.#durable.unstored) {
-        this.#options.logger.error("a freeze ends with this process: the store never took it", {
+        this.#options.logger.error("freeze lost at shutdown, it was never persisted", {
           subject: formatSubject(freeze),
         });
       }
@@ -300,7 +300,7 @@ export class LiveState {
   #retry(): Promise<void> {
     return this.#durable.retry(async (freeze) => {
       await this.#store(freeze);
-      this.#options.logger.info("the store has taken a freeze now", { subject: formatSubject(freeze) });
+      this.#options.logger.info("freeze persisted", { subject: formatSubject(freeze) });
     });
   }
 
@@ -361,7 +361,7 @@ function viewOf(stored: Stored, logger: ServiceLogger, known: GrantSet = NO_GRAN
     const isSame = ready !== undefined && JSON.stringify(ready.grant) === JSON.stringify(grant);
     const compiled = isSame ? { kind: "ok", grant: ready } as const : compileGrant(grant);
     if (compiled.kind === "invalid") {
-      logger.warn("A grant can't be used and has no effect", { id: grant.id, error: compiled.problem });
+      logger.warn("grant cannot be used and has no effect", { id: grant.id, error: compiled.problem });
     } else if (findScopeFreeze(freezes, grant) === undefined) {
       grants = addGrant(grants, compiled.grant);
     }

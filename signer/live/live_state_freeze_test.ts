@@ -212,7 +212,7 @@ Deno.test.each([
 ])("only_via $name: a warning is $warns", ({ only_via, warns }) => {
   const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via } } }));
   assert.equal(
-    warnings.some((text) => /broker-1\.only_via names nobody of trusted_forwarders/.test(text)),
+    warnings.some((text) => /broker-1\.only_via names no trusted forwarder/.test(text)),
     warns,
   );
   assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
@@ -239,7 +239,7 @@ Deno.test("a host whose identity a broker takes for an agent's is warned of", ()
   const krl_callers = { "web01.krl": ["web01"], db01: ["web01"] };
   const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, krl_callers, envelope_key: "seed" }));
   assert.deepEqual(warnings.filter((text) => text.startsWith("krl_callers")), [
-    'krl_callers: "db01" does not end with ".krl": to a broker (serve-http) its holder is an agent',
+    'krl_callers: "db01" does not end with ".krl": a broker (serve-http) accepts its holder as an agent',
   ]);
 });
 
@@ -310,7 +310,10 @@ Deno.test.each(
 )("login_shell $login_shell with mode $mode: a warning is $warns", ({ login_shell, mode, warns }) => {
   const hosts = { web01: { ...CONFIG.hosts.web01, login_shell, command_policy: { mode, allow: [] } } };
   const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts }));
-  assert.equal(warnings.some((text) => /^hosts\.web01\.login_shell: nothing is proved/.test(text)), warns);
+  assert.equal(
+    warnings.some((text) => /^hosts\.web01\.login_shell: command rules are not proved/.test(text)),
+    warns,
+  );
 });
 
 Deno.test("login_shell is an absolute path without blanks", () => {
@@ -330,9 +333,9 @@ Deno.test("krl_callers that name a host which is not there: a warning, for the h
 
 Deno.test.each<[name: string, changes: object, problem: RegExp]>([
   ["no envelope_key", { envelope_key: "" }, /needs envelope_key/],
-  ["a broker", { callers: { "a.krl": {} } }, /a host's identity must not be/],
-  ["an admin", { reload_callers: ["a.krl"] }, /a host's identity must not be/],
-  ["a forwarder", { trusted_forwarders: ["a.krl"] }, /a host's identity must not be/],
+  ["a broker", { callers: { "a.krl": {} } }, /not allowed for a host's identity/],
+  ["an admin", { reload_callers: ["a.krl"] }, /not allowed for a host's identity/],
+  ["a forwarder", { trusted_forwarders: ["a.krl"] }, /not allowed for a host's identity/],
 ])("krl_callers with %s is refused", (_name, changes, problem) => {
   const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": [] }, ...changes };
   assert.throws(() => snapshotOf(config), problem);
@@ -349,6 +352,9 @@ Deno.test("a denial that a list goes around is warned of", () => {
   };
   const found = warningsOf(["vault"]).filter((text) => text.includes("rules["));
   assert.equal(found.length, 1);
-  assert.match(found[0] ?? "", /^kubernetes\.clusters\.prod\.rules\[1\] denies what "list pods -\/-" shows/);
+  assert.match(
+    found[0] ?? "",
+    /^kubernetes\.clusters\.prod\.rules\[1\] denies objects that "list pods -\/-" shows/,
+  );
   assert.equal(warningsOf(["vault", "-"]).some((text) => text.includes("rules[")), false);
 });

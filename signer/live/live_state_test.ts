@@ -86,7 +86,7 @@ Deno.test("no change has an effect that could not be recorded", async () => {
   assert.deepEqual([live.findFreeze(IDENTITY)?.kind, live.view.freezes.caller.size], ["end_user", 0]);
 });
 
-// The record came first: it says what has not happened until another takes it back.
+// The record is written before the change. Another record corrects it if the change fails.
 Deno.test("a change that the store could not take is taken back in the records, before the next has its turn", async () => {
   const store = failingStore();
   const { live, create, freeze } = await openLiveState(store);

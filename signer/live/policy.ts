@@ -84,7 +84,7 @@ export class SignerState {
       });
       if (done) return snapshot;
     }
-    throw new AppError("conflict", "The config changes all the time");
+    throw new AppError("conflict", "The config keeps changing: try again");
   }
 
   async #reload(caller: string): Promise<number> {
@@ -106,7 +106,7 @@ export class SignerState {
       const err = errorText(error);
       this.lastReload = { ...this.lastReload, succeeded: false };
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
-      logger.error("reload failed, the old config stays in force", { caller, error: err });
+      logger.error("config reload failed, keeping the previous one", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });
     }
   }
@@ -208,13 +208,13 @@ export class PolicySource {
     try {
       if (this.from === "database") await this.prepare(document, state.current);
     } catch (error) {
-      logger.warn("a change of the policy that is about to be made can't be used here", { error });
+      logger.warn("a proposed policy change cannot be used by this signer", { error });
     }
     try {
       // Also if it cannot be used here: the others would gain nothing by waiting longer.
       await this.versions?.announcePrepared(sha256);
     } catch (error) {
-      logger.warn("the other signers can't be told that a change of the policy is prepared", { error });
+      logger.warn("announcing a prepared policy change failed", { error });
     }
   }
 
@@ -228,7 +228,7 @@ export class PolicySource {
     if (this.from === "file") {
       // The first version is the file's own hosts, put there before the signers read them from there.
       if (newest === undefined || newest.version === 1) return undefined;
-      return `the hosts are in the database (version ${newest.version}), and policy_source is "file"`;
+      return `the hosts are in the database (version ${newest.version}), but policy_source is "file"`;
     }
     if (newest === undefined) return "the database has no hosts yet: broker-ctl policy import";
     if (policyVersion === newest) return undefined;
@@ -249,7 +249,7 @@ export class PolicySource {
    */
   requireCurrent(current: Snapshot): void {
     if (this.problemOf(current) === undefined) return;
-    throw staleError("This signer does not decide by the newest policy at the moment");
+    throw staleError("This signer does not have the newest policy in force yet");
   }
 
   /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */
@@ -284,7 +284,7 @@ export class PolicySource {
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
     if (sha256 !== undefined && digestOf(document) !== sha256) {
-      throw configError("it was changed by hand: it has another SHA-256 than it was written with");
+      throw configError("it was changed manually: its SHA-256 does not match");
     }
     return (await this.#compile(document, previous)).snapshot;
   }

@@ -53,7 +53,7 @@ Deno.test("PolicySource compiles a change once, unless the file has changed mean
   source.learn(storedAs(1));
   assert.equal((await source.load(prepared)).policy, prepared.policy);
   assert.equal(file.compiled, 1);
-  // A reload reads everything anew.
+  // A reload reads everything again.
   await source.load(prepared);
   assert.equal(file.compiled, 2);
   await source.prepare(DOCUMENT, prepared);
@@ -65,7 +65,7 @@ Deno.test("PolicySource compiles a change once, unless the file has changed mean
 Deno.test.each([
   ["is no JSON", "{", undefined, /version 3 .* can't be used: not a JSON object with "hosts" alone/],
   ["is more than hosts", '{"hosts":{},"reload_callers":["x"]}', undefined, /"hosts" alone/],
-  ["was altered", "{}", "00", /it was changed by hand/],
+  ["was altered", "{}", "00", /it was changed manually/],
 ])("PolicySource names a version that %s, and decides by none", async (_name, document, sha256, says) => {
   const source = new PolicySource({ from: "database", configFile: fileOf().configFile, logger: LOGGER });
   source.learn(storedAs(2));
@@ -84,7 +84,7 @@ Deno.test("PolicySource refuses hosts in the file, and another source than at th
     logger: LOGGER,
   });
   source.learn(storedAs(1));
-  await assert.rejects(source.prepare(DOCUMENT, snapshotOf(SETTINGS)), { message: /the file has some/ });
+  await assert.rejects(source.prepare(DOCUMENT, snapshotOf(SETTINGS)), { message: /must be empty/ });
   const back = new PolicySource({
     from: "database",
     configFile: fileOf({ ...SETTINGS, policy_source: "file" }).configFile,
@@ -203,7 +203,7 @@ Deno.test("a proposal that another one replaced is neither compiled nor decided 
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT_PREPARATION));
   preparation.learn(proposalOf(writeDocument({ web01: HOSTS_PREPARATION.web01 })));
-  // Whoever proposed it was killed.
+  // The instance that proposed it was killed.
   preparation.learn(undefined);
   await preparation.ended();
   policySource.requireCurrent(current);

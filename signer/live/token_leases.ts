@@ -99,27 +99,27 @@ export class TokenLeases {
     return this.#durable.view;
   }
 
-  /** Takes over leases with tokens that other processes have made. */
+  /** Adds leases whose tokens other processes requested. */
   #take(leases: readonly Lease[]): void {
     for (const lease of leases) {
       this.#leases.set(keyOf(lease), lease);
       this.#unknown.set(keyOf(lease), lease.expiresAt);
       if (this.#addressOf(lease.cluster) !== undefined) continue;
       this.#options.logger.warn(
-        "a Secret is left in a cluster that the config no longer has; delete it by hand",
+        "a Secret is left in a cluster that is no longer in the config; delete it manually",
         { cluster: lease.cluster, secret: `${lease.namespace}/${lease.name}` },
       );
     }
   }
 
   /**
-   * The Secret that a token of a wish is to be bound to, made if there is none.
+   * Returns the Secret that a requested token is to be bound to. Creates it if there is none.
    *
-   * @param doing for messages
-   * @param limit.deadline by when, in milliseconds since the epoch
-   * @param limit.not a Secret that the API server does not know any more
-   * @throws {AppError} by the API server's answer, and `internal` if the store cannot take it: a token that could not be
-   * revoked must not be released
+   * @param doing the operation, for messages
+   * @param limit.deadline in milliseconds since the epoch
+   * @param limit.not a Secret that the API server no longer has
+   * @throws {AppError} by the API server's answer, and `internal` if the store cannot save the lease: a token that could
+   * not be revoked must not be released
    */
   ensure(
     { cluster, ca, holder, serial }: TokenWish,
@@ -158,10 +158,10 @@ export class TokenLeases {
   }
 
   /**
-   * Revokes the tokens of a subject: resolves when the store has that, and goes on by itself. Serials are not stored: an
-   * unknown serial revokes all tokens that a process before this one issued, because it may be among them.
+   * Revokes the tokens of a subject. Resolves when the revocation is stored, and continues in the background. Serials are
+   * not stored: an unknown serial revokes all tokens of earlier processes, because it may be among them.
    *
-   * @returns how many tokens, at least
+   * @returns the minimum number of revoked tokens
    */
   async revoke(subject: FreezeSubject): Promise<number> {
     const now = this.#options.clock.now();
@@ -190,7 +190,7 @@ export class TokenLeases {
     }
   }
 
-  /** Deletes Secrets that no token needs any more, and those that could not be deleted before; for a periodic call. */
+  /** Deletes Secrets that no token needs, and retries failed deletions. Call it periodically. */
   async sweep(): Promise<void> {
     const { clock } = this.#options;
     await this.#adopt();
@@ -218,7 +218,7 @@ export class TokenLeases {
     await Promise.allSettled(this.#turns.values());
   }
 
-  /** Takes over the leases of a signer that is gone. They end like its own: a freeze may have come after its end. */
+  /** Adopts the leases of a signer that has ended, so that a freeze after its end also revokes them. */
   async #adopt(): Promise<void> {
     const { store: { shared }, logger, freezes } = this.#options;
     if (shared === undefined) return;
@@ -229,7 +229,7 @@ export class TokenLeases {
         if (adopted.length > 0) { for (const subject of freezes()) await this.revoke(subject); }
       });
     } catch (error) {
-      logger.warn("Secrets of signers that are gone are not taken over yet", { error });
+      logger.warn("adopting the Secrets of gone signers failed, retrying", { error });
     }
   }
 
@@ -285,7 +285,7 @@ export class TokenLeases {
     try {
       return made.parse(parseJson(answer.text)).metadata.uid;
     } catch (cause) {
-      throw new AppError("upstream_failure", `${doing}: the API server's answer is no Secret`, { cause });
+      throw new AppError("upstream_failure", `${doing}: the API server's answer is not a Secret`, { cause });
     }
   }
 
@@ -301,7 +301,7 @@ export class TokenLeases {
       const answer = await this.#ask(at, clock.now() + DELETE_MS, "DELETE", secretPath(lease), body);
       // 409: another Secret has the name, and belongs to another signer.
       if (!isGone(answer) && !(answer.kind === "answered" && answer.status === 409)) {
-        logger.warn("a Secret that tokens are bound to is not gone yet; it is tried again", {
+        logger.warn("deleting a Secret that tokens are bound to failed, retrying", {
           cluster: lease.cluster,
           secret: `${lease.namespace}/${lease.name}`,
           error: faultOf(answer, "deleting it").message,
@@ -313,7 +313,7 @@ export class TokenLeases {
       this.#unknown.delete(key);
       return true;
     }).catch((error) => {
-      logger.warn("a Secret that tokens were bound to is not forgotten yet", { error });
+      logger.warn("removing the record of a deleted Secret failed, retrying", { error });
       return false;
     });
   }
@@ -323,7 +323,7 @@ export class TokenLeases {
     const doomed = { ...lease, expiresAt: 0 };
     this.#leases.set(keyOf(lease), doomed);
     await this.#durable.write(() => this.#options.store.putLease(doomed)).catch((error) =>
-      this.#options.logger.warn("that tokens are to be taken back is not stored", { error })
+      this.#options.logger.warn("pending token revocation not stored", { error })
     );
   }
 

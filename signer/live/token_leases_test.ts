@@ -12,7 +12,7 @@ const VIA = { on_behalf_of: "broker-1" };
 /** Lets everything that is ready run. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Of which each token gets a serial of its own. */
+/** Random bytes that give each token a different serial. */
 const VARIED = Array.from({ length: 251 }, (_, index) => index + 1);
 
 Deno.test("a token is bound to a Secret of its holder, which is made once", async () => {

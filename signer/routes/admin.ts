@@ -44,7 +44,7 @@ export function changeRecords<Facts>(
   { made, failed, problem }: {
     readonly made: string;
     readonly failed: string;
-    /** What holds after the failure. */
+    /** The situation after the failure. */
     readonly problem: (facts: Facts) => string;
   },
 ): ChangeRecords<Facts> {

@@ -201,7 +201,7 @@ async function issue(
   return BigInt(serial);
 }
 
-/** Random bytes of which each certificate gets a serial of its own. */
+/** Random bytes that give each certificate a different serial. */
 const start = () => startSigner({}, { randomBytes: Array.from({ length: 251 }, (_, index) => index + 1) });
 
 Deno.test("POST /v1/revocations/serials by a broker revokes its own certificates and passes others over", async () => {

@@ -11,7 +11,7 @@ import type { FreezeFacts } from "../live/live_state.ts";
 export async function handleCreateGrant(authority: Authority, call: Call<"host">): Promise<Response> {
   const { peer } = call;
   const host = call.param("host");
-  // The trailing space stands for the id of a grant: existing queries look for it.
+  // The trailing space precedes the ID of a grant: existing queries match it.
   const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
   const body = await readAdminBody(authority, call, { ...about, outcome: "grant-denied" }, grantRequest);
   const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };
@@ -102,7 +102,7 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
   if (!authority.live.survivesRestart && !body.allow_volatile) {
     throw new AppError(
       "conflict",
-      "A freeze would be gone with the process: set state_db, or send allow_volatile (broker-ctl --volatile)",
+      "A restart would undo the freeze: set state_db, or send allow_volatile (broker-ctl --volatile)",
     );
   }
   const { kind, value, reason } = body;
@@ -113,7 +113,7 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
   }), { made: "frozen", failed: "policy-failed", problem: () => "in force, but a restart undoes it" });
   const outcome = await authority.live.freeze({ kind, value, reason, frozenBy: caller }, records);
   if (authority.instances.isShared && outcome.kept === "memory") {
-    const problem = "is frozen at this signer, and not yet at the others: the database could not take it";
+    const problem = "is frozen at this signer only: the database did not store the freeze";
     throw staleError(`${formatSubject(body)} ${problem}`);
   }
   // Every instance denies now, and has stored the certificates that it has issued: all of them are revoked.

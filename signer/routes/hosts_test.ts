@@ -353,6 +353,6 @@ Deno.test("prepareElsewhere() waits for all, for 5 s at most, and not behind ano
   await clock.advance(100);
   assert.equal(quick.done, true);
   answer = "replaced";
-  await assert.rejects(start().promise, { code: "conflict", message: /changed meanwhile, by somebody else/ });
+  await assert.rejects(start().promise, { code: "conflict", message: /changed by another request/ });
   assert.deepEqual(proposed, ["{}", "{}", "{}"]);
 });

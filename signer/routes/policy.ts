@@ -33,8 +33,8 @@ export async function handleAllowEdit(
   const { pattern } = await readAdminBody(authority, call, denied, patternBody);
   if (policySource.from === "file" && authority.instances.isShared) {
     const err =
-      "several signers share the state, and each has a config file of its own: edit and reload them all, or have the " +
-      'hosts in the database: policy_source "database"';
+      "several signers share the state, and each has its own config file: edit and reload all of them, or move the " +
+      'hosts to the database (policy_source "database")';
     await gate.bestEffort({ caller, command, outcome: "policy-failed", err });
     throw new AppError("conflict", err);
   }
@@ -64,7 +64,7 @@ export async function handleAllowEdit(
         entry: { ...entry, outcome: "policy-changed" },
         async persist() {
           if (await configFile.replace(text, changed)) return true;
-          const err = "the file has changed meanwhile: the change is made on what it says now";
+          const err = "the file has changed in the meantime; the change is applied to its new content";
           await gate.bestEffort({ ...entry, outcome: "policy-failed", err });
           return false;
         },
@@ -179,7 +179,7 @@ export async function handlePolicyChange(authority: Authority, call: Call): Prom
     return await recordingFailure(authority, entry, async () => {
       const versions = requireVersions(authority);
       if ((hosts === undefined) === (from_version === undefined)) {
-        throw new AppError("invalid_request", "one of hosts and from_version is needed");
+        throw new AppError("invalid_request", "either hosts or from_version is required");
       }
       const document = from_version === undefined
         ? writeDocument(hosts)
@@ -205,8 +205,8 @@ export async function handlePolicyChange(authority: Authority, call: Call): Prom
 function findBase({ policySource: { from, newest } }: Authority, version: number) {
   const known = newest?.version ?? 0;
   if (known !== version) {
-    const problem = `the newest version of the policy is ${known} and not ${version}`;
-    throw new AppError("conflict", `${problem}: look at it and try again`);
+    const problem = `the newest version of the policy is ${known}, not ${version}`;
+    throw new AppError("conflict", `${problem}: read it and try again`);
   }
   if (from === "database" || newest === undefined) return newest;
   throw new AppError(
@@ -230,9 +230,13 @@ function readHosts({ version, document }: { readonly version: number; readonly d
   try {
     return readDocument(document);
   } catch (cause) {
-    throw new AppError("conflict", `version ${version} of the policy can't be read: it was made by hand`, {
-      cause,
-    });
+    throw new AppError(
+      "conflict",
+      `version ${version} of the policy cannot be read: it was written manually`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -275,7 +279,7 @@ async function changePolicy(
   // Another version may have come after it, and be in force already.
   const inForce = state.current.policyVersion?.version ?? 0;
   if (inForce >= version && policySource.problemOf(state.current) === undefined) return made;
-  throw staleError(`version ${version} of the policy is made, and not in force at this signer yet`);
+  throw staleError(`version ${version} of the policy was created, but is not in force at this signer yet`);
 }
 
 /**
@@ -299,6 +303,6 @@ export async function prepareElsewhere(
 function changedMeanwhile(): AppError {
   return new AppError(
     "conflict",
-    "the policy was changed meanwhile, by somebody else: nothing is changed; look at the newest version and try again",
+    "the policy was changed by another request: nothing was changed; read the newest version and try again",
   );
 }

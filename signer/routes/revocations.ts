@@ -46,8 +46,8 @@ export async function handleRevokeSerials(authority: Authority, { request, peer 
 }
 
 /**
- * `POST /v1/revocations/requests`: certificates and tokens, made or still to be made, of requests whose answers nobody has. A
- * caller names its own requests, directly or through a trusted forwarder; they may be unknown.
+ * `POST /v1/revocations/requests`: abandons requests whose answers were lost, and revokes their certificates and tokens.
+ * A caller can name only its own requests, directly or through a trusted forwarder. They may be unknown.
  */
 export async function handleRevokeRequests(authority: Authority, { request, peer }: Call): Promise<Response> {
   const caller = readEffectiveCaller(authority.state.current, request, peer);
@@ -112,7 +112,7 @@ async function settle(
   return answer(body);
 }
 
-/** `GET /v1/krl?after=N`: the list when it is newer than N, at once or within 25 s; else 304. */
+/** `GET /v1/krl?after=N`: responds with the list once it is newer than N, or with 304 after 25 s. */
 export async function handleKrl(authority: Authority, { request, peer }: Call): Promise<Response> {
   const key = await requireReader(authority, peer, "krl");
   const after = readVersion(request, "after", 0);
@@ -141,7 +141,7 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
   const version = readVersion(request, "version");
   const list = authority.krl.version(version);
   if (list === undefined) {
-    throw new AppError("gone", `Version ${version} of the list is not in force any more`);
+    throw new AppError("gone", `Version ${version} of the list is no longer in force`);
   }
   return new Response(list.armoredSignature(key), {
     headers: { "content-type": "text/plain", "cache-control": "no-store" },

@@ -67,7 +67,7 @@ export async function release(
         return await refuseFrozen(context, "revoked before it left", serial);
       }
       if (authority.krl.isGivenUp(context.caller, currentRequestId())) {
-        return await refuseLate(context, "nobody waits for it any more", serial);
+        return await refuseLate(context, "the caller has given up this request", serial);
       }
       if (authority.state.current === basis.snapshot && authority.live.view === basis.view) {
         return respond(body);
@@ -77,7 +77,7 @@ export async function release(
         case "command":
         case "action":
           if (again.needsApproval && !judged.needsApproval) {
-            return await refuseLate(context, "it needs an approval now", serial);
+            return await refuseLate(context, "it now requires an approval", serial);
           }
           // Policy and freezes may have changed while it was judged: check everything again.
           basis = again.basis;
@@ -94,7 +94,7 @@ export async function release(
       }
     }
   } catch (error) {
-    // The revocation goes on after the answer: the caller must not wait while the database hangs.
+    // The revocation continues after the response: the caller must not wait while the database hangs.
     await within({ clock: authority.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())
       .catch(() => {});
     throw error;
@@ -268,12 +268,12 @@ export async function learnWaiver(
   }
 }
 
-/** Control planes and brokers wait longer for a signer: a token that nobody waits for any more is lost. */
+/** Shorter than the timeout of control planes and brokers: a token that arrives after it is lost. */
 const ISSUE_MS = 8_000;
 /** Together with the preview no longer than {@linkcode ISSUE_MS}. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** What an apply would change, for an approver of a control plane; a caller without a forwarder has no approver. */
+/** Describes what an apply would change, for the approver. A caller without a forwarder has no approver. */
 export async function preview(
   context: SignContext,
   allowed: AllowedAction,
@@ -305,7 +305,7 @@ export async function preview(
       // An approval would not help.
       throw new AppError(
         "invalid_request",
-        `${error.message}; leave these fields out of the manifest, or name all of them in force_fields`,
+        `${error.message}; remove these fields from the manifest, or list all of them in force_fields`,
       );
     }
     // The approver can still decide by the manifest. The failure is reported when the token is made.

@@ -119,12 +119,12 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
 }
 
 /**
- * How much of the signer each caller may use.
+ * Rate limits of callers.
  *
  * A broker has one bucket whatever end user it names, because it could invent end users. Behind a trusted forwarder, each
- * end user of each broker has a bucket, so that one end user does not starve the others. Each broker has a bucket of
- * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Dry runs and revocations
- * draw from buckets of their own.
+ * end user of each broker has a bucket, so that one end user does not starve the others. Each broker also has a bucket
+ * {@linkcode FORWARDED_CALLER_SHARE} times as large, so that inventing end users does not help. Dry runs and revocations
+ * have separate buckets.
  */
 
 /** The share of a broker behind a forwarder, for all its end users together. */

@@ -84,7 +84,7 @@ export async function judge(context: SignContext): Promise<Verdict> {
   const freeze = authority.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
   if (freeze !== undefined) return { kind: "frozen", reason: `frozen: ${formatSubject(freeze)}` };
   if (needsVerifiedEndUser(context) && !context.hasVerifiedEndUser) {
-    return closed("its end users have to be verified now");
+    return closed("its end users must now be verified");
   }
   const whyNot = whyNotBy(snapshot, caller, peer);
   if (whyNot !== undefined) return closed(whyNot);
@@ -227,7 +227,7 @@ export const SUBJECT_IS_FROZEN = "subject is frozen";
 
 const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
-/** The identity of a host is stored on that host, so it must not be good for anything but the list. */
+/** The identity of a host is stored on that host, so it must give access only to the list. */
 export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
   return krlCallers.has(caller) || isHostIdentity(caller);
 }

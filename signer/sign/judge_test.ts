@@ -31,7 +31,7 @@ interface Gate {
   readonly change?: Record<string, unknown>;
   readonly freeze?: { readonly kind: string; readonly value: string };
   readonly detail: RegExp;
-  /** What the caller is told if the gate denies before anything is signed. */
+  /** The error that the caller receives if the gate denies before anything is signed. */
   readonly early?: RegExp;
 }
 
@@ -64,7 +64,7 @@ const COMMON: readonly Gate[] = [
   {
     gate: "require_verified_end_user",
     change: callers({ require_verified_end_user: true }),
-    detail: /^its end users have to be verified now$/,
+    detail: /^its end users must now be verified$/,
     early: /^end-user identity could not be verified$/,
   },
   {
@@ -103,7 +103,7 @@ const GATES: readonly (Gate & { readonly target: string })[] = [
     {
       gate: "require_approval",
       change: rules({ require_approval: ["^uptime$"] }),
-      detail: /^it needs an approval now$/,
+      detail: /^it now requires an approval$/,
       early: /^$/,
     },
     {
@@ -111,7 +111,7 @@ const GATES: readonly (Gate & { readonly target: string })[] = [
       cn: "approver-broker",
       fields: RESTART,
       change: { callers: { ...CONFIG.callers, "approver-broker": { ...approver, self_approve: false } } },
-      detail: /^it needs an approval now$/,
+      detail: /^it now requires an approval$/,
       early: /^$/,
     },
   ].map((gate) => ({ ...gate, target: "a host" })),
@@ -187,7 +187,7 @@ Deno.test.each([...GATES])(
 type SignerGivenUp = Awaited<ReturnType<typeof startSigner>>;
 
 const BEHALF = { "x-on-behalf-of": "broker-1" };
-/** Random bytes of which each certificate gets a serial of its own. */
+/** Random bytes that give each certificate a different serial. */
 const startGivenUp = (changes = {}) =>
   startSigner(changes, { randomBytes: Array.from({ length: 251 }, (_, index) => index + 1) });
 const sign = (signer: SignerGivenUp, id: string, fields: Record<string, unknown> = {}, cn = "broker-1") =>
@@ -239,7 +239,7 @@ Deno.test("nothing comes any more of a request that is given up before it is sig
   const issued = signer.log.entries.filter(({ outcome }) => outcome === "issued");
   assert.deepEqual(issued.map(({ serial }) => listed(signer, serial)), [true, true]);
   assert.deepEqual(signer.log.entries.flatMap(({ err }) => err ?? []), [
-    "nobody waits for it any more",
+    "the caller has given up this request",
     "revoked before it left",
   ]);
   assert.equal((await sign(signer, "r-3")).status, 200);

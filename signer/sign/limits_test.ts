@@ -135,11 +135,11 @@ Deno.test("DecisionTurns.run() rejects with the error of a decision, and serves 
 type Signer = Awaited<ReturnType<typeof startRelease>>;
 type Event = readonly [name: string, happen: (signer: Signer) => Promise<void>, code: string];
 
-/** Of the only certificate that there is; the random bytes are fixed. */
+/** Serial of the only certificate: the random bytes are fixed. */
 const SERIAL = 0xfefefefefefefefen;
 const KEY_ID = "agent=broker-1 host=web01 role=target t=1700000000 user=alice";
 
-/** A signer of hosts, and of a cluster with tokens that can be taken back. */
+/** A signer with hosts, and with a cluster whose tokens can be revoked. */
 async function startRelease() {
   const group = { isStale: false };
   const secrets = new FakeSecrets();
@@ -155,7 +155,7 @@ async function startRelease() {
   return { ...signer, group, secrets };
 }
 
-/** Makes something happen once the first record of an outcome is written, before whoever wrote it goes on. */
+/** Calls a function after the first record of an outcome is written, before its writer continues. */
 function after(outcome: string, { log }: Signer, happen: () => Promise<void>): void {
   log.onAppended = async (entry) => {
     if (entry.outcome !== outcome) return;
@@ -301,7 +301,7 @@ Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp 
     name: "401",
     reply: answered(401, { kind: "Status", message: "Unauthorized" }),
     status: 403,
-    detail: /: the API server refuses the credential in token_file; renew it$/,
+    detail: /: the API server rejects the credential in token_file; renew it$/,
   },
   {
     name: "403",
@@ -359,7 +359,7 @@ Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp 
     name: "no credential of our own",
     reply: { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
     status: 502,
-    detail: /: the signer can't read its token_file$/,
+    detail: /: the signer cannot read its token_file$/,
   },
 ])("a token that the API server answers with $name for is refused, named and recorded", async (row) => {
   const signer = await startClusterSigner({ reply: () => row.reply });

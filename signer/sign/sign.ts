@@ -120,7 +120,7 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
 async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Response> {
   const { authority, request } = context;
   if (!request.dry_run && !allowed.needsApproval) return await issue(context, allowed);
-  // A control plane sends a preflight before it asks a human for reasons of its own.
+  // A control plane sends a preflight before it asks for an approval that only the control plane requires.
   const isForApprover = !request.dry_run || request.preflight || allowed.kind === "command";
   const previewed = allowed.kind === "action" && isForApprover ? await preview(context, allowed) : undefined;
   const outcome = request.dry_run ? "dry_run_allowed" : "approval-required";
@@ -149,10 +149,10 @@ function targetOf(allowed: Allowed): SignTarget {
 }
 
 /**
- * The envelope of a command that a session on a sealed host is about to run. A command that waits for a human has no
- * envelope, because the host asks nobody again.
+ * Creates the envelope of a command in a session on a sealed host. A command that needs approval gets no envelope,
+ * because the host does not check for the approval.
  *
- * @throws {AppError} `denied` without a key, which loading the config refuses
+ * @throws {AppError} `denied` without a key; a config without one fails to load
  */
 function sealCommand(
   { authority, snapshot, request }: SignContext,

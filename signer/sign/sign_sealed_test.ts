@@ -189,7 +189,7 @@ Deno.test("an unsealed name of a sealed account, and principals that are shared,
     sealed01: { ...web01, shared_principal: true, sealed_exec: true },
   };
   const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts, envelope_key: "seed" }, { envelopeKey }));
-  assert.ok(warnings.some((text) => text.startsWith("hosts.web01: is not sealed and is the account of")));
+  assert.ok(warnings.some((text) => text.startsWith("hosts.web01: is not sealed, but has the account of")));
   assert.ok(warnings.some((text) => text.startsWith('2 hosts share the principal "host:web01"')));
 });
 
@@ -231,7 +231,7 @@ Deno.test("POST /v1/sign withholds an envelope if a reload requires approval mea
     outcome === "dry_run_allowed" ? signer.state.reload("operator") : undefined;
   const fields = { ...PREFLIGHT, on_behalf_of: "broker-1", approved: true };
   const { body } = await signer.sign(fields, "control-plane");
-  assert.deepEqual([body.detail, body["envelope"]], ["it needs an approval now", undefined]);
+  assert.deepEqual([body.detail, body["envelope"]], ["it now requires an approval", undefined]);
 });
 
 const APPLY = "apply deployments.apps web/api";
@@ -287,18 +287,18 @@ Deno.test.each<{ name: string; get: ApiAnswer; patch?: ApiAnswer; diff: unknown 
   {
     name: "what the account may not read",
     get: refused(403, "deployments is forbidden"),
-    diff: { kind: "unknown", reason: "the object can't be read: 403 deployments is forbidden" },
+    diff: { kind: "unknown", reason: "the object cannot be read: 403 deployments is forbidden" },
   },
   {
     name: "an API server that hangs",
     get: { kind: "timed_out" },
-    diff: { kind: "unknown", reason: "the API server gave no answer that can be used" },
+    diff: { kind: "unknown", reason: "the API server did not return a usable answer" },
   },
   {
     name: "an API server that answers HTML",
     get: answered(200, "<h1>"),
     patch: answered(200, "<h1>"),
-    diff: { kind: "unknown", reason: "the API server's answer is no object" },
+    diff: { kind: "unknown", reason: "the API server's answer is not an object" },
   },
 ])("a difference of $name", async ({ get, patch = live(3), diff }) => {
   assert.deepEqual((await ask(get, patch)).diff, diff);
@@ -327,7 +327,7 @@ Deno.test("an apply that no token can be made for goes to the approver with why"
   assert.deepEqual(body["k8s_diff"], {
     kind: "unknown",
     reason:
-      'minting token for gateway/agent on "prod": the API server refuses the credential in token_file; renew it',
+      'minting token for gateway/agent on "prod": the API server rejects the credential in token_file; renew it',
   });
 });
 
@@ -354,7 +354,7 @@ Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
     assert.deepEqual([status, body.code, body["k8s_diff"]], [400, "invalid_request", undefined]);
     assert.equal(
       body.detail,
-      `the apply would fail: 409 ${message}; leave these fields out of the manifest, or name all of them in force_fields`,
+      `the apply would fail: 409 ${message}; remove these fields from the manifest, or list all of them in force_fields`,
     );
     const [{ outcome, err, jti } = {}] = signer.log.entries;
     assert.deepEqual([outcome, err], [
@@ -390,7 +390,7 @@ Deno.test("an apply that takes named fields over always asks an approver, and is
   assert.match(String(log.entries[0]?.warning), /^force_fields=".spec.replicas,.spec.paused"$/);
   const other = await act([".spec.paused"]);
   assert.equal(other.status, 400);
-  assert.match(String(other.body.detail), /; force_fields: \["\.spec\.replicas"\]; leave these fields out/);
+  assert.match(String(other.body.detail), /; force_fields: \["\.spec\.replicas"\]; remove these fields/);
   const approved = await act([".spec.replicas"], { approved: true, learn_ttl_seconds: 60 });
   assert.equal(approved.body["k8s_token"], TOKEN);
   assert.deepEqual(

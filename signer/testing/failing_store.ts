@@ -21,7 +21,7 @@ export function memoryStore(): StateStore {
 
 export type FailingStore = ReturnType<typeof failingStore>;
 
-/** A store over memory that outlives a start, whose disk fails, or is slow, where a test says so. */
+/** A store in memory that survives restarts. A test can make its disk fail or slow. */
 export function failingStore(store: StateStore = memoryStore()) {
   /** The changes in their order. */
   const calls: StoreMethod[] = [];

@@ -8,7 +8,7 @@ type SceneOptions = NonNullable<Parameters<typeof startClusterSigner>[0]>;
 /** The Secrets of an API server, which a test may make fail, and the tokens bound to them. */
 export class FakeSecrets {
   readonly uids = new Map<string, string>();
-  /** Waited for before an answer, by the method and the last part of the path's folder: `POST secrets`. */
+  /** Promises that delay an answer, by method and resource: `POST secrets`. */
   readonly held = new Map<string, Promise<unknown>>();
   /** Answers every request, where it is set. */
   outage: ApiAnswer | undefined;

@@ -34,7 +34,7 @@ export const WAIVER: WaiverDraft = {
   approvalId: "a1",
 };
 
-/** Who asks, for whom, and through whom. */
+/** The caller, its end user, and the peer that forwards the request. */
 export const IDENTITY = { caller: "broker-1", endUser: "alice", peer: "control-plane" };
 
 /** The caller of {@linkcode IDENTITY}, to be frozen. */

@@ -70,10 +70,10 @@ Deno.test("openFileAuditLog() rejects one bad entry and takes the next", async (
 Deno.test("openFileAuditLog() refuses a log that is open already, and takes it when it is closed", async () => {
   await using folder = new LogFolder();
   const first = await folder.open({ maxFileBytes: 1 });
-  await assertRefused(folder, /in use by another process; each has to have an audit_log of its own$/);
+  await assertRefused(folder, /in use by another process; give each process its own audit_log$/);
   // The lock holds also after a rotation.
   for (const outcome of ["a", "b"]) await first.append({ outcome });
-  await assertRefused(folder, /in use by another process; each has to have an audit_log of its own$/);
+  await assertRefused(folder, /in use by another process; give each process its own audit_log$/);
   await first.close();
   await folder.write("c");
   assert.deepEqual(await folder.problems(), []);
@@ -106,7 +106,7 @@ Deno.test("openFileAuditLog() names the file it can't open", async () => {
   const path = `${folder.folder}/absent/audit.log`;
   await assert.rejects(
     folder.open({ path }),
-    /^AppError: Cannot open audit log "[^"]*": its folder does not exist$/,
+    /^AppError: Cannot open audit log "[^"]*": its directory does not exist$/,
   );
   Deno.mkdirSync(folder.path);
   await assertRefused(folder, /^Cannot open audit log "[^"]*\/audit\.log": /);
@@ -268,6 +268,6 @@ Deno.test("openFreeAuditLog() gives up when the whole set is in use", async () =
   }
   await assert.rejects(open(), {
     code: "invalid_config",
-    message: /audit\.log": it and 63 beside it are in use by other processes$/,
+    message: /audit\.log": it and 63 further ones are in use by other processes$/,
   });
 });

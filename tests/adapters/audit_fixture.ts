@@ -1,4 +1,4 @@
-/** What the tests of the audit log on disk share: a folder, a log in it, and how to look at both. */
+/** Fixture of the tests of the audit log on disk: a directory, a log in it, and functions to inspect both. */
 import assert from "node:assert/strict";
 import { type AuditLog, createAuditKey, verifyAll } from "@gateway/shared/audit";
 import { type FileAuditLogOptions, openFileAuditLog } from "../../shared/audit/log.ts";
@@ -48,7 +48,7 @@ export class LogFolder implements AsyncDisposable {
     return problems;
   }
 
-  /** The names in the folder, without the lock, sorted. */
+  /** The names in the directory, without the lock, sorted. */
   names(): readonly string[] {
     return Array.from(Deno.readDirSync(this.folder), ({ name }) => name)
       .filter((name) => name !== "audit.log.lock").sort();

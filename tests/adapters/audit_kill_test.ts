@@ -50,7 +50,10 @@ Deno.test({
   await log.append({ outcome: "a" });
   const fillers = takeNames(disk.folder);
   for (const outcome of ["b", "c", "d"]) await log.append({ outcome });
-  assert.deepEqual(folder.warnings, Array(2).fill("Cannot rotate audit log, it keeps growing"));
+  assert.deepEqual(
+    folder.warnings,
+    Array(2).fill("audit log rotation failed, the current file keeps growing"),
+  );
   const rotated = "audit.log.20260102T030405Z";
   assert.deepEqual(folder.records(rotated).map(({ outcome }) => outcome), ["a", "b", "c", "d"]);
   assert.deepEqual(await folder.problems(), []);
@@ -72,7 +75,7 @@ Deno.test({
   await log.append({ outcome: "a" });
   const [filler = "", ...fillers] = takeNames(disk.folder);
   for (const outcome of ["b", "c"]) await log.append({ outcome });
-  // The log has its rotated name, and its own is free: in a folder that others may write to too.
+  // The log has its rotated name, and its path is free, in a directory that others can write to.
   Deno.removeSync(filler);
   assert.ok((await new Deno.Command("mkfifo", { args: [folder.path] }).output()).success);
   await log.append({ outcome: "d" });
@@ -85,7 +88,10 @@ Deno.test({
   for (const path of fillers) Deno.removeSync(path);
   await log.append({ outcome: "f" });
   await log.close();
-  assert.deepEqual(folder.warnings, Array(3).fill("Cannot rotate audit log, it keeps growing"));
+  assert.deepEqual(
+    folder.warnings,
+    Array(3).fill("audit log rotation failed, the current file keeps growing"),
+  );
   assert.deepEqual(folder.records().map(({ outcome, seq }) => [outcome, seq]), [["f", 1]]);
   assert.deepEqual(await folder.problems(), []);
 });
@@ -234,7 +240,7 @@ Deno.test("verifyFile() and verifyAll() say that there is no log", async () => {
   await assert.rejects(verifyAll({ ...options, path: `${folder.path}/x/audit.log` }), { code: "not_found" });
 });
 
-/** What somebody does to the log of a running service, and how it is put right again. */
+/** Damage to the log of a running service, and its repair. */
 const CHANGES: readonly {
   readonly name: string;
   readonly change: (path: string) => void;
@@ -245,12 +251,12 @@ const CHANGES: readonly {
     name: "moved away",
     change: (path) => Deno.renameSync(path, `${path}.away`),
     mend: (path) => Deno.renameSync(`${path}.away`, path),
-    fault: "it was removed or moved while the service runs",
+    fault: "it was removed or moved while the service was running",
   },
   {
     name: "removed",
     change: (path) => Deno.removeSync(path),
-    fault: "it was removed or moved while the service runs",
+    fault: "it was removed or moved while the service was running",
   },
   {
     name: "replaced by a copy",
@@ -259,17 +265,17 @@ const CHANGES: readonly {
       Deno.copyFileSync(`${path}.away`, path);
     },
     mend: (path) => Deno.renameSync(`${path}.away`, path),
-    fault: "another file is in its place",
+    fault: "another file has its name",
   },
   {
     name: "emptied",
     change: (path) => Deno.truncateSync(path),
-    fault: "it is shorter than what was written to it",
+    fault: "it is shorter than the records written to it",
   },
   {
     name: "cut by one byte",
     change: (path) => Deno.truncateSync(path, Deno.statSync(path).size - 1),
-    fault: "it is shorter than what was written to it",
+    fault: "it is shorter than the records written to it",
   },
   {
     name: "written to by another process",

@@ -211,7 +211,7 @@ Deno.test.each(faults)("a vault that $name is refused at load", async ({ answers
   vault.misbehave(...answers);
   await assert.rejects(load(vault), failsWith("invalid_config", shows));
   assert.ok(vault.requests.length >= calls, vault.requests.join());
-  // Of a connection that breaks, the HTTP client itself makes a second try.
+  // The HTTP client itself retries once after a broken connection.
   assert.ok(vault.requests.length <= 2 * calls, vault.requests.join());
 });
 

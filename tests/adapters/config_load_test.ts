@@ -67,7 +67,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "a missing file", path: "/nonexistent/signer.json", problem: "no such file" },
-  { name: "a folder", path: "/tmp", problem: "it is a folder, not a file" },
+  { name: "a folder", path: "/tmp", problem: "it is a directory, not a file" },
 ])("loadConfig() refuses $name", async ({ path, problem }) => {
   await assert.rejects(
     loadConfig({ path, what: "signer config", schema }),
@@ -77,7 +77,7 @@ Deno.test.each([
 
 const RELOAD_SECONDS = 7;
 
-/** The machine's clock, on which the pause between two looks at the config ends when a test says so. */
+/** The machine's clock. A test ends the pause between two checks of the config. */
 class LookClock implements Clock {
   #pauseBegins = Promise.withResolvers<void>();
   #pauseEnds = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ async function startWatching(folder: string, onStart: (configPath: string) => vo
   let isStarting = true;
   const note = (message: string) => {
     messages.push(message);
-    // The first thing that is said is what the config that was read is like.
+    // The first log line describes the config that was read.
     if (isStarting) onStart(configPath);
     isStarting = false;
   };
@@ -174,7 +174,7 @@ Deno.test("a config that is gone for a moment does not end the signer, and is lo
   try {
     await Deno.rename(configPath, `${configPath}.away`);
     await clock.look();
-    assert.ok(messages.includes("the config file could not be reloaded"));
+    assert.ok(messages.includes("config file not reloaded"));
     await Deno.rename(`${configPath}.away`, configPath);
     await clock.look();
     assert.ok(messages.includes("config reloaded"));

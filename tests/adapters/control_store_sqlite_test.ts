@@ -126,7 +126,7 @@ Deno.test("a database in use is refused to a second store", async () => {
 Deno.test("a folder that does not exist is refused", () => {
   assert.throws(() => openSqliteControlStore({ path: "/nowhere/control-plane.db", warn: () => {} }), {
     code: "invalid_config",
-    message: /folder does not exist/,
+    message: /directory does not exist/,
   });
 });
 

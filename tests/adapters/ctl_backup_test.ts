@@ -164,7 +164,7 @@ Deno.test("what users of the machine do to logs of theirs keeps nothing else fro
   assert.equal(exit, 1, "it is said");
   assert.match(out, /ERROR: Audit log ".*audit-2\.log" is not intact: line 1/);
   assert.match(out, /ERROR: Cannot copy ".*audit-3\.log": it is a pipe, not a file/);
-  assert.match(out, /ERROR: Cannot copy ".*audit-4\.log": it is a folder, not a file/);
+  assert.match(out, /ERROR: Cannot copy ".*audit-4\.log": it is a directory, not a file/);
   assert.match((await it.doctor()).out, /the backup is incomplete: /);
   const { exit: code, out: restored, err } = await it.restore("--dir", "new");
   assert.equal(code, 0, err);

@@ -42,7 +42,7 @@ Deno.test.each(Object.entries(READERS).map(([what, read]) => ({ what, read })))(
       name: "AppError",
       message: /^Cannot .* "\/nonexistent\/x": no such file$/,
     });
-    await assert.rejects(read("/tmp"), { message: /^Cannot .* "\/tmp": it is a folder, not a file$/ });
+    await assert.rejects(read("/tmp"), { message: /^Cannot .* "\/tmp": it is a directory, not a file$/ });
   },
 );
 
@@ -62,7 +62,7 @@ Deno.test("ifThere() tells only of what is not there", async () => {
 const SPECIAL = [
   { made: ["mkfifo"], says: /^Cannot .*: it is a pipe, not a file$/ },
   { made: ["ln", "-s", "/dev/zero"], says: /^Cannot .*: it is a device, not a file$/ },
-  { made: ["mkdir"], says: /^Cannot .*: it is a folder, not a file$/ },
+  { made: ["mkdir"], says: /^Cannot .*: it is a directory, not a file$/ },
   { made: ["truncate", "-s", "1T"], says: /^Cannot .*: it is larger than 256 MiB$/ },
 ];
 

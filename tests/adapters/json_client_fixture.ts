@@ -15,7 +15,7 @@ export interface Upstream extends AsyncDisposable {
   readonly connections: () => number;
 }
 
-/** A server that does what a test needs, good or bad, without the care of our own. */
+/** A server that sends what a test needs, valid or not, without the checks of our server. */
 export async function startUpstream(
   listener: RequestListener,
   options: ServerOptions = {},

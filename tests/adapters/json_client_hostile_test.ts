@@ -206,7 +206,7 @@ Deno.test("JsonClient uses two connections at most for requests in a row", async
   assert.ok(upstream.connections() <= 2);
 });
 
-/** Whatever ends an exchange: what was sent is not sent again, on a connection that was used before either. */
+/** However an exchange ends, the request is not sent again, also on a connection that was used before. */
 Deno.test.each<{
   readonly name: string;
   readonly method: "GET" | "POST";

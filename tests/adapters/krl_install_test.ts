@@ -15,7 +15,7 @@ const ignore = mayNotPull || (Deno.uid() !== 0 && Deno.env.get("REQUIRE_REAL_SER
 const SCRIPT = new URL("../../shim/install-gateway-krl", import.meta.url).pathname;
 const ca = createTestCa();
 
-/** A host with an sshd of its own in a folder, which stands for its root. */
+/** A host with a separate sshd in a directory that serves as its root. */
 class Host implements AsyncDisposable {
   readonly puller: PullerHost;
   readonly root: string;
@@ -112,7 +112,7 @@ Deno.test(
     const { code, text } = await host.install(host.puller.conf);
     assert.equal(code, 0, text);
     assert.match(text, /Stay logged in here, log in once more from elsewhere/);
-    // While it starts again, nobody is let in.
+    // While sshd restarts, all logins fail.
     await poll(async () => await host.mayLogIn(8n) && !await host.mayLogIn(7n) && await host.mayLogIn(8n), {
       what: "sshd to look at the list",
     });

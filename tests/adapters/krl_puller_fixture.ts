@@ -1,4 +1,4 @@
-/** What the tests of the list's puller share: a signer's stand-in that says what it is told, and a host's folder. */
+/** Fixture of the tests of gateway-krl: a fake signer with configurable answers, and the directory of a host. */
 import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
 import type { MtlsServer } from "@gateway/shared/http";
 import { encodeKrl, SerialSet } from "@gateway/shared/ssh";
@@ -10,7 +10,7 @@ export const KEY: EnvelopeKey = createEnvelopeKey(new Uint8Array(32).fill(5));
 const SCRIPT = new URL("../../shim/gateway-krl", import.meta.url).pathname;
 const client = await issue({ subject: "CN=web01.krl", usage: "client" });
 
-/** A list with a serial that tells its version. */
+/** A list whose serial encodes its version. */
 export function listOf(version: number): PublishedList {
   const serials = SerialSet.of([BigInt(version)]);
   return new PublishedList(
@@ -92,7 +92,7 @@ export class PullerHost implements AsyncDisposable {
     return `${this.#dir}/conf/krl_signers`;
   }
 
-  /** What is installed, byte by byte; `undefined` when there is no file. */
+  /** The bytes of the installed list; `undefined` if there is no file. */
   installed(): Uint8Array | undefined {
     try {
       return Deno.readFileSync(this.list);

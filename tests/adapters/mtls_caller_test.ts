@@ -193,7 +193,7 @@ Deno.test.each([
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const LIST = "the list of denied callers";
 
-/** A listener that takes what lies in a folder, and says what it did not take. */
+/** A listener that accepts the certificates of a directory and reports what it rejects. */
 async function startFresh() {
   const folder = await Deno.makeTempDir();
   const at = (name: string) => join(folder, name);
@@ -276,12 +276,12 @@ Deno.test(`${LIST} that is broken or gone stays as it was, and keeps no certific
     await breakIt();
     await listener.look();
     assert.equal(await statusOf(listener.url), 401);
-    assert.equal(listener.lines.at(-1), "denied_callers: its files are not taken");
+    assert.equal(listener.lines.at(-1), "denied_callers not reloaded, keeping the previous version");
   }
   await listener.put("server.key", renewed.key);
   await listener.put("server.crt", renewed.cert);
   await listener.look();
-  assert.equal(listener.lines.at(-1), "the listener's certificates: what lies in its files now is in force");
+  assert.equal(listener.lines.at(-1), "the listener's certificates reloaded");
   assert.equal(await statusOf(listener.url), 401);
 });
 

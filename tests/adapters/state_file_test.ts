@@ -155,7 +155,7 @@ Deno.test.each(["signer", "control plane"] as const)(
     assert.throws(() => OPEN[opener](folder.path), {
       code: "invalid_config",
       message:
-        /file is not a database; name a file of its own, .* If it was ours it is damaged: .*put a backup in/,
+        /file is not a database; name a separate or new file in state_db; .* If it was ours it is damaged: .*restore a backup/,
     });
     assert.equal(Deno.readTextFileSync(folder.path), "x".repeat(5000));
   },

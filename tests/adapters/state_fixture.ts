@@ -1,4 +1,4 @@
-/** What the tests of the state store share: a folder with a database in it, and grants and freezes to keep. */
+/** Fixture of the tests of the state store: a directory with a database, and sample grants and freezes. */
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/live/freezes.ts";

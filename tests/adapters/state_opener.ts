@@ -1,4 +1,7 @@
-/** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it until stdin ends. */
+/**
+ * A process that opens a state database and prints the result. Arguments: the path, and `stay` to keep it open until
+ * stdin ends.
+ */
 import { errorText } from "@gateway/shared/errors";
 import { openSqliteStore } from "../../signer/live/state/store.ts";
 

@@ -1,4 +1,4 @@
-/** What can be wrong with a PostgreSQL database, and what operators are told of it. */
+/** Faults of a PostgreSQL database, and the messages about them for operators. */
 import assert from "node:assert/strict";
 import { errorText } from "@gateway/shared/errors";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
@@ -111,7 +111,9 @@ Deno.test({
       await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
       assert.match(
         await refusal({ state_db: server.url() }),
-        new RegExp(`signer has version 99 and this program knows ${KNOWN}; start the program that wrote it`),
+        new RegExp(
+          `signer has version 99 and this program knows ${KNOWN}; start the program version that wrote it`,
+        ),
       );
       assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "99");
       await server.sql("ALTER TABLE signer.schema_version DROP COLUMN oldest");
@@ -198,7 +200,7 @@ Deno.test({
       await store.putFreeze(freezeOf());
       await server.sql("UPDATE signer.grants SET allow = 'x'; UPDATE signer.freezes SET kind = 'host'");
       assert.deepEqual(await store.loadGrants(NOW), []);
-      assert.match(warnings[0] ?? "", /A grant in state_db can't be read and has no effect: a/);
+      assert.match(warnings[0] ?? "", /grant in state_db cannot be read and has no effect: a/);
       await assert.rejects(store.loadFreezes(), /a freeze can't be read: unknown kind "host"/);
       await store.close();
     });

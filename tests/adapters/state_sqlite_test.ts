@@ -9,8 +9,7 @@ import type { News } from "@gateway/shared/instances";
 import { poll } from "../stage/poll.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 
-const DAMAGED =
-  /state\.db": .*(damaged|malformed).*; .* put a backup in its place; .*freeze again who was frozen$/;
+const DAMAGED = /state\.db": .*(damaged|malformed).*; .* restore a backup; .*repeat the freezes$/;
 
 async function contents(store: StateStore): Promise<unknown> {
   const contents = [await store.loadGrants(NOW), await store.loadFreezes()];
@@ -110,7 +109,7 @@ Deno.test("a damaged database is refused: a freeze may be missing from it", asyn
   await store.close();
   const [page] = folder.query("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_freezes_1'");
   using file = Deno.openSync(folder.path, { write: true });
-  // The entries of the index's first page: what is looked up by its key is not found any more.
+  // Damage the entries of the index's first page: lookups by key then find nothing.
   file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(2048));
   assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
@@ -173,7 +172,7 @@ Deno.test("the permission to read and write the one file is enough, and is neede
 });
 
 Deno.test.each([
-  { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /folder does not exist/ },
+  { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /directory does not exist/ },
   { name: "that is a folder", path: "/tmp", message: /unable to open database file/ },
 ])("a database $name is refused", ({ path, message }) => {
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
@@ -246,7 +245,7 @@ Deno.test.each([
   await assert.rejects(store.loadFreezes(), { code: "invalid_config", message });
   await assert.rejects(store.loadFreezes(), (error: Error) => {
     assert.ok(error.message.startsWith(`Cannot use state_db "${folder.path}": a freeze can't be read: `));
-    return /put a backup in its place/.test(error.message);
+    return /restore a backup/.test(error.message);
   });
   await store.close();
 });

@@ -13,7 +13,7 @@ async function main(path: string, run: string): Promise<never> {
   for (let n = 0;; n++) await change(store, `${run}-${n}`, say);
 }
 
-/** One round: a grant, a freeze of its caller, and now and then a freeze lifted or a grant taken back. */
+/** One round: a grant, a freeze of its caller, and sometimes the removal of a freeze or grant. */
 async function change(store: StateStore, name: string, say: (text: string) => void): Promise<void> {
   // Some of several pages, so that a commit is not one step for the kernel.
   const allow = [`^${"c".repeat(name.length * 500)}$`];

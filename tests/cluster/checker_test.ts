@@ -193,7 +193,7 @@ async function meet(
     server.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${name}'`);
   await begin(wire);
   await reset();
-  await poll(async () => (await readiness(member)).startsWith("503 not ready: what is decided by"), {
+  await poll(async () => (await readiness(member)).startsWith("503 not ready: its state"), {
     what: `the word of the ${name}`,
     intervalMs: 20,
   });

@@ -195,7 +195,7 @@ Deno.test({
           ...[collect(ofShort, id, "?wait=25"), decide(ofShort, id)],
         ]);
         assert.deepEqual(answers.map((each) => each?.status), Array(6).fill(503));
-        assert.match(await readiness(short), /^503 not ready: what is decided by is too old/);
+        assert.match(await readiness(short), /^503 not ready: its state is too old/);
         await park(1);
         wire.mend();
         await poll(async () => (await readiness(short)) === "200 ready", { what: "its return" });

@@ -83,9 +83,9 @@ Deno.test({
 
       await test.step("have one place: who has hosts in the file as well does not start", async () => {
         await first.stop();
-        await refusesToStart(a, /the database has hosts \(version 1\) as well as the file/);
+        await refusesToStart(a, /both the database \(version 1\) and the file have hosts/);
         await editConfig(a.configPath, FROM_DATABASE.slice(0, 1));
-        await refusesToStart(a, /hosts: the file has some, and policy_source is "database"/);
+        await refusesToStart(a, /hosts: must be empty if policy_source is "database"/);
         await editConfig(a.configPath, FROM_DATABASE);
       });
 
@@ -95,7 +95,7 @@ Deno.test({
         await edit(atA, "POST", brokerAtA, 200);
         assert.match(
           await readiness(b),
-          /the hosts are in the database \(version 2\), and policy_source is "file"/,
+          /the hosts are in the database \(version 2\), but policy_source is "file"/,
         );
         assert.equal((await brokerAtB.request(SIGN)).status, 503);
         await editConfig(b.configPath, FROM_DATABASE);
@@ -148,7 +148,7 @@ Deno.test({
           if (answer.status !== 409) continue;
           assert.match(
             detailOf(answer),
-            /the policy was changed meanwhile, by somebody else: nothing is changed/,
+            /the policy was changed by another request: nothing was changed/,
           );
         }
         const { out } = await ctl(stage, b, "policy", "export");

@@ -163,7 +163,7 @@ Deno.test(
       await test.step("without the database nobody decides, and everybody says so; with it, they do", async () => {
         await server.kill();
         await poll(
-          async () => (await readiness(b)).startsWith("503 not ready: what is decided by is too old"),
+          async () => (await readiness(b)).startsWith("503 not ready: its state is too old"),
           {
             what: "the end of its view",
             intervalMs: 20,
@@ -176,7 +176,7 @@ Deno.test(
         assert.equal(unmade.status, 503);
         assert.match(
           (unmade.body as { readonly detail: string }).detail,
-          /frozen at this signer, and not yet/,
+          /frozen at this signer only/,
         );
         await server.run();
         // The signer stores its missing change without a request.
@@ -191,7 +191,7 @@ Deno.test(
 
       await test.step("a newer program's tables end this one's decisions, with words", async () => {
         await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
-        await poll(async () => /newer version .* upgrade this one/.test(await readiness(b)), {
+        await poll(async () => /newer version .* upgrade this instance/.test(await readiness(b)), {
           what: "the refusal",
           intervalMs: 20,
         });

@@ -198,7 +198,7 @@ diskTest(
       const again = await post(operator, "/v1/freeze", SUBJECT);
       assert.deepEqual([again.status, (again.body as { persisted?: boolean }).persisted], [200, false]);
       makeRoom(ballast);
-      await poll(() => signer.log.includes("the store has taken a freeze now"), {
+      await poll(() => signer.log.includes("freeze persisted"), {
         what: "the second attempt",
       });
       await signer.stop("SIGKILL");

@@ -216,7 +216,7 @@ Deno.test("each window of an MCP client has a broker of one config, with a log o
   await Promise.all([run(first, "echo first"), run(third, "echo third"), run(second, "echo more")]);
   assert.match(
     second.log,
-    /"Another process has the audit log, this one keeps another beside it","path":".*audit-2\.log"/,
+    /"audit log in use by another process, writing to another file","path":".*audit-2\.log"/,
   );
 
   // A log is free again when its process has ended, however it did.

@@ -78,7 +78,7 @@ Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves othe
     const { status, text, body } = await previewed;
     assert.equal(status, 200, text);
     const { k8s_diff } = body as { readonly k8s_diff: unknown };
-    assert.deepEqual(k8s_diff, { kind: "unknown", reason: "the API server gave no answer that can be used" });
+    assert.deepEqual(k8s_diff, { kind: "unknown", reason: "the API server did not return a usable answer" });
     for (const { name, answer } of await Promise.all(minting)) {
       assert.equal(answer.status, 502, name);
       assert.match(answer.text, /minting token for .*: the API server did not answer in time/, name);

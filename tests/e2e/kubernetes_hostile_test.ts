@@ -176,7 +176,7 @@ const REFUSALS = {
   "sends HTML": [502, /the API server's answer is not JSON$/],
   "sends HTML with a 502": [502, /: 502$/],
   "fails": [502, /: 500 etcdserver: request timed out, \[address\]$/],
-  "knows no such credential": [403, /the API server refuses the credential in token_file; renew it$/],
+  "knows no such credential": [403, /the API server rejects the credential in token_file; renew it$/],
   "forbids": [403, /: 403 pods is forbidden: User .* cannot list resource/],
   "is busy": [502, /: 429$/],
   "sends elsewhere": [502, /: 307$/],

@@ -73,7 +73,7 @@ Deno.test.each([
   {
     name: "without the folder of its audit log",
     spoil: (folder: string) => Deno.remove(`${folder}/log/signer`, { recursive: true }),
-    message: /Cannot open audit log "[^"]*\/log\/signer\/audit\.log": its folder does not exist/,
+    message: /Cannot open audit log "[^"]*\/log\/signer\/audit\.log": its directory does not exist/,
   },
 ])("ctl/start.sh hands on that a signer does not start $name, and what is to be mended", async (row) => {
   await using folder = await createFolder();

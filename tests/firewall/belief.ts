@@ -1,4 +1,4 @@
-/** What the firewall believes of a text, as something a shell can be held to. */
+/** The commands that the firewall expects a text to run, in a form that can be compared with a shell. */
 import assert from "node:assert/strict";
 import { compilePattern, composePolicies, decideCommand, parseCommand } from "@gateway/shared/policy";
 import { type CommandOperator, isReservedWord, lexShell } from "../../shared/policy/shell_lexer.ts";
@@ -40,7 +40,7 @@ export function believe(text: string): Belief {
   return { kind: "accepted", accepted: { text, commands: parsed.commands, operators: lexed.operators } };
 }
 
-// No stub can stand in for them, so they run for real (or are a folder), each text in a subshell of its own.
+// These cannot be stubs, so they run for real, each text in a separate subshell. `..` is a directory.
 const SPECIAL: ReadonlySet<string> = new Set(": [ [[ .. break continue exit return times".split(" "));
 
 /** Whether a text runs a name that no stub can replace, most of them builtins that end or leave the shell. */
@@ -65,15 +65,15 @@ export const FAILING: readonly string[] = ["pc", "false"];
 /** The stubs that are there for every text: programs of the corpus, and what must never run for real. */
 export const COMMON: readonly string[] = "pa pb pc ps id rm x false true echo printf test cd kill".split(" ");
 
-/** The names of the commands that a text runs and a stub can stand in for. */
+/** The names of the commands of a text that can be replaced by stubs. */
 export function findStubNames({ commands }: Accepted): readonly string[] {
   return commands.map(([name = ""]) => name).filter(isStubName);
 }
 
 /**
- * Whether a shell did what is believed: exactly the commands that run when each ends as its stub does, in
- * their order (of a pipe in any order). Where a command may fail for a reason of its own (a descriptor that is
- * not open, a builtin that ends the shell) it may run fewer of the believed commands, never another one.
+ * Whether a shell did what the firewall expects: it runs exactly the commands that run when each ends as its stub does,
+ * in their order (in a pipe in any order). A command may fail for another reason (a closed descriptor, a builtin that
+ * ends the shell). Then the shell may run fewer of the expected commands, but no other command.
  */
 export function isAsBelieved(accepted: Accepted, executed: readonly (readonly string[])[]): boolean {
   const [done, all] = [executed, accepted.commands].map((list) => list.map((words) => JSON.stringify(words)));
@@ -90,7 +90,7 @@ function mayFail(accepted: Accepted): boolean {
   return /[3-9][<>]&|[<>]&[ \t]*[3-9-]/.test(accepted.text) || runsForReal(accepted);
 }
 
-/** The commands whose turn comes and that a stub stands in for. */
+/** The commands that are reached and that have a stub. */
 export function findDue({ commands, operators }: Accepted): readonly (readonly string[])[] {
   let runs = true;
   let succeeded = true;

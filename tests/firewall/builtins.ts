@@ -1,6 +1,6 @@
 /**
- * Builtins that run for real. Everywhere else stubs stand in for them; here what the firewall accepts of a
- * builtin is held to be harmless: it runs no command, and the command behind it runs as if it were alone.
+ * Builtins that run for real. Other tests replace them by stubs. Here, every builtin that the firewall accepts must be
+ * harmless: it runs no command, and the command after it runs as if it were alone.
  */
 import { type Accepted, believe } from "./belief.ts";
 import type { Mismatch } from "./comparison.ts";
@@ -8,7 +8,7 @@ import type { Dice } from "./dice.ts";
 import { runTexts } from "./shell_runner.ts";
 import { BUILTINS, type Shell } from "./shells.ts";
 
-// Of these some arguments are accepted and others not.
+// The firewall accepts only some arguments of these.
 const READ_CLOSELY = "printf test [ exit return ulimit wait".split(" ");
 
 const ARGUMENTS = [

@@ -21,10 +21,10 @@ export interface Mismatch {
   readonly executed: Executed;
 }
 
-// In a process of its own these run for real, which no stub would see.
+// In a separate process, these run for real, and a stub does not see them.
 const UNSEEN: ReadonlySet<string> = new Set([...BUILTINS, ..."[[ cat kill mknod realpath rename".split(" ")]);
 
-/** Whether everything that a text runs can be observed in a process of its own. */
+/** Whether everything that a text runs can be observed in a separate process. */
 export function isObservableAlone({ commands }: Accepted): boolean {
   return !commands.some((words) => words.some((word) => UNSEEN.has(word)));
 }
@@ -63,7 +63,7 @@ async function findStray(
   ];
 }
 
-/** What a person has to know of a mismatch, every text in visible quotes, the text made as small as it gets. */
+/** Describes a mismatch for a person: shrinks the text and shows every text in visible quotes. */
 export async function describeMismatch(
   shell: Shell,
   { mismatch: { accepted, executed }, manner }: { readonly mismatch: Mismatch; readonly manner: Manner },

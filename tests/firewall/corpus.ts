@@ -1,4 +1,4 @@
-/** The seed commands that mutation starts from; the folder's README says what belongs there. */
+/** The seed commands that mutation starts from. The README of the directory lists the criteria for seeds. */
 const FOLDER = new URL("../vectors/firewall/", import.meta.url);
 
 /** Every command of the corpus, in the order of its files. */

@@ -25,7 +25,7 @@ const NAMES = [
   "break",
   "continue",
   "times",
-  // What is not a plain name.
+  // Words that are not plain names.
   "!",
   "time",
   "if",
@@ -58,7 +58,7 @@ const NAMES = [
   "~pa",
   "pa~",
   "a/pa",
-  // What ksh93, mksh, yash or zsh take for syntax.
+  // Words that ksh93, mksh, yash or zsh parse as syntax.
   "é=1 pa",
   "a.b=1 pa",
   "1=2 pa",

@@ -3,7 +3,7 @@ import type { Dice } from "./dice.ts";
 
 const LONGEST = 240;
 
-// What steers a shell, each as likely as a whole run of letters.
+// Tokens with a meaning to a shell, each as likely as a whole run of letters.
 const TOKENS = [
   ..."'\"\\$`;|&<>(){}[]*?~#!=-+%^:,./@ \t012é漢",
   "''",

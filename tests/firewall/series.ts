@@ -34,7 +34,7 @@ function mayHarm(text: string): boolean {
   return /\/['"]*(?:bin|sbin|usr|lib|opt|proc|dev|sys|etc|root|home|tmp)\b/.test(text);
 }
 
-// Names that only an executable can stand in for (`p-a`, `=pa`) cost two hundred times as much to run.
+// Names that need an executable as their stub (`p-a`, `=pa`) take two hundred times as long to run.
 const KEPT_ODD = 8;
 
 function isCheap(accepted: Accepted): boolean {

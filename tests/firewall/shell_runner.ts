@@ -15,7 +15,7 @@ export interface Batch {
   readonly texts: readonly string[];
   /** The names of the stubs; none contains a `/`. */
   readonly stubs: ReadonlySet<string>;
-  /** The texts that may end or leave the shell, and so are given a subshell of their own. */
+  /** The texts that may end the shell and therefore run in a separate subshell. */
   readonly apart?: ReadonlySet<number>;
   /** No stub is a function: builtins run for real, and a changed PATH is noticed. */
   readonly asExecutables?: boolean;
@@ -129,7 +129,7 @@ async function runScript(
       stderr: "piped",
       signal,
     }).spawn();
-    // Not every shell waits for all stages of a pipe: the record is whole when nobody holds this end any more.
+    // Not every shell waits for all stages of a pipe: the record is complete when every process has closed this end.
     await Promise.all([status, stderr.pipeTo(new WritableStream(), { signal }).catch(() => {})]);
     const left = await Array.fromAsync(Deno.readDir(work!));
     return left.length > 0 ? undefined : readRecords(await Deno.readTextFile(recordFile!), count);
@@ -138,7 +138,7 @@ async function runScript(
   }
 }
 
-/** A stage whose errors went into its pipe may still make the record anew. */
+/** A pipe stage that is still running may create the record again. */
 async function removeFolder(folder: string): Promise<void> {
   for (let left = 100;; left -= 1) {
     try {

@@ -53,7 +53,7 @@ export const BUILTINS: readonly string[] =
     "ulimit umask unalias unfunction unhash unlimit unset unsetopt vared vmap vpath wait whence where which zcompile " +
     "zformat zle zmodload zparseopts zregexparse zstyle").split(" ");
 
-/** The shells that are installed; a missing one is told, or fails the run under REQUIRE_REAL_SERVERS=1. */
+/** The installed shells. Reports a missing one, or fails the run under REQUIRE_REAL_SERVERS=1. */
 export async function findShells(): Promise<readonly Shell[]> {
   const found: Shell[] = [];
   for (const shell of SHELLS) {

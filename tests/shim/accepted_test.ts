@@ -19,7 +19,7 @@ interface AcceptedCase {
   readonly command?: string;
   readonly expiry?: () => string;
   readonly nonce?: string;
-  /** What is made of the envelope on the way. */
+  /** Changes the envelope on the way to the host. */
   readonly travel?: (envelope: string) => string;
   readonly arrange?: (shim: InstalledShim) => Promise<void>;
   readonly options?: RunOptions;
@@ -157,7 +157,7 @@ async function takesWhatTheSignerMakes(format: Format, shell: Shell): Promise<vo
   assert.equal(stdout, await plainly("echo <é>&\\\" '😀'"));
 }
 
-/** What a shell prints for a command. */
+/** The output of a command in a plain shell. */
 async function plainly(command: string): Promise<string> {
   const { stdout } = await new Deno.Command("/bin/sh", { args: ["-c", command], stderr: "null" }).output();
   return new TextDecoder().decode(stdout);
@@ -206,7 +206,7 @@ async function becomesTheCommand(format: Format, shell: Shell): Promise<void> {
   assert.deepEqual({ signal, code }, { signal: "SIGTERM", code: 143 });
 }
 
-/** Says what a command finds: variables, mask of new files, descriptors, folder, ignored signals, parent. */
+/** Prints the environment of a command: variables, umask, directory, descriptors, ignored signals, parent. */
 const DESCRIBE = "env | grep -v '^_=' | sort; umask; pwd; " +
   "for fd in 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; " +
   "grep SigIgn /proc/$$/status; trap; echo $PPID | grep -q . && set -o | grep -v '^Current'";
@@ -224,7 +224,7 @@ async function passesSurroundings(format: Format, shell: Shell): Promise<void> {
   };
   const before = "umask 027; exec 3<&- 4<&- 5<&- 6<&- 7</dev/null 8<&- 9<&-; cd /tmp";
   const sealed = await shim.run(shim.seal({ command: DESCRIBE }), { env, before });
-  // The same shell between, for shells have variables of their own.
+  // Run the same shell in between, because shells set variables themselves.
   const plain = await new Deno.Command("sh", {
     args: ["-c", `${before}; exec "$@"`, "sh", ...shell, "-c", 'exec /bin/sh -c "$1"', "sh", DESCRIBE],
     clearEnv: true,

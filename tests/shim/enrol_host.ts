@@ -4,7 +4,7 @@ import { freePort } from "../stage/free_port.ts";
 import { ACCOUNT, SealedHost } from "./sealed_host.ts";
 
 export const CONFIG = "/etc/ssh/test_config";
-/** Whose certificates are to be let in. */
+/** The principal of the accepted certificates. */
 export const PRINCIPAL = "host:web01";
 
 const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
@@ -87,9 +87,9 @@ END
 }
 
 /**
- * Runs `broker-ctl` in a folder with a set-up, under its own permissions. What it does as root over ssh, it does on the
- * host without a login; those of the account are real, but for the first where there is a file `bin/ssh.no-listener`:
- * that comes while sshd starts anew.
+ * Runs `broker-ctl` in a directory with a setup, under its own permissions. Its commands as root over ssh run on the
+ * host without a login. Logins to the account are real. If the file `bin/ssh.no-listener` exists, the first one is not:
+ * it simulates a login while sshd restarts.
  */
 export async function runOverSshTo(host: EnrolHost, folder: string, ...args: readonly string[]) {
   const program = `#!/bin/sh

@@ -12,13 +12,13 @@ import {
 } from "@gateway/shared/envelope";
 import { signSshsig } from "../../shared/ssh/keys.ts";
 
-/** What an envelope says; every part as its text. */
+/** The fields of an envelope, each as text. */
 export interface EnvelopeFields {
   readonly nonce: string;
   readonly host: string;
   readonly command: string;
   readonly expiry: string;
-  /** Of format v3; `none` when absent. */
+  /** Only in format v3; `none` when absent. */
   readonly stdin?: string;
 }
 

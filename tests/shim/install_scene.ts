@@ -5,13 +5,13 @@ import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { NEXT_KEY, type SIGNER_KEY } from "./installed_shim.ts";
 import { ACCOUNT } from "./sealed_host.ts";
 
-/** What the installer says when all is well. */
+/** The output of the installer if there is no problem. */
 export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
 export const STORE = "/var/lib/gateway-shim/nonces";
 /** A key as shims of formats v2 and v3 have it. */
 export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);
 
-/** A folder with a signer's config and the seed of its envelope key. */
+/** A directory with a signer's config and the seed of its envelope key. */
 export async function createConfig(host: Readonly<Record<string, unknown>> = {}) {
   const folder = await createFolder();
   await Deno.writeFile(`${folder.path}/envelope.seed`, new Uint8Array(32).fill(1));

@@ -71,7 +71,7 @@ sealTest(
   },
 );
 
-/** What somebody does to a host, what `--check` says, and how it is mended. */
+/** Damage to a host, the output of `--check`, and the fix. */
 const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
   {
     damage: "chmod 775 /usr/local/bin/gateway-shim",
@@ -262,7 +262,7 @@ const VERIFIER = "/usr/local/bin/gateway-shim-verify.mjs";
 const DENO = "/usr/local/bin/deno";
 const MOUNT_DENO = `: >${DENO} && mount --bind '${Deno.execPath()}' ${DENO}`;
 
-/** What somebody does to a host, what `--check` says, and how it is mended. */
+/** Damage to a host, the output of `--check`, and the fix. */
 const PROBLEMS_V1: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
   {
     damage: `umount ${DENO} && rm ${DENO}`,

@@ -7,11 +7,11 @@ import {
 import { type EnvelopeFields, envelopeKey, sealV1, sealV2, sealV3 } from "./envelopes.ts";
 
 export const HOST = "web01";
-/** The signer's key, and one that is nobody's. */
+/** The signer's key, and an unknown key. */
 export const SIGNER_KEY: EnvelopeKey = envelopeKey(1);
 /** Another key of the same signer, before or after a rotation. */
 export const NEXT_KEY: EnvelopeKey = envelopeKey(2);
-/** A key that no host has been told of. */
+/** A key that is installed on no host. */
 export const FOREIGN_KEY: EnvelopeKey = envelopeKey(3);
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -20,7 +20,7 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 export interface ShimFormat {
   readonly name: "v1" | "v2" | "v3";
   readonly program: string;
-  /** Where it reads its keys when it is installed. */
+  /** The path from which an installed shim reads its keys. */
   readonly keyPath: string;
   keyLine(key: EnvelopeKey): string;
   seal(fields: EnvelopeFields, key: EnvelopeKey): string;
@@ -51,7 +51,7 @@ export const FORMATS = {
   },
 } as const satisfies Record<string, ShimFormat>;
 
-/** What a run is given beside the envelope. */
+/** Options of a run besides the envelope. */
 export interface RunOptions {
   /** The arguments; the host's name when absent. */
   readonly args?: readonly string[];
@@ -68,7 +68,7 @@ export interface RunResult {
   readonly stderr: string;
 }
 
-/** A shim as it is installed on a host, but that its files lie in a temporary folder. */
+/** A shim as installed on a host, except that its files are in a temporary directory. */
 export class InstalledShim implements AsyncDisposable {
   readonly format: ShimFormat;
   readonly folder: string;
@@ -124,7 +124,7 @@ export class InstalledShim implements AsyncDisposable {
     await Deno.writeTextFile(path, text.replaceAll(from, to));
   }
 
-  /** An envelope for this host, fresh and good for half a minute, but for what is given. */
+  /** An envelope for this host that expires in 30 seconds. `fields` replaces parts of it. */
   seal(fields: Partial<EnvelopeFields> = {}, key: EnvelopeKey = SIGNER_KEY): string {
     return this.format.seal(freshFields(fields), key);
   }
@@ -146,7 +146,7 @@ export class InstalledShim implements AsyncDisposable {
     return await finish(process, stdin);
   }
 
-  /** Puts the verifier of v1 beside the launcher as one file, as one does on a host. */
+  /** Bundles the verifier of v1 into one file next to the launcher, as on a host. */
   async bundle(): Promise<void> {
     const { success, stderr } = await new Deno.Command(Deno.execPath(), {
       args: [

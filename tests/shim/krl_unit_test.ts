@@ -142,7 +142,7 @@ Deno.test.each([
 Deno.test("gateway-shim-v1 starts the executable beside it where there is one, with the paths in it", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   const main = new URL("../../shim/main.ts", import.meta.url).pathname;
-  // What deno compile makes holds these arguments and permissions; here a shell stands in for it.
+  // The output of deno compile contains these arguments and permissions. Here a shell script replaces it.
   await Deno.writeTextFile(
     `${shim.folder}/gateway-shim-verify`,
     `#!/bin/sh\nexec '${Deno.execPath()}' run --quiet --cached-only -RWE '${main}' '${shim.keyFile}' '${shim.store}' "$@"\n`,
@@ -164,7 +164,7 @@ for (const { name, format, shell } of SHIMS) {
     const sent = envelope === undefined ? shim.seal() : envelope(shim);
     const { code, stdout, stderr } = await shim.run(sent, options);
     const expected = reason.replace("KEYS", shim.keyFile).replace("STORE", shim.store);
-    // What can't be started may say so itself before.
+    // A program that cannot be started may print its own error first.
     const told = reason.includes("not run") ? stderr.slice(stderr.indexOf("gateway-shim:")) : stderr;
     assert.deepEqual({ code, stdout, told }, {
       code: 126,
@@ -185,7 +185,7 @@ const V3 = "gateway-sealed-exec-v3";
 interface StdinCase {
   readonly name: string;
   readonly envelope: string;
-  /** What the allowed signers file lets the key sign; both formats when absent. */
+  /** The namespaces that the allowed signers file permits for the key; both formats when absent. */
   readonly namespaces?: readonly string[];
   /** What `cat` prints, or why the shim refuses it. */
   readonly printed?: string;

@@ -2,13 +2,13 @@ import { FORMATS, type InstalledShim, type RunOptions, SIGNER_KEY } from "./inst
 
 export interface RefusedCase {
   readonly name: string;
-  /** Where it applies; both when absent. */
+  /** The only format that the case applies to; both when absent. */
   readonly only?: "v1" | "v2";
-  /** What the broker sends; a good envelope when absent. */
+  /** What the broker sends; a valid envelope when absent. */
   envelope?(shim: InstalledShim): string | undefined;
   arrange?(shim: InstalledShim): Promise<void>;
   readonly options?: RunOptions;
-  /** What the shim says; `KEYS` and `STORE` stand for its files. */
+  /** The shim's message. `KEYS` and `STORE` are placeholders of its files. */
   readonly reason: string;
 }
 
@@ -160,5 +160,5 @@ const PROGRAMS: readonly RefusedCase[] = [
   },
 ];
 
-/** What is not the envelope's fault. */
+/** Refusals that are not caused by the envelope. */
 export const HOST_CASES: readonly RefusedCase[] = [...ARGUMENTS, ...KEY_FILE, ...STORE, ...PROGRAMS];

@@ -25,7 +25,7 @@ echo ready
 exec cat
 `;
 
-/** A host of its own as far as files go: what is installed there, nobody else on the machine sees. Needs root. */
+/** A host with a separate file system: what is installed there is invisible to the rest of the machine. Needs root. */
 export class SealedHost implements AsyncDisposable {
   readonly ca: TestCa = createTestCa();
   readonly #disk: TinyDisk;
@@ -75,7 +75,7 @@ export class SealedHost implements AsyncDisposable {
     return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
   }
 
-  /** Puts the shim of format v1 there, from this folder and with this Deno. */
+  /** Installs the shim of format v1 from this directory, with this Deno. */
   async installV1(keyLines: string): Promise<void> {
     const { code, stderr } = await this.sh(
       `mkdir -p /usr/local/lib/gateway && mount --bind '${ROOT}' /usr/local/lib/gateway &&

@@ -4,7 +4,7 @@ import type { TestCa } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { finish, type RunResult } from "./installed_shim.ts";
 
-/** A key in a folder with its certificate beside it, as `ssh` and `ssh-add` look for them. */
+/** Writes a key and its certificate to a directory, with the names that `ssh` and `ssh-add` expect. */
 export async function writeIdentity(
   folder: string,
   ca: TestCa,

@@ -1,4 +1,4 @@
-/** Certificates that are still valid, which of them are revoked, and for how long that has to be said. */
+/** Certificates that are still valid, which of them are revoked, and until when they must be listed. */
 import type { Steps } from "@gateway/shared/clock";
 import type { EnvelopeKey } from "@gateway/shared/envelope";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
@@ -21,7 +21,7 @@ export interface CertificateSubject {
   readonly value: string;
 }
 
-/** Of the certificates that were issued until `revokedAt`, in milliseconds since the epoch. */
+/** Revokes the certificates that were issued until `revokedAt`, in milliseconds since the epoch. */
 export interface KeptRevocation extends CertificateSubject {
   readonly revokedAt: number;
 }
@@ -105,7 +105,7 @@ class Serials {
     this.#values[this.#length++] = serial;
   }
 
-  /** Compares in place: with bigints of their own it would take a hundred times as long. */
+  /** Compares in place: allocating bigints would take a hundred times as long. */
   includes(serial: bigint): boolean {
     return this.#values.subarray(0, this.#length).includes(serial);
   }
@@ -262,8 +262,8 @@ export interface CertificateNames {
 }
 
 /**
- * The serials and key ids that are revoked, each until no host accepts a certificate that has it; and the requests that
- * nothing may come of any more, which no list for hosts can hold.
+ * The revoked serials and key IDs, each until no host accepts a certificate that has it. Also the abandoned requests,
+ * which must produce no certificate. They have no serial, so a host's list cannot contain them.
  */
 export class ListedNames {
   readonly #serials = new SerialSet();

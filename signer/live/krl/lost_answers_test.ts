@@ -109,7 +109,7 @@ Deno.test("a caller gives up so many requests and no more, and takes nothing fro
     await list.giveUp("broker-1", Array.from({ length: 100 }, (_, index) => `r-${batch}-${index}`));
   }
   assert.deepEqual([list.mayGiveUp("broker-1", 1), list.mayGiveUp("1", 1)], [false, true]);
-  // A caller can have a blank in its name.
+  // The name of a caller can contain a space.
   await list.giveUp("x 1", ["r-1"]);
   assert.ok(list.mayGiveUp("1", 10_000));
   await list.giveUp("1", ["r-1"]);

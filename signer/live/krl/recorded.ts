@@ -1,6 +1,6 @@
 /**
- * Certificates in the audit log. Those that were released in the moment before a signer was killed are in no store, and a
- * freeze has to find them.
+ * Certificates in the audit log. A signer that is killed right after it releases a certificate has not stored it, and a
+ * freeze must find it.
  */
 import { readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
@@ -28,12 +28,12 @@ const issuedRecord = z.object({
   ext: z.object({ request_id: z.string().default("") }).optional(),
 });
 
-/** What came of a request: a certificate or a token. */
+/** The result of a request: a certificate or a token. */
 export interface RecordedAnswer {
   readonly caller: string;
   readonly serial: bigint;
   readonly isToken: boolean;
-  /** Nobody has the answer, or its caller named the certificate to another instance. */
+  /** The answer was lost, or its caller reported the certificate to another instance. */
   readonly reason: "answer-lost" | "named-elsewhere";
 }
 

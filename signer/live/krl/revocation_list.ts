@@ -28,9 +28,9 @@ interface RevocationListOptions {
   readonly onStoreError: () => void;
   /** The certificates in the audit log, the last first, back to a time in milliseconds since the epoch. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /** What the audit log has of requests, named as by `nameRequest()`, back to a time in milliseconds since the epoch. */
+  /** Finds the answers to requests in the audit log, named as by `nameRequest()`, since a time in ms of the epoch. */
   readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
-  /** Called with the answers that nobody has, before they are revoked. */
+  /** Called with the lost answers, before they are revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
   readonly forwarders: Iterable<string>;
 }
@@ -99,7 +99,7 @@ export class RevocationList {
     const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
-      // Of a caller or user also certificates that are younger than the freeze: there should be none.
+      // For a caller or user, also certificates issued after the freeze: there should be none.
       const revokedAt = kind === "serial" ? frozenAt : now;
       if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
       const before = list.listed.size;
@@ -130,11 +130,11 @@ export class RevocationList {
   }
 
   /**
-   * Takes over what other instances have issued and revoked. If others have changed what is decided by, this one stores what
-   * it has issued, so that an instance that revokes finds it.
+   * Loads what other instances have issued and revoked. If they have changed the decisions, this instance stores what it
+   * has issued, so that an instance that revokes finds it.
    *
-   * @param content.state absent if it is as it was taken over last
-   * @throws {AppError} if the store cannot take what was issued
+   * @param content.state absent if unchanged since the last load
+   * @throws {AppError} if the store cannot save what was issued
    */
   takeOver({ certificates, state }: {
     readonly certificates: readonly IssuedBatch[];
@@ -171,8 +171,8 @@ export class RevocationList {
   }
 
   /**
-   * Lets nothing come of requests whose answers nobody has: their certificates are revoked, here or at the instance that has
-   * them in its log, and what is still to be signed does not leave.
+   * Abandons requests whose answers were lost: this instance, or the one that has them in its log, revokes their
+   * certificates, and releases none that are still to be signed.
    *
    * @throws the error of reading the log
    */
@@ -190,13 +190,13 @@ export class RevocationList {
   /** Searches for answers that were given up before the start, elsewhere, or while the log could not be read. */
   async seekGivenUp(): Promise<void> {
     await this.#search().catch((error) => {
-      this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", {
+      this.#options.logger.error("revoking the results of lost requests failed, retrying", {
         error,
       });
     });
   }
 
-  /** Whether nobody waits for the answer to a request any more. */
+  /** Whether a request was abandoned. */
   isGivenUp(caller: string, requestId: string | undefined): boolean {
     return requestId !== undefined && this.listed.hasRequest(...namesOfRequest(caller, requestId));
   }
@@ -237,7 +237,7 @@ export class RevocationList {
     return this.current.version > version ? this.current : undefined;
   }
 
-  /** Forgets what no host accepts any more, and stores again what could not be stored; for a periodic call. */
+  /** Removes what no host accepts anymore, and retries failed writes. Call it periodically. */
   async sweep(): Promise<void> {
     await this.seekGivenUp();
     await this.#durable.change(async () => {
@@ -381,7 +381,7 @@ export class RevocationList {
   readonly #logFirst = (error: unknown): void => {
     if (this.#isStoreBroken) return;
     this.#isStoreBroken = true;
-    this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
+    this.#options.logger.error("issued or revoked certificates not persisted yet", { error });
   };
 }
 

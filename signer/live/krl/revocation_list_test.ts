@@ -237,7 +237,7 @@ Deno.test("a revocation that the store can't take is in force, says so, and is s
   assert.deepEqual(contentOf((await open(store)).list.current), [7n, 8n]);
 });
 
-/** What another instance has issued, at a second of its own clock. */
+/** A certificate of another instance, issued at a second of that instance's clock. */
 const issuedElsewhere = (serial: bigint, issuedAt: number) => ({
   certificates: [{ holder: HOLDER, issuedAt, validBefore: issuedAt + 300, serials: [serial] }],
 });
@@ -286,7 +286,7 @@ Deno.test("a list that changes by what others have issued has a version that no 
   await list.takeOver({ certificates: [], state: { revocations, krlVersion: NOW + 60_000 } });
   assert.equal(list.current.version, NOW + 60_000);
   await store.putRevocations([], NOW + 70_000);
-  // What was revoked is known: nobody changed it.
+  // The revoked content is unchanged, so it is not sent.
   await list.takeOver(issuedElsewhere(7n, NOW / 1000));
   assert.deepEqual(contentOf(list.current), [7n]);
   assert.equal(list.current.version, NOW + 70_001);

@@ -95,8 +95,8 @@ function shareState(
     adoptLeases: () =>
       access.change(async (query) => store.leases().read(await query(ADOPT_LEASES, [instance]))),
     /**
-     * Reads, as it was at one moment, what this instance has to take over: certificates that others have added since, and
-     * what is decided by if its epoch has changed. Hosts of a known SHA-256 are left out.
+     * Reads, in one snapshot, what other instances have changed: certificates added since the last load, and the
+     * decisions if their epoch has changed. Hosts with a known SHA-256 are omitted.
      */
     load: (
       link: InstanceLink,
@@ -180,7 +180,7 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
       readonly base: Pick<StoredPolicy, "version" | "sha256"> | undefined;
     }): Promise<boolean> {
       checkStorable([document, madeBy, next.change]);
-      // Its number is taken first: if two signers add at once, the second one sees what the first has added.
+      // Take the number first: if two signers add at the same time, the second sees what the first added.
       return await change("state", function* () {
         const { policy: newest } = yield* readPolicies([base?.sha256 ?? ""]);
         if (newest?.version !== base?.version || newest?.sha256 !== base?.sha256) return false;

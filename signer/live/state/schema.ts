@@ -90,7 +90,7 @@ export const MIGRATIONS: readonly string[] = [
 export const SCHEMA: StateSchema = {
   owner: "signer",
   migrations: MIGRATIONS,
-  loss: "its grants, waivers and freezes are gone: freeze again who was frozen",
+  loss: "its grants, waivers and freezes are lost: repeat the freezes",
 };
 
 /** Columns of PostgreSQL tables. Texts compare byte by byte, like everything that is decided by. */

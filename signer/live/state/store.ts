@@ -28,7 +28,7 @@ import {
 } from "../krl/certificates.ts";
 import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
 
-/** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
+/** Who must see a change: all instances at once, instances that look up certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";
 
 /** A database, and what it does differently from the other one. */
@@ -52,7 +52,7 @@ interface Selection<T> extends Statement {
   readonly read: (rows: readonly Row[]) => T;
 }
 
-/** What all instances decide by, whole. */
+/** The complete data that all instances base decisions on. */
 interface Decisions {
   readonly freezes: readonly Freeze[];
   readonly grants: readonly Grant[];
@@ -64,7 +64,7 @@ interface Decisions {
 const GRANT_READER: RowReader<Grant> = {
   decode: (row) => GRANTS.decode(row),
   key: "id",
-  warning: "A grant in state_db can't be read and has no effect",
+  warning: "grant in state_db cannot be read and has no effect",
 };
 /** An instance that writes last may have revoked first: the later time stays. */
 const LATER_REVOCATION = `ON CONFLICT (kind, value) DO UPDATE SET revoked_at = CASE
@@ -101,7 +101,7 @@ export class SqlStateStore {
     return (await this.#change("state", [deleteFrom("grants", { id })])).length > 0;
   }
 
-  /** Removes grants that have expired, and what is known of certificates that no host accepts any more. */
+  /** Removes expired grants, and certificates that no host accepts anymore. */
   async purgeExpired(now: number): Promise<number> {
     const purged = await this.#change("own", [
       { text: "DELETE FROM certificates WHERE valid_before <= $1", parameters: [lastEnd(now)] },
@@ -213,7 +213,7 @@ export class SqlStateStore {
       `ON CONFLICT (cluster, name) DO UPDATE SET ${values} WHERE ${this.#database.mayReplaceLease}`;
     const kept = await this.#change("own", [{ text: `${text} ${replace} RETURNING 1`, parameters }]);
     if (kept.length === 0) {
-      throw new AppError("conflict", "another signer has made the Secret of this name anew");
+      throw new AppError("conflict", "another signer has created the Secret of this name again");
     }
   }
 
@@ -222,9 +222,9 @@ export class SqlStateStore {
   }
 
   /**
-   * Resolves when every change so far is where a loss of power can't reach it.
+   * Resolves when every earlier change survives a power loss.
    *
-   * @throws {AppError} `internal` if that is not certain; the changes stand for as long as the machine runs
+   * @throws {AppError} `internal` if that is not certain; the changes last until the machine stops
    */
   checkpoint(): Promise<void> {
     return this.#database.access.checkpoint();
@@ -284,7 +284,7 @@ export class SqlStateStore {
     };
   }
 
-  /** @param what a row, for the error if one cannot be read: a deny is never left out */
+  /** @param what names a row in the error if one is unreadable: a deny is never skipped */
   #all<T extends object>(
     table: Table<T>,
     what: string,
