@@ -71,7 +71,7 @@ Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: 
   {
     name: "a batch of a version without batches",
     request: { headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
-    message: /know no batches$/,
+    message: /have no batches$/,
   },
   {
     name: "a request outside a session",
@@ -91,7 +91,7 @@ Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: 
   {
     name: "an invalid Last-Event-ID",
     request: { session: "x", headers: { "last-event-id": "x" } },
-    message: "Last-Event-ID is not one of this server's",
+    message: "Last-Event-ID is not from this server",
   },
   {
     name: "an unknown session",

@@ -14,10 +14,10 @@ export const labelsFor = vocabulary({
   moderator: ["Moderator", "Moderador"],
   rounds: ["Rounds", "Rondas"],
   roundsValue: [
-    (max: number, isSummarised: boolean) =>
-      `at most ${max}, history ${isSummarised ? "summarized from round 3" : "in full"}`,
-    (max: number, isSummarised: boolean) =>
-      `máximo ${max}, historial ${isSummarised ? "resumido desde la ronda 3" : "completo"}`,
+    (max: number, isSummarized: boolean) =>
+      `at most ${max}, history ${isSummarized ? "summarized from round 3" : "in full"}`,
+    (max: number, isSummarized: boolean) =>
+      `máximo ${max}, historial ${isSummarized ? "resumido desde la ronda 3" : "completo"}`,
   ],
   confidence: ["Confidence", "Confianza"],
   confidenceValue: [
@@ -51,7 +51,7 @@ export const labelsFor = vocabulary({
     (why: string) => `skipped: ${why || "the moderator has no task for it"}`,
     (why: string) => `omitido: ${why || "el moderador no tiene ninguna tarea para él"}`,
   ],
-  summarised: ["Older rounds were summarized.", "Las rondas anteriores se han resumido."],
+  summarized: ["Older rounds were summarized.", "Las rondas anteriores se han resumido."],
   noEffort: [
     (model: string) => `${model} does not support a reasoning effort.`,
     (model: string) => `${model} no admite nivel de razonamiento.`,

@@ -94,7 +94,12 @@ Deno.test("OpenAiChat does not retry if a provider requests a long pause", async
 Deno.test.each([
   { name: "401", status: 401, kind: "auth", text: /rejects the access token \(HTTP 401\); check HUB_TOKEN$/ },
   { name: "403", status: 403, kind: "auth", text: /HTTP 403/ },
-  { name: "404", status: 404, kind: "bad_reply", text: /does not know it, or the base URL is wrong/ },
+  {
+    name: "404",
+    status: 404,
+    kind: "bad_reply",
+    text: /the provider does not know the model, or the base URL is wrong/,
+  },
   { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
   { name: "a hostile code", status: 400, code: "<b>raw words</b>", kind: "bad_reply", text: /\(HTTP 400\)$/ },
   {

@@ -292,7 +292,7 @@ Deno.test("replayModel() checks that the prompt contains the expected texts", as
   });
   assert.equal((await model.complete(requestOf())).text, "1");
   const error = await failureOf(model.complete(requestOf()));
-  assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
+  assert.match(error.message, /expects "tool result", which the prompt does not contain$/);
 });
 
 Deno.test("replayModel() requires a value for a variable without a default", async () => {

@@ -240,7 +240,7 @@ Deno.test("records keep their stored form", async () => {
   const runId = await web.start();
   await web.clock.advance(4000);
   await web.stop(runId);
-  assert.equal(web.folder.text(`${runId}.json`), cancelled);
+  assert.equal(web.directory.text(`${runId}.json`), cancelled);
 });
 
 Deno.test("an interrupted run contains the events of its journal", () => {

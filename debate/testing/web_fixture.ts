@@ -11,7 +11,7 @@ import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
 import type { WebPorts } from "../web/ports.ts";
 import { CLOSING, CONTINUE, FixedTool, SHORT_SCRIPT } from "./debate_fixture.ts";
-import { MemoryFolder } from "./memory_folder.ts";
+import { MemoryDirectory } from "./memory_directory.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
 
 /** An event of a record. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DEBATE_ROUTES, OPERATIONS } from "./routes.ts";
 import { ModelError } from "../engine/ports.ts";
-import { MemoryFolder } from "../testing/memory_folder.ts";
+import { MemoryDirectory } from "../testing/memory_directory.ts";
 import { hanging, openRun, problemOf, readFrames, type Typed, WebFixture } from "../testing/web_fixture.ts";
 import { forDebaters } from "../settings/config.ts";
 import runForm from "./run_form.ts" with { type: "text" };

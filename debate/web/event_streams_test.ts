@@ -70,7 +70,7 @@ Deno.test("the record is stored before the last event is sent", async () => {
 
 Deno.test("a record that cannot be stored is said, and stays to be read", async () => {
   const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "true" });
-  web.folder.failing = "write";
+  web.directory.failing = "write";
   await web.post(`/api/runs/${runId}/comment`, {});
   const text = (await web.get(`/api/runs/${runId}/events`)).text();
   await web.end(runId);

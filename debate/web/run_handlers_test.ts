@@ -290,7 +290,7 @@ Deno.test("a decision on a call of an interrupted run answers that the run has e
   const runId = await killed.start();
   await killed.settle();
   const asked = (await killed.eventsOf(runId, "tool_approval_request"))[0];
-  const web = await WebFixture.open({ folder: killed.folder });
+  const web = await WebFixture.open({ directory: killed.directory });
   const answer = (id: string) =>
     web.post(`/api/runs/${id}/approval`, { call_id: asked.call_id, approved: true });
   const { status, code, detail } = await problemOf(await answer(runId));

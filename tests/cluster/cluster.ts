@@ -12,7 +12,7 @@ const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /** The error at the start without a database, or the time without readiness. */
 const NO_DATABASE =
-  /ended with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)|waited \d+ ms for/;
+  /exited with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)|waited \d+ ms for/;
 const MOST_STARTS = 20;
 
 /** Longer than a freeze waits for an instance that is silent. */

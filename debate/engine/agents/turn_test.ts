@@ -204,7 +204,7 @@ Deno.test("takeTurn() keeps the text so far when the continuation fails", async 
 
 Deno.test("takeTurn() stops a model that only ever calls tools with a placeholder", async () => {
   const fixture = await diagnose([calling(call("http_get"))], {}, { toolBudget: 2 }).ran();
-  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer after 2 tool calls.)");
+  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer. Tool calls made: 2.)");
   assert.equal(turnsOf(fixture).length, 4);
 });
 
