@@ -42,7 +42,10 @@ Deno.test("formatHosts() says which login shells are in use, and for which nothi
     web04: host,
   }, undefined);
   assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are tested with it");
-  assert.match(lines.at(-1) ?? "", /^login shell \/usr\/bin\/fish of web02: nothing is proved for fish/);
+  assert.match(
+    lines.at(-1) ?? "",
+    /^login shell \/usr\/bin\/fish of web02: command rules are not proved for the login shell fish/,
+  );
   assert.equal(lines.length, 7);
 });
 

@@ -100,7 +100,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       );
       for (const web of ["web01", "web02"]) {
         await gateway.does(
-          `broker-ctl host enrol ${web} --over ssh ${CONFIG}`,
+          `broker-ctl host enroll ${web} --over ssh ${CONFIG}`,
           /login as deploy with a certificate for \S+ succeeded/,
         );
       }
@@ -150,7 +150,7 @@ Deno.test("a new operator's first weeks", async (t) => {
         `broker-ctl host add ${CONFIG} --name web03 --addr 10.77.0.13:22 --user deploy --groups local --scan --reload`,
       );
       await gateway.does(
-        `broker-ctl host enrol web03 --over ssh ${CONFIG}`,
+        `broker-ctl host enroll web03 --over ssh ${CONFIG}`,
         /login as deploy with a certificate for \S+ succeeded/,
       );
       await poll(async () => (await ask(desk, "agent-3", "web03", "hostname")).endsWith(" 200"), {
