@@ -160,7 +160,7 @@ Deno.test.each([
   {
     name: "a file",
     prepare: (path: string) => Deno.writeTextFile(path, "x"),
-    text: /nobody listens/,
+    text: /no program listens on its socket/,
   },
 ])("an agent's path with $name is refused at load", async ({ prepare, text }) => {
   await using agent = await startAgent();

@@ -137,7 +137,7 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
   {
     name: "a new key in an agent that nobody can find",
     args: "ca-keys add --name a --type agent --public-key-path a.pub",
-    err: /needs --socket.*--socket "\$SSH_AUTH_SOCK"/,
+    err: /needs --socket\n.*that of your shell is "\$SSH_AUTH_SOCK"/,
   },
   {
     name: "a key of a file to become one of such an agent",
@@ -216,7 +216,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { args: "doctor --json", says: /client_cert .*broker\.crt.* can't be read: it is a pipe/ },
+  { args: "doctor --json", says: /client_cert .*broker\.crt.* cannot be read: it is a pipe/ },
   { args: "identity list", says: /broker/ },
 ])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
   await using folder = await createFolder();

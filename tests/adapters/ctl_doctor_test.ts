@@ -60,7 +60,11 @@ interface Row {
 }
 
 Deno.test.each<Row>([
-  { name: "callers that name nobody", set: ["signer.json", ["callers"], {}], check: /there are no callers/ },
+  {
+    name: "callers that name nobody",
+    set: ["signer.json", ["callers"], {}],
+    check: /callers is empty: every certificate of client_ca may use every host/,
+  },
   {
     name: "a _default that grants",
     set: ["signer.json", ["callers", "_default"], { allowed_groups: ["local"] }],
@@ -87,7 +91,7 @@ Deno.test.each<Row>([
   {
     name: "no bound of signing",
     set: ["signer.json", ["sign_rate_limit_per_min"], 0],
-    check: /no caller is bounded/,
+    check: /callers have no rate limit/,
   },
   { name: "a state that is lost", set: ["control-plane.json", ["state_db"], ""], check: /state_db is empty/ },
   {
@@ -166,7 +170,7 @@ Deno.test.each<Row>([
       await Deno.writeTextFile(left, "", { mode: 0o600 });
       await Deno.utime(left, 1_000_000_000, 1_000_000_000);
     },
-    check: /^left of an edit that was killed/,
+    check: /^left over from an interrupted edit/,
   },
   {
     name: "what an init that was killed has left",
@@ -174,7 +178,7 @@ Deno.test.each<Row>([
       await Deno.mkdir(at(".init.0123456789abcdef"), { mode: 0o700 });
       await Deno.utime(at(".init.0123456789abcdef"), 1_000_000_000, 1_000_000_000);
     },
-    check: /^left of an init that was killed/,
+    check: /^left over from an interrupted init/,
   },
   {
     name: "a list of denied callers that is gone",
@@ -186,7 +190,8 @@ Deno.test.each<Row>([
     name: "a list of denied callers that was written in part",
     change: (at) => Deno.writeTextFile(at("pki/denied_callers"), "mall"),
     level: "fail",
-    check: /^denied_callers .* cannot be used: .*written in part/,
+    check:
+      /^denied_callers .* cannot be used: its last line has no line break, so the file may be incomplete/,
   },
   {
     name: "a rule that is no pattern, with which the signer would not load it",
@@ -228,12 +233,12 @@ Deno.test.each<Row>([
       web02: { ...HOST, principal: "host:web02", unsealed_sessions: false },
       web03: { ...HOST, principal: "host:web03", sealed_exec: true },
     }],
-    check: /^an attacker who compromises a broker runs any command on hosts .*, in sessions: web01$/,
+    check: /^an attacker who compromises a broker can bypass the command rules in sessions: web01$/,
   })),
   {
     name: "no list of denied callers",
     set: ["signer.json", ["denied_callers"], ""],
-    check: /no denied_callers/,
+    check: /denied_callers is empty/,
   },
 ])("doctor finds $name, and says how it is mended", async ({ set, change, level = "warn", check }) => {
   const { wrong } = await diagnose(set === undefined ? change : (at) => edit(at(set[0]), set[1], set[2]));

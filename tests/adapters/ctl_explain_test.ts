@@ -176,7 +176,11 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   },
   { name: "an inherited name", flags: "--host constructor", error: /unknown host/, exit: 1 },
   { name: "an empty command", flags: ["--host web01 --command", ""], error: /empty command/ },
-  { name: "a caller for nothing", flags: "--host web01 --caller x", error: /'--caller' means nothing/ },
+  {
+    name: "a caller for nothing",
+    flags: "--host web01 --caller x",
+    error: /'--caller' has no effect without --command/,
+  },
   { name: "no host", flags: "", error: /--host/ },
 ])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {
   await using folder = await createConfig();
@@ -313,7 +317,7 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   {
     name: "a command on a cluster",
     flags: "--cluster prod --command id",
-    error: /'--command' means nothing to a cluster/,
+    error: /'--command' has no effect with --cluster/,
   },
   { name: "an action that can't be read", flags: "--cluster prod --action get", error: /Cannot read action/ },
 ])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {

@@ -107,19 +107,23 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
   {
     name: "a new host without a key",
     args: `${KEYLESS} --name db01`,
-    err: /A new host needs one of --host-key and --scan/,
+    err: /Cannot add host "db01": pass --host-key or --scan/,
   },
   {
     name: "a new host without an address",
     args: "host add --name a --user u --host-key k",
-    err: /needs --addr/,
+    err: /Cannot add host "a": pass --addr/,
   },
   {
     name: "a name that leads out of a folder",
     args: newHost("", "../x"),
-    err: /the name of a new host may hold letters/,
+    err: /Cannot add host "..\/x": expected letters, digits, dots, dashes and underscores/,
   },
-  { name: "two ways to the key", args: newHost("--scan"), err: /exclude each other/ },
+  {
+    name: "two ways to the key",
+    args: newHost("--scan"),
+    err: /Cannot use --host-key with --scan: pass one of them/,
+  },
   { name: "a bastion that is not there", args: newHost("--jump hop"), exit: 1, err: /hosts\.db01\.jump/ },
   { name: "a lifetime beyond the cap", args: newHost("--ttl 901"), err: /from 0 to 900/ },
   { name: "a switch that is neither", args: newHost("--sudo=maybe"), err: /--sudo=true or --sudo=false/ },
@@ -133,7 +137,11 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     args: newHost("--url a:1"),
     err: /'--url' has no effect without --reload/,
   },
-  { name: "a preview that takes effect", args: newHost("--dry-run --reload"), err: /exclude each other/ },
+  {
+    name: "a preview that takes effect",
+    args: newHost("--dry-run --reload"),
+    err: /Options '--dry-run' and '--reload' exclude each other/,
+  },
   { name: "to remove what is not there", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
   { name: "to remove a bastion that is needed", args: "host rm web02", exit: 1, err: /hosts\.web01\.jump/ },
 ])(

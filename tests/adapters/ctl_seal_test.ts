@@ -81,7 +81,7 @@ Deno.test.each([
   {
     name: "a shim with a blank",
     args: ["web01", "--shim", "a b"],
-    err: /shim_command: is one word/,
+    err: /shim_command: must be one word/,
   },
   { name: "another format", args: "web01 --envelope v4", err: /v4/ },
 ])("host seal refuses $name, and writes nothing", async ({ args, keys, err: expected }) => {

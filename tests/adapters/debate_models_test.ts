@@ -209,7 +209,7 @@ Deno.test("a scenario's name leads out of no folder", async () => {
   await Deno.mkdir(join(home.path, "scenarios"));
   await Deno.writeTextFile(join(home.path, "outside.json"), '{"rounds":[{}]}');
   using fixture = providersOf({ REPLAY_DIR: join(home.path, "scenarios") });
-  await assert.rejects(fixture.providers.model("replay/../outside"), /There is no scenario/);
+  await assert.rejects(fixture.providers.model("replay/../outside"), /Cannot find scenario "..\/outside"/);
 });
 
 Deno.test("scenarios of the own folder come beside those that ship, and before them", async () => {

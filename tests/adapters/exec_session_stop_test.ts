@@ -342,7 +342,15 @@ Deno.test.each(SHELLS)(
       const session = start(shell, `sleep 1000 >/dev/null 2>&1 & echo $! > ${dir}/pid; echo started`);
       assert.deepEqual(await session.ended, { code: 0, stdout: "started\n", stderr: "" });
       const pid = await readPid(`${dir}/pid`);
-      assert.deepEqual(await processesOf(session.id), [{ pid, command: "sleep" }]);
+      let left = await processesOf(session.id);
+      // Between fork and exec, the process still has the name of the shell.
+      await poll(
+        async () => (left = await processesOf(session.id)).every(({ command }) => command === "sleep"),
+        {
+          what: "sleep to start",
+        },
+      );
+      assert.deepEqual(left, [{ pid, command: "sleep" }]);
       session.disconnect();
       Deno.kill(pid, "SIGKILL");
       await nothingRuns(session.id);

@@ -50,9 +50,9 @@ interface Row {
   readonly remedy?: RegExp;
 }
 
-const OWN_FILE = /name a file of its own, or a new one, in state_db; this one is left as it is$/;
-const LATER = /start the program that wrote it, or a later one; the file is left as it is$/;
-const BACKUP = /keep this file, and put a backup in its place; without one move it away, and its /;
+const OWN_FILE = /name a separate or new file in state_db; this one was not changed$/;
+const LATER = /start the program version that wrote it, or a later one; the file was not changed$/;
+const BACKUP = /keep this file, and restore a backup; without a backup, move the file away, and its /;
 
 Deno.test.each<Row>([
   {
@@ -97,7 +97,7 @@ Deno.test.each<Row>([
     name: "of another implementation, with approvals",
     opener: "control plane",
     sql: `${OTHER_APPROVALS} ${IN_SECONDS}`,
-    cause: /it is of another implementation: it keeps times in seconds, this program in milliseconds/,
+    cause: /another implementation wrote it, with times in seconds instead of milliseconds/,
   },
   {
     name: "of another implementation, without approvals",
@@ -109,7 +109,7 @@ Deno.test.each<Row>([
     name: "with our tables and times in seconds",
     opener: "control plane",
     sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
-    cause: /it keeps times in seconds/,
+    cause: /another implementation wrote it, with times in seconds instead of milliseconds/,
   },
   {
     name: "of a later version of the signer",

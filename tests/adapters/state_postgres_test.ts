@@ -144,7 +144,7 @@ Deno.test({
           "a column more",
           "ALTER TABLE signer.freezes ADD x int",
           "ALTER TABLE signer.freezes DROP x",
-          /has freezes\.x integer too much/,
+          /also has freezes\.x integer/,
         ],
         [
           "another type",
@@ -162,7 +162,7 @@ Deno.test({
           "a rule",
           "CREATE RULE r AS ON INSERT TO signer.freezes DO INSTEAD NOTHING",
           "DROP RULE r ON signer.freezes",
-          /has rule r on freezes too much/,
+          /also has rule r on freezes/,
         ],
         [
           "a table less",

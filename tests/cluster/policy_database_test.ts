@@ -267,7 +267,7 @@ Deno.test({
 
       await test.step("a version whose hosts were altered in its place is not decided by", async () => {
         const bad = await byHand('{"hosts": {}}', "'00'");
-        await poll(async () => (await readiness(b)).includes("it was changed by hand"), {
+        await poll(async () => (await readiness(b)).includes("it was changed manually"), {
           what: "it",
           intervalMs: 20,
         });

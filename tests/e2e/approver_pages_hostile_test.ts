@@ -116,7 +116,7 @@ browserTest(
       for (const host of ["localhost", "127.0.0.1"]) {
         await page.goto(`http://${host}:${evil.addr.port}/`);
         await Promise.all([page.waitForURL(target), page.evaluate("document.forms[0].submit()")]);
-        await page.getByText("decisions have to be sent from the page of the request").waitFor();
+        await page.getByText("a decision must be sent from the request page").waitFor();
         await page.goto(`http://${host}:${evil.addr.port}/frame`);
         const [, frame] = page.frames();
         assert.equal(await frame?.locator("form, button").count(), 0);
@@ -253,7 +253,7 @@ async function onHostile(size: typeof LARGE, test: (page: Page) => Promise<void>
       page.on("dialog", (dialog) => (events.push(dialog.message()), dialog.dismiss()));
       page.on("pageerror", (error) => events.push(error.message));
       await page.goto(`/ui/approvals/${id}`);
-      await page.getByText("The manifest", { exact: true }).click();
+      await page.getByText("Manifest", { exact: true }).click();
       await checkLayout(page, width);
       await test(page);
       assert.deepEqual(events, []);

@@ -156,7 +156,7 @@ for (const scripts of [true, false]) {
         await page.goto(`/ui/approvals/${id}`);
         await page.getByLabel("For").press("Enter");
         await page.keyboard.press("Escape");
-        await page.getByLabel("For").selectOption("another time");
+        await page.getByLabel("For").selectOption("custom");
         await page.getByLabel("Number").press("Enter");
         await page.getByLabel("Unit").press("Enter");
         await page.getByLabel("Comment").fill("x");
@@ -177,7 +177,7 @@ browserTest(
   () =>
     onPage({ template: ELSEWHERE }, async ({ page, park, controlPlane }) => {
       await page.goto(`/ui/approvals/${await park()}`);
-      await page.getByText("This page is not at the address that approval.approval_url_template").waitFor();
+      await page.getByText("The address of this page differs from approval.approval_url_template").waitFor();
       await page.getByLabel("Comment").fill("looks fine");
       await page.getByRole("button", { name: "Approve once" }).click();
       await page.getByText(/^Approved by approver-1 .* ago/).waitFor();

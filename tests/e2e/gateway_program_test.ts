@@ -64,7 +64,7 @@ Deno.test("gateway init makes the set-up of broker-ctl init", async () => {
     ["--allow-read", `--allow-write=${dir.path}`, "--allow-sys=uid", "--ignore-env"],
   );
   assert.equal(code, 0, err);
-  assert.match(out, /^Set up /);
+  assert.match(out, /^Installation in /);
   const names = [...Deno.readDirSync(`${dir.path}/set`)].map(({ name }) => name);
   for (const name of ["config.json", "mcp.json", "signer.json", "pki"]) {
     assert.ok(names.includes(name), name);
@@ -75,7 +75,7 @@ Deno.test("gateway init under the broker's permissions says who may do it", asyn
   const set = [`--config=${ROOT}broker/deno.json`, "-P=gateway"];
   const { code, err } = await gateway(["init"], set);
   assert.equal(code, 1);
-  assert.match(err, /hint: broker-ctl init does the same/);
+  assert.match(err, /cannot run init: this program has only the permissions of the broker\n  fix: broker-ctl init\n/);
 });
 
 const WEB02 = { addr: "10.0.0.2:22", user: "deploy", host_key: "ssh-ed25519 AAAA", groups: ["local"] };

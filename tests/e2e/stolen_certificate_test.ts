@@ -46,7 +46,7 @@ Deno.test({
 
     const frozen = await ctl(stage, "freeze", "--end-user", "mallory", "--reason", "INC-7", "--wait");
     assert.match(frozen, /^frozen end_user=mallory \(grants revoked: 0, certificates revoked: 1\)$/m);
-    assert.match(frozen, new RegExp(`^holds: ${HOST} \\(${HOST}\\.krl\\)$`, "m"));
+    assert.match(frozen, new RegExp(`^current: ${HOST} \\(${HOST}\\.krl\\)$`, "m"));
     assert.match(await logIn(stage, stolen), REFUSED);
     assert.equal(await logIn(stage, innocent), "in");
     assert.match(

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { CONFIG, EnrolHost, PRINCIPAL, runOverSshTo } from "./enrol_host.ts";
-import { ACCOUNT, sealTest } from "./sealed_host.ts";
+import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
+
+const NEEDS = "(needs root, sshd and overlays)";
 
 /** Hosts before the enrollment: lines of sshd_config, a preparation, and a principal of the other CA. */
 const HOSTS: readonly {
@@ -27,73 +29,86 @@ const HOSTS: readonly {
 ];
 
 for (const { name, lines, prepare = "true", other } of HOSTS) {
-  sealTest(`a host that ${name} is enrolled and unenrolled, and nothing is lost`, async () => {
-    await using host = await EnrolHost.start(lines);
-    await host.sh(`${prepare}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`);
-    const others = async () => other === undefined || await host.mayLogIn("other", other);
-    assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "before");
-    for (const _ of ["first", "again"]) {
-      const { code, stdout, stderr } = await host.enrol();
-      assert.deepEqual([code, stderr], [0, ""], stdout);
-      assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [true, true], "enrolled");
-    }
-    assert.equal(await host.mayLogIn("ours", "host:web02"), false, "another host's certificate");
-    assert.match(
-      await host.sh(`sshd=$(command -v sshd); $sshd -T -f ${CONFIG} | grep -i loglevel`),
-      /DEBUG/,
-    );
-    const status = await host.enrol({ mode: "status" });
-    assert.match(status.stdout, /^ca: ssh-ed25519 \S+[^]*principal: yes\n$/);
-    const { code, stderr } = await host.enrol({ mode: "remove" });
-    assert.deepEqual([code, stderr], [0, ""]);
-    assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "unenrolled");
+  Deno.test({
+    name: `enroll and unenroll keep the other logins of a host that ${name} ${NEEDS}`,
+    ignore: mayNotSeal,
+    async fn() {
+      await using host = await EnrolHost.start(lines);
+      await host.sh(`${prepare}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`);
+      const others = async () => other === undefined || await host.mayLogIn("other", other);
+      assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "before");
+      for (const _ of ["first", "again"]) {
+        const { code, stdout, stderr } = await host.enrol();
+        assert.deepEqual([code, stderr], [0, ""], stdout);
+        assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [true, true], "enrolled");
+      }
+      assert.equal(await host.mayLogIn("ours", "host:web02"), false, "another host's certificate");
+      assert.match(
+        await host.sh(`sshd=$(command -v sshd); $sshd -T -f ${CONFIG} | grep -i loglevel`),
+        /DEBUG/,
+      );
+      const status = await host.enrol({ mode: "status" });
+      assert.match(status.stdout, /^ca: ssh-ed25519 \S+[^]*principal: yes\n$/);
+      const { code, stderr } = await host.enrol({ mode: "remove" });
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await others()], [false, true], "unenrolled");
+    },
   });
 }
 
-sealTest("a host takes back what is not kept, and what sshd would not take", async () => {
-  await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
-  const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
-  const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
-  // Nobody keeps it.
-  assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
-  await host.sh(
-    "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -d /etc/gateway/enrolment.pending ] || exit 0; sleep 1; done; exit 1",
-  );
-  assert.deepEqual(await now(), before);
-  assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await host.mayLogIn("other", ACCOUNT)], [
-    false,
-    true,
-  ]);
-  // Somebody says no.
-  assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
-  const second = await host.enrol();
-  assert.match(second.stderr, /another enrolment is under way/);
-  assert.equal((await host.enrol({ mode: "undo" })).code, 0);
-  assert.deepEqual(await now(), before);
-  // sshd would not come back from a reload.
-  await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
-  const broken = await now();
-  const refused = await host.enrol();
-  assert.notEqual(refused.code, 0);
-  assert.match(refused.stderr, /bad configuration options/);
-  assert.deepEqual(await now(), broken);
-  assert.equal(await host.mayLogIn("other", ACCOUNT), true);
+Deno.test({
+  name: `a host rolls back changes that were not confirmed or that sshd rejects ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
+    const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
+    const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
+    // Not confirmed.
+    assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
+    await host.sh(
+      "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -d /etc/gateway/enrolment.pending ] || exit 0; sleep 1; done; exit 1",
+    );
+    assert.deepEqual(await now(), before);
+    assert.deepEqual([await host.mayLogIn("ours", PRINCIPAL), await host.mayLogIn("other", ACCOUNT)], [
+      false,
+      true,
+    ]);
+    // Undone by the operator.
+    assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
+    const second = await host.enrol();
+    assert.match(second.stderr, /another enrollment is in progress/);
+    assert.equal((await host.enrol({ mode: "undo" })).code, 0);
+    assert.deepEqual(await now(), before);
+    // sshd would end on a reload.
+    await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
+    const broken = await now();
+    const refused = await host.enrol();
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /bad configuration options/);
+    assert.deepEqual(await now(), broken);
+    assert.equal(await host.mayLogIn("other", ACCOUNT), true);
+  },
 });
 
-sealTest("root writes no principals into a folder of somebody else's", async () => {
-  const lines = "TrustedUserCAKeys /var/k/other.pub\nAuthorizedPrincipalsFile %h/.ssh/who";
-  await using host = await EnrolHost.start(lines);
-  const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
-  const { code, stderr } = await host.enrol();
-  assert.notEqual(code, 0);
-  assert.match(stderr, /others than root may write to [^]*everything was taken back/);
-  assert.deepEqual([await host.state(), await host.sh("cat /var/k/other.pub")], before);
+Deno.test({
+  name: `host enroll does not write to a directory that another user can write to ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    const lines = "TrustedUserCAKeys /var/k/other.pub\nAuthorizedPrincipalsFile %h/.ssh/who";
+    await using host = await EnrolHost.start(lines);
+    const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
+    const { code, stderr } = await host.enrol();
+    assert.notEqual(code, 0);
+    assert.match(stderr, /users other than root can write to [^]*all changes were rolled back/);
+    assert.deepEqual([await host.state(), await host.sh("cat /var/k/other.pub")], before);
+  },
 });
 
-sealTest(
-  "broker-ctl host enrol --over ssh tries a login, and takes everything back where that fails",
-  async () => {
+Deno.test({
+  name: `host enroll --over ssh tests a login and rolls back all changes if it fails ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
     await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
     await using folder = await createFolder();
     const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
@@ -123,28 +138,32 @@ sealTest(
     assert.equal(await host.state(), kept);
     assert.notEqual(before, "");
   },
-);
+});
 
-sealTest("a host says of an account that sshd lets nobody into, and how that is mended", async () => {
-  await using host = await EnrolHost.start("PasswordAuthentication no");
-  const before = await host.state();
-  const status = async () => (await host.enrol({ mode: "status" })).stdout.match(/^login: (.*)$/m)?.[1];
-  assert.equal(await status(), "yes");
-  for (
-    const { damage, word, why } of [
-      { damage: "-L", word: "locked", why: "it is locked, and sshd has UsePAM no" },
-      { damage: "-e 1", word: "expired", why: "it expired" },
-      { damage: "-s /usr/sbin/nologin", word: "shell", why: "its login shell is /usr/sbin/nologin" },
-      { damage: "-s /bin/none", word: "shell", why: "its login shell is /bin/none" },
-    ]
-  ) {
-    await host.sh(`usermod ${damage} ${ACCOUNT}`);
-    const { code, stderr } = await host.enrol();
-    assert.deepEqual([code, await host.state(), await status()], [1, before, word], damage);
-    const [said = "", mend = ""] = stderr.split("; mend it by: ");
-    assert.equal(said, `enrol: nobody gets in as ${ACCOUNT}: ${why}`);
-    await host.sh(mend.split("\n")[0] ?? "");
-  }
-  assert.equal((await host.enrol()).code, 0);
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), true, "what it says mends it");
+Deno.test({
+  name: `host enroll explains why no login to the account is possible and how to fix it ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start("PasswordAuthentication no");
+    const before = await host.state();
+    const status = async () => (await host.enrol({ mode: "status" })).stdout.match(/^login: (.*)$/m)?.[1];
+    assert.equal(await status(), "yes");
+    for (
+      const { damage, word, why } of [
+        { damage: "-L", word: "locked", why: "its password is locked, and sshd has UsePAM no" },
+        { damage: "-e 1", word: "expired", why: "the account has expired" },
+        { damage: "-s /usr/sbin/nologin", word: "shell", why: "its login shell is /usr/sbin/nologin" },
+        { damage: "-s /bin/none", word: "shell", why: "its login shell is /bin/none" },
+      ]
+    ) {
+      await host.sh(`usermod ${damage} ${ACCOUNT}`);
+      const { code, stderr } = await host.enrol();
+      assert.deepEqual([code, await host.state(), await status()], [1, before, word], damage);
+      const [problem = "", fix = ""] = stderr.split("; fix: ");
+      assert.equal(problem, `enrol: cannot log in as ${ACCOUNT}: ${why}`);
+      await host.sh(fix.split("\n")[0] ?? "");
+    }
+    assert.equal((await host.enrol()).code, 0);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true, "the printed commands fix it");
+  },
 });

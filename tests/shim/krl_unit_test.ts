@@ -2,32 +2,35 @@ import assert from "node:assert/strict";
 import { isMissing } from "../stage/is_missing.ts";
 import { FOREIGN_KEY, FORMATS, freshFields, InstalledShim, SIGNER_KEY } from "./installed_shim.ts";
 import { EnrolHost, PRINCIPAL } from "./enrol_host.ts";
-import { ACCOUNT, sealTest } from "./sealed_host.ts";
-import { diskTest, TinyDisk } from "../adapters/tiny_disk.ts";
+import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
+import { mayNotMount, TinyDisk } from "../adapters/tiny_disk.ts";
 import { SHIMS } from "./shims.ts";
 import manifest from "../../shim/deno.json" with { type: "json" };
 import { REFUSED_CASES } from "./refusals.ts";
 import { createHash } from "node:crypto";
 import { allowedSignersLine } from "@gateway/shared/envelope";
-import { createFolder } from "../stage/folder.ts";
 
 const UNIT = new URL("../../shim/gateway-krl.service", import.meta.url);
 const ignore = isMissing("systemd-analyze", ["/usr/bin/systemd-analyze"]);
 
 Deno.test("systemd takes gateway-krl.service without a word, and exposes it little", { ignore }, async () => {
-  await using folder = await createFolder();
-  const unit = `${folder.path}/gateway-krl.service`;
-  // What it starts need not be installed here.
-  const text = await Deno.readTextFile(UNIT);
-  await Deno.writeTextFile(unit, text.replace("=/usr/local/bin/gateway-krl", "=/bin/true"));
-  for (
-    const args of [["verify", "--man=no"], ["security", "--offline=true", "--threshold=25", "--no-pager"]]
-  ) {
-    const { code, stdout, stderr } = await new Deno.Command("systemd-analyze", { args: [...args, unit] })
-      .output();
-    const said = new TextDecoder().decode(stderr) +
-      (args[0] === "verify" ? new TextDecoder().decode(stdout) : "");
-    assert.deepEqual({ code, said }, { code: 0, said: "" });
+  const folder = await Deno.makeTempDir({ prefix: "krl-unit-" });
+  try {
+    const unit = `${folder}/gateway-krl.service`;
+    // What it starts need not be installed here.
+    const text = await Deno.readTextFile(UNIT);
+    await Deno.writeTextFile(unit, text.replace("=/usr/local/bin/gateway-krl", "=/bin/true"));
+    for (
+      const args of [["verify", "--man=no"], ["security", "--offline=true", "--threshold=25", "--no-pager"]]
+    ) {
+      const { code, stdout, stderr } = await new Deno.Command("systemd-analyze", { args: [...args, unit] })
+        .output();
+      const said = new TextDecoder().decode(stderr) +
+        (args[0] === "verify" ? new TextDecoder().decode(stdout) : "");
+      assert.deepEqual({ code, said }, { code: 0, said: "" });
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });
 
@@ -49,58 +52,68 @@ Deno.test("gateway-shim-v1 takes the bundled verifier beside it, and needs nothi
   assert.equal(shim.claims().length, 1);
 });
 
-sealTest("a host's lines count as sshd reads them: no comment, no part of another name", async () => {
-  await using host = await EnrolHost.start(
-    "TrustedUserCAKeys /etc/ssh/cas\nAuthorizedPrincipalsFile /etc/ssh/who/%u",
-  );
-  const who = `/etc/ssh/who/${ACCOUNT}`;
-  await host.sh(`mkdir -p /etc/ssh/who; printf '# %s\\n${PRINCIPAL}2\\n' '${PRINCIPAL}' >${who}
-    { printf '# '; cat /var/k/ours.pub; cat /var/k/other.pub; } >/etc/ssh/cas`);
-  const status = async () => (await host.enrol({ mode: "status" })).stdout;
-  const ours = (await host.sh("cut -d' ' -f1,2 /var/k/ours.pub")).trim();
-  const said = await status();
-  assert.deepEqual([said.includes(`ca: ${ours}\n`), /principal: no\n$/.test(said)], [false, true], said);
-  assert.equal((await host.enrol()).code, 0);
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
-  assert.equal((await status()).includes(`ca: ${ours}\n`), true);
+const NEEDS = "(needs root, sshd and overlays)";
 
-  // sshd reads no further than this, so that it trusts nobody.
-  await host.sh("cp /etc/ssh/cas /etc/ssh/cas.good; sed -i '2i no key' /etc/ssh/cas");
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
-  const refused = await host.enrol();
-  assert.match(refused.stderr, /a line before it is no key[^]*everything was taken back/);
-  await host.sh("mv /etc/ssh/cas.good /etc/ssh/cas");
+Deno.test({
+  name: `a host's lines count as sshd reads them: no comment, no part of another name ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await EnrolHost.start(
+      "TrustedUserCAKeys /etc/ssh/cas\nAuthorizedPrincipalsFile /etc/ssh/who/%u",
+    );
+    const who = `/etc/ssh/who/${ACCOUNT}`;
+    await host.sh(`mkdir -p /etc/ssh/who; printf '# %s\\n${PRINCIPAL}2\\n' '${PRINCIPAL}' >${who}
+      { printf '# '; cat /var/k/ours.pub; cat /var/k/other.pub; } >/etc/ssh/cas`);
+    const status = async () => (await host.enrol({ mode: "status" })).stdout;
+    const ours = (await host.sh("cut -d' ' -f1,2 /var/k/ours.pub")).trim();
+    const said = await status();
+    assert.deepEqual([said.includes(`ca: ${ours}\n`), /principal: no\n$/.test(said)], [false, true], said);
+    assert.equal((await host.enrol()).code, 0);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
+    assert.equal((await status()).includes(`ca: ${ours}\n`), true);
 
-  // By hand, as sshd takes them too.
-  await host.sh(
-    `sed -i 's/^ssh-ed25519 /ssh-ed25519\\t/' /etc/ssh/cas; sed -i 's/^${PRINCIPAL}$/& # ann/' ${who}`,
-  );
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
-  const { code, stderr } = await host.enrol({ mode: "remove" });
-  assert.deepEqual([code, stderr], [0, ""]);
-  assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
-  assert.equal(await host.mayLogIn("ours", `${PRINCIPAL}2`), false, "the CA is trusted no more");
-  assert.equal(await host.mayLogIn("other", `${PRINCIPAL}2`), true, "what others had it trust stays");
-  assert.match(await host.sh("cat /etc/ssh/cas"), /^# ssh-ed25519/);
+    // sshd reads no further than this, so that it trusts nobody.
+    await host.sh("cp /etc/ssh/cas /etc/ssh/cas.good; sed -i '2i no key' /etc/ssh/cas");
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
+    const refused = await host.enrol();
+    assert.match(refused.stderr, /an earlier line is not a key[^]*all changes were rolled back/);
+    await host.sh("mv /etc/ssh/cas.good /etc/ssh/cas");
+
+    // By hand, as sshd takes them too.
+    await host.sh(
+      `sed -i 's/^ssh-ed25519 /ssh-ed25519\\t/' /etc/ssh/cas; sed -i 's/^${PRINCIPAL}$/& # ann/' ${who}`,
+    );
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
+    const { code, stderr } = await host.enrol({ mode: "remove" });
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
+    assert.equal(await host.mayLogIn("ours", `${PRINCIPAL}2`), false, "the CA is trusted no more");
+    assert.equal(await host.mayLogIn("other", `${PRINCIPAL}2`), true, "what others had it trust stays");
+    assert.match(await host.sh("cat /etc/ssh/cas"), /^# ssh-ed25519/);
+  },
 });
 
 for (const { name, format, shell } of SHIMS) {
-  diskTest(`${name} refuses while the use of an envelope can't be recorded for want of room`, async () => {
-    await using disk = await TinyDisk.mount("size=1m,nr_inodes=4");
-    await using shim = await InstalledShim.create(format, shell, disk.folder);
-    const filler = `${disk.folder}/filler`;
-    await Deno.mkdir(filler);
-    // The root, the store and the filler are there: one more goes in.
-    await Deno.writeTextFile(`${filler}/last`, "");
-    const envelope = shim.seal();
-    const { code, stdout, stderr } = await shim.run(envelope);
-    assert.deepEqual({ code, stdout, stderr }, {
-      code: 126,
-      stdout: "",
-      stderr: `gateway-shim: refused: cannot record the envelope's use in ${shim.store}\n`,
-    });
-    await Deno.remove(`${filler}/last`);
-    assert.equal((await shim.run(envelope)).stdout, "done\n");
+  Deno.test({
+    name: `${name} refuses while the use of an envelope can't be recorded for want of room (needs root)`,
+    ignore: mayNotMount,
+    async fn() {
+      await using disk = await TinyDisk.mount("size=1m,nr_inodes=4");
+      await using shim = await InstalledShim.create(format, shell, disk.folder);
+      const filler = `${disk.folder}/filler`;
+      await Deno.mkdir(filler);
+      // The root, the store and the filler are there: one more goes in.
+      await Deno.writeTextFile(`${filler}/last`, "");
+      const envelope = shim.seal();
+      const { code, stdout, stderr } = await shim.run(envelope);
+      assert.deepEqual({ code, stdout, stderr }, {
+        code: 126,
+        stdout: "",
+        stderr: `gateway-shim: refused: cannot record the envelope's use in ${shim.store}\n`,
+      });
+      await Deno.remove(`${filler}/last`);
+      assert.equal((await shim.run(envelope)).stdout, "done\n");
+    },
   });
 }
 
@@ -142,7 +155,7 @@ Deno.test.each([
 Deno.test("gateway-shim-v1 starts the executable beside it where there is one, with the paths in it", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   const main = new URL("../../shim/main.ts", import.meta.url).pathname;
-  // The output of deno compile contains these arguments and permissions. Here a shell script replaces it.
+  // What deno compile makes holds these arguments and permissions; here a shell stands in for it.
   await Deno.writeTextFile(
     `${shim.folder}/gateway-shim-verify`,
     `#!/bin/sh\nexec '${Deno.execPath()}' run --quiet --cached-only -RWE '${main}' '${shim.keyFile}' '${shim.store}' "$@"\n`,
@@ -164,7 +177,7 @@ for (const { name, format, shell } of SHIMS) {
     const sent = envelope === undefined ? shim.seal() : envelope(shim);
     const { code, stdout, stderr } = await shim.run(sent, options);
     const expected = reason.replace("KEYS", shim.keyFile).replace("STORE", shim.store);
-    // A program that cannot be started may print its own error first.
+    // What can't be started may say so itself before.
     const told = reason.includes("not run") ? stderr.slice(stderr.indexOf("gateway-shim:")) : stderr;
     assert.deepEqual({ code, stdout, told }, {
       code: 126,
@@ -185,7 +198,7 @@ const V3 = "gateway-sealed-exec-v3";
 interface StdinCase {
   readonly name: string;
   readonly envelope: string;
-  /** The namespaces that the allowed signers file permits for the key; both formats when absent. */
+  /** What the allowed signers file lets the key sign; both formats when absent. */
   readonly namespaces?: readonly string[];
   /** What `cat` prints, or why the shim refuses it. */
   readonly printed?: string;
