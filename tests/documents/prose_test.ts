@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { ROOT } from "./extract.ts";
 import { searchFiles, type Surface } from "./prose.ts";
 
-/** The most banned phrases in 10,000 words. The goals are docs 15, help 10, comments 20 and strings 10. */
-const CEILINGS: Readonly<Record<Surface, number>> = { docs: 90, help: 130, comments: 115, strings: 104 };
+/** The most banned phrases in 10,000 words. */
+const CEILINGS: Readonly<Record<Surface, number>> = { docs: 15, help: 10, comments: 20, strings: 10 };
 
 /** Texts in which a banned phrase is right, each with the reason. */
 const ALLOWED: readonly { readonly text: string; readonly reason: string }[] = [];

@@ -201,7 +201,8 @@ Deno.test("services warn at the start of each secret and config that others may 
     ]);
   }));
 
-const REFUSED = /Cannot use ca_key ".*\/ssh_ca": other users may write to it \(mode 0620\); check that the key is yours, then chmod 600/;
+const REFUSED =
+  /Cannot use ca_key ".*\/ssh_ca": other users may write to it \(mode 0620\); check that the key is yours, then chmod 600/;
 
 Deno.test("a signer does not start with a CA key that others may write to, and does not take one with a reload", () =>
   withStage({}, async (stage) => {

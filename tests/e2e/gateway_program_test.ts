@@ -75,7 +75,10 @@ Deno.test("gateway init under the broker's permissions says who may do it", asyn
   const set = [`--config=${ROOT}broker/deno.json`, "-P=gateway"];
   const { code, err } = await gateway(["init"], set);
   assert.equal(code, 1);
-  assert.match(err, /cannot run init: this program has only the permissions of the broker\n  fix: broker-ctl init\n/);
+  assert.match(
+    err,
+    /cannot run init: this program has only the permissions of the broker\n  fix: broker-ctl init\n/,
+  );
 });
 
 const WEB02 = { addr: "10.0.0.2:22", user: "deploy", host_key: "ssh-ed25519 AAAA", groups: ["local"] };
