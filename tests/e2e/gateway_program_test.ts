@@ -77,7 +77,7 @@ Deno.test("gateway init under the broker's permissions says who may do it", asyn
   assert.equal(code, 1);
   assert.match(
     err,
-    /cannot run init: this program has only the permissions of the broker\n  fix: broker-ctl init\n/,
+    /cannot run init: this program has only the permissions of the broker\n {2}fix: broker-ctl init\n/,
   );
 });
 
