@@ -51,7 +51,7 @@ Deno.test({
     assert.equal(await logIn(stage, innocent), "in");
     assert.match(
       await ctl(stage, "host", "list", "--remote"),
-      /^revocation list of web01: version \d+, in force/m,
+      /^revocation list of web01: version \d+, current/m,
     );
 
     await ctl(stage, "unfreeze", "--end-user", "mallory");
