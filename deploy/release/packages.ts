@@ -188,7 +188,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      ...docs("gateway-shim", { "README.md": "shim/README.md", copyright: "LICENSE" }),
+      ...docs("gateway-shim", { "README.md": "docs/sealed-hosts.md", copyright: "LICENSE" }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },

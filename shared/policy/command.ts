@@ -54,10 +54,9 @@ export interface CompiledCommandPolicy {
   readonly shellParse: boolean;
 }
 
-/** A policy without rules, to build others on. */
-export const NO_RULES: CompiledCommandPolicy = {
-  ...{ mode: "off", enforcement: "enforce", shellParse: true },
-  ...{ allow: [], deny: [], requireApproval: [] },
+/** The defaults of a policy. The mode has none: a forgotten mode must not allow anything. */
+export const NO_RULES: Omit<CompiledCommandPolicy, "mode"> = {
+  ...{ enforcement: "enforce", shellParse: true, allow: [], deny: [], requireApproval: [] },
 };
 
 /** The union of all command policies of one host. */

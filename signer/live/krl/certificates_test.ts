@@ -303,7 +303,7 @@ Deno.test("readIssuedRecords() goes back as far as it is told to", async () => {
   assert.deepEqual(found, [1n, 1001n, 5001n]);
 });
 
-Deno.test("toIssued() counts a certificate as asked for through any forwarder, and as good for as long as any may be", () => {
+Deno.test("toIssued() lists a certificate for each forwarder, with the longest validity", () => {
   const { holders, facts } = toIssued({ ...EXPECTED, endUser: "alice" }, ["control-plane"]);
   assert.deepEqual(holders.map(({ peer, caller, endUser }) => ({ peer, caller, endUser })), [
     { peer: "broker-1", caller: "broker-1", endUser: "alice" },
