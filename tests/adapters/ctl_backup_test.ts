@@ -1,42 +1,11 @@
+import { createBackupScene } from "./ctl_backup_fixture.ts";
 import assert from "node:assert/strict";
 import { lchown } from "node:fs/promises";
-import { join } from "node:path";
-import { createHash } from "node:crypto";
-import { Encrypter, generateIdentity, identityToRecipient } from "age-encryption";
-import { writeTar } from "../../ctl/backup/tar.ts";
-import { makeSetUp } from "../stage/set_up.ts";
-import { createFolder, run } from "./ctl_fixture.ts";
-
-/** A set-up of init with somebody revoked, and what backs it up and restores it. */
-async function setUp() {
-  const folder = await createFolder();
-  const at = (path: string) => join(folder.path, path);
-  const config = ["--config", at("gateway/signer.json")];
-  await makeSetUp(at("gateway"), []);
-  await Deno.writeTextFile(at("gateway/pki/denied_callers"), "mallory\n", { append: true });
-  return {
-    at,
-    backup: async (...more: string[]) => {
-      const { exit, err, out } = await run(folder.path, "backup", "backup", ...config, ...more);
-      assert.equal(exit, 0, err);
-      return /--public-key (?<key>\S+)/.exec(out)?.groups?.["key"] ?? "";
-    },
-    tryBackup: (...more: string[]) => run(folder.path, "backup", "backup", ...config, ...more),
-    doctor: () => run(folder.path, "doctor", "--backup", "backup", ...config),
-    /** Leaves the signature aside: tests of it pass --public-key themselves. */
-    restore: (...more: string[]) => run(folder.path, "restore", "backup", "--trust-unsigned", ...more),
-    restoreSigned: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
-    editManifest: async (edit: (text: string) => string) =>
-      await Deno.writeTextFile(
-        at("backup/manifest.json"),
-        edit(await Deno.readTextFile(at("backup/manifest.json"))),
-      ),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
+import { generateIdentity, identityToRecipient } from "age-encryption";
+import { run } from "./ctl_fixture.ts";
 
 Deno.test("a backup without keys has who is denied, and a restore has them refused again", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await it.backup();
   const { exit, err } = await it.restore("--dir", "new");
   assert.equal(exit, 0, err);
@@ -44,7 +13,7 @@ Deno.test("a backup without keys has who is denied, and a restore has them refus
 });
 
 Deno.test("a backup removes what one of the same name has left that was killed", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const left = it.at(".backup.0123456789abcdef");
   await Deno.mkdir(left, { mode: 0o700 });
   await Deno.utime(left, 1_000_000_000, 1_000_000_000);
@@ -53,7 +22,7 @@ Deno.test("a backup removes what one of the same name has left that was killed",
 });
 
 Deno.test("a backup that can't be written says where, and that nothing of it is there", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   // Too long for the name that it has meanwhile; a full disk says so in the same place.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
   assert.equal(exit, 1);
@@ -61,7 +30,7 @@ Deno.test("a backup that can't be written says where, and that nothing of it is 
 });
 
 Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await Deno.mkdir(it.at("lib"), { mode: 0o750 });
   await Deno.rename(it.at("gateway/signer.json"), it.at("lib/signer.json"));
   await Deno.symlink(it.at("lib/signer.json"), it.at("gateway/signer.json"));
@@ -85,7 +54,7 @@ Deno.test("a config that is a link is backed up, and restored to where it really
 });
 
 Deno.test.each<
-  { name: string; spoil: (it: Awaited<ReturnType<typeof setUp>>) => Promise<void>; err: RegExp }
+  { name: string; spoil: (it: Awaited<ReturnType<typeof createBackupScene>>) => Promise<void>; err: RegExp }
 >([
   {
     name: "a folder below it is a link",
@@ -117,7 +86,7 @@ Deno.test.each<
     err: /is not a regular file/,
   },
 ])("restore --dir writes nothing outside, nor inside, when $name", async ({ spoil, err: expected }) => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await it.backup();
   await spoil(it);
   const { exit, err } = await it.restore("--dir", "new");
@@ -132,7 +101,7 @@ Deno.test.each<
 Deno.test("restore gives files, keys and folders their modes and owners (as root)", {
   ignore: Deno.uid() !== 0,
 }, async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const identity = await generateIdentity();
   await Deno.writeTextFile(it.at("id.txt"), identity);
   const files = ["gateway/signer.json", "gateway/pki", "gateway/pki/ssh_ca", "gateway/pki/denied_callers"];
@@ -154,7 +123,7 @@ Deno.test("restore gives files, keys and folders their modes and owners (as root
 });
 
 Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   // All who may start a broker over stdio write to this folder.
   const log = (name: string) => it.at(`gateway/log/mcp/${name}`);
   await Deno.writeTextFile(log("audit-2.log"), "nonsense\n");
@@ -174,7 +143,7 @@ Deno.test("what users of the machine do to logs of theirs keeps nothing else fro
 });
 
 Deno.test("a backup of very many files can be restored", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await it.backup();
   await Deno.rename(it.at("backup/files/0001"), it.at("backup/files/10000"));
   await it.editManifest((text) => text.replace('"files/0001"', '"files/10000"'));
@@ -186,7 +155,7 @@ Deno.test(
   "a backup of root follows no link of a service to another's file",
   { ignore: Deno.uid() !== 0 },
   async () => {
-    await using it = await setUp();
+    await using it = await createBackupScene();
     await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
     const log = it.at("gateway/log/signer/audit.log");
     await Deno.symlink(it.at("shadow"), log);
@@ -203,7 +172,7 @@ Deno.test(
 Deno.test("a backup of root takes no key from a link of a service's to another's file", {
   ignore: Deno.uid() !== 0,
 }, async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const key = it.at("gateway/pki/signer.key");
   await Deno.writeTextFile(it.at("shadow"), "root:secret\n");
   await Deno.remove(key);
@@ -217,7 +186,7 @@ Deno.test("a backup of root takes no key from a link of a service's to another's
 });
 
 Deno.test("a backup has the other broker's records, and what the chat bridge and units are told", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const mcp = await Deno.readTextFile(it.at("gateway/mcp.json"));
   const log = it.at("gateway/log/mcp-http/audit.log");
   await Deno.writeTextFile(
@@ -241,129 +210,8 @@ Deno.test("a backup has the other broker's records, and what the chat bridge and
   }
 });
 
-type SetUp = Awaited<ReturnType<typeof setUp>>;
-
-/** Backs up with keys, and then does what somebody can do who can write the backup and knows the age recipient. */
-async function attacked(it: SetUp, attack: (it: SetUp, recipient: string) => Promise<void>) {
-  const identity = await generateIdentity();
-  const recipient = await identityToRecipient(identity);
-  await Deno.writeTextFile(it.at("id.txt"), identity);
-  const publicKey = await it.backup("--recipient", recipient);
-  await attack(it, recipient);
-  return publicKey;
-}
-
-async function addEntry({ at, editManifest }: SetUp, entry: Record<string, unknown>, text: string) {
-  await Deno.writeTextFile(at("backup/files/9999"), text);
-  const bytes = new TextEncoder().encode(text);
-  const file = {
-    ...{ kind: "config", stored: "files/9999", mode: 0o644, uid: 0, gid: 0, size: bytes.length },
-    ...{ sha256: createHash("sha256").update(bytes).digest("hex"), ...entry },
-  };
-  await editManifest((manifest) => {
-    const { files, ...rest } = JSON.parse(manifest);
-    return JSON.stringify({ ...rest, files: [...files, file] });
-  });
-}
-
-async function replaceKeys({ at, editManifest }: SetUp, recipient: string, path: string) {
-  const encrypter = new Encrypter();
-  encrypter.addRecipient(recipient);
-  const content = new TextEncoder().encode("the attacker's CA\n");
-  const sealed = await encrypter.encrypt(writeTar([{ path, mode: 0o600, uid: 0, gid: 0, content }]));
-  await Deno.writeFile(at("backup/keys.age"), sealed);
-  const keys = { count: 1, sha256: createHash("sha256").update(sealed).digest("hex") };
-  await editManifest((manifest) => JSON.stringify({ ...JSON.parse(manifest), keys }));
-}
-
-const ATTACKS: readonly {
-  readonly name: string;
-  readonly attack: (it: SetUp, recipient: string) => Promise<void>;
-  /** What stops it without the signature too. */
-  readonly unsigned?: RegExp;
-}[] = [
-  {
-    name: "an added config elsewhere",
-    attack: (it) => addEntry(it, { path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
-    unsigned: /elsewhere\/evil": it is not a config of an installation/,
-  },
-  {
-    name: "an added log elsewhere",
-    attack: (it) => addEntry(it, { kind: "audit_log", path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
-    unsigned: /elsewhere\/evil": it is outside of the installation/,
-  },
-  {
-    name: "a link that leads elsewhere",
-    attack: (it) =>
-      addEntry(
-        it,
-        { kind: "audit_log", path: it.at("gateway/evil"), link: it.at("elsewhere/evil") },
-        "* * * * * root id\n",
-      ),
-  },
-  {
-    name: "replaced keys",
-    attack: (it, recipient) => replaceKeys(it, recipient, it.at("gateway/pki/ssh_ca")),
-  },
-  {
-    name: "replaced keys that go elsewhere",
-    attack: (it, recipient) => replaceKeys(it, recipient, it.at("elsewhere/evil")),
-    unsigned: /elsewhere\/evil": it is outside of the installation/,
-  },
-  {
-    name: "a removed signature",
-    attack: ({ at }) => Deno.remove(at("backup/manifest.sig")),
-  },
-  {
-    name: "the signature of another key",
-    attack: ({ at }) => Deno.writeTextFile(at("backup/manifest.sig"), `${"A".repeat(86)}==\n`),
-  },
-];
-
-Deno.test.each([...ATTACKS])(
-  "restore --public-key and doctor --backup reject a backup with $name",
-  async ({ attack }) => {
-    await using it = await setUp();
-    const publicKey = await attacked(it, attack);
-    const expected = /Cannot trust backup ".*": (?:it is not signed|manifest\.sig is not a signature by )/;
-    assert.match((await it.doctor()).out, /\[FAIL\] .*the backup cannot be restored: Cannot trust backup/);
-    await Deno.remove(it.at("gateway"), { recursive: true });
-    const { exit, out, err } = await it.restoreSigned("--identity", "id.txt", "--public-key", publicKey);
-    assert.deepEqual([exit, out], [1, ""]);
-    assert.match(err, expected);
-    for (const folder of ["elsewhere", "gateway"]) {
-      await assert.rejects(Deno.stat(it.at(folder)), Deno.errors.NotFound);
-    }
-  },
-);
-
-Deno.test.each(ATTACKS.filter(({ unsigned }) => unsigned !== undefined))(
-  "restore --trust-unsigned writes nothing from a backup with $name",
-  async ({ attack, unsigned }) => {
-    await using it = await setUp();
-    await attacked(it, attack);
-    await Deno.remove(it.at("gateway"), { recursive: true });
-    const { exit, err } = await it.restore("--identity", "id.txt");
-    assert.equal(exit, 1);
-    assert.match(err, unsigned ?? /^$/);
-    for (const folder of ["elsewhere", "gateway"]) {
-      await assert.rejects(Deno.stat(it.at(folder)), Deno.errors.NotFound);
-    }
-  },
-);
-
-Deno.test("restore --trust-unsigned puts a file in the place of a link that leads elsewhere", async () => {
-  await using it = await setUp();
-  await it.backup();
-  const log = it.at("gateway/log/signer/other.log");
-  await addEntry(it, { kind: "audit_log", path: log, link: it.at("elsewhere/evil") }, "x\n");
-  assert.equal((await it.restore("--without-keys")).exit, 0);
-  assert.equal((await Deno.lstat(log)).isFile, true);
-  await assert.rejects(Deno.stat(it.at("elsewhere")), Deno.errors.NotFound);
-});
-
 Deno.test("restore wants the public key or --trust-unsigned, and prints the plan before it writes", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const publicKey = await it.backup();
   assert.match(publicKey, /^[A-Za-z0-9+/]{43}=$/);
   for (const options of [[], ["--trust-unsigned", "--public-key", publicKey]]) {
@@ -389,7 +237,7 @@ Deno.test("restore wants the public key or --trust-unsigned, and prints the plan
 });
 
 Deno.test("all backups of an installation have one key, also a restored one's", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const identity = await generateIdentity();
   await Deno.writeTextFile(it.at("id.txt"), identity);
   const keys = ["--recipient", await identityToRecipient(identity)];
@@ -403,7 +251,7 @@ Deno.test("all backups of an installation have one key, also a restored one's", 
 });
 
 Deno.test("restore stops at encrypted keys, unless --identity or --without-keys is passed", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
   const { exit, out, err } = await it.restore("--dir", "new");
   assert.deepEqual([exit, out], [2, ""]);
@@ -413,7 +261,7 @@ Deno.test("restore stops at encrypted keys, unless --identity or --without-keys 
 });
 
 Deno.test("backup rejects the sample key of age's README, and its help shows no key", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   const sample = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
   const { exit, err } = await it.tryBackup("--recipient", sample);
   assert.equal(exit, 2);
@@ -423,7 +271,7 @@ Deno.test("backup rejects the sample key of age's README, and its help shows no 
 });
 
 Deno.test("a backup leaves out a key that a restore could not put back, and names it", async () => {
-  await using it = await setUp();
+  await using it = await createBackupScene();
   await Deno.rename(it.at("gateway/pki/signer.key"), it.at("signer.key"));
   const config = it.at("gateway/signer.json");
   const text = await Deno.readTextFile(config);

@@ -3,20 +3,6 @@ import page from "../page/index.html" with { type: "text" };
 import types from "../page/types.js" with { type: "text" };
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
 import { mapOf, SIZE } from "../page/map_layout.js";
-import {
-  beginSummary,
-  causeOf,
-  dollarsOf,
-  leadOf,
-  ranked,
-  type Summary,
-  tell as tellEvent,
-  type TimedEvent,
-  timeLeft,
-  titleOf,
-  tokensOf,
-  verdictOf,
-} from "../page/summary.js";
 import { ODD } from "@gateway/shared/text";
 import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
@@ -75,6 +61,8 @@ Deno.test("every form field that the modules read exists", () => {
     }
   }
 });
+
+// This module of the page runs without a browser.
 
 // This module of the page runs without a browser.
 const line = (status: Evidence["status"], ...call_ids: string[]): Evidence => (
@@ -139,169 +127,6 @@ Deno.test("all marks are inside the map, and later hypotheses are further out", 
   };
   assert.ok(far("h:H-9") > far("h:H-0"));
   assert.equal(mapOf([]).nodes.length, 1);
-});
-
-// This module of the page runs without a browser.
-/** The events have only the fields that this test needs. */
-const tell = (summary: Summary, event: object) => tellEvent(summary, event as TimedEvent);
-
-const POOL = { id: "H-1", text: "The pool leaks. More.", state: "active", probability: 0.4 };
-const DISK = { id: "H-2", text: "The disk is full", state: "active", probability: 0.7 };
-const CACHE = { id: "H-3", text: "The cache", state: "rejected", probability: 0.9 };
-
-function summaryOf(...events: readonly object[]) {
-  const summary = beginSummary();
-  for (const event of events) tell(summary, event);
-  return summary;
-}
-
-const update = (round: number, ...hypotheses: readonly object[]) => ({
-  type: "hypothesis_update",
-  node: "diagnostic_agent",
-  round,
-  hypotheses,
-});
-const decide = (grounding: object | undefined, leading_hypothesis = "H-1: pool") => ({
-  type: "moderator_decision",
-  round: 1,
-  decision: { status: "final_diagnosis", confidence: 0.6, leading_hypothesis, grounding },
-});
-
-Deno.test.each([
-  { name: "no events", events: [], status: "running", title: "No cause yet", tone: "open" },
-  {
-    name: "undecided",
-    events: [decide({ outcome: null })],
-    status: "running",
-    title: "Undecided so far",
-    tone: "open",
-  },
-  {
-    name: "found",
-    events: [decide({ outcome: "cause" })],
-    status: "completed",
-    title: "Cause found",
-    tone: "good",
-  },
-  {
-    name: "not sure",
-    events: [decide({ outcome: "no_confident_cause" })],
-    status: "completed",
-    title: "No confident cause",
-    tone: "warn",
-  },
-  {
-    name: "from before the check",
-    events: [decide(undefined)],
-    status: "completed",
-    title: "Stated by the moderator; the evidence was not checked",
-    tone: "warn",
-  },
-  {
-    name: "failed",
-    events: [{ type: "error", message: "The model is gone" }],
-    status: "error",
-    title: "The model is gone",
-    tone: "bad",
-  },
-  {
-    name: "stopped",
-    events: [decide({ outcome: null })],
-    status: "cancelled",
-    title: "The run was stopped",
-    tone: "warn",
-  },
-])("the verdict of a run: $name", ({ events, status, title, tone }) => {
-  assert.deepEqual(verdictOf(summaryOf(...events), status), { title, tone });
-});
-
-Deno.test("the leading hypothesis is the moderator's choice, or else the likeliest open one", () => {
-  const early = summaryOf(update(1, POOL, DISK, CACHE));
-  assert.equal(leadOf(early)?.id, "H-2");
-  assert.equal(causeOf(early), "The disk is full");
-  tell(early, decide({ hypothesis_id: "H-1", outcome: null }));
-  assert.equal(causeOf(early), "The pool leaks.");
-  assert.deepEqual(ranked(early).map(({ id }) => id), ["H-1", "H-2", "H-3"]);
-  tell(early, decide({ hypothesis_id: null, outcome: "no_confident_cause" }, "gremlins"));
-  assert.equal(leadOf(early), undefined);
-  assert.equal(causeOf(early), "gremlins");
-});
-
-Deno.test("every change of the hypotheses is kept", () => {
-  const { frames } = summaryOf(update(1, POOL), update(2, POOL, DISK));
-  assert.deepEqual(frames.map(({ round, hypotheses }) => [round, hypotheses.length]), [[1, 1], [2, 2]]);
-});
-
-Deno.test("each change of a probability is kept once", () => {
-  const again = summaryOf(update(1, POOL), update(1, POOL), update(2, { ...POOL, probability: 0.9 }));
-  assert.deepEqual(again.shares.get("H-1")?.map(({ share }) => share), [0.4, 0.9]);
-});
-
-Deno.test("a pending request ends with its decision or with the run", () => {
-  const waiting = summaryOf(
-    { type: "tool_approval_request", call_id: "a" },
-    { type: "tool_approval_request", call_id: "b" },
-    { type: "tool_approval_resolved", call_id: "a" },
-    { type: "awaiting_user_input", timestamp: "2026-01-02T03:04:05Z" },
-  );
-  assert.deepEqual([[...waiting.approvals.keys()], waiting.pausedAt], [["b"], "2026-01-02T03:04:05Z"]);
-  tell(waiting, { type: "run_finished" });
-  assert.deepEqual([waiting.approvals.size, waiting.pausedAt], [0, undefined]);
-});
-
-Deno.test("a title is the truncated first line; a wait without a start has no end", () => {
-  assert.equal(titleOf("\n# Payments fail\nsince noon"), "Payments fail");
-  assert.ok(titleOf("long word ".repeat(30)).length <= 92);
-  assert.equal(timeLeft("2026-01-02T03:04:05Z", 300, Date.parse("2026-01-02T03:05:05Z")), 240_000);
-  assert.equal(timeLeft(undefined, 300, 0), undefined);
-});
-
-Deno.test("the cause omits the claim if a sentence follows it", () => {
-  const claim = "{component: pool; fault: resource_leak; path: a > b}";
-  const cause = (text: string) => causeOf(summaryOf(update(1, { ...POOL, text })));
-  assert.equal(cause(`${claim} The pool leaks. More.`), "The pool leaks.");
-  assert.equal(cause(claim), claim);
-});
-
-Deno.test("an agent that waits for an approval is not shown as thinking", () => {
-  const summary = summaryOf(
-    { type: "agent_turn_started", agent_role: "Skeptic" },
-    { type: "tool_approval_request", call_id: "c", tool_name: "http_get", args: {} },
-  );
-  assert.equal(summary.doing, undefined);
-});
-
-Deno.test("an approval for the whole run is known until it is revoked or the run ends", () => {
-  const asked = (call_id: string) => ({ type: "tool_approval_request", call_id, tool_name: "x", args: {} });
-  const answered = (call_id: string) => ({
-    type: "tool_approval_resolved",
-    call_id,
-    approved: true,
-    for_run: true,
-  });
-  const summary = summaryOf(asked("a"), answered("a"), asked("b"), answered("b"), answered("unknown"));
-  assert.deepEqual([...summary.allowed.keys()], ["a", "b"]);
-  tell(summary, { type: "tool_approval_revoked", call_id: "a" });
-  assert.deepEqual([...summary.allowed.keys()], ["b"]);
-  tell(summary, { type: "run_finished", status: "completed" });
-  assert.equal(summary.allowed.size, 0);
-});
-
-Deno.test("an imported run is always shown as imported", () => {
-  const summary = beginSummary(true);
-  tell(summary, decide({ outcome: "cause" }));
-  assert.match(verdictOf(summary, "completed").title, /^Imported/);
-});
-
-Deno.test("list and answer show the same tokens and costs, and mark estimates", () => {
-  assert.deepEqual(
-    [{ total_tokens: 47_185 }, { total_tokens: 47_185, estimated: true }, { total_tokens: 0 }, {}, undefined]
-      .map(
-        tokensOf,
-      ),
-    ["47,185 tokens", "about 47,185 tokens", "", "", ""],
-  );
-  assert.equal(dollarsOf(0.0034), "$0.0034");
 });
 
 Deno.test.each([

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { makeSetUp } from "../stage/set_up.ts";
+import { createFolder, run } from "./ctl_fixture.ts";
+
+/** A set-up of init with somebody revoked, and what backs it up and restores it. */
+export async function createBackupScene() {
+  const folder = await createFolder();
+  const at = (path: string) => join(folder.path, path);
+  const config = ["--config", at("gateway/signer.json")];
+  await makeSetUp(at("gateway"), []);
+  await Deno.writeTextFile(at("gateway/pki/denied_callers"), "mallory\n", { append: true });
+  return {
+    at,
+    backup: async (...more: string[]) => {
+      const { exit, err, out } = await run(folder.path, "backup", "backup", ...config, ...more);
+      assert.equal(exit, 0, err);
+      return /--public-key (?<key>\S+)/.exec(out)?.groups?.["key"] ?? "";
+    },
+    tryBackup: (...more: string[]) => run(folder.path, "backup", "backup", ...config, ...more),
+    doctor: () => run(folder.path, "doctor", "--backup", "backup", ...config),
+    /** Leaves the signature aside: tests of it pass --public-key themselves. */
+    restore: (...more: string[]) => run(folder.path, "restore", "backup", "--trust-unsigned", ...more),
+    restoreSigned: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
+    editManifest: async (edit: (text: string) => string) =>
+      await Deno.writeTextFile(
+        at("backup/manifest.json"),
+        edit(await Deno.readTextFile(at("backup/manifest.json"))),
+      ),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
