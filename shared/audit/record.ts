@@ -294,6 +294,8 @@ const TAIL_START = Buffer.from(',"seq":');
 const EXT_START = Buffer.from(',"ext":');
 const MAX_TAIL_BYTES = 256;
 
+const SIGNED_END = Buffer.from('"}');
+
 /**
  * Reads a line without its newline; `undefined` unless it is a UTF-8 JSON object that ends in `seq`, `prev_hash`, `sig`
  * and at most the object `ext`.
@@ -313,7 +315,7 @@ export function parseLine(line: Uint8Array): ParsedLine | undefined {
   const signature = Buffer.from(sig, "base64");
   // The last character has four unused bits: only one spelling of a signature counts.
   if (signature.toString("base64") !== sig) return undefined;
-  const signedBytes = Buffer.concat([bytes.subarray(0, end - 1 - sig.length), Buffer.from('"}')]);
+  const signedBytes = Buffer.concat([bytes.subarray(0, end - 1 - sig.length), SIGNED_END]);
   if (!isJsonObject(signedBytes)) return undefined;
   return { seq: BigInt(seq), prevHash, signedBytes, signature };
 }

@@ -52,7 +52,7 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
   return [
     {
       name: "approval_asked",
-      title: `The agent requests \`${change}\`, which needs an approval: the request waits and nothing runs`,
+      title: `The agent requests \`${change}\`: this needs an approval, so nothing runs`,
       async run() {
         ({ asked, answer } = await ask(scene(), change, signal));
         const list = await brokerCtl(scene().stage, "approval", "list", "--status", "pending");
@@ -65,8 +65,7 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
     },
     {
       name: "self_approval",
-      title:
-        "The broker tries to approve its own request, because its CN is listed as an approver by mistake",
+      title: "The broker, listed as an approver by mistake, tries to approve its own request",
       async run() {
         const { stage, approver } = scene();
         const { cert, key } = stage.init.broker;
@@ -86,8 +85,7 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
     },
     {
       name: "approval_learned",
-      title:
-        `The approver approves \`${look}\` and lets the signer learn: no further approval for ten minutes`,
+      title: `The approver approves \`${look}\` and, with --learn, repeats for ten minutes`,
       run: () => showLearning({ ...scene(), commands, signal }),
     },
     {
@@ -156,8 +154,6 @@ async function showLearning(
       allowed.text,
       `first:  ${oneLine(first.text)}`,
       `second: ${oneLine(second.text)}, without an approval`,
-      "broker-ctl policy grants",
-      grants.text,
     ].join("\n"),
     facts: { requests: requests.length },
   };

@@ -24,11 +24,16 @@ export async function showFreeze(
     shows: [
       frozen.text,
       `the agent over MCP:         ${oneLine(overMcp.text)}`,
-      `the agent over HTTP:        ${overHttp.status} ${overHttp.text.trim()}`,
-      `hosts from control plane:   ${asked?.status} ${asked?.text.trim()}`,
-      `hosts from signer:          ${askedDirectly?.status} ${askedDirectly?.text.trim()}`,
+      `the agent over HTTP:        ${overHttp.status} ${detailOf(overHttp.text)}`,
+      `hosts from control plane:   ${asked?.status} ${detailOf(asked?.text)}`,
+      `hosts from signer:          ${askedDirectly?.status} ${detailOf(askedDirectly?.text)}`,
       `${unfrozen.text}: \`uptime\` runs again; the learned waiver stays revoked`,
     ].join("\n"),
     facts: { http_status: overHttp.status },
   };
+}
+
+/** Returns the "detail" of a problem document. */
+function detailOf(text = "{}"): string {
+  return JSON.parse(text).detail;
 }

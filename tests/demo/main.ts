@@ -93,7 +93,6 @@ async function main(args: readonly string[]): Promise<number> {
     write("cannot use --keep with --kubernetes: --keep supports only the demo with an SSH host\n");
     return 2;
   }
-  const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { color: mayColor() });
   const interrupted = Promise.withResolvers<Deno.Signal>();
   for (const signal of SIGNALS) Deno.addSignalListener(signal, () => interrupted.resolve(signal));
   const stop = new AbortController();
@@ -102,6 +101,7 @@ async function main(args: readonly string[]): Promise<number> {
   const dir = await Deno.makeTempDir({ prefix: "gateway-demo-" });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => Deno.remove(dir, { recursive: true }));
+  const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { color: mayColor(), dir });
   const create = values.kubernetes ? createClusterSteps : createSteps;
   const failed = await play(create(dir, resources, stop.signal), reporter, stop.signal);
   if (failed !== undefined) reporter.say(`\nThe demo stopped: step "${failed}" failed.`);
@@ -110,6 +110,8 @@ async function main(args: readonly string[]): Promise<number> {
   if (values.keep) {
     reporter.say(await describeAccess(dir));
     await interrupted.promise;
+  } else {
+    reporter.say("\nEvery step did what its title says. Next, a host of your own: docs/quickstart.md");
   }
   return 0;
 }

@@ -35,24 +35,37 @@ export function jsonReporter(write: (text: string) => void): Reporter {
   };
 }
 
-/** Prints titles, sentences and exhibits as text; colored only on a terminal. */
+const COLUMNS = 100;
+
+/** Prints titles, sentences and exhibits as text; colored only on a terminal. Writes `$DEMO` for the directory. */
 export function terminalReporter(
   write: (text: string) => void,
-  options: { readonly color: boolean },
+  { color, dir }: { readonly color: boolean; readonly dir: string },
 ): Reporter {
-  const paint = (code: number, text: string) => options.color ? `\x1b[${code}m${text}\x1b[0m` : text;
+  const paint = (code: number, text: string) => color ? `\x1b[${code}m${text}\x1b[0m` : text;
+  const short = (text: string) => text.replaceAll(dir, "$DEMO");
   let count = 0;
   return {
-    begin(step) {
+    begin({ title }) {
+      if (count === 0) write(`${paint(2, `$DEMO is ${dir}`)}\n`);
       count += 1;
-      write(`\n${paint(1, `${count}. ${step.title}`)}\n`);
+      const [first = "", ...more] = wrap(`${count}. ${short(title)}`, COLUMNS - 3);
+      write(`\n${[first, ...more.map((line) => ` ${line}`)].map((line) => paint(1, line)).join("\n")}\n`);
     },
     end(_step, { ok, shows, exhibit }, elapsedMs) {
       const mark = ok ? paint(32, "ok") : paint(31, "FAILED");
-      for (const line of shows.split("\n")) write(`   ${visibleText(line)}\n`);
-      for (const line of exhibit?.split("\n") ?? []) write(`   ${paint(2, "│")} ${visibleText(line)}\n`);
+      const lines = short(shows).split("\n").flatMap((line) => wrap(visibleText(line), COLUMNS - 5));
+      for (const line of lines) write(`   ${line}\n`);
+      const exhibited = exhibit?.split("\n").flatMap((line) => wrap(visibleText(line), COLUMNS - 5)) ?? [];
+      for (const line of exhibited) write(`   ${paint(2, "│")} ${line}\n`);
       write(`   ${mark} ${paint(2, `${Math.round(elapsedMs)} ms`)}\n`);
     },
     say: (text) => write(`${text}\n`),
   };
+}
+
+/** Breaks a line at spaces. Lines after the first are indented by two columns. */
+function wrap(line: string, columns: number): string[] {
+  const end = line.length <= columns ? -1 : line.lastIndexOf(" ", columns);
+  return end <= 2 ? [line] : [line.slice(0, end), ...wrap(`  ${line.slice(end + 1)}`, columns)];
 }

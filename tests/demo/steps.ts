@@ -124,8 +124,7 @@ export function createSteps(
     ...createApprovalSteps({ commands, scene: () => ({ stage, agent, http, approver }), signal }),
     {
       name: "stolen",
-      title:
-        "An attacker steals the key and certificate of a session; a freeze makes the host's sshd reject it",
+      title: "An attacker steals a session's key and certificate; after a freeze, sshd rejects them",
       run: () => showStolen(stage),
     },
     {
@@ -148,9 +147,10 @@ function showSetUp({ init, target }: Stage): StepResult {
     ok: true,
     shows: [
       `the keys, and the configs of signer, control plane and brokers, are in ${init.folder}`,
-      "agent-local sends requests to broker-local, which sends them to the signer through the control plane;",
+      "agent-local sends requests to broker-local, and that to the control plane and the signer",
       "approver-local decides on approvals, operator-local administers the signer",
-      `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it accepts certificates of the CA, and no password or other key`,
+      `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}`,
+      "it accepts certificates of the CA, and no password or other key",
     ].join("\n"),
     facts: { target: target.kind, folder: init.folder, ...(SSHD_PROBLEM !== "" && { reason: SSHD_PROBLEM }) },
   };
@@ -163,10 +163,8 @@ function showPermissions({ init }: Stage, sets: Readonly<Record<string, Permissi
     ok: readers.join() === "signer",
     shows: [
       ...services.map(([name, { read = [], net }]) =>
-        `${name.replace("_", " ")}: reads ${read.length} files, ` +
-        `${
-          readers.includes(name) ? "including the CA key" : "not the CA key"
-        }; writes its log directory; net ${net}`
+        `${name.replace("_", " ")}: reads ${read.length} files, ${readers.includes(name) ? "also" : "not"} ` +
+        `the CA key; writes its log directory; may use ${net?.length} addresses`
       ),
       "no service may start a process, load native code or read the environment",
     ].join("\n"),
