@@ -160,6 +160,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-krl", "usr/share/gateway/krl/gateway-krl"),
       { from: "shim/gateway-krl.service", to: "usr/share/gateway/krl/gateway-krl.service" },
       program("shim/install-gateway-krl", "usr/share/gateway/krl/install-gateway-krl"),
+      { from: "shim/KRL.md", to: "usr/share/gateway/krl/KRL.md" },
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
@@ -188,7 +189,12 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      ...docs("gateway-shim", { "README.md": "docs/sealed-hosts.md", copyright: "LICENSE" }),
+      // The page links to ../shim/KRL.md.
+      ...docs("gateway-shim", {
+        "docs/sealed-hosts.md": "docs/sealed-hosts.md",
+        "shim/KRL.md": "shim/KRL.md",
+        copyright: "LICENSE",
+      }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },
