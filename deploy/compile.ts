@@ -16,8 +16,7 @@ fix: DENORT_BIN=/path/to/denort deno task compile
 `;
 
 const IS_DENO = `
-Cannot compile: DENORT_BIN is Deno itself. The executable would be a Deno without permission limits.
-Set DENORT_BIN to denort ${Deno.version.deno}, or let "deno compile" download it.
+Cannot compile: DENORT_BIN is Deno itself, and the executable would be a Deno without permission limits.
 fix: env -u DENORT_BIN deno task compile
 `;
 
