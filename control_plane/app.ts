@@ -62,7 +62,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const { gate, metrics, registry } = options;
   const events = metrics.counter("controlplane_events_total", "Audit events by outcome", ["outcome"]);
   metrics.gauge("controlplane_approvals_pending", "Pending approval requests", () => registry.pendingCount());
-  const late = new LateRecords({
+  const late = new BatchedRecords({
     append: (entry) => gate.bestEffort(entry),
     clock: options.clock,
     delayMs: options.lateMs ?? LATE_MS,
@@ -109,7 +109,7 @@ interface LateOptions {
  * Appends records without a waiting request in groups. Each sync of this log delays the signer's log on the same disk,
  * and every certificate waits for the signer's log.
  */
-export class LateRecords {
+export class BatchedRecords {
   readonly #options: LateOptions;
   readonly #waiting: AuditEntry[] = [];
   #unwritten = 0;

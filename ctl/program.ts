@@ -40,7 +40,7 @@ import {
   writeResult,
 } from "./kit/output.ts";
 import { CLIENT_ENV_NAMES, clientConfigPlaces } from "./kit/client_config.ts";
-import { warningsOfEnds } from "./identities/kinds.ts";
+import { expiryWarnings } from "./identities/kinds.ts";
 
 const LONGEST_HELP_LINE = 100;
 
@@ -129,7 +129,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       const result = await action();
       if (result !== undefined) writeResult(terminal, { json }, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
-      await warnOfEnds(command, uses, environment);
+      await warnAboutExpiry(command, uses, environment);
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
   const normalized = normalizeArguments(args, rulesOf(program, args));
@@ -181,7 +181,7 @@ export function createProgram(context: CommandContext, verbose = false): Command
   return program;
 }
 
-async function warnOfEnds(command: Command, uses: readonly Use[], environment: Environment) {
+async function warnAboutExpiry(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
   const { config = "signer.json", clientConfig, cert, ca }: Given<typeof SIGNER> = command.optsWithGlobals();
   const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
@@ -197,7 +197,7 @@ async function warnOfEnds(command: Command, uses: readonly Use[], environment: E
     ...places.map(({ path }) => path),
   ];
   const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
-  for (const warning of await warningsOfEnds(configs, workingFolder, certificates)) {
+  for (const warning of await expiryWarnings(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
   }
 }

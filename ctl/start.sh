@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts a service from source with exactly the permissions that its config requires. Replaces itself with the service,
-# so signals, exit code and standard streams are the service's. start.ts prints the command with quoted words.
+# Starts a service with exactly the permissions that its config requires. Replaces itself with the service, so
+# signals, exit code and standard streams are the service's. start.ts prints the command with quoted words.
 start=$(dirname -- "$0")/start.js # the bundle in packages
 [ -f "$start" ] || start=${start%js}ts
 command=$("${DENO:-deno}" run --quiet --no-prompt --cached-only --allow-read "$start" "$@" </dev/null) || exit

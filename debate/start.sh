@@ -1,7 +1,7 @@
 #!/bin/sh
-# Starts the web server from source, under exactly the permissions that its settings call for, and becomes it: signals,
-# exit code and the standard streams are the server's own. start.ts prints the command, each word in quotes.
-start=$(dirname -- "$0")/start.js # bundled, as packages have it
+# Starts the web server with exactly the permissions that its settings require. Replaces itself with the server, so
+# signals, exit code and standard streams are the server's. start.ts prints the command with quoted words.
+start=$(dirname -- "$0")/start.js # the bundle in packages
 [ -f "$start" ] || start=${start%js}ts
 command=$("${DENO:-deno}" run --quiet --no-prompt --cached-only --allow-read --allow-env "$start" "$@" </dev/null) || exit
 eval "exec $command"

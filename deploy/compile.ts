@@ -1,5 +1,5 @@
 /**
- * Makes the executables: `deno task compile [--list] [name...]`, into `dist/`.
+ * Compiles the executables into `dist/`: `deno task compile [--list] [name...]`.
  *
  * @module
  */
@@ -10,14 +10,14 @@ import { writeAllSync } from "@gateway/shared/text";
 import { compileArguments, EXECUTABLES } from "./release/executables.ts";
 
 const NO_BASE_BINARY = `
-"deno compile" puts a program onto a base binary, denort, of the very version of Deno. It could not be
-downloaded. Take denort-<platform>.zip of the release v${Deno.version.deno} where that can be reached,
-unpack it, and name it: DENORT_BIN=/path/to/denort deno task compile
+Cannot compile: "deno compile" needs denort ${Deno.version.deno}, which could not be downloaded.
+Download denort-<platform>.zip of the Deno release v${Deno.version.deno} on another machine and unpack it.
+fix: DENORT_BIN=/path/to/denort deno task compile
 `;
 
 const IS_DENO = `
-DENORT_BIN is Deno itself. What that makes is not the program under its permissions but a Deno that may do
-everything. Name a denort of v${Deno.version.deno}, or unset DENORT_BIN to have it downloaded.
+Cannot compile: DENORT_BIN is Deno itself, and the executable would be a Deno without permission limits.
+fix: env -u DENORT_BIN deno task compile
 `;
 
 if (import.meta.main) Deno.exitCode = await main(Deno.args);

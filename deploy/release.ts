@@ -1,9 +1,12 @@
 /**
- * Creates the release in `dist/`: a Debian package for each role, a tarball, the bill of materials, checksums, and
- * executables if `DENORT_BIN` names their base. `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`
+ * Creates the release in `dist/`: Debian packages, a tarball, the bill of materials and checksums. With `DENORT_BIN`, it
+ * also compiles executables. Usage: `deno task release [options]`
  *
- * `--runtime` names Deno programs, and thereby the architectures (default: amd64 and arm64). `--mcp-name
- * org.example/gateway --image registry.example.org/namespace/gateway` adds the entry of the MCP registry.
+ * - `--version 0.1.0`: version of the release (default: the version in shared/deno.json)
+ * - `--output directory`: output directory (default: dist)
+ * - `--runtime file`: Deno program to package, one option for each architecture (default: amd64 and arm64, downloaded)
+ * - `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway`: add the entry of the MCP registry
+ * - `--allow-dirty`: release uncommitted changes
  *
  * @module
  */
@@ -36,9 +39,7 @@ if (import.meta.main) {
     },
   });
   const { version } = values;
-  if (!VERSION.test(version)) {
-    throw new TypeError(`Cannot release ${JSON.stringify(version)}: expected x.y.z`);
-  }
+  if (!VERSION.test(version)) throw new TypeError(`Cannot release "${version}": expected x.y.z`);
   const { "mcp-name": name, image } = values;
   const entry = name === undefined && image === undefined
     ? undefined

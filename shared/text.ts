@@ -29,14 +29,14 @@ function escape(character: string): string {
  * characters (bidi, zero width, tags), private use, unassigned, lone surrogates, line separators, other default
  * ignorables (variation selectors, Hangul fillers), and the Braille pattern without dots.
  */
-const UNSEEN: string = String.raw`\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800`;
+const INVISIBLE: string = String.raw`\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800`;
 
-const UNSEEN_CHARACTER = new RegExp(`[${UNSEEN}]`, "u");
-const UNSAFE_CHARACTER = new RegExp(String.raw`[${UNSEEN}\p{Zs}]`, "u");
+const INVISIBLE_CHARACTER = new RegExp(`[${INVISIBLE}]`, "u");
+const UNSAFE_CHARACTER = new RegExp(String.raw`[${INVISIBLE}\p{Zs}]`, "u");
 
 /** Whether a text has invisible characters: as a name it could look like another. */
-export function hasUnseen(text: string): boolean {
-  return UNSEEN_CHARACTER.test(text);
+export function hasInvisible(text: string): boolean {
+  return INVISIBLE_CHARACTER.test(text);
 }
 
 /** Whether a text is unsafe as one word of an audit record or a KeyId: it has a space or an invisible character. */
@@ -53,7 +53,7 @@ export function trimBlanks(text: string): string {
  * A regular expression, for the flag `u`, of one character that is invisible, a space other than the ASCII space, or a
  * mark without a base or as the third of one letter.
  */
-export const ODD: string = String.raw`(?:[${UNSEEN}]|(?! )\p{Zs}|\p{M}(?<=\p{M}{3}|^\p{M}))`;
+export const ODD: string = String.raw`(?:[${INVISIBLE}]|(?! )\p{Zs}|\p{M}(?<=\p{M}{3}|^\p{M}))`;
 
 const EVERY_ODD = new RegExp(ODD, "gu");
 

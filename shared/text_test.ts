@@ -7,7 +7,7 @@ import {
   foldIdentity,
   formatDuration,
   formatKeyPath,
-  hasUnseen,
+  hasInvisible,
   isSameIdentity,
   isUnsafe,
   quoteText,
@@ -78,8 +78,8 @@ Deno.test.each([
   { name: "private use beyond the BMP", text: "alice\u{f0000}", unseen: true, unsafe: true },
   { name: "an unassigned character", text: "alice\u0378", unseen: true, unsafe: true },
   { name: "a lone surrogate", text: "alice\ud800", unseen: true, unsafe: true },
-])("hasUnseen() and isUnsafe() of $name", ({ text, unseen, unsafe }) => {
-  assert.deepEqual([hasUnseen(text), isUnsafe(text)], [unseen, unsafe]);
+])("hasInvisible() and isUnsafe() of $name", ({ text, unseen, unsafe }) => {
+  assert.deepEqual([hasInvisible(text), isUnsafe(text)], [unseen, unsafe]);
 });
 
 Deno.test("isUnsafe() finds everything that any reader of records takes for a blank", () => {
@@ -87,7 +87,7 @@ Deno.test("isUnsafe() finds everything that any reader of records takes for a bl
     if (/[\p{Cc}\s\p{Z}]/u.test(text) || text.trim() !== text || !text.isWellFormed()) {
       assert.ok(isUnsafe(text));
     }
-    if (hasUnseen(text)) assert.ok(isUnsafe(text));
+    if (hasInvisible(text)) assert.ok(isUnsafe(text));
   }));
 });
 

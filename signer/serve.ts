@@ -6,7 +6,7 @@ import type { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
-import { openConfigFile, stampOf } from "./config/snapshot.ts";
+import { fileStamp, openConfigFile } from "./config/snapshot.ts";
 import { signerUsedFiles } from "./config/permissions.ts";
 import { logEnvelopeKey, snapshotWarnings } from "./config/warnings.ts";
 import { findAnswers, readIssuedRecords } from "./live/krl/recorded.ts";
@@ -29,7 +29,7 @@ export async function startSigner(environment: Environment) {
   const { configPath, clock, random, logger, readEnv, fetch } = environment;
   const configFile = openConfigFile(configPath, { clock, fetch, readEnv });
   // Before the first read, so that the watch finds every later change.
-  const seen = await stampOf(configPath);
+  const seen = await fileStamp(configPath);
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
@@ -88,7 +88,7 @@ function periodicTasks(
   let last = seen;
   // The stamp is remembered before the reload, so that a broken file is tried once, and again only after a change.
   const reloadChanged = async () => {
-    const stamp = await stampOf(configPath);
+    const stamp = await fileStamp(configPath);
     if (stamp === last) return;
     last = stamp;
     // A failed reload is logged and audited where it happens; a file that is being replaced comes back.

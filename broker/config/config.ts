@@ -21,7 +21,7 @@ import {
   MAX_TTL_SECONDS,
   type PolicyConfig,
 } from "@gateway/shared/policy";
-import { foldIdentity, hasUnseen, quoteText } from "@gateway/shared/text";
+import { foldIdentity, hasInvisible, quoteText } from "@gateway/shared/text";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
@@ -76,12 +76,12 @@ export const MAX_OUTPUT_BYTES = 10_485_760;
 const path = z.string().min(1);
 
 /** A socket is bound in a private directory. When it has its mode, it is moved to its path. */
-export function socketAside(path: string): { readonly directory: string; readonly socket: string } {
+export function privateSocketPath(path: string): { readonly directory: string; readonly socket: string } {
   return { directory: `${path}.new`, socket: `${path}.new/s` };
 }
 
 /** `sockaddr_un` holds 107 bytes and a NUL. */
-const MAX_SOCKET_PATH_BYTES = 107 - socketAside("").socket.length;
+const MAX_SOCKET_PATH_BYTES = 107 - privateSocketPath("").socket.length;
 
 const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
   path: path.refine(
@@ -91,7 +91,7 @@ const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
     "path of the socket, in a directory for sockets only that only its owner can write to",
   ),
   caller: z.string().min(1).refine(
-    (text) => !hasUnseen(text) && !isHostIdentity(text),
+    (text) => !hasInvisible(text) && !isHostIdentity(text),
     `must not have control characters or end with ${HOST_IDENTITY_SUFFIX}`,
   ).describe("end user in sign requests and audit records; unique per socket"),
   mode: z.enum(["0600", "0660"]).default("0600").describe(

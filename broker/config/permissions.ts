@@ -36,7 +36,7 @@ import {
   type ServiceLocation,
   urlPermissions,
 } from "@gateway/shared/permissions";
-import { type BrokerConfig, socketAside } from "./config.ts";
+import { type BrokerConfig, privateSocketPath } from "./config.ts";
 
 export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as const;
 
@@ -99,7 +99,7 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
         ...listenPermissions(config.monitor_listen),
         ...(listens ? listenPermissions(config.listen) : []),
         ...(frontend === "serve-mcp-http" && config.oauth ? urlPermissions(config.oauth.issuer) : []),
-        ...sockets.flatMap((path) => [`unix:${path}`, `unix:${socketAside(path).socket}`]),
+        ...sockets.flatMap((path) => [`unix:${path}`, `unix:${privateSocketPath(path).socket}`]),
       ],
     },
     hosts(config),

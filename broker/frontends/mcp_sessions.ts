@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { McpOptions, McpServerOptions } from "./mcp_server.ts";
 import type { AuthenticatedEndUser } from "./oauth.ts";
 import { OpenRequests } from "./open_requests.ts";
-import { KeptEvents } from "./user_budget.ts";
+import { ResumableEvents } from "./user_budget.ts";
 
 const RETRY_MS = 1000;
 const VERSION_HEADER = "mcp-protocol-version";
@@ -25,12 +25,12 @@ export class McpSession {
   readonly #server: McpServer;
   readonly #ready: Promise<void>;
   readonly #requests = new OpenRequests();
-  readonly #events: ReturnType<KeptEvents["open"]>;
+  readonly #events: ReturnType<ResumableEvents["open"]>;
   /** The number of requests, streams and running calls, including those of disconnected clients. */
   #busy = 0;
   #lastUsedMs: number;
 
-  constructor(id: string, user: string, kept: KeptEvents, options: McpSessionsOptions) {
+  constructor(id: string, user: string, kept: ResumableEvents, options: McpSessionsOptions) {
     this.id = id;
     this.user = user;
     this.#clock = options.clock;
@@ -108,7 +108,7 @@ export class McpSessions {
   readonly #options: McpSessionsOptions;
   readonly #limits: typeof SESSION_LIMITS;
   readonly #sessions = new Map<string, McpSession>();
-  readonly #kept = new KeptEvents();
+  readonly #kept = new ResumableEvents();
   readonly #stop = new AbortController();
   readonly #sweeping: Promise<void>;
 

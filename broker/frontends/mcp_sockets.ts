@@ -4,7 +4,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, mayOthersWrite } from "@gateway/shared/files";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
-import { type BrokerSocket, socketAside } from "../config/config.ts";
+import { type BrokerSocket, privateSocketPath } from "../config/config.ts";
 import type { ToolsetPorts } from "../tools/toolset.ts";
 import type { McpStdioOptions, serveMcpStdio } from "./mcp_stdio.ts";
 
@@ -116,7 +116,7 @@ async function listenOn({ path, mode }: BrokerSocket): Promise<Deno.UnixListener
   const reject = (reason: string, cause?: unknown) =>
     new AppError("invalid_config", `Cannot listen on socket ${quoteText(path)}: ${reason}`, { cause });
   const directory = dirname(path);
-  const aside = socketAside(path);
+  const aside = privateSocketPath(path);
   try {
     if (await ifThere(Deno.stat(directory)) === undefined) await Deno.mkdir(directory, { mode: 0o700 });
     if (mayOthersWrite(await Deno.stat(directory))) {

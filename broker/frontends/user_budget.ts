@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from "@modelcontextprotocol/server";
-import { Gate } from "../request/gate.ts";
+import { Semaphore } from "../request/semaphore.ts";
 import { canceledBy } from "../request/records.ts";
 
 /** The bounds of one user, so that no user can exhaust the broker. Lengths are in characters. */
@@ -27,7 +27,7 @@ const TOO_LONG =
   "send the calls one by one";
 
 export class UserBudget {
-  readonly #gates = new Map<string, Gate>();
+  readonly #gates = new Map<string, Semaphore>();
 
   take(user: string, what: "calls" | "requests" | "resumed streams"): Disposable {
     const place = this.#gate(user, what).tryEnter();
@@ -54,9 +54,9 @@ export class UserBudget {
     }
   }
 
-  #gate(user: string, what: keyof typeof USER_BOUNDS): Gate {
+  #gate(user: string, what: keyof typeof USER_BOUNDS): Semaphore {
     const key = `${what}:${user}`;
-    const gate = this.#gates.get(key) ?? new Gate(USER_BOUNDS[what], () => this.#gates.delete(key));
+    const gate = this.#gates.get(key) ?? new Semaphore(USER_BOUNDS[what], () => this.#gates.delete(key));
     this.#gates.set(key, gate);
     return gate;
   }
@@ -117,12 +117,12 @@ export function textLength(value: unknown): number {
 interface KeptEvent {
   readonly streamId: string;
   readonly number: number;
-  readonly session: KeptSession;
+  readonly session: ResumableSession;
   message: JSONRPCMessage;
   length: number;
 }
 
-interface KeptSession {
+interface ResumableSession {
   readonly user: string;
   readonly events: Set<KeptEvent>;
 }
@@ -146,7 +146,7 @@ export function isEventId(text: string): boolean {
  * `Last-Event-ID` (MCP Streamable HTTP, Resumability). Beyond the bounds the oldest messages go first: of the same
  * user, then of all users. A note replaces a long answer, because its client would wait forever without an answer.
  */
-export class KeptEvents {
+export class ResumableEvents {
   readonly #bounds: { readonly user: number; readonly total: number };
   readonly #users = new Map<string, EventBuffer>();
   readonly #all = new EventBuffer();
@@ -162,7 +162,7 @@ export class KeptEvents {
 
   /** Creates the store of a session, which shows nothing of other sessions. */
   open(user: string): EventStore & { close(): void } {
-    const session: KeptSession = { user, events: new Set() };
+    const session: ResumableSession = { user, events: new Set() };
     let isOpen = true;
     return {
       storeEvent: (streamId, message) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {
   Exchange,
   isEventId,
-  KeptEvents,
+  ResumableEvents,
   SHORT_LENGTH,
   textLength,
   USER_BOUNDS,
@@ -167,7 +167,7 @@ const COST = costOf(message("a1"));
 const NOTE = 600;
 
 function costOf(event: JSONRPCMessage): number {
-  const kept = new KeptEvents(...ROOMY);
+  const kept = new ResumableEvents(...ROOMY);
   kept.open("alice").storeEvent("a", event);
   return kept.length;
 }
@@ -183,8 +183,8 @@ async function replay(store: EventStore, lastId: string) {
   return { streamId, sent };
 }
 
-Deno.test("KeptEvents replays the later events of the same stream", async () => {
-  const store = new KeptEvents(...ROOMY).open("alice");
+Deno.test("ResumableEvents replays the later events of the same stream", async () => {
+  const store = new ResumableEvents(...ROOMY).open("alice");
   const first = await store.storeEvent("a", message("a1"));
   await store.storeEvent("b", message("b1"));
   const second = await store.storeEvent("a", message("a2"));
@@ -193,8 +193,8 @@ Deno.test("KeptEvents replays the later events of the same stream", async () => 
   assert.ok(isEventId(first));
 });
 
-Deno.test("KeptEvents of one session shows nothing to another, whatever id it names", async () => {
-  const kept = new KeptEvents(...ROOMY);
+Deno.test("ResumableEvents of one session shows nothing to another, whatever id it names", async () => {
+  const kept = new ResumableEvents(...ROOMY);
   const [mine, other] = [kept.open("alice"), kept.open("bob")];
   const first = await mine.storeEvent("a", message("a1"));
   await mine.storeEvent("a", message("a2"));
@@ -209,8 +209,8 @@ Deno.test.each([{ id: "" }, { id: "a" }, { id: "_1" }, { id: "a_" }, { id: "a_x"
   },
 );
 
-Deno.test("KeptEvents drops the oldest of a user beyond the limit, and an old id still serves", async () => {
-  const kept = new KeptEvents(2 * COST, 100 * COST);
+Deno.test("ResumableEvents drops the oldest of a user beyond the limit, and an old id still serves", async () => {
+  const kept = new ResumableEvents(2 * COST, 100 * COST);
   const [store, other] = [kept.open("alice"), kept.open("bob")];
   const others = await other.storeEvent("b", message("b0"));
   await other.storeEvent("b", message("b1"));
@@ -220,8 +220,8 @@ Deno.test("KeptEvents drops the oldest of a user beyond the limit, and an old id
   assert.equal((await replay(other, others)).sent.length, 1);
 });
 
-Deno.test("KeptEvents drops the oldest of all beyond the limit of all", async () => {
-  const kept = new KeptEvents(100 * COST, 2 * COST);
+Deno.test("ResumableEvents drops the oldest of all beyond the limit of all", async () => {
+  const kept = new ResumableEvents(100 * COST, 2 * COST);
   const [one, two] = [kept.open("alice"), kept.open("bob")];
   await one.storeEvent("a", message("a1"));
   await two.storeEvent("b", message("b1"));
@@ -243,8 +243,8 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
   return sent;
 }
 
-Deno.test("KeptEvents replaces an answer above the limit by a note and keeps the other events", async () => {
-  const kept = new KeptEvents(10_000, 10_000);
+Deno.test("ResumableEvents replaces an answer above the limit by a note and keeps the other events", async () => {
+  const kept = new ResumableEvents(10_000, 10_000);
   const store = kept.open("alice");
   await store.storeEvent("a", long("a1", 5000));
   await store.storeEvent("a", long("a2"));
@@ -253,8 +253,8 @@ Deno.test("KeptEvents replaces an answer above the limit by a note and keeps the
   assert.ok(kept.length <= costOf(long("a1", 5000)) + NOTE + COST);
 });
 
-Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in all sessions of the user", async () => {
-  const kept = new KeptEvents(50_000, 1_000_000);
+Deno.test("ResumableEvents puts notes in the places of a user's oldest answers, in all sessions of the user", async () => {
+  const kept = new ResumableEvents(50_000, 1_000_000);
   const [one, two] = [kept.open("alice"), kept.open("alice")];
   const other = kept.open("bob");
   await other.storeEvent("a", long("b1"));
@@ -267,9 +267,9 @@ Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in al
   assert.deepEqual(await replayed(other), ["b1"]);
 });
 
-Deno.test("KeptEvents stays within its limits for one user and for all users", async () => {
+Deno.test("ResumableEvents stays within its limits for one user and for all users", async () => {
   const limits = { userLength: 50_000, totalLength: 80_000 };
-  const kept = new KeptEvents(limits.userLength, limits.totalLength);
+  const kept = new ResumableEvents(limits.userLength, limits.totalLength);
   for (const user of ["alice", "bob", "carol"]) {
     const before = kept.length;
     for (let session = 0; session < 4; session++) {
@@ -283,16 +283,16 @@ Deno.test("KeptEvents stays within its limits for one user and for all users", a
   }
 });
 
-Deno.test("KeptEvents drops nothing of other users for the largest user", async () => {
-  const kept = new KeptEvents(50_000, 100_000);
+Deno.test("ResumableEvents drops nothing of other users for the largest user", async () => {
+  const kept = new ResumableEvents(50_000, 100_000);
   const [alice, bob] = [kept.open("alice"), kept.open("bob")];
   await bob.storeEvent("a", long("b1", 40_000));
   for (let event = 0; event < 200; event++) await alice.storeEvent("a", long(`a${event}`, 40_000));
   assert.deepEqual(await replayed(bob), ["b1"]);
 });
 
-Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async () => {
-  const kept = new KeptEvents(...ROOMY);
+Deno.test("ResumableEvents holds nothing of sessions that it has forgotten", async () => {
+  const kept = new ResumableEvents(...ROOMY);
   const stores = [kept.open("alice"), kept.open("alice")];
   for (const store of stores) {
     await store.storeEvent("a", long("a1"));
@@ -302,8 +302,8 @@ Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async ()
   assert.equal(kept.length, 0);
 });
 
-Deno.test("KeptEvents drops a session, including events after its end", async () => {
-  const kept = new KeptEvents(100 * COST, 2 * COST);
+Deno.test("ResumableEvents drops a session, including events after its end", async () => {
+  const kept = new ResumableEvents(100 * COST, 2 * COST);
   const [gone, other] = [kept.open("alice"), kept.open("bob")];
   await other.storeEvent("b", message("b1"));
   await gone.storeEvent("a", message("a1"));

@@ -9,8 +9,7 @@ import {
   ACTION_MS,
   type ActionOptions,
   type ActionResult,
-  ask,
-  type Asking,
+  type ApiCall,
   failure,
   isObject,
   type KubernetesRequest,
@@ -18,8 +17,9 @@ import {
   positive,
   readObject,
   requestFor,
+  send,
   tooLarge,
-} from "./ask.ts";
+} from "./api_call.ts";
 
 export interface ActPorts {
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export interface ActPorts {
  */
 export async function act(
   { clock, redact, maxOutputBytes }: ActPorts,
-  { connection, token, action, options, reveal }: Pick<Asking, "connection" | "token"> & {
+  { connection, token, action, options, reveal }: Pick<ApiCall, "connection" | "token"> & {
     readonly action: ClusterAction;
     readonly options: ActionOptions;
     /** The rule that allows the action reveals values of Secrets. */
@@ -42,13 +42,13 @@ export async function act(
   },
   signal: AbortSignal,
 ): Promise<ActionResult> {
-  const asking: Asking = { connection, token, clock, endsAt: clock.now() + ACTION_MS, signal };
+  const call: ApiCall = { connection, token, clock, endsAt: clock.now() + ACTION_MS, signal };
   const { verb, resource } = action;
   const isMasked = resource.group === "" && resource.resource === "secrets" && !reveal;
   const maxBytes = Math.min(maxOutputBytes, MAX_ANSWER_BYTES[verb === "logs" ? "logs" : "object"]);
-  if (verb === "list") return await list(asking, action, { ...options, maxBytes, isMasked });
-  const request = await withForce(asking, requestFor(action, options, { maxBytes }), options);
-  const answer = await ask(asking, request, {
+  if (verb === "list") return await list(call, action, { ...options, maxBytes, isMasked });
+  const request = await withForce(call, requestFor(action, options, { maxBytes }), options);
+  const answer = await send(call, request, {
     maxBytes: isMasked && verb !== "logs" ? MAX_ANSWER_BYTES.object : maxBytes,
     ...(verb === "logs" && { accept: "*/*" }),
   });
@@ -72,7 +72,7 @@ export async function act(
  * field conflicts, the apply is sent without force and fails with that conflict.
  */
 async function withForce(
-  { connection, token, clock, endsAt, signal }: Asking,
+  { connection, token, clock, endsAt, signal }: ApiCall,
   request: KubernetesRequest,
   { forceFields = [] }: ActionOptions,
 ): Promise<KubernetesRequest> {
@@ -120,7 +120,7 @@ const PLAIN_COLUMNS: ReadonlySet<unknown> = new Set(["Name", "Type", "Data", "Ag
  * @throws {AppError} `upstream_failure`, or `canceled`
  */
 export async function list(
-  asking: Asking,
+  call: ApiCall,
   action: ClusterAction,
   options: ListOptions,
 ): Promise<ActionResult> {
@@ -134,7 +134,7 @@ export async function list(
   for (;;) {
     const limit = Math.min(pageItems, most - shown.length);
     const request = requestFor(action, options, { maxBytes: options.maxBytes, limit, after });
-    const page = await askPage(asking, action, { request, options });
+    const page = await askPage(call, action, { request, options });
     if (page === undefined) {
       if (limit === 1) throw tooLarge(action, request, options.maxBytes);
       pageItems = Math.max(1, Math.floor(limit / 4));
@@ -168,12 +168,12 @@ export async function list(
 
 /** @returns `undefined` if the page is larger than the largest answer */
 async function askPage(
-  asking: Asking,
+  call: ApiCall,
   action: ClusterAction,
   { request, options }: { readonly request: KubernetesRequest; readonly options: ListOptions },
 ): Promise<Page | undefined> {
   const maxBytes = MAX_ANSWER_BYTES.object;
-  const answer = await ask(asking, request, { maxBytes, ...(options.asTable === true && { accept: TABLE }) });
+  const answer = await send(call, request, { maxBytes, ...(options.asTable === true && { accept: TABLE }) });
   if (answer === undefined) return undefined;
   const body = readObject(request, answer.text);
   const { continue: next, remainingItemCount: toCome } = objectOr(body["metadata"]);

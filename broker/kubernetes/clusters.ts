@@ -4,15 +4,15 @@ import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
 import { Inventory } from "../request/route.ts";
-import type { ApiConnection } from "./ask.ts";
+import type { ApiConnection } from "./api_call.ts";
 
-type OwnedConnection = ApiConnection & { close(): void };
+type CloseableConnection = ApiConnection & { close(): void };
 
 interface ClustersPorts {
   readonly clock: Clock;
   readonly fetch: () => Promise<ClustersResponse>;
   /** @throws {AppError} `invalid_config` if the cluster's URL or CA is unusable */
-  readonly connect: (cluster: ClusterInfo) => OwnedConnection;
+  readonly connect: (cluster: ClusterInfo) => CloseableConnection;
 }
 
 export interface Cluster {
@@ -28,7 +28,7 @@ export class Clusters {
   readonly inventory: Inventory<ClusterInfo>;
   readonly #connections = new Map<
     string,
-    { readonly info: ClusterInfo; readonly connection: OwnedConnection }
+    { readonly info: ClusterInfo; readonly connection: CloseableConnection }
   >();
   readonly #watchers = new Set<() => void>();
   #isEmpty = true;

@@ -6,7 +6,7 @@ import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
 import { act } from "./act.ts";
-import { type ActionOptions, requestFor } from "./ask.ts";
+import { type ActionOptions, requestFor } from "./api_call.ts";
 import type { ClustersResponse } from "@gateway/shared/wire";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { Clusters } from "./clusters.ts";

@@ -11,7 +11,7 @@ import { perform } from "../request/execute.ts";
 import { approvalRequired, ask, badRequest, describeRequester } from "../request/obtain.ts";
 import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
-import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
+import { type ActionOptions, type ActionResult, isObject, pathOf } from "./api_call.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
 
 export interface ActionRequest extends Requester {

@@ -5,7 +5,7 @@ import { BrokerFixture, UPTIME } from "../testing/broker_fixture.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
-import { Gate } from "./gate.ts";
+import { Semaphore } from "./semaphore.ts";
 import { ask, type ObtainPorts, obtainRoute } from "./obtain.ts";
 
 /** Keeps the order in which things happened. */
@@ -138,7 +138,7 @@ Deno.test("timeAuthority() forwards the progress of waits", async () => {
 });
 
 /** Enters, and shows whether there was room. */
-function enter(gate: Gate, size: number, signal = NEVER) {
+function enter(gate: Semaphore, size: number, signal = NEVER) {
   const entered = { has: false, leave: () => {}, failure: undefined as unknown };
   gate.enter(signal, { size }).then(
     (place) => Object.assign(entered, { has: true, leave: () => place[Symbol.dispose]() }),
@@ -151,8 +151,8 @@ async function settle(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-Deno.test("Gate admits what fits, and the rest in order when there is room", async () => {
-  const gate = new Gate(100);
+Deno.test("Semaphore admits what fits, and the rest in order when there is room", async () => {
+  const gate = new Semaphore(100);
   const entered = [60, 40, 50, 50, 1].map((size) => enter(gate, size));
   const states = () => entered.map(({ has }) => has);
   await settle();
@@ -169,8 +169,8 @@ Deno.test("Gate admits what fits, and the rest in order when there is room", asy
   assert.deepEqual(states(), [true, true, true, true, true]);
 });
 
-Deno.test("Gate admits a size above all room alone", async () => {
-  const gate = new Gate(100);
+Deno.test("Semaphore admits a size above all room alone", async () => {
+  const gate = new Semaphore(100);
   const entered = [1, 1000, 1].map((size) => enter(gate, size));
   const states = () => entered.map(({ has }) => has);
   await settle();
@@ -183,8 +183,8 @@ Deno.test("Gate admits a size above all room alone", async () => {
   assert.deepEqual(states(), [true, true, true]);
 });
 
-Deno.test("Gate lets a canceled waiter go, and the next one in", async () => {
-  const gate = new Gate(100);
+Deno.test("Semaphore lets a canceled waiter go, and the next one in", async () => {
+  const gate = new Semaphore(100);
   const canceled = new AbortController();
   const first = enter(gate, 60);
   const second = enter(gate, 60, canceled.signal);
@@ -198,8 +198,8 @@ Deno.test("Gate lets a canceled waiter go, and the next one in", async () => {
   assert.equal(late.failure, "canceled");
 });
 
-Deno.test("Gate bounds its queue and admits immediately only without a queue", async () => {
-  const gate = new Gate(2);
+Deno.test("Semaphore bounds its queue and admits immediately only without a queue", async () => {
+  const gate = new Semaphore(2);
   using _first = gate.tryEnter();
   const two = enter(gate, 2);
   await settle();
@@ -211,9 +211,9 @@ Deno.test("Gate bounds its queue and admits immediately only without a queue", a
   assert.equal(two.has, false);
 });
 
-Deno.test("Gate reports when all have left", async () => {
+Deno.test("Semaphore reports when all have left", async () => {
   let emptied = 0;
-  const gate = new Gate(2, () => emptied += 1);
+  const gate = new Semaphore(2, () => emptied += 1);
   for (let time = 1; time <= 3; time++) {
     const [one, two] = [gate.tryEnter(), await gate.enter(NEVER)];
     one?.[Symbol.dispose]();

@@ -8,7 +8,7 @@ import { targetOf } from "../request/route.ts";
 import { type KeptBytes, keptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { type OpenPorts, reopenSession } from "./open.ts";
-import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
+import { ONE_SHOT_INSTEAD, preflight, type PreflightResult } from "./preflight.ts";
 import { type LinkRunOptions, NO_LINK, type Session, type SessionInfo, type SessionLink } from "./session.ts";
 
 export interface ExecRequest extends Requester {
@@ -83,13 +83,13 @@ export async function execInSession(
 }
 
 /** Whether the decision fits the connection: a plain shell must not receive an envelope. */
-function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: Cleared): boolean {
+function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: PreflightResult): boolean {
   if (own !== undefined || info.mode !== "exec") return true;
   return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
 }
 
 /** An approved command has no envelope, because it may run once at most. */
-function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: Cleared): void {
+function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: PreflightResult): void {
   if (shim === undefined || !waited) return;
   throw new AppError(
     "approval_required",
@@ -98,7 +98,7 @@ function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: C
 }
 
 /** If a new connection does not fit either, a service between the broker and the signer is at fault. */
-function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleared): void {
+function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: PreflightResult): void {
   if (fits(session, cleared)) return;
   refuseApproved(session, cleared);
   const host = quoteText(session.info.host);
@@ -117,14 +117,14 @@ async function run(link: SessionLink, line: string, options: LinkRunOptions): Pr
   return await prefixed("session ", () => link.run(line, options));
 }
 
-function stopsOnDisconnect({ route }: Cleared): boolean {
+function stopsOnDisconnect({ route }: PreflightResult): boolean {
   return targetOf(route).host.stop_on_disconnect === true;
 }
 
 async function commandLine(
   { mode, elevationPrefix }: SessionInfo,
   command: string,
-  cleared: Cleared,
+  cleared: PreflightResult,
 ): Promise<string> {
   // A shell is elevated as a whole. With its own certificate the host runs the command that it is locked to.
   if (mode !== "exec" || cleared.own !== undefined) return command;

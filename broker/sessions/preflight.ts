@@ -17,7 +17,7 @@ export interface PreflightPorts extends ObtainPorts {
   readonly maxTtlSeconds: number;
 }
 
-export interface Cleared {
+export interface PreflightResult {
   readonly decision: WireDecision;
   /** The command for a sealed host. */
   readonly envelope?: string | undefined;
@@ -42,7 +42,7 @@ export async function preflight(
     readonly command: string;
   },
   signal: AbortSignal,
-): Promise<Cleared> {
+): Promise<PreflightResult> {
   let route = await currentRoute(ports, session, signal);
   const intent = { ...requester, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
   if (hasOwnCertificates(session.mode, route)) {

@@ -127,7 +127,7 @@ export interface RecordingSummary {
   readonly complete: boolean;
 }
 
-export type Tap = Pick<Recorder, "openRedaction" | "input" | "output" | "error">;
+export type SessionTranscript = Pick<Recorder, "openRedaction" | "input" | "output" | "error">;
 
 /** In strict mode a call rejects when its event is not in the file. Otherwise the gap appears in the summary. */
 export class Recorder {
@@ -270,7 +270,7 @@ function tookTooLong(): Error {
 }
 
 /** Turns the bytes of one stream into redacted text, without splitting a character. */
-export class TextTap {
+export class RedactingDecoder {
   readonly #record: (text: string) => Promise<void>;
   readonly #redact: RedactStream;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -279,7 +279,7 @@ export class TextTap {
   readonly #failures: unknown[] = [];
   #last: Promise<void> = Promise.resolve();
 
-  constructor(tap: Omit<Tap, "input">, stream: "stdout" | "stderr", maxBytes: number) {
+  constructor(tap: Omit<SessionTranscript, "input">, stream: "stdout" | "stderr", maxBytes: number) {
     this.#record = (text) => stream === "stdout" ? tap.output(text) : tap.error(text);
     this.#redact = tap.openRedaction();
     this.#room = maxBytes;

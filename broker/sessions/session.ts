@@ -3,11 +3,11 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode } from "@gateway/shared/wire";
-import { Gate } from "../request/gate.ts";
+import { Semaphore } from "../request/semaphore.ts";
 import type { RouteAuthority } from "../request/obtain.ts";
 import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import type { Recorder, Tap } from "./recorder.ts";
+import type { Recorder, SessionTranscript } from "./recorder.ts";
 
 export interface SessionInfo {
   readonly id: string;
@@ -31,7 +31,7 @@ export interface LinkRunOptions {
   readonly signal: AbortSignal;
   /** The host ends the command when its stdin ends (`stop_on_disconnect`). */
   readonly stopsAtStdinEnd?: boolean;
-  readonly tap?: Tap | undefined;
+  readonly tap?: SessionTranscript | undefined;
   readonly output?: KeptBytes | undefined;
 }
 
@@ -77,7 +77,7 @@ export class Session {
   readonly #own = new Set<SessionLink>();
   #renewing: Promise<void> | undefined;
   readonly #clock: Clock;
-  readonly #turns: Gate;
+  readonly #turns: Semaphore;
   readonly #ended = new AbortController();
   #inUse = 0;
   #lastUsed: number;
@@ -96,7 +96,7 @@ export class Session {
     this.#clock = clock;
     this.openedAt = clock.now();
     this.#lastUsed = this.openedAt;
-    this.#turns = new Gate(info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1);
+    this.#turns = new Semaphore(info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1);
   }
 
   get info(): SessionInfo {

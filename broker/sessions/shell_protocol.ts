@@ -3,7 +3,7 @@ import type { Random } from "@gateway/shared/clock";
 import { shellQuote } from "@gateway/shared/text";
 import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { type Tap, TextTap } from "./recorder.ts";
+import { RedactingDecoder, type SessionTranscript } from "./recorder.ts";
 
 /** The marks around the output of one command, with 128 random bits each. */
 export interface Frame {
@@ -155,20 +155,20 @@ export class FramedRun {
   readonly #ended = Promise.withResolvers<void>();
   readonly #readings: ReadonlyMap<
     ShellStream,
-    { readonly framed: FramedOutput; readonly kept: OutputBuffer; readonly tap: TextTap | undefined }
+    { readonly framed: FramedOutput; readonly kept: OutputBuffer; readonly tap: RedactingDecoder | undefined }
   >;
   readonly #outputBytes: number;
 
   /** `outputBytes` limits the recording of each stream, and the result unless `output` does. */
   constructor(frame: Frame, streams: readonly ShellStream[], outputBytes: number, options: {
     readonly output?: KeptBytes | undefined;
-    readonly tap?: Tap | undefined;
+    readonly tap?: SessionTranscript | undefined;
   } = {}) {
     const { tap, output = { headBytes: outputBytes, tailBytes: 0 } } = options;
     this.#outputBytes = outputBytes;
     this.#readings = new Map(streams.map((stream) => {
       const kept = new OutputBuffer(output);
-      const textTap = tap && new TextTap(tap, stream, outputBytes);
+      const textTap = tap && new RedactingDecoder(tap, stream, outputBytes);
       const framed = new FramedOutput(frame, (bytes) => {
         kept.write(bytes);
         textTap?.push(bytes);

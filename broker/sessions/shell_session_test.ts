@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { createRedactStreams } from "@gateway/shared/redact";
-import type { Tap } from "./recorder.ts";
+import type { SessionTranscript } from "./recorder.ts";
 import { type OnOutput, type ShellChannel, type ShellLimits, ShellLink } from "./connect_session.ts";
 import { markedHead, type Output } from "../ssh/output.ts";
 import { FixedRandom } from "@gateway/shared/testing";
@@ -242,7 +242,7 @@ Deno.test.each<[name: string, prepare: (shell: FakeShell) => void, message: RegE
   await assert.rejects(start({ limits: { startMs: 5 }, prepare }), { message });
 });
 
-class MemoryTap implements Tap {
+class MemoryTap implements SessionTranscript {
   readonly events: string[] = [];
   failing: "input" | "output" | undefined;
   /** The condition that delays the record of each event. */

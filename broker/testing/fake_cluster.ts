@@ -1,7 +1,7 @@
 import { stringifyJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
-import type { ApiConnection } from "../kubernetes/ask.ts";
+import type { ApiConnection } from "../kubernetes/api_call.ts";
 
 export const ACTIONS = {
   getPod: {

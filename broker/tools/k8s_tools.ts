@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { shortenText, visibleText } from "@gateway/shared/text";
 import type { ClusterInfo } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
-import { DEFAULT_TAIL_LINES } from "../kubernetes/ask.ts";
+import { DEFAULT_TAIL_LINES } from "../kubernetes/api_call.ts";
 import type { ActionRequest, RunAction } from "../kubernetes/run_action.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import { fence, jsonLength, MAX_WARNING, type ResultPorts } from "./executed.ts";

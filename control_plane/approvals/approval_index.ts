@@ -25,8 +25,8 @@ export class ApprovalIndex {
   readonly #byId = new Map<string, Entry>();
   /** Pending entries that identical requests can join, by identity. */
   readonly #leads = new Map<string, Entry>();
-  readonly #undecided = new EndQueue<Entry>((entry) => entry.decidableUntil);
-  readonly #known = new EndQueue<Entry>((entry) => entry.decidableUntil + entry.timeoutMs);
+  readonly #undecided = new ExpiryQueue<Entry>((entry) => entry.decidableUntil);
+  readonly #known = new ExpiryQueue<Entry>((entry) => entry.decidableUntil + entry.timeoutMs);
   /** The number of pending approvals: all, of each caller, and of each end user of a caller. */
   readonly #pending = new Map<string, number>();
 
@@ -165,7 +165,7 @@ function isDecidedAlike(left: ApprovalState, right: ApprovalState): boolean {
 }
 
 /** Items in the order of their ends, so that taking the ended ones does not look at the others. */
-export class EndQueue<T> {
+export class ExpiryQueue<T> {
   readonly #endOf: (item: T) => number;
   readonly #items: { readonly item: T; readonly end: number }[] = [];
 

@@ -4,7 +4,7 @@ import type { ApprovalStatus, SignRequest } from "@gateway/shared/wire";
 import type { Approval, Timing } from "./approval.ts";
 
 /** How a new approval is kept. Times are milliseconds since the epoch. */
-export interface Keeping {
+export interface RetentionOptions {
   /** No instance that shares the store removes the approval before. */
   readonly keptUntil?: number;
   /** The inserting instance notifies approvers until then, later any instance that claims the notification. */
@@ -20,7 +20,7 @@ export interface ApprovalStore {
   loadApprovals(timing: Timing): Promise<readonly Approval[]>;
 
   /** @throws {AppError} `internal` if the approval was not kept, or if the store could truncate a text in it */
-  insertApproval(approval: Approval, keeping?: Keeping): Promise<void>;
+  insertApproval(approval: Approval, keeping?: RetentionOptions): Promise<void>;
 
   /**
    * Stores the new states of all approvals or of none.

@@ -4,7 +4,7 @@ import { approvalRecord } from "@gateway/shared/wire";
 import { approvalOf, CREATED_AT, PUBLIC_KEY } from "../testing/sample_approval.ts";
 import { type ApprovalState, decide, expiresAt, statusOf, toRecord, withoutToken } from "./approval.ts";
 import * as fc from "fast-check";
-import { EndQueue } from "./approval_index.ts";
+import { ExpiryQueue } from "./approval_index.ts";
 import { isSameKey } from "./registry.ts";
 
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
@@ -152,10 +152,10 @@ interface Item {
 
 const endOf = ({ end }: Item) => end;
 
-Deno.test("EndQueue: whatever is added and taken, it gives what a sorted list would", () => {
+Deno.test("ExpiryQueue: whatever is added and taken, it gives what a sorted list would", () => {
   const steps = fc.array(fc.record({ adds: fc.array(fc.nat(100)), before: fc.nat(100) }), { maxLength: 30 });
   fc.assert(fc.property(steps, (all) => {
-    const queue = new EndQueue(endOf);
+    const queue = new ExpiryQueue(endOf);
     let rest: number[] = [];
     for (const { adds, before } of all) {
       for (const end of adds) queue.add({ end });

@@ -1,11 +1,11 @@
 /** How well a subject is known: nothing was issued to it yet, something was, or it has come back. */
-export const STANDINGS = ["unproven", "proven", "established"] as const;
-export type Standing = (typeof STANDINGS)[number];
+export const TRUST_LEVELS = ["unproven", "proven", "established"] as const;
+export type TrustLevel = (typeof TRUST_LEVELS)[number];
 
 export interface Member<T> {
   readonly subject: string;
   readonly broker: string;
-  readonly standing: Standing;
+  readonly standing: TrustLevel;
   /** Milliseconds. */
   readonly lastSeen: number;
   readonly value: T;
@@ -26,7 +26,7 @@ const SWEEP_MS = 60_000;
 type Own<T> = { -readonly [K in keyof Member<T>]: Member<T>[K] };
 
 /** The subjects of one broker by standing, in each the least recently seen first. */
-type BrokerSubjects<T> = Readonly<Record<Standing, Set<Own<T>>>>;
+type BrokerSubjects<T> = Readonly<Record<TrustLevel, Set<Own<T>>>>;
 
 /**
  * Subjects in bounded memory. A sixteenth of the room is reserved for the unproven, and a sixteenth for the proven. In a
@@ -41,10 +41,10 @@ type BrokerSubjects<T> = Readonly<Record<Standing, Set<Own<T>>>>;
  */
 export class SubjectTable<T> {
   readonly #options: SubjectTableOptions;
-  readonly #room: Readonly<Record<Standing, number>>;
+  readonly #room: Readonly<Record<TrustLevel, number>>;
   readonly #members = new Map<string, Own<T>>();
   readonly #brokers = new Map<string, BrokerSubjects<T>>();
-  readonly #counts: Record<Standing, number> = { unproven: 0, proven: 0, established: 0 };
+  readonly #counts: Record<TrustLevel, number> = { unproven: 0, proven: 0, established: 0 };
   #sweptAt = -Infinity;
 
   constructor(options: SubjectTableOptions) {
@@ -117,17 +117,17 @@ export class SubjectTable<T> {
     for (const { subject } of surplus) this.#options.onForget(subject);
     kept.forEach((member, index) => {
       const later = kept.length - 1 - index;
-      const standing = STANDINGS.findLast((each) => later < this.#limit(each)) ?? "unproven";
+      const standing = TRUST_LEVELS.findLast((each) => later < this.#limit(each)) ?? "unproven";
       this.#insert({ ...member, standing });
     });
   }
 
   /** The room of a standing and the higher ones: their free room is open to lower standings. */
-  #limit(standing: Standing, numbers: Readonly<Record<Standing, number>> = this.#room): number {
-    return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + numbers[each], 0);
+  #limit(standing: TrustLevel, numbers: Readonly<Record<TrustLevel, number>> = this.#room): number {
+    return TRUST_LEVELS.slice(TRUST_LEVELS.indexOf(standing)).reduce((sum, each) => sum + numbers[each], 0);
   }
 
-  #victim(standing: Standing, broker: string): Own<T> | undefined {
+  #victim(standing: TrustLevel, broker: string): Own<T> | undefined {
     const brokers = this.#brokers.size + (this.#brokers.has(broker) ? 0 : 1);
     const share = Math.max(1, Math.floor(this.#room[standing] / brokers));
     const own = this.#brokers.get(broker)?.[standing];
@@ -148,7 +148,7 @@ export class SubjectTable<T> {
     const subjects = this.#subjectsOf(member.broker);
     subjects[member.standing].delete(member);
     this.#counts[member.standing]--;
-    if (STANDINGS.every((standing) => subjects[standing].size === 0)) this.#brokers.delete(member.broker);
+    if (TRUST_LEVELS.every((standing) => subjects[standing].size === 0)) this.#brokers.delete(member.broker);
   }
 
   #forget(member: Own<T>): void {
@@ -173,7 +173,7 @@ export class SubjectTable<T> {
     if (now - this.#sweptAt < SWEEP_MS) return;
     this.#sweptAt = now;
     for (const subjects of this.#brokers.values()) {
-      for (const standing of STANDINGS) {
+      for (const standing of TRUST_LEVELS) {
         for (const member of subjects[standing]) {
           if (!this.#isIdle(member, now)) break;
           this.#forget(member);

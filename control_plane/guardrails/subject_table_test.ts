@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type Standing, STANDINGS, SubjectTable } from "./subject_table.ts";
+import { SubjectTable, TRUST_LEVELS, type TrustLevel } from "./subject_table.ts";
 import { brokerOf, subjectOf } from "./tracker.ts";
 
 const HOUR_MS = 3_600_000;
@@ -20,16 +20,22 @@ function admit(
   table: SubjectTable<string>,
   broker: string,
   name: string,
-  standing: Standing,
+  standing: TrustLevel,
   now = 0,
 ): string {
   const subject = `${broker}/${name}`;
   table.admit(subject, broker, "", now);
-  for (let i = 0; i < STANDINGS.indexOf(standing); i++) table.promote(subject, now);
+  for (let i = 0; i < TRUST_LEVELS.indexOf(standing); i++) table.promote(subject, now);
   return subject;
 }
 
-function admitMany(table: SubjectTable<string>, broker: string, count: number, standing: Standing, now = 0) {
+function admitMany(
+  table: SubjectTable<string>,
+  broker: string,
+  count: number,
+  standing: TrustLevel,
+  now = 0,
+) {
   return Array.from({ length: count }, (_, i) => admit(table, broker, String(i), standing, now));
 }
 
@@ -56,7 +62,7 @@ Deno.test("touch() starts the idle time again", () => {
 Deno.test("idle subjects are removed without a lookup", () => {
   const { table, forgotten } = tableOf(1000, 1000);
   admit(table, "first", "seen again", "unproven");
-  const subjects = STANDINGS.flatMap((standing) => [
+  const subjects = TRUST_LEVELS.flatMap((standing) => [
     ...Array.from({ length: 5 }, (_, i) => admit(table, "first", `${standing}${i}`, standing)),
     ...admitMany(table, standing, 5, standing),
   ]);
@@ -77,11 +83,11 @@ Deno.test("admit() uses all the room, then forgets the one not seen for the long
   assert.deepEqual(forgotten, [second]);
 });
 
-Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
+Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
   "a flood of a broker's $standing subjects displaces none of a higher standing",
   ({ standing }) => {
     const { table } = tableOf(160);
-    const higher = STANDINGS.slice(STANDINGS.indexOf(standing) + 1)
+    const higher = TRUST_LEVELS.slice(TRUST_LEVELS.indexOf(standing) + 1)
       .flatMap((each) => Array.from({ length: 10 }, (_, i) => admit(table, "broker", `${each}${i}`, each)));
     admitMany(table, "broker", 5000, standing, 1);
     assert.ok(table.size <= 160);
@@ -89,7 +95,7 @@ Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
   },
 );
 
-Deno.test.each(STANDINGS.map((standing) => ({ standing })))(
+Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
   "a broker gets its share of $standing subjects after another has flooded the table",
   ({ standing }) => {
     const { table } = tableOf(1600);
@@ -194,9 +200,9 @@ Deno.test("the bounds always hold, and a broker within its share loses nothing",
       fc.array(step, { maxLength: 600, size: "max" }),
       fc.integer({ min: 1, max: 48 }),
       (steps, maxSubjects) => {
-        const held = new Map<string, { broker: string; standing: Standing }>();
+        const held = new Map<string, { broker: string; standing: TrustLevel }>();
         const idleMs = 5 * HOUR_MS;
-        const lost: { subject: string; broker: string; standing: Standing }[] = [];
+        const lost: { subject: string; broker: string; standing: TrustLevel }[] = [];
         const table = new SubjectTable<string>({
           maxSubjects,
           idleMs,

@@ -1,7 +1,7 @@
 import {
-  askedKind,
+  accessKind,
   canonicalSudoUser,
-  describeAsked,
+  describeAccess,
   describeChange,
   describeDiff,
   describeSpan,
@@ -28,7 +28,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ["Approval ID", record.id],
     ["Status", record.status],
     ["Created", record.created_at.replace(/\.\d+/, "")],
-    ["Request", askedKind(record) === "command" ? undefined : describeAsked(record)],
+    ["Request", accessKind(record) === "command" ? undefined : describeAccess(record)],
     [record.target_type === "k8s" ? "Cluster" : "Host", record.host],
     ["Address", record.addr],
     ["Command", record.command],

@@ -2,7 +2,7 @@ import { createHmac, createSecretKey } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { askedKind, describeAsked, elevationLabel, isCommandShown } from "@gateway/shared/policy";
+import { accessKind, describeAccess, elevationLabel, isCommandShown } from "@gateway/shared/policy";
 import type { Redactor } from "@gateway/shared/redact";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
@@ -184,7 +184,7 @@ export function pendingLine(record: ApprovalRecord): string {
     field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
-    ...(isCommandShown(askedKind(record)) ? [] : [`asks=${quoteText(describeAsked(record))}`]),
+    ...(isCommandShown(accessKind(record)) ? [] : [`asks=${quoteText(describeAccess(record))}`]),
     ...(reason === "" ? [] : [`reason=${quoteText(reason)}`]),
   ].join(" ");
 }

@@ -1,11 +1,11 @@
-import { askedKind, askedTitle, isCommandShown } from "@gateway/shared/policy";
+import { accessKind, accessTitle, isCommandShown } from "@gateway/shared/policy";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { AppError } from "@gateway/shared/errors";
 import { escapeHtml, escapeMarkdown, factsOf, plainLine } from "./facts.ts";
 
 const TITLE = "Access Broker — Approval Required";
 function explanationOf(record: ApprovalRecord): string {
-  const what = isCommandShown(askedKind(record)) ? "command" : "request";
+  const what = isCommandShown(accessKind(record)) ? "command" : "request";
   return `A ${what} needs the approval of a second person. Nothing runs before that.`;
 }
 
@@ -36,7 +36,7 @@ const MAX_SUMMARY_PART = 150;
 /** A message for a Teams or Outlook connector. Connector cards interpret HTML even with `markdown: false`. */
 export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): object {
   const url = link(record.id);
-  const what = askedTitle(askedKind(record)) ?? record.command;
+  const what = accessTitle(accessKind(record)) ?? record.command;
   const [asked, host] = [what, record.host].map((text) => plainLine(text, MAX_SUMMARY_PART));
   return {
     "@type": "MessageCard",

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { askedKind, describeSpan } from "@gateway/shared/policy";
+import { accessKind, describeSpan } from "@gateway/shared/policy";
 import {
   type ApprovalDecision,
   type ApprovalRecord,
@@ -75,7 +75,7 @@ function describeApproval(approval: ApprovalRecord): string {
   if (approval.dry_run === true) {
     return "Nothing is signed. The broker continues with its open connection.";
   }
-  const kind = askedKind(approval);
+  const kind = accessKind(approval);
   switch (kind) {
     case "shell":
     case "session":
@@ -185,7 +185,7 @@ function problem(detail: string): AppError {
 }
 
 /** The fields of a form, as far as they can be shown again. */
-export function entered(body: string): Entered {
+export function readFields(body: string): Entered {
   const fields = new URLSearchParams(body);
   return {
     ttl: fields.get("ttl") ?? "",

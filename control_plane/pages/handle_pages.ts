@@ -4,7 +4,7 @@ import { type Approval, nothingToLearn } from "../approvals/approval.ts";
 import { decideApproval } from "../routes/decide.ts";
 import type { ControlPlanePorts, Handler } from "../routes/ports.ts";
 import { checkSameOrigin, mayApprove, requireApprover } from "../routes/roles.ts";
-import { entered, parseDecisionForm } from "./decision_form.ts";
+import { parseDecisionForm, readFields } from "./decision_form.ts";
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
 import { renderListPage } from "./list_page.ts";
 import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.ts";
@@ -46,8 +46,8 @@ export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchang
   } catch (error) {
     const approval = ports.registry.find(id);
     if (!(error instanceof AppError) || approval === undefined) throw error;
-    const { status, detail } = describe(ports, error);
-    return page(renderDetail(ports, exchange, approval, { problem: detail, entered: entered(body) }), status);
+    const { status, detail: problem } = describe(ports, error);
+    return page(renderDetail(ports, exchange, approval, { problem, entered: readFields(body) }), status);
   }
   return seeOther(`${LIST_PATH}/${encodeURIComponent(id)}`);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { allow } from "../testing/fake_signer.ts";
 import { startControlPlane, startGated } from "../testing/memory_control_plane.ts";
 import { pageHeaders } from "./page.ts";
-import { entered, parseDecisionForm } from "./decision_form.ts";
+import { parseDecisionForm, readFields } from "./decision_form.ts";
 
 const FORM = "application/x-www-form-urlencoded";
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
@@ -357,12 +357,12 @@ Deno.test.each([
   assert.throws(() => parseDecisionForm(body), { code: "invalid_request", message: detail });
 });
 
-Deno.test("entered() returns the entered values within limits", () => {
-  assert.deepEqual(entered("ttl=other&amount=x&unit=60&comment=y"), {
+Deno.test("readFields() returns the entered values within limits", () => {
+  assert.deepEqual(readFields("ttl=other&amount=x&unit=60&comment=y"), {
     ttl: "other",
     amount: "x",
     unit: "60",
     comment: "y",
   });
-  assert.equal(entered(`amount=${"9".repeat(4000)}`).amount.length, 20);
+  assert.equal(readFields(`amount=${"9".repeat(4000)}`).amount.length, 20);
 });

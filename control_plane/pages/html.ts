@@ -192,7 +192,7 @@ function labels(text: string): string {
  * Counts the characters that could deceive a reader.
  * @returns `odd`: the invisible ones, the most frequent first; `foreign`: the number of visible ones that are not ASCII
  */
-export function findPeculiarities(text: string) {
+export function findSuspiciousCharacters(text: string) {
   const counts = new Map<string, number>();
   let foreign = 0;
   for (const segment of segmentText(text)) {

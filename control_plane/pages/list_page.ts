@@ -1,4 +1,4 @@
-import { askedKind, askedTitle } from "@gateway/shared/policy";
+import { accessKind, accessTitle } from "@gateway/shared/policy";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { cutText, visibleText } from "@gateway/shared/text";
 import { formatCount, type Html, markup, showText } from "./html.ts";
@@ -122,9 +122,9 @@ function describeCollected({ joined = [], collected = 0 }: ApprovalRecord): stri
 
 function renderRow(approval: ApprovalRecord, lastCell: Html, label: string): Html {
   const { id, command, host, addr, caller, end_user, content_bytes, joined = [] } = approval;
-  const kind = askedKind(approval);
+  const kind = accessKind(approval);
   // Screen readers list links without their rows.
-  const request = visibleText(`${askedTitle(kind) ?? cutText(command, 80)} on ${cutText(host, 80)}`);
+  const request = visibleText(`${accessTitle(kind) ?? cutText(command, 80)} on ${cutText(host, 80)}`);
   return markup`<tr role="row">
 <td role="cell">${showWhat(approval, MOST_OF_A_COMMAND)}${
     kind === "transfer" &&

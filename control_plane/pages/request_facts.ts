@@ -1,7 +1,7 @@
 import {
-  askedKind,
-  askedParts,
-  askedTitle,
+  accessKind,
+  accessParts,
+  accessTitle,
   canonicalSudoUser,
   describeDiff,
   describeSpan,
@@ -10,7 +10,7 @@ import {
 import type { ApprovalRecord, ApprovalStatus, K8sDiff, K8sFieldChange } from "@gateway/shared/wire";
 import { BEHAVIOR_RULE, isRequester, type StoredRequest } from "../approvals/approval.ts";
 import {
-  findPeculiarities,
+  findSuspiciousCharacters,
   formatCount,
   formatDuration,
   formatUtc,
@@ -141,7 +141,7 @@ ${renderWarning(command)}${
         showText(command)
       }</code>`
   }${command.length > FITS && renderLength(command)}${
-    command !== "" && !isCommandShown(askedKind(approval)) &&
+    command !== "" && !isCommandShown(accessKind(approval)) &&
     markup`\n<p class="warning">This text is informational. The access is not limited to this command.</p>`
   }
 </section>`;
@@ -180,7 +180,7 @@ function renderLength(command: string): Html {
 }
 
 function renderWarning(command: string): Html | undefined {
-  const { odd, foreign } = findPeculiarities(command);
+  const { odd, foreign } = findSuspiciousCharacters(command);
   if (odd.length === 0 && foreign === 0) return undefined;
   const others = odd.length - MOST_KINDS;
   return markup`<div class="warning">${
@@ -286,7 +286,7 @@ export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" |
 /** The continuation of "asks …", with texts of others in bold. */
 export function showAsked(approval: ApprovalRecord): Html {
   return markup`${
-    askedParts(approval).map((part) =>
+    accessParts(approval).map((part) =>
       typeof part === "string"
         ? part
         : part.kind === "elevated"
@@ -298,7 +298,7 @@ export function showAsked(approval: ApprovalRecord): Html {
 
 /** The truncated command, or the title of a request without one. */
 export function showWhat(approval: ApprovalRecord, limit: number): Html {
-  const title = askedTitle(askedKind(approval));
+  const title = accessTitle(accessKind(approval));
   const command = markup`<code>${showText(approval.command, { limit })}</code>`;
   return title === undefined ? command : markup`<span class="elevated">${title}</span>`;
 }

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { readHtml } from "../testing/html_reader.ts";
 import {
   escapeHtml,
-  findPeculiarities,
+  findSuspiciousCharacters,
   formatCount,
   formatDuration,
   formatUtc,
@@ -164,12 +164,12 @@ Deno.test("showText() gives text only: nothing of it is markup, steers the displ
   }));
 });
 
-Deno.test("findPeculiarities() counts, most frequent first", () => {
-  assert.deepEqual(findPeculiarities("a\x1bb\u202ec\u202e日本"), {
+Deno.test("findSuspiciousCharacters() counts, most frequent first", () => {
+  assert.deepEqual(findSuspiciousCharacters("a\x1bb\u202ec\u202e日本"), {
     odd: [{ name: "U+202E RIGHT-TO-LEFT OVERRIDE", count: 2 }, { name: "U+001B ESCAPE", count: 1 }],
     foreign: 2,
   });
-  assert.deepEqual(findPeculiarities("systemctl restart nginx"), { odd: [], foreign: 0 });
+  assert.deepEqual(findSuspiciousCharacters("systemctl restart nginx"), { odd: [], foreign: 0 });
 });
 
 function hostileText(): fc.Arbitrary<string> {

@@ -8,7 +8,7 @@ import type { SignRequest } from "@gateway/shared/wire";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { inRequest } from "@gateway/shared/service";
 import { FakeClock } from "@gateway/shared/testing";
-import { LateRecords } from "../app.ts";
+import { BatchedRecords } from "../app.ts";
 
 Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
   const plane = await startGated();
@@ -256,12 +256,12 @@ function start(delayMs = 20) {
     appended.push(outcome);
     return disk.promise;
   };
-  const records = new LateRecords({ append, clock, delayMs, signal: stopping.signal });
+  const records = new BatchedRecords({ append, clock, delayMs, signal: stopping.signal });
   const add = (outcome: string) => records.add({ outcome });
   return { add, appended, clock, disk, records, stopping };
 }
 
-Deno.test("LateRecords appends together, in order, a moment later", async () => {
+Deno.test("BatchedRecords appends together, in order, a moment later", async () => {
   const { add, appended, clock } = start();
   await add("a");
   await clock.advance(10);
@@ -275,7 +275,7 @@ Deno.test("LateRecords appends together, in order, a moment later", async () => 
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("LateRecords appends waiting records before the next record", async () => {
+Deno.test("BatchedRecords appends waiting records before the next record", async () => {
   const { add, appended, clock, records } = start();
   await add("a");
   records.flush();
@@ -284,7 +284,7 @@ Deno.test("LateRecords appends waiting records before the next record", async ()
   assert.deepEqual(appended, ["a"], "and once");
 });
 
-Deno.test("LateRecords appends immediately from the end of the process on", async () => {
+Deno.test("BatchedRecords appends immediately from the end of the process on", async () => {
   const { add, appended, clock, stopping } = start();
   await add("a");
   stopping.abort();
@@ -294,7 +294,7 @@ Deno.test("LateRecords appends immediately from the end of the process on", asyn
   assert.deepEqual(appended, ["a", "b"]);
 });
 
-Deno.test("LateRecords makes wait when very many are on their way to the disk", async () => {
+Deno.test("BatchedRecords makes wait when very many are on their way to the disk", async () => {
   const { add, disk } = start(0);
   for (let count = 0; count < 1024; count++) await add("forwarded");
   let isWritten = false;
@@ -306,14 +306,14 @@ Deno.test("LateRecords makes wait when very many are on their way to the disk", 
   await add("forwarded");
 });
 
-Deno.test("LateRecords names of each record its own request, also when another's has them appended", async () => {
+Deno.test("BatchedRecords names of each record its own request, also when another's has them appended", async () => {
   const clock = new FakeClock();
   const appended: unknown[] = [];
   const append = ({ outcome, request_id }: AuditEntry) => {
     appended.push([outcome, request_id]);
     return Promise.resolve();
   };
-  const records = new LateRecords({ append, clock, delayMs: 20, signal: new AbortController().signal });
+  const records = new BatchedRecords({ append, clock, delayMs: 20, signal: new AbortController().signal });
   const within = (id: string, run: () => Promise<void>) => inRequest({ name: "POST", id }, run);
   await within("r-1", () => records.add({ outcome: "a" }));
   await records.add({ outcome: "b" });

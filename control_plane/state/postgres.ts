@@ -81,7 +81,7 @@ export async function openPostgresControlStore(
   });
   const shared: SharedApprovals = {
     schema: access.schemaVersion,
-    connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
+    connect: (onNotice) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNotice),
     load: (link, timing) =>
       link.read(async (query) => {
         const loading = perform(query, store.selectApprovals(timing));

@@ -10,7 +10,7 @@ import {
   type Steps,
 } from "@gateway/shared/state";
 import type { Approval, ApprovalState, Timing } from "../approvals/approval.ts";
-import type { ApprovalStore, Keeping } from "../approvals/outcomes.ts";
+import type { ApprovalStore, RetentionOptions } from "../approvals/outcomes.ts";
 import type { BaselineStore } from "../guardrails/guardrails.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 import type { NotificationClaim, NotificationStore } from "../notify/outbox.ts";
@@ -51,7 +51,7 @@ interface ControlDatabase {
   /** The condition that no other instance wants an approval kept. */
   readonly isUnwanted: string;
   /** Columns of a new approval that only this database has. */
-  readonly ownColumns: (approval: Approval, keeping: Keeping) => Parameters;
+  readonly ownColumns: (approval: Approval, keeping: RetentionOptions) => Parameters;
   /** The texts of a JSON list in `$1`. */
   readonly listed: string;
   /** Keeps concurrent claims of several instances apart. */
@@ -103,7 +103,7 @@ export class SqlControlStore implements ControlStore {
     return this.#database.readable(yield* single(text, ...keptAt(timing)), APPROVAL_READER);
   }
 
-  async insertApproval(approval: Approval, keeping: Keeping = {}): Promise<void> {
+  async insertApproval(approval: Approval, keeping: RetentionOptions = {}): Promise<void> {
     const { text, parameters } = insertRow("approvals", {
       ...encodeApproval(approval),
       notify_until: toInteger(keeping.notifyUntil ?? 0),

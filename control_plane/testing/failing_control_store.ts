@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Approval, Timing } from "../approvals/approval.ts";
 import { openSqliteControlStore } from "../state/sqlite.ts";
-import type { Keeping } from "../approvals/outcomes.ts";
+import type { RetentionOptions } from "../approvals/outcomes.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 import type { NotificationClaim } from "../notify/outbox.ts";
 import type { ControlStore } from "../state/store.ts";
@@ -38,7 +38,7 @@ export class FailingControlStore implements ControlStore {
     return this.#store.loadApprovals(timing);
   }
 
-  insertApproval(approval: Approval, keeping?: Keeping): Promise<void> {
+  insertApproval(approval: Approval, keeping?: RetentionOptions): Promise<void> {
     return this.#run("insertApproval", () => this.#store.insertApproval(approval, keeping));
   }
 

@@ -1,6 +1,6 @@
 import {
-  askedKind,
-  describeAsked,
+  accessKind,
+  describeAccess,
   describeChange,
   describeDiff,
   describeSpan,
@@ -17,7 +17,7 @@ export function formatSummary(approval: ApprovalRecord, now: number): readonly s
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
   const listed = shorten(command);
   const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
-  const asks = isCommandShown(askedKind(approval)) ? [] : [`${INDENT}ASKS ${describeAsked(approval)}`];
+  const asks = isCommandShown(accessKind(approval)) ? [] : [`${INDENT}ASKS ${describeAccess(approval)}`];
   return [
     `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}${
       describeTimes(approval, now)
@@ -50,7 +50,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["status", status],
     ["caller", caller],
     ["end user", end_user],
-    ["asks", askedKind(approval) === "command" ? undefined : describeAsked(approval)],
+    ["asks", accessKind(approval) === "command" ? undefined : describeAccess(approval)],
     [approval.target_type === "k8s" ? "cluster" : "host", host],
     ["address", approval.addr],
     ["account", approval.account],

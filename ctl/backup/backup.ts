@@ -10,6 +10,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import {
+  type BackupSources,
   type CopiedFile,
   copyBytes,
   copyDatabase,
@@ -18,7 +19,6 @@ import {
   findSources,
   type LogCopy,
   readSource,
-  type SetUpSources,
 } from "./sources.ts";
 import {
   type BackupFile,
@@ -195,7 +195,7 @@ export async function makeBackup(options: BackupOptions) {
   });
 }
 
-async function fill(folder: string, { setUp, recipients, clock }: BackupOptions, sources: SetUpSources) {
+async function fill(folder: string, { setUp, recipients, clock }: BackupOptions, sources: BackupSources) {
   const made_at = new Date(clock.now()).toISOString();
   let count = 0;
   const nextCopy = () => join(folder, "files", String(++count).padStart(4, "0"));

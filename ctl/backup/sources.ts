@@ -14,7 +14,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { findLastLines, listLogSet } from "../audit/logs.ts";
 
-export type SetUpSources = Awaited<ReturnType<typeof findSources>>;
+export type BackupSources = Awaited<ReturnType<typeof findSources>>;
 
 const { signer, controlPlane, broker, client } = CONFIG_KINDS;
 
@@ -255,10 +255,10 @@ async function cutAfterLastLine(path: string): Promise<void> {
 export async function copyDatabase(from: string, to: string, clock: Clock): Promise<CopiedFile> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const start = clock.now();
-    const before = await stampOf(from);
+    const before = await fileStamp(from);
     const copied = await copyBytes(from, to);
     await ifThere(copyBytes(`${from}-wal`, `${to}-wal`));
-    if ((await stampOf(from)).text === before.text && before.changed + COARSE_TIME_MS < start) {
+    if ((await fileStamp(from)).text === before.text && before.changed + COARSE_TIME_MS < start) {
       settle(from, to);
       return copied;
     }
@@ -269,7 +269,7 @@ export async function copyDatabase(from: string, to: string, clock: Clock): Prom
 }
 
 /** A text that differs after each checkpoint. */
-async function stampOf(path: string): Promise<{ readonly text: string; readonly changed: number }> {
+async function fileStamp(path: string): Promise<{ readonly text: string; readonly changed: number }> {
   const { ino, size, mtime } = await Deno.stat(path);
   const changed = mtime?.getTime() ?? 0;
   return { text: [ino, size, changed, await saltOf(`${path}-wal`)].join(" "), changed };

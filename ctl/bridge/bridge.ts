@@ -7,11 +7,11 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Card, cardDigest, contentDigest, makeCard } from "./card.ts";
 import { type Chat, type Click, wantedPauseMs } from "./chat.ts";
 import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";
-import type { Plane } from "./plane.ts";
+import type { ControlPlaneClient } from "./control_plane_client.ts";
 import type { BridgeStore, Posted } from "./store.ts";
 
 interface BridgePorts {
-  readonly plane: Plane;
+  readonly controlPlane: ControlPlaneClient;
   readonly chat: Chat;
   readonly store: BridgeStore;
   readonly clock: Clock;
@@ -78,7 +78,7 @@ export class Bridge {
     this.#formerFailures = this.#failures;
     this.#failures = new Set();
     await store.forgetClicks(clock.now() - CLICKS_KEPT_MS);
-    const records = new Map((await this.#ports.plane.list()).map((record) => [record.id, record]));
+    const records = new Map((await this.#ports.controlPlane.list()).map((record) => [record.id, record]));
     const posted = new Map((await store.posted()).map((each) => [each.approval, each]));
     for (const each of posted.values()) {
       await this.#apart(() => this.#refresh(each, records.get(each.approval)));
@@ -210,7 +210,7 @@ export class Bridge {
   }
 
   async #judge(click: Click): Promise<void> {
-    const { plane, chat, logger, readIdentities } = this.#ports;
+    const { controlPlane, chat, logger, readIdentities } = this.#ports;
     const refuse = (why: string) => {
       logger.warn("click rejected", { user: click.user, verb: click.verb.kind, message: click.message, why });
       return this.#say(click, `${click.user}: your decision was rejected: ${why}`);
@@ -221,7 +221,7 @@ export class Bridge {
     if (click.nonce !== undefined && click.nonce !== posted.nonce) {
       return await refuse("the button belongs to another message");
     }
-    const record = (await plane.list()).find(({ id }) => id === posted.approval);
+    const record = (await controlPlane.list()).find(({ id }) => id === posted.approval);
     // The message itself shows the result.
     if (record?.status !== "pending") return;
     if (contentDigest(record) !== posted.content) {
@@ -240,7 +240,7 @@ export class Bridge {
     if (objection !== undefined) return await refuse(objection);
     const { verb, user } = click;
     const isLearned = verb.kind === "learn";
-    await plane.decide(record.id, {
+    await controlPlane.decide(record.id, {
       approve: verb.kind !== "deny",
       learn: isLearned,
       ttl_seconds: isLearned ? verb.ttlSeconds : 0,

@@ -5,7 +5,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Card, LONGEST_CARD, makeCard } from "./card.ts";
 import { fenced, LONGEST_ROW, messageOf } from "./mattermost.ts";
 import { AppError } from "@gateway/shared/errors";
-import { createPlane, explainPlaneFailure } from "./plane.ts";
+import { createControlPlaneClient, explainControlPlaneFailure } from "./control_plane_client.ts";
 import { blocksOf } from "./slack_messages.ts";
 
 const CHUNK = new TextEncoder().encode("x".repeat(1 << 20));
@@ -136,11 +136,11 @@ Deno.test("fenced() has a longer fence than any that breaking a line can make", 
 const SETTINGS = { cpUrl: "https://gw.example:7443", ca: "/pki/ca.crt", cert: "/pki/bridge.crt" };
 
 function explained(error: unknown): string {
-  const found = explainPlaneFailure(error, SETTINGS);
+  const found = explainControlPlaneFailure(error, SETTINGS);
   return found instanceof Error ? found.message : "";
 }
 
-Deno.test("explainPlaneFailure() says what to mend where nothing listens, and where another CA signed", () => {
+Deno.test("explainControlPlaneFailure() says what to mend where nothing listens, and where another CA signed", () => {
   const failure = (code: string) =>
     new AppError("upstream_failure", "Failed contacting the control plane", {
       cause: Object.assign(new Error("connect"), { code }),
@@ -156,7 +156,7 @@ Deno.test("explainPlaneFailure() says what to mend where nothing listens, and wh
   assert.equal(explained(failure("EPIPE")), "Failed contacting the control plane");
 });
 
-Deno.test("explainPlaneFailure() says of a certificate that is no approver's where it has to be named", async () => {
+Deno.test("explainControlPlaneFailure() says of a certificate that is no approver's where it has to be named", async () => {
   const body = {
     type: "about:blank",
     title: "Forbidden",
@@ -164,8 +164,10 @@ Deno.test("explainPlaneFailure() says of a certificate that is no approver's whe
     detail: "not authorised",
     code: "forbidden",
   };
-  const plane = createPlane({ request: () => Promise.resolve({ status: 403, headers: {}, text: "", body }) });
-  const refused = await plane.list().catch((error) => error);
+  const controlPlane = createControlPlaneClient({
+    request: () => Promise.resolve({ status: 403, headers: {}, text: "", body }),
+  });
+  const refused = await controlPlane.list().catch((error) => error);
   assert.match(
     explained(refused),
     /403: not authorised at .*: add the CN of "\/pki\/bridge\.crt" to approval\.callers/,

@@ -1,7 +1,7 @@
 import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { foldIdentity, hasUnseen, isSameIdentity, quoteText } from "@gateway/shared/text";
+import { foldIdentity, hasInvisible, isSameIdentity, quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { Click, Member } from "./chat.ts";
 
@@ -73,7 +73,7 @@ export function parseIdentityMap(text: string, path: string, userId: RegExp): Re
   if (entries.length === 0) throw fail("it is empty, so that no one could approve");
   for (const [user, identity] of entries) {
     if (!userId.test(user)) throw fail(`${quoteText(user)} is not a user ID of this chat`);
-    if (identity.trim() === "" || identity.length > LONGEST_IDENTITY || hasUnseen(identity)) {
+    if (identity.trim() === "" || identity.length > LONGEST_IDENTITY || hasInvisible(identity)) {
       throw fail(`the identity of ${quoteText(user)} is empty, too long or contains invisible characters`);
     }
   }

@@ -16,7 +16,7 @@ import { writeAllSync } from "@gateway/shared/text";
 import { Bridge } from "./bridge.ts";
 import type { ChatOptions } from "./chat.ts";
 import { parseIdentityMap } from "./guard.ts";
-import { createPlane, explainPlaneFailure } from "./plane.ts";
+import { createControlPlaneClient, explainControlPlaneFailure } from "./control_plane_client.ts";
 import {
   type BridgeSettings,
   bridgeUsedFiles,
@@ -97,10 +97,10 @@ async function runBridge(settings: BridgeSettings, logger: ServiceLogger, signal
     timeoutMs: TIMEOUT_MS,
     maxResponseBytes: MOST_BYTES,
   });
-  const plane = createPlane(client);
+  const controlPlane = createControlPlaneClient(client);
   if (settings.action === "check") {
-    await plane.list().catch((error) => {
-      throw explainPlaneFailure(error, settings);
+    await controlPlane.list().catch((error) => {
+      throw explainControlPlaneFailure(error, settings);
     });
     logger.info("control plane accepted the approver's certificate", { control_plane: settings.cpUrl });
     logger.info("chat accepted the tokens", { chat: chat.name, as: await chat.connect() });
@@ -109,7 +109,7 @@ async function runBridge(settings: BridgeSettings, logger: ServiceLogger, signal
   const store = BridgeStore.open({ path: settings.state, warn: logger.warn });
   try {
     const bridge = new Bridge({
-      plane,
+      controlPlane,
       chat,
       store,
       clock,

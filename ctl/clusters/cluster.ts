@@ -9,7 +9,7 @@ import { addition, changing, type Collection, hasUser, listing, removing } from 
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
-import { clusterOf, ENROL, ENTRY, readClusterEntry } from "./entry.ts";
+import { clusterOf, ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
 
 const CLUSTERS: Collection<ClusterPolicy> = {
   what: "cluster",
@@ -121,7 +121,7 @@ Examples:
 export const CLUSTER: CommandGroup = {
   name: "cluster",
   summary: "Manage Kubernetes clusters.",
-  commands: [LIST, ADD, REMOVE, ENROL, CHECK],
+  commands: [LIST, ADD, REMOVE, ENROLL, CHECK],
 };
 
 function describeCluster(

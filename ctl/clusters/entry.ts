@@ -148,7 +148,7 @@ function refusal(what: string, why: string): AppError {
 const DEFAULT_MINTER = "gateway-minter";
 
 /** `cluster enroll`: the accounts and roles that a cluster needs, as manifests. */
-export const ENROL = command({
+export const ENROLL = command({
   name: "enroll",
   aliases: ["enrol"],
   summary: "Print a cluster's accounts and roles for kubectl apply.",
@@ -173,7 +173,7 @@ not contact the cluster.
     if (!print) throw invalid("Pass --print: this command only prints manifests");
     const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
     const minter = readMinter(flags.minter, cluster);
-    const manifests = enrolManifests(name, cluster, minter);
+    const manifests = enrollManifests(name, cluster, minter);
     return {
       json: { apiVersion: "v1", kind: "List", items: manifests },
       lines: [...introduce(name, cluster, minter), ...await formatManifests(manifests)],
@@ -230,7 +230,7 @@ interface Manifest {
 const RBAC = "rbac.authorization.k8s.io";
 
 /** The objects that a cluster needs for a config: accounts, and the rights of the minter and of the others. */
-function enrolManifests(name: string, cluster: ClusterPolicy, minter: AccountName) {
+function enrollManifests(name: string, cluster: ClusterPolicy, minter: AccountName) {
   const accounts = boundAccounts(cluster);
   const lease = cluster.token_binding?.namespace;
   const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace);

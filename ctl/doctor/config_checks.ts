@@ -20,7 +20,7 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
   return [
     ...checkLoads([...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(config),
-    ...checkCustody(config, opensNothing(config)),
+    ...checkCustody(config, isLocalOnly(config)),
     sign_rate_limit_per_min > 0 ? pass("sign_rate_limit_per_min bounds each caller") : warn(
       "sign_rate_limit_per_min is 0: callers have no rate limit",
       'set "sign_rate_limit_per_min": 600',
@@ -116,7 +116,7 @@ function checkCallers({ callers }: SignerConfig): Found {
 }
 
 /** Checks if the CA key can open only this machine, as after `init` without changes. */
-function opensNothing({ listen, hosts, policy_source }: SignerConfig): boolean {
+function isLocalOnly({ listen, hosts, policy_source }: SignerConfig): boolean {
   const addresses = [listen, ...Object.values(hosts).map(({ addr }) => addr)];
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }

@@ -19,7 +19,7 @@ import {
   checkCertificate,
   checkDenied,
   checkExposure,
-  checkLeft,
+  checkLeftovers,
   checkRoom,
   checkSocketGroups,
 } from "./file_checks.ts";
@@ -81,7 +81,7 @@ async function diagnose(flags: DoctorFlags, context: Call): Promise<CommandResul
     findings.push(...about(backup, [await checkBackup(backup, dirname(config))]));
     folders.add(dirname(backup));
   }
-  findings.push(...await checkLeft(folders));
+  findings.push(...await checkLeftovers(folders));
   const counts = countFindings(findings);
   return {
     json: { findings, ...counts },

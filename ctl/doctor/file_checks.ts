@@ -6,7 +6,7 @@ import { systemClock } from "@gateway/shared/clock";
 import {
   describeReadFailure,
   findExposedFiles,
-  findLeft,
+  findLeftovers,
   ifThere,
   readRegularFile,
   readRegularText,
@@ -85,10 +85,10 @@ export async function checkExposure(used: readonly UsedFile[]): Promise<readonly
   return found.length > 0 ? found : [pass("no other account can change its files or read its keys")];
 }
 
-export async function checkLeft(folders: Iterable<string>): Promise<readonly Finding[]> {
+export async function checkLeftovers(folders: Iterable<string>): Promise<readonly Finding[]> {
   const now = systemClock.now();
   // Other checks report the files of a directory that cannot be read.
-  const left = await Promise.all([...folders].map((folder) => findLeft(folder, now).catch(() => [])));
+  const left = await Promise.all([...folders].map((folder) => findLeftovers(folder, now).catch(() => [])));
   return left.flat().flatMap(({ path, of, isFolder }) => {
     const [what, fix = ""] = !isFolder
       ? ["edit", `remove it; ${of} is complete without it`]

@@ -4,7 +4,7 @@ import { describeFault, errorText } from "@gateway/shared/errors";
 import { findLoginShellRisk } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { formatEnrolScript } from "../hosts/enrol.ts";
+import { formatEnrollScript } from "../hosts/enroll.ts";
 import { caLine, type PublicHalf } from "../hosts/next_ca.ts";
 import { inBatches, runOverSsh } from "../kit/programs.ts";
 import { fail, type Found, pass, unknown, warn } from "./findings.ts";
@@ -93,7 +93,7 @@ export async function checkHostSettings(
   const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
   return await inBatches(reached, LOGINS_AT_A_TIME, async ([name, host]) => {
     const { user, principal = "" } = host;
-    const script = formatEnrolScript({ mode: "status", user, principal, ca: [], sshdConfig });
+    const script = formatEnrollScript({ mode: "status", user, principal, ca: [], sshdConfig });
     try {
       const asked = systemClock.now() / 1000;
       const { code, lines } = await runOverSsh(name, host, { script, login });

@@ -11,7 +11,7 @@ import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import type { Host } from "./add.ts";
-import { carryOut, type EnrolOptions, formatEnrolScript } from "./enrol.ts";
+import { carryOut, type EnrollOptions, formatEnrollScript } from "./enroll.ts";
 import {
   caLine,
   needKey,
@@ -163,7 +163,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
         "nothing was changed: these hosts do not trust the next key and would reject its certificates",
       ]);
     }
-    await noteExcepted(path, except, "was not checked for the next key");
+    await recordSkippedHosts(path, except, "was not checked for the next key");
     await switchKeys(path, { next, old, nextKey });
   }
   if (await ifThere(Deno.stat(switched)) === undefined) {
@@ -186,7 +186,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
   const keyLines = { ca: [caLine(current)], dropCa: [caLine(former)] };
   const results = await trustOnHosts(hosts, flags, current, keyLines);
   if (results.every(({ done }) => done)) {
-    await noteExcepted(path, except, "may still trust the previous key");
+    await recordSkippedHosts(path, except, "may still trust the previous key");
     await Deno.remove(switched);
     await Deno.rename(old, `${path}.retired-${systemRandom.bytes(4).toHex()}`);
   }
@@ -197,7 +197,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
 }
 
 /** Records the skipped hosts, because the files of the previous key will be gone. */
-async function noteExcepted(path: string, except: readonly string[], what: string): Promise<void> {
+async function recordSkippedHosts(path: string, except: readonly string[], what: string): Promise<void> {
   const time = new Date(systemClock.now()).toISOString();
   const lines = except.map((name) => `${time} ${name} ${what}\n`).join("");
   if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
@@ -238,7 +238,7 @@ async function trustOf(
   { path, readPublic }: RotatedKeys,
 ): Promise<Omit<HostResult, "name">> {
   const { user, principal } = host;
-  const script = formatEnrolScript({ mode: "status", user, principal, sshdConfig, ca: [] });
+  const script = formatEnrollScript({ mode: "status", user, principal, sshdConfig, ca: [] });
   const { code, lines } = await runOverSsh(name, host, { script, login });
   if (code !== 0) return { done: false, lines };
   const { next, old } = rotationFiles(path);
@@ -261,7 +261,7 @@ function trustOnHosts(
   hosts: Rotation["hosts"],
   flags: Rotation["flags"],
   key: CaKey,
-  lines: Pick<EnrolOptions, "ca" | "dropCa">,
+  lines: Pick<EnrollOptions, "ca" | "dropCa">,
 ): Promise<readonly HostResult[]> {
   const { sshdConfig, login = "root" } = flags;
   return onHosts(hosts, flags, (name, host) => {

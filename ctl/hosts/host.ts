@@ -1,6 +1,6 @@
 import { type CommandGroup, oneOf } from "../kit/command.ts";
 import { ADD, hostOf, REMOVE } from "./add.ts";
-import { ENROL, UNENROL } from "./enrol.ts";
+import { ENROLL, UNENROLL } from "./enroll.ts";
 import { INSTALL_SHIM } from "./install_shim.ts";
 import { KRL } from "./krl.ts";
 import * as z from "@zod/zod";
@@ -228,5 +228,5 @@ settings stay in the config for the next seal.
 export const HOST: CommandGroup = {
   name: "host",
   summary: "Manage hosts.",
-  commands: [ADD, REMOVE, ENROL, UNENROL, INSTALL_SHIM, SEAL, UNSEAL, KRL, LIST],
+  commands: [ADD, REMOVE, ENROLL, UNENROLL, INSTALL_SHIM, SEAL, UNSEAL, KRL, LIST],
 };

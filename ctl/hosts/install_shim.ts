@@ -16,7 +16,7 @@ import { badConfig, invalid, withHint } from "../kit/output.ts";
 import { overSsh, runOverSsh } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
-import { END, formatProgram } from "./enrol.ts";
+import { END, formatProgram } from "./enroll.ts";
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;

@@ -15,12 +15,12 @@ import {
   endIn,
   findIssued,
   type FoundCertificate,
-  type IdentitySetUp,
+  type IdentityFiles,
   openAuthority,
-  openOwnSetUp,
+  openOwnFiles,
   PKI,
   refuseDenied,
-} from "./set_up.ts";
+} from "./identity_files.ts";
 import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
 import {
   checkName,
@@ -72,7 +72,7 @@ another user may write to, and with --pki only to that directory.
 `,
   async run(flags, { workingFolder }) {
     const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];
-    const setUp = await openOwnSetUp(flags, workingFolder);
+    const setUp = await openOwnFiles(flags, workingFolder);
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;
     if (p12 && csr !== undefined) {
@@ -148,7 +148,7 @@ another user may write to, and with --pki only to that directory.
 function checkFree(
   kind: IdentityKind,
   name: string,
-  { signer, controlPlane, certificates, denied }: IdentitySetUp,
+  { signer, controlPlane, certificates, denied }: IdentityFiles,
 ): FoundCertificate | undefined {
   refuseDenied(denied, name);
   checkRole(kind, name, roleOf(name, signer, controlPlane?.config));
@@ -171,7 +171,7 @@ const SIGNER_LISTS: { readonly [Kind in IdentityKind]?: "reload_callers" | "trus
 };
 
 /** The list of a config that has to name an identity of a kind. */
-function listOf(kind: IdentityKind, { signer, controlPlane }: IdentitySetUp): readonly string[] | undefined {
+function listOf(kind: IdentityKind, { signer, controlPlane }: IdentityFiles): readonly string[] | undefined {
   const list = SIGNER_LISTS[kind];
   if (list !== undefined) return signer[list];
   if (kind === "approver") return controlPlane?.config.approval.callers;
@@ -184,7 +184,7 @@ function listOf(kind: IdentityKind, { signer, controlPlane }: IdentitySetUp): re
 async function giveRole(
   kind: IdentityKind,
   name: string,
-  setUp: IdentitySetUp,
+  setUp: IdentityFiles,
   path: string | undefined,
   workingFolder: string,
 ): Promise<readonly string[]> {

@@ -24,15 +24,15 @@ import {
   CONTROL_PLANE,
   endIn,
   type FoundCertificate,
-  type IdentitySetUp,
+  type IdentityFiles,
   isTrusted,
   openAuthority,
-  openOwnSetUp,
-  openSetUp,
+  openIdentityFiles,
+  openOwnFiles,
   PKI,
   refuseDenied,
   type TrustedAuthority,
-} from "./set_up.ts";
+} from "./identity_files.ts";
 import { errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { badConfig, invalid, notFound } from "../kit/output.ts";
@@ -53,7 +53,7 @@ Lists the certificates in the directory of client_ca. LAST SEEN is the newest re
 records of the signer's and the control plane's audit logs on this machine.
 `,
   async run(flags, { workingFolder, terminal }) {
-    const setUp = await openSetUp(flags, workingFolder);
+    const setUp = await openIdentityFiles(flags, workingFolder);
     const { signer, controlPlane } = setUp;
     const seen = await findLastSeen([
       resolve(workingFolder, signer.audit_log),
@@ -100,7 +100,7 @@ broker-ctl identity add agent agent-8 --csr agent-8.csr
   },
 });
 
-function describe(found: FoundCertificate, setUp: IdentitySetUp, seen: ReadonlyMap<string, string>) {
+function describe(found: FoundCertificate, setUp: IdentityFiles, seen: ReadonlyMap<string, string>) {
   const { name, hasKey } = found;
   if (found.kind === "broken") {
     const nothing = { cn: "", kind: EMPTY_CELL, names: [], expires: "", last_seen: "" };
@@ -167,7 +167,7 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
     if ((names.length > 0) === due) {
       throw invalid("Pass the names of certificates, or --due for all that expire soon");
     }
-    const { signer, certificates, denied } = await openOwnSetUp(flags, workingFolder);
+    const { signer, certificates, denied } = await openOwnFiles(flags, workingFolder);
     const now = systemClock.now();
     const chosen = due
       ? certificates.filter((each) =>
@@ -261,7 +261,7 @@ ${REMOTE_HELP}`,
       if (data !== undefined) return data;
       throw invalid("Cannot revoke: the name must be one word, and --reason must have no control characters");
     });
-    const setUp = await openOwnSetUp(flags, call.workingFolder);
+    const setUp = await openOwnFiles(flags, call.workingFolder);
     const { denied } = setUp;
     if (denied === undefined) {
       const list = quoteText(join(setUp.folder, "denied_callers"));
@@ -315,7 +315,7 @@ ${REMOTE_HELP}`,
 });
 
 /** Configs of listeners in the same directory that name another list, or no list. */
-async function findOtherLists({ signerFile, controlPlane }: IdentitySetUp, list: string) {
+async function findOtherLists({ signerFile, controlPlane }: IdentityFiles, list: string) {
   const broker = basename(signerFile) === "config.json"
     ? undefined
     : await loadNeighbor(signerFile, "config.json", CONFIG_KINDS.broker);

@@ -1,4 +1,4 @@
-import { hasUnseen, quoteText } from "@gateway/shared/text";
+import { hasInvisible, quoteText } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -33,7 +33,7 @@ export function parseKind(text: string): IdentityKind {
 }
 
 export function checkName(name: string): string {
-  if (NAME.test(name) && !isHostIdentity(name) && !hasUnseen(name)) return name;
+  if (NAME.test(name) && !isHostIdentity(name) && !hasInvisible(name)) return name;
   throw invalid(
     `Cannot use name ${quoteText(name)}: expected letters, digits, dots, dashes, underscores and @, ` +
       `without the suffix ${HOST_IDENTITY_SUFFIX} of hosts`,
@@ -116,7 +116,7 @@ const NAMED = /"(?:server_cert|client_cert|client_ca|cert|ca)"\s*:\s*"([^"\\]+)"
  * Warnings about certificates that expire soon or have expired: those in configs, and others by their paths. Unreadable
  * files are skipped, because the command that needs them reports them.
  */
-export async function warningsOfEnds(
+export async function expiryWarnings(
   configs: readonly string[],
   workingFolder: string,
   certificates: readonly string[] = [],

@@ -6,7 +6,7 @@ import {
   ifThere,
   readRegularFile,
   readRegularText,
-  removeLeft,
+  removeLeftovers,
   tryLockFile,
   writeFileAtomic,
 } from "@gateway/shared/files";
@@ -37,7 +37,7 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
   try {
     await writeFileAtomic(temporary, typeof text === "string" ? encoder.encode(text) : text, { mode });
     await Deno.link(temporary, path);
-    await removeLeft(path);
+    await removeLeftovers(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.AlreadyExists) {
       throw conflict(`Cannot create ${quoteText(path)}: it exists`, cause);
@@ -55,7 +55,7 @@ export async function createFolder<T>(path: string, fill: (staging: string) => P
     await Deno.mkdir(staging, { recursive: true, mode: 0o700 });
     const result = await fill(staging);
     await Deno.rename(staging, path);
-    await removeLeft(path);
+    await removeLeftovers(path);
     return result;
   } catch (error) {
     await Deno.remove(staging, { recursive: true }).catch(() => {});

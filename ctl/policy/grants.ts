@@ -94,7 +94,7 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
     return {
       method: "POST",
       path: joinPath("v1", "policy", "hosts", name, "grants"),
-      body: readWish(flags),
+      body: readGrantOptions(flags),
       schema: grantCreated,
       advice: {
         400: "patterns must be RE2, and the duration at most max_grant_ttl_seconds of the signer's config",
@@ -105,7 +105,7 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
     };
   },
   show({ id, host, expires_at }, flags) {
-    const { allow, ttl_seconds } = readWish(flags);
+    const { allow, ttl_seconds } = readGrantOptions(flags);
     const [patterns, time] = [allow.map(quoteText).join(", "), formatDuration(ttl_seconds * 1000)];
     return [`granted on ${host}: allow ${patterns} for ${time} (id ${id}, expires ${expires_at})`];
   },
@@ -159,7 +159,7 @@ Takes effect immediately. broker-ctl policy grants lists the IDs.
 /** `policy grant`, `grants` and `revoke`: additional allow patterns for a limited time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
-function readWish({ ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>) {
+function readGrantOptions({ ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>) {
   const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
   if (allow.length === 0) throw invalid("Pass --allow, or --action with --cluster");
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };

@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { shellQuote, visibleText } from "@gateway/shared/text";
-import { formatEnrolScript } from "../hosts/enrol.ts";
+import { formatEnrollScript } from "../hosts/enroll.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
 import { reachable } from "../kit/values.ts";
 import { type Call, command, type Given, repeat } from "../kit/command.ts";
@@ -32,7 +32,7 @@ import {
   parseNetworks,
   publicAddress,
 } from "./layout.ts";
-import { checkFree, createKeyMaterial, planSetUp, renewalUnits, writeSetUp } from "./write.ts";
+import { checkFree, createKeyMaterial, planInstallation, renewalUnits, writeInstallation } from "./write.ts";
 
 const address = (what: string, listener: keyof InitListeners) =>
   `address of ${what} (default: ${DEFAULT_LISTENERS[listener]})`;
@@ -163,8 +163,8 @@ async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
   await withHint(OCCUPIED, () => checkFree(options));
   const material = await createKeyMaterial(systemRandom, certifiedNames(choices));
   const runtime = currentRuntime();
-  const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
-  const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
+  const plan = [...renewalUnits(layout, runtime), ...planInstallation(layout, choices, material)];
+  const { backup } = await withHint(OCCUPIED, () => writeInstallation(plan, options));
   const { sshCaPublic, approverPassword } = material;
   const facts = { ...choices, layout, runtime, approverPassword, backup };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
@@ -181,7 +181,7 @@ async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
       enrolment: Object.fromEntries(
         choices.hosts.map(({ name, user }) => {
           const enrolment = { user, principal: `host:${name}`, ca: [sshCaPublic], sshdConfig: undefined };
-          return [name, formatEnrolScript({ mode: "add", ...enrolment })];
+          return [name, formatEnrollScript({ mode: "add", ...enrolment })];
         }),
       ),
       start: startCommands(facts),

@@ -4,7 +4,7 @@ import { loadConfig, setValue, type ValuePath } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { copyBytes, copyDatabase, copyLog, findSources, type SetUpSources } from "../backup/sources.ts";
+import { type BackupSources, copyBytes, copyDatabase, copyLog, findSources } from "../backup/sources.ts";
 import { command } from "../kit/command.ts";
 import { isFields } from "../kit/entries.ts";
 import { createFolder } from "../kit/files.ts";
@@ -63,7 +63,7 @@ signer's grants and freezes. Prints each changed value, what needs your decision
 
 type Plan = Awaited<ReturnType<typeof planMigration>>;
 
-async function planMigration(from: string, target: string, sources: SetUpSources) {
+async function planMigration(from: string, target: string, sources: BackupSources) {
   const plan = {
     /** Config texts by the name of the file. */
     texts: new Map<string, string>(),

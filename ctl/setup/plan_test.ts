@@ -21,7 +21,7 @@ import {
   parseHosts,
   parseListener,
 } from "./layout.ts";
-import { createKeyMaterial, type PlannedEntry, planSetUp } from "./write.ts";
+import { createKeyMaterial, planInstallation, type PlannedEntry } from "./write.ts";
 import { AppError } from "@gateway/shared/errors";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
@@ -30,7 +30,7 @@ const material = await createKeyMaterial(systemRandom);
 
 function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane", addr = "10.0.0.5") {
   const hosts = parseHosts([`web01=${addr},user=deploy,key=${KEY}`]);
-  return planSetUp(createLayout(folder), {
+  return planInstallation(createLayout(folder), {
     route,
     listeners: DEFAULT_LISTENERS,
     networks: DEFAULT_NETWORKS,
@@ -66,7 +66,7 @@ function strings(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];
 }
 
-Deno.test("planSetUp() gives hosts no session certificate, which would be locked to nothing", () => {
+Deno.test("planInstallation() gives hosts no session certificate, which would be locked to nothing", () => {
   const { signer } = configs();
   assert.equal(signer.hosts["web01"]?.unsealed_sessions, false);
   const compiled = compilePolicy(signer);
@@ -74,7 +74,7 @@ Deno.test("planSetUp() gives hosts no session certificate, which would be locked
   assert.equal(compiled.policy.hosts.get("web01")?.commands.restricts, true);
 });
 
-Deno.test("planSetUp() gives every entry its exact mode", () => {
+Deno.test("planInstallation() gives every entry its exact mode", () => {
   const modes = Object.groupBy(plan(), ({ mode }) => mode.toString(8));
   const paths = Object.entries(modes).map(([mode, entries]) => [mode, entries?.map(({ path }) => path)]);
   assert.deepEqual(Object.fromEntries(paths), {
@@ -101,13 +101,13 @@ Deno.test("planSetUp() gives every entry its exact mode", () => {
   assert.equal(plan().at(-1)?.path, "signer.json");
 });
 
-Deno.test("planSetUp() keeps private keys out of what others may read", () => {
+Deno.test("planInstallation() keeps private keys out of what others may read", () => {
   for (const { path, mode, content } of plan()) {
     if ((mode & 0o077) !== 0) assert.doesNotMatch(String(content), /PRIVATE KEY/, path);
   }
 });
 
-Deno.test("planSetUp() writes only absolute paths into configs", () => {
+Deno.test("planInstallation() writes only absolute paths into configs", () => {
   const files = new Set(plan().map(({ path }) => `/srv/gate way/${path}`));
   const paths = strings(configs()).filter((text) => /\.(?:crt|key|seed|log|json|pub)$|ssh_ca/.test(text));
   assert.equal(paths.length, 34);
@@ -116,12 +116,12 @@ Deno.test("planSetUp() writes only absolute paths into configs", () => {
   }
 });
 
-Deno.test("planSetUp() writes configs that load in a folder whose name needs escapes", () => {
+Deno.test("planInstallation() writes configs that load in a folder whose name needs escapes", () => {
   const folder = '/srv/a "b" \\ c /* é';
   assert.equal(configs(folder).signer.ca_key, `${folder}/pki/ssh_ca`);
 });
 
-Deno.test("planSetUp() makes a policy that compiles, and starts with looking only", () => {
+Deno.test("planInstallation() makes a policy that compiles, and starts with looking only", () => {
   const { signer } = configs();
   assert.equal(compilePolicy(signer).kind, "ok");
   assert.deepEqual(
@@ -133,7 +133,7 @@ Deno.test("planSetUp() makes a policy that compiles, and starts with looking onl
   assert.ok(starter?.allow?.every((pattern) => pattern.startsWith("^") && pattern.endsWith("$")));
 });
 
-Deno.test("planSetUp() separates who runs, who administers and who approves", () => {
+Deno.test("planInstallation() separates who runs, who administers and who approves", () => {
   const { signer, controlPlane, broker, client } = configs();
   const names = Object.values(material.leaves).map(({ certPem }) => new X509Certificate(certPem).subject);
   assert.deepEqual(names, [
@@ -160,7 +160,7 @@ Deno.test("planSetUp() separates who runs, who administers and who approves", ()
   assert.match(client.control_plane?.cert ?? "", /pki\/approver\.crt$/);
 });
 
-Deno.test("planSetUp() listens on this machine alone", () => {
+Deno.test("planInstallation() listens on this machine alone", () => {
   const { signer, controlPlane, broker } = configs();
   const addresses = [signer, controlPlane, broker].map((config) => [config.listen, config.monitor_listen]);
   assert.deepEqual(addresses, [
@@ -170,7 +170,7 @@ Deno.test("planSetUp() listens on this machine alone", () => {
   ]);
 });
 
-Deno.test("planSetUp() gives the services what their permissions can be derived from, each its own", () => {
+Deno.test("planInstallation() gives the services what their permissions can be derived from, each its own", () => {
   const { signer, broker } = configs();
   const workingFolder = "/srv/gate way";
   const ours = signerPermissions(signer, { configPath: "signer.json", workingFolder });
@@ -197,7 +197,7 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
   ]);
 });
 
-Deno.test("planSetUp() adds the address of a host outside the networks to the brokers' networks", () => {
+Deno.test("planInstallation() adds the address of a host outside the networks to the brokers' networks", () => {
   const entries = plan(undefined, undefined, "192.0.2.5:2222");
   for (const file of ["config.json", "mcp.json"]) {
     const text = textOf(entries, file);
@@ -209,7 +209,7 @@ Deno.test("planSetUp() adds the address of a host outside the networks to the br
 Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([
   { name: "the control plane, and waits", route: "control_plane", url: "https://127.0.0.1:7443", wait: 120 },
   { name: "the signer, and does not wait", route: "signer", url: "https://127.0.0.1:9443", wait: 0 },
-])("planSetUp() has both brokers ask $name", ({ route, url, wait }) => {
+])("planInstallation() has both brokers ask $name", ({ route, url, wait }) => {
   const { broker, mcp, controlPlane, signer } = configs(undefined, route);
   const isThrough = route === "control_plane";
   assert.deepEqual(
@@ -238,7 +238,7 @@ Deno.test("createKeyMaterial() makes keys that belong together, and new ones eac
   assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);
 });
 
-Deno.test("planSetUp() gives each service an audit key of its own", () => {
+Deno.test("planInstallation() gives each service an audit key of its own", () => {
   const { signer, controlPlane, broker, mcp } = configs();
   const keys = [signer, controlPlane, broker, mcp].map((config) => config.audit_key);
   assert.deepEqual(new Set(keys).size, 4, keys.join());

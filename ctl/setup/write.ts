@@ -52,7 +52,7 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  *
  * @returns the directory of the previous installation, if there was one
  */
-export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions) {
+export async function writeInstallation(plan: readonly PlannedEntry[], options: WriteOptions) {
   const { folder, random } = options;
   const explain = (cause: unknown) => {
     const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing was written`;
@@ -282,7 +282,7 @@ export interface PlannedEntry {
  * Plans the entries of an installation: directories before their files, and `signer.json` last, because without it a
  * directory does not look like an installation.
  */
-export function planSetUp(
+export function planInstallation(
   layout: Layout,
   choices: ConfigChoices,
   material: KeyMaterial,

@@ -2,7 +2,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { describeReadFailure, writeFileAtomic } from "@gateway/shared/files";
 import { resolve } from "node:path";
-import { openModels } from "../runs/equipment.ts";
+import { openModels } from "../runs/debate_parts.ts";
 import { loadSettings, type Settings } from "../settings/config.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 

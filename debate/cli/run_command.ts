@@ -3,16 +3,16 @@ import { AppError, errorName, errorText } from "@gateway/shared/errors";
 import { describeReadFailure, writeFileAtomic } from "@gateway/shared/files";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
-import { holdDebate } from "../engine/agents/hold_debate.ts";
-import { EPHEMERAL, type RunEvent } from "../engine/events.ts";
-import { NO_WORD } from "../engine/graph/hypotheses.ts";
+import { conductDebate } from "../engine/agents/conduct_debate.ts";
+import { type RunEvent, UNRECORDED_EVENTS } from "../engine/events.ts";
+import { NO_INPUT } from "../engine/graph/hypotheses.ts";
 import { labelLanguage } from "../engine/graph/labels.ts";
 import { ROLES } from "../engine/graph/state.ts";
 import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { estimateCost } from "../models/prices.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { openEquipment } from "../runs/equipment.ts";
+import { openDebateParts } from "../runs/debate_parts.ts";
 import { recordOf } from "../runs/fold.ts";
 import { formatRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
@@ -59,10 +59,10 @@ export async function runCommand(
   const redact = createContextRedactor(ownSecrets(settings));
   const topic = flags.redactContext ? redact(said).text : said;
   const context = await readContext(flags, settings, { redact, clock });
-  return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
+  return await debateOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
 }
 
-export async function holdOnTerminal(
+export async function debateOnTerminal(
   { topic, context, settings, flags, isMasked, parent }: Pick<RunRequest, "topic" | "context" | "parent"> & {
     readonly settings: Settings;
     readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
@@ -76,7 +76,7 @@ export async function holdOnTerminal(
   const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
-  const { tools, audit, prices, providers } = await openEquipment(settings, process);
+  const { tools, audit, prices, providers } = await openDebateParts(settings, process);
   await Deno.mkdir(settings.DATA_DIR, { recursive: true, mode: 0o700 }).catch((cause) => {
     const text = `Cannot create DATA_DIR ${JSON.stringify(settings.DATA_DIR)}: ${errorText(cause)}`;
     throw new AppError("invalid_config", text, { cause });
@@ -102,7 +102,7 @@ export async function holdOnTerminal(
 
   const events: StoredEvent[] = [];
   const emit = (event: RunEvent) => {
-    if (!EPHEMERAL.has(event.type)) {
+    if (!UNRECORDED_EVENTS.has(event.type)) {
       events.push({ ...event, timestamp: new Date(clock.now()).toISOString() });
     }
     view.show(event);
@@ -111,13 +111,13 @@ export async function holdOnTerminal(
   if (parent !== undefined) {
     emit({ type: "run_resumed", parent_run_id: parent.runId, parent_topic: parent.topic });
   }
-  const outcome = await holdDebate(setup, {
+  const outcome = await conductDebate(setup, {
     emit,
     tools,
     // The user watches the run and can stop it.
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
-    waitForComment: () => Promise.resolve(NO_WORD),
+    waitForComment: () => Promise.resolve(NO_INPUT),
     audit: (line) => audit.append(line),
     warn,
     fail,

@@ -12,7 +12,7 @@ import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { type Environment, readSettings, writeOutput } from "./environment.ts";
 import { RUNS_EXAMPLES } from "./help.ts";
 import { type actions, addJson, countOf, type ExitCode, once, repeated, usageError } from "./options.ts";
-import { holdOnTerminal, readFile } from "./run_command.ts";
+import { debateOnTerminal, readFile } from "./run_command.ts";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
 
@@ -125,7 +125,7 @@ async function resumeRun(
   const files = await Promise.all(file.map((path) => readFile(path)));
   const rules = { redact: createContextRedactor(ownSecrets(settings)), clock: environment.clock };
   const topic = record.topic ?? "";
-  return await holdOnTerminal({
+  return await debateOnTerminal({
     topic,
     context: await addEvidence(context, { text: evidence, files }, rules),
     settings,

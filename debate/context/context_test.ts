@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing";
 import { compileGlob } from "./project.ts";
-import { withoutCutWord } from "../engine/graph/text.ts";
+import { dropPartialWord } from "../engine/graph/text.ts";
 import { createContextRedactor, ownSecrets, redactValue } from "./redact_context.ts";
 import { isSecretFile } from "./secret_files.ts";
 
@@ -82,7 +82,7 @@ Deno.test.each([
   { text: "machine h login u password hunter2 x", secret: "hunter2" },
 ])("createContextRedactor() masks a secret wherever $text is truncated", ({ text, secret }) => {
   for (let end = 0; end <= text.length; end++) {
-    const shown = redact(withoutCutWord(text.slice(0, end))).text;
+    const shown = redact(dropPartialWord(text.slice(0, end))).text;
     assert.ok(!shown.includes(secret.slice(0, 3)), `${shown} at ${end}`);
   }
 });

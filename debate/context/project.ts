@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
-import { decodeText, withoutCutWord } from "../engine/graph/text.ts";
+import { decodeText, dropPartialWord } from "../engine/graph/text.ts";
 import { findInside, isSecretFile, isWithin, resolveRoots } from "./secret_files.ts";
 
 const DEFAULT_PATTERNS: readonly string[] = [
@@ -175,7 +175,7 @@ async function readProjectFile(
     const hasMore = opened.size > bytes.length;
     const text = decodeText(bytes, hasMore);
     if (text === undefined) return { path, text: undefined, isCut: false };
-    const masked = await mask(hasMore ? withoutCutWord(text) : text);
+    const masked = await mask(hasMore ? dropPartialWord(text) : text);
     const start = cutText(masked, maxChars);
     return { path, text: start, isCut: start.length < masked.length || hasMore };
   } catch {

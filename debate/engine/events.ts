@@ -197,7 +197,7 @@ export type RunEvent =
 
 export type RunEventType = RunEvent["type"];
 
-export const EPHEMERAL: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
+export const UNRECORDED_EVENTS: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
 
 export type AgentTurnStartedEvent = Extract<RunEvent, { type: "agent_turn_started" }>;
 export type HypothesisUpdateEvent = Extract<RunEvent, { type: "hypothesis_update" }>;

@@ -9,7 +9,7 @@ import type {
   NodeName,
   ToolLogEntry,
 } from "./graph/state.ts";
-import type { OperatorWord } from "./graph/hypotheses.ts";
+import type { OperatorInput } from "./graph/hypotheses.ts";
 
 export type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
 
@@ -87,7 +87,7 @@ export interface DebatePorts {
    *
    * @param round the next round
    */
-  waitForComment(round: number): Promise<OperatorWord>;
+  waitForComment(round: number): Promise<OperatorInput>;
   /** Called before a tool's result is used. If the call throws, the run ends in an error. */
   audit(line: AuditLine): void | Promise<void>;
   /** Writes to the operator's log. Messages contain no secrets. */

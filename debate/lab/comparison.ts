@@ -9,7 +9,7 @@ import { scoreAnswer } from "./score.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
 
 /** {@linkcode hashIncidents} of the built-in incidents. Results with different hashes are not comparable. */
-export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
+export const REGISTERED_HASH = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
 
 /** The hexadecimal SHA-256 of the incidents, independent of the order of incidents and of keys. */
 export function hashIncidents(incidents: readonly Incident[]): Promise<string> {

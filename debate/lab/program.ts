@@ -6,11 +6,11 @@ import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
 import { loadPrices } from "../models/prices.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { compareArms, hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./comparison.ts";
+import { compareArms, hashIncidents, hashProtocol, REGISTERED_HASH, withPrompts } from "./comparison.ts";
 import { formatComparison, renderComparison } from "./comparison_report.ts";
 import { builtinIncidents, loadIncidents } from "./incidents.ts";
-import { type Play, playOf, PLAYS, scriptedAgent } from "./scripted_agent.ts";
-import { type Arm, ARMS, holdTrial, type Trial } from "./trial.ts";
+import { AGENT_KINDS, type AgentKind, agentKindOf, scriptedAgent } from "./scripted_agent.ts";
+import { type Arm, ARMS, runTrial, type Trial } from "./trial.ts";
 
 const EXAMPLES = `
 Examples:
@@ -36,7 +36,7 @@ export function createLab(environment: world.Environment): Command {
   const arms = new Option("--arm <arm>", "way of diagnosing (repeatable; default: all)").choices(ARMS);
   const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
     .option("--run", "use the models of the settings")
-    .addOption(new Option("--offline [play]", "use scripted agents (default: middling)").choices(PLAYS))
+    .addOption(new Option("--offline [play]", "use scripted agents (default: middling)").choices(AGENT_KINDS))
     .option(
       "--incidents <directory>",
       "own incidents or Cloud-OpsBench cases (default: the built-in 24)",
@@ -69,7 +69,7 @@ type Flags =
     readonly only?: readonly string[];
     readonly arm?: readonly Arm[];
     /** The play of the diagnostic agent; `true` if the option has no value. */
-    readonly offline?: Play | true;
+    readonly offline?: AgentKind | true;
   };
 
 /** Runs all trials in sequence. Low scores are a result, not a failure. */
@@ -134,7 +134,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   for (const [index, plan] of planned.entries()) {
     signal.throwIfAborted();
     const open = async (id: string) => {
-      const play = playOf(id);
+      const play = agentKindOf(id);
       return play === undefined ? await providers.model(id) : scriptedAgent(play, plan.incident, plan.run);
     };
     const { diagnostic, skeptic, moderator } = protocol.models;
@@ -144,7 +144,7 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
       moderator: await open(moderator),
     };
     const ports = { clock, newId: () => environment.randomBytes(6).toHex(), signal };
-    const trial = await holdTrial({ ...plan, models }, rules, ports);
+    const trial = await runTrial({ ...plan, models }, rules, ports);
     signal.throwIfAborted();
     trials.push(trial);
     const { incident, arm, run, score, confidence, tokens, problem } = trial;
@@ -156,11 +156,11 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   const ids = Object.values(protocol.models);
   const notes = {
     "scripted agents know the incidents: these numbers measure the engine, not any model": ids
-      .some((id) => playOf(id) !== undefined),
+      .some((id) => agentKindOf(id) !== undefined),
     "all roles use one model, so debate_three equals debate_one": new Set(ids).size === 1,
     "fewer than 3 runs of each incident": flags.runs < 3,
     "the built-in incidents differ from the registered incidents": isBuiltin &&
-      hashes.incidents_sha256 !== REGISTERED,
+      hashes.incidents_sha256 !== REGISTERED_HASH,
   };
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),

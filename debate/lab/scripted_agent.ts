@@ -14,12 +14,12 @@ import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.
  * `beside` insists on a wrong cause with real quotes that are irrelevant.
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
-export const PLAYS = [...STRENGTHS, "beside"] as const;
-export type Play = (typeof PLAYS)[number];
+export const AGENT_KINDS = [...STRENGTHS, "beside"] as const;
+export type AgentKind = (typeof AGENT_KINDS)[number];
 
 /** The play of a model ID such as `replay/strong`. */
-export function playOf(id: string): Play | undefined {
-  return PLAYS.find((play) => id === `replay/${play}`);
+export function agentKindOf(id: string): AgentKind | undefined {
+  return AGENT_KINDS.find((play) => id === `replay/${play}`);
 }
 
 const MAX_QUOTED = 80;
@@ -28,7 +28,7 @@ const EARLY_OUT =
 const MADE_UP = '- [tool:http_get#99] "everything points at this component": obvious';
 
 /** @param run number from 1; selects the wrong cause of a weaker agent */
-export function scriptedAgent(play: Play, incident: Incident, run: number): Model {
+export function scriptedAgent(play: AgentKind, incident: Incident, run: number): Model {
   const { truth, proof, rivals, tools } = incident;
   const rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
   const isCareless = play === "weak" || play === "beside";

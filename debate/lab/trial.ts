@@ -1,9 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
-import { holdDebate } from "../engine/agents/hold_debate.ts";
+import { conductDebate } from "../engine/agents/conduct_debate.ts";
 import { callKey, estimateUsage } from "../engine/agents/debate.ts";
 import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
 import { isObject } from "../engine/graph/text.ts";
-import { NO_WORD } from "../engine/graph/hypotheses.ts";
+import { NO_INPUT } from "../engine/graph/hypotheses.ts";
 import { type DebateOutcome, type DebateSetup, type Model, ModelError, type Tool } from "../engine/ports.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
 import type { RunModels } from "../runs/record.ts";
@@ -37,7 +37,7 @@ const RULES_OF_ARMS = {
 export type Arm = keyof typeof RULES_OF_ARMS;
 export const ARMS = Object.keys(RULES_OF_ARMS) as readonly Arm[];
 export const rulesOf = (arm: Arm): ArmRules => RULES_OF_ARMS[arm];
-export type Trial = Readonly<Awaited<ReturnType<typeof holdTrial>>>;
+export type Trial = Readonly<Awaited<ReturnType<typeof runTrial>>>;
 
 /** The plan of a benchmark. Its hash is published before the first run. */
 export interface Protocol {
@@ -66,7 +66,7 @@ export function taskOf(
 }
 
 /** Runs a trial. The failure of a model counts as a wrong answer. */
-export async function holdTrial(
+export async function runTrial(
   { incident, arm, run, models: given }: {
     readonly incident: Incident;
     readonly arm: Arm;
@@ -85,7 +85,7 @@ export async function holdTrial(
   const debaters = forDebaters((role) => withBudget(given[count === 1 ? "diagnostic" : role], budget));
   const models = { ...debaters, summary: debaters.moderator };
   const startedAt = ports.clock.now();
-  const outcome = await holdDebate({
+  const outcome = await conductDebate({
     ...taskOf(protocol),
     template,
     runId: "0".repeat(32),
@@ -103,7 +103,7 @@ export async function holdTrial(
     tools: arm === "blind" ? [] : frozenTools(incident.tools),
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
-    waitForComment: () => Promise.resolve(NO_WORD),
+    waitForComment: () => Promise.resolve(NO_INPUT),
     audit: () => {},
   });
   const isOver = outcome.status === "error" && budget.spent >= budget.limit;

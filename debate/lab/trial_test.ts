@@ -9,8 +9,8 @@ import {
   importCloudCases,
   type Incident,
 } from "./incidents.ts";
-import { type Play, scriptedAgent, STRENGTHS } from "./scripted_agent.ts";
-import { type Arm, ARMS, frozenTools, holdTrial, type Trial } from "./trial.ts";
+import { type AgentKind, scriptedAgent, STRENGTHS } from "./scripted_agent.ts";
+import { type Arm, ARMS, frozenTools, runTrial, type Trial } from "./trial.ts";
 import { scoreAnswer } from "./score.ts";
 
 const PROTOCOL = {
@@ -32,21 +32,24 @@ const RULES = { template: selectTemplate(collectTemplates([]), "default", "en"),
 function hold(
   incident: Incident,
   arm: Arm,
-  [diagnostic, skeptic, moderator]: readonly [Play, Play, Play],
+  [diagnostic, skeptic, moderator]: readonly [AgentKind, AgentKind, AgentKind],
   protocol: Partial<typeof PROTOCOL> = {},
   run = 1,
 ): Promise<Trial> {
-  const agent = (play: Play) => scriptedAgent(play, incident, run);
+  const agent = (play: AgentKind) => scriptedAgent(play, incident, run);
   const models = { diagnostic: agent(diagnostic), skeptic: agent(skeptic), moderator: agent(moderator) };
   let ids = 0;
-  return holdTrial({ incident, arm, run, models }, { ...RULES, protocol: { ...PROTOCOL, ...protocol } }, {
+  return runTrial({ incident, arm, run, models }, { ...RULES, protocol: { ...PROTOCOL, ...protocol } }, {
     clock: new FakeClock(),
     newId: () => (++ids).toString(16).padStart(12, "0"),
     signal: AbortSignal.any([]),
   });
 }
 
-async function all(arm: Arm, strengths: readonly [Play, Play, Play]): Promise<readonly Trial[]> {
+async function all(
+  arm: Arm,
+  strengths: readonly [AgentKind, AgentKind, AgentKind],
+): Promise<readonly Trial[]> {
   return await Promise.all(builtinIncidents().map((incident) => hold(incident, arm, strengths)));
 }
 

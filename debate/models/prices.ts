@@ -1,7 +1,7 @@
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
-import { type CallingNode, CASTING } from "../engine/graph/state.ts";
+import { type CallingNode, MODEL_NODES } from "../engine/graph/state.ts";
 
 type PriceTable = ReadonlyMap<string, Price>;
 
@@ -42,10 +42,10 @@ export function findPrice(id: string, prices: PriceTable): Price | undefined {
 export function estimateCost(totals: TokenTotals, models: RoleModels, prices: PriceTable): CostEstimate {
   const by_node: Partial<Record<CallingNode, NodeCost>> = {};
   let total: number | undefined;
-  for (const node of Object.keys(CASTING) as CallingNode[]) {
+  for (const node of Object.keys(MODEL_NODES) as CallingNode[]) {
     const usage = totals.by_node[node];
     if (usage === undefined) continue;
-    const model = models[CASTING[node].role] ?? models.diagnostic;
+    const model = models[MODEL_NODES[node].role] ?? models.diagnostic;
     const price = findPrice(model, prices);
     const usd = price && (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000;
     by_node[node] = { model, ...usage, estimated_usd: usd === undefined ? null : round(usd) };

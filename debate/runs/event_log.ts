@@ -1,6 +1,6 @@
 /** The events of a run for its subscribers. Each event is encoded once, and all subscribers read the same memory. */
 import type { Clock } from "@gateway/shared/clock";
-import { EPHEMERAL } from "../engine/events.ts";
+import { UNRECORDED_EVENTS } from "../engine/events.ts";
 
 const FIRST_PAGE_BYTES = 4096;
 const PAGE_BYTES = 65_536;
@@ -8,7 +8,7 @@ const PAGE_BYTES = 65_536;
 const PACE_MS = 25;
 
 const ENCODER = new TextEncoder();
-const EPHEMERAL_TYPES: ReadonlySet<string> = EPHEMERAL;
+const EPHEMERAL_TYPES: ReadonlySet<string> = UNRECORDED_EVENTS;
 
 interface Page {
   readonly start: number;

@@ -4,9 +4,9 @@ import { redactValue } from "../context/redact_context.ts";
 import { isObject } from "../engine/graph/text.ts";
 import { callKey } from "../engine/agents/debate.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/ports.ts";
-import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
+import { NO_INPUT, type OperatorInput } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
+import { type RunEvent, type ToolArgs, UNRECORDED_EVENTS } from "../engine/events.ts";
 import type { Settings } from "../settings/config.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
@@ -59,7 +59,7 @@ export class LiveRun {
   /** The calls that were approved for the whole run, by their key. */
   readonly #allowed = new Map<string, Call>();
   readonly #cancel = new AbortController();
-  #answerPause: ((word: OperatorWord) => void) | undefined;
+  #answerPause: ((word: OperatorInput) => void) | undefined;
   #options: RunOptions;
 
   constructor(setup: LiveRunSetup) {
@@ -82,7 +82,7 @@ export class LiveRun {
   emit(event: RunEvent): void {
     if (this.log.isEnded) return;
     const { type } = event;
-    if (EPHEMERAL.has(type)) return this.log.append({ type, json: JSON.stringify(event) });
+    if (UNRECORDED_EVENTS.has(type)) return this.log.append({ type, json: JSON.stringify(event) });
     const stored = this.stamp(event);
     const json = JSON.stringify(stored);
     this.events.push(stored);
@@ -183,19 +183,19 @@ export class LiveRun {
     return this.#answerPause === undefined ? undefined : "comment";
   }
 
-  async waitForComment(): Promise<OperatorWord> {
+  async waitForComment(): Promise<OperatorInput> {
     // The operator may have turned the pause off in the meantime.
-    if (!this.#options.pauseBetweenRounds) return NO_WORD;
+    if (!this.#options.pauseBetweenRounds) return NO_INPUT;
     const { clock, settings } = this.#setup;
     const ms = settings.COMMENT_TIMEOUT_SECONDS * 1000;
-    const answer = Promise.withResolvers<OperatorWord>();
+    const answer = Promise.withResolvers<OperatorInput>();
     this.#answerPause = answer.resolve;
-    const word = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => NO_WORD);
+    const word = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => NO_INPUT);
     this.#answerPause = undefined;
     return word;
   }
 
-  comment(word: OperatorWord): void {
+  comment(word: OperatorInput): void {
     const answer = this.#answerPause;
     if (answer === undefined) {
       throw new AppError("conflict", "The run does not wait for a comment: it pauses only between rounds");
@@ -214,7 +214,7 @@ export class LiveRun {
     if (!this.#options.requireApproval) {
       for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }
-    if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment(NO_WORD);
+    if (!this.#options.pauseBetweenRounds && this.#answerPause !== undefined) this.comment(NO_INPUT);
     return this.#options;
   }
 

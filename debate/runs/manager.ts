@@ -1,10 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { describeFailure, holdDebate } from "../engine/agents/hold_debate.ts";
+import { conductDebate, describeFailure } from "../engine/agents/conduct_debate.ts";
 import type { DebateOutcome, DebatePorts, Model, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
-import type { OperatorWord } from "../engine/graph/hypotheses.ts";
+import type { OperatorInput } from "../engine/graph/hypotheses.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import type { StoredEvent } from "./record.ts";
@@ -107,7 +107,7 @@ export class RunManager {
     const { openModel, tools, audit, redact, clock, newId, warn, fail } = this.#ports;
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
-      return await holdDebate(setup, {
+      return await conductDebate(setup, {
         emit: (event) => run.emit(event),
         tools,
         approve: (call) => run.approve(call),
@@ -141,7 +141,7 @@ export class RunManager {
   }
 }
 
-function maskWord({ comment, changes }: OperatorWord, redact: (text: string) => string): OperatorWord {
+function maskWord({ comment, changes }: OperatorInput, redact: (text: string) => string): OperatorInput {
   const masked = changes.map((each) => each.kind === "add" ? { ...each, text: redact(each.text) } : each);
   return { comment: redact(comment), changes: masked };
 }

@@ -5,7 +5,7 @@ import { sampleEvidence, sampleHypothesis } from "../testing/sample_state.ts";
 import { priorRun } from "./imported.ts";
 import { formatRecord, readRecord, type RunHeader, type StoredEvent } from "./record.ts";
 import { endingEvents } from "./setup.ts";
-import { EPHEMERAL as EPHEMERAL_TYPES } from "../engine/events.ts";
+import { UNRECORDED_EVENTS as EPHEMERAL_TYPES } from "../engine/events.ts";
 import { type DebateSetup, ModelError } from "../engine/ports.ts";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
 import { call, type Script } from "../testing/scripted_model.ts";
@@ -19,7 +19,7 @@ import { recordOf } from "./fold.ts";
 import { interruptedRecord } from "./store.ts";
 
 const KEPT = "agent_completed";
-const EPHEMERAL = "agent_delta";
+const UNRECORDED_EVENTS = "agent_delta";
 
 function logOf(types: readonly string[], clock = new FakeClock()): EventLog {
   const log = new EventLog(clock);
@@ -45,7 +45,7 @@ Deno.test("an event is a frame with ID, event and data", () => {
 });
 
 Deno.test("IDs count stored events, and ephemeral events have a second number", () => {
-  const log = logOf([EPHEMERAL, KEPT, EPHEMERAL, EPHEMERAL, KEPT]);
+  const log = logOf([UNRECORDED_EVENTS, KEPT, UNRECORDED_EVENTS, UNRECORDED_EVENTS, KEPT]);
   assert.deepEqual(idsOf(readAll(log)), ["0.1", "1", "1.1", "1.2", "2"]);
 });
 
@@ -61,7 +61,7 @@ Deno.test.each([
   { name: "no number", id: "abc", next: "0.1" },
   { name: "a negative one", id: "-1", next: "0.1" },
 ])("placeAfter() $name continues with $next", ({ id, next }) => {
-  const log = logOf([EPHEMERAL, KEPT, EPHEMERAL, EPHEMERAL, KEPT]);
+  const log = logOf([UNRECORDED_EVENTS, KEPT, UNRECORDED_EVENTS, UNRECORDED_EVENTS, KEPT]);
   assert.equal(idsOf(readAll(log, log.placeAfter(id)))[0], next);
 });
 

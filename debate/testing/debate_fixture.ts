@@ -7,8 +7,8 @@ import type {
   Tool,
   ToolResult,
 } from "../engine/ports.ts";
-import { NO_WORD } from "../engine/graph/hypotheses.ts";
-import { holdDebate } from "../engine/agents/hold_debate.ts";
+import { NO_INPUT } from "../engine/graph/hypotheses.ts";
+import { conductDebate } from "../engine/agents/conduct_debate.ts";
 import type { RunEvent, RunEventType } from "../engine/events.ts";
 import { sampleDecision } from "./sample_state.ts";
 import { type Script, ScriptedModel } from "./scripted_model.ts";
@@ -99,7 +99,7 @@ export class DebateFixture {
       tools: [],
       approve: () => Promise.resolve("auto"),
       isPaused: () => false,
-      waitForComment: () => Promise.resolve(NO_WORD),
+      waitForComment: () => Promise.resolve(NO_INPUT),
       audit: (line) => {
         this.audit.push(line);
       },
@@ -112,7 +112,7 @@ export class DebateFixture {
   }
 
   run(): Promise<DebateOutcome> {
-    return holdDebate(this.setup, this.ports);
+    return conductDebate(this.setup, this.ports);
   }
 
   /** The fixture after its run, for tests that do not look at the outcome. */
@@ -128,7 +128,7 @@ export class DebateFixture {
       this.events.push(event);
       if (event.type === type) reached.resolve();
     };
-    const running = holdDebate(this.setup, { ...this.ports, emit });
+    const running = conductDebate(this.setup, { ...this.ports, emit });
     await reached.promise;
     await act();
     return await running;

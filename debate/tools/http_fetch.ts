@@ -8,7 +8,7 @@ import { lookup } from "node:dns/promises";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
-import { parseJson, withoutCutWord } from "../engine/graph/text.ts";
+import { dropPartialWord, parseJson } from "../engine/graph/text.ts";
 import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { vet } from "./net_guard.ts";
@@ -230,7 +230,7 @@ export async function askBackend<T>(
   if (encoding !== "identity") refuse(`${what} sent a compressed response without a request for it`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
-    const shown = text.length <= MAX_SHOWN_ERROR ? text : withoutCutWord(text.slice(0, MAX_SHOWN_ERROR));
+    const shown = text.length <= MAX_SHOWN_ERROR ? text : dropPartialWord(text.slice(0, MAX_SHOWN_ERROR));
     refuse(`${what} responded ${answer.status}: ${shown}`);
   }
   const json = parseJson(text) ?? refuse(`the response of ${what} is not JSON`);

@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { isObject, parseJson, withoutCutWord } from "../engine/graph/text.ts";
+import { dropPartialWord, isObject, parseJson } from "../engine/graph/text.ts";
 import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
@@ -35,7 +35,7 @@ export const httpGet = defineTool({
       `content-type: ${type === "" ? "none" : type}`,
       ...(isCut ? [`truncated after ${MAX_BODY_BYTES} bytes`] : []),
       "",
-      !isText ? `(${body.length} bytes of binary data, not shown)` : isCut ? withoutCutWord(text) : text,
+      !isText ? `(${body.length} bytes of binary data, not shown)` : isCut ? dropPartialWord(text) : text,
     ];
     // A status of 500 is a valid result, because it shows the state of the service.
     return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };

@@ -1,6 +1,6 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
-import { withoutCutWord } from "../engine/graph/text.ts";
+import { dropPartialWord } from "../engine/graph/text.ts";
 
 /** A tool rejected or failed a call. Model and operator read the message. */
 export class ToolFailure extends Error {
@@ -77,7 +77,7 @@ export function createProgramRunner(clock: Clock): RunProgram {
     await Promise.all(outputs.map((output) => output.close()));
     const isCut = budget.left < 0;
     const [stdout = "", stderr = ""] = outputs.map((output) =>
-      isCut ? withoutCutWord(output.text()) : output.text()
+      isCut ? dropPartialWord(output.text()) : output.text()
     );
     return { stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
   };

@@ -4,7 +4,7 @@ import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gatew
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
 import { estimateCost } from "../models/prices.ts";
-import { openEquipment } from "../runs/equipment.ts";
+import { openDebateParts } from "../runs/debate_parts.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openRunDirectory } from "../runs/run_directory.ts";
 import { RunManager } from "../runs/manager.ts";
@@ -29,7 +29,7 @@ export async function startDebateServer(
   const warn = log.WARNING;
   checkExposure(settings);
   const newId = (bytes: number) => randomBytes(bytes).toHex();
-  const equipment = await openEquipment(settings, { ...process, warn, isWatched: true });
+  const equipment = await openDebateParts(settings, { ...process, warn, isWatched: true });
   const { prices, providers, audit } = equipment;
   const builtinTemplates = readBuiltinTemplates();
 

@@ -145,8 +145,7 @@ export const PACKAGES: readonly Package[] = [
   {
     name: "gateway-ctl",
     summary: "the operator's tool of the access broker for AI agents",
-    description:
-      "broker-ctl creates and operates an installation; gateway-setup installs its files for the services.",
+    description: "broker-ctl creates and operates an installation; gateway-setup installs it for systemd.",
     depends: [COMMON],
     recommends: ["openssh-client", "procps"],
     files: [
@@ -160,6 +159,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-krl", "usr/share/gateway/krl/gateway-krl"),
       { from: "shim/gateway-krl.service", to: "usr/share/gateway/krl/gateway-krl.service" },
       program("shim/install-gateway-krl", "usr/share/gateway/krl/install-gateway-krl"),
+      { from: "shim/KRL.md", to: "usr/share/gateway/krl/KRL.md" },
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
@@ -182,13 +182,15 @@ export const PACKAGES: readonly Package[] = [
     name: "gateway-shim",
     summary: "the force-command of hosts that run only what a signer has signed",
     description:
-      "Needs a shell and ssh-keygen, no runtime; the accounts to seal join the group gateway-shim.",
+      "Needs a shell and ssh-keygen, no runtime. Accounts of sessions join the group gateway-shim.",
     depends: ["openssh-client"],
     files: [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      ...docs("gateway-shim", { "README.md": "docs/sealed-hosts.md", copyright: "LICENSE" }),
+      // The page links to ../shim/KRL.md.
+      ...docs("gateway-shim", { "docs/sealed-hosts.md": "docs/sealed-hosts.md", copyright: "LICENSE" }),
+      ...docs("gateway-shim", { "shim/KRL.md": "shim/KRL.md" }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },

@@ -144,7 +144,7 @@ export async function openLogFile(path: string, options: OpenFileOptions = {}): 
  *
  * @returns the path of the file, which has a number if the name was taken
  */
-export async function putAside(
+export async function saveRemovedBytes(
   logPath: string,
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   now: number,

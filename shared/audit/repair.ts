@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { AppError, configError } from "../errors.ts";
 import { ifThere, type OpenFileOptions, readAt, readChunks } from "../files/mod.ts";
 import { quoteText } from "../text.ts";
-import { type AuditWarnings, listSegments, openLogFile, putAside, tryLockLog } from "./files.ts";
+import { type AuditWarnings, listSegments, openLogFile, saveRemovedBytes, tryLockLog } from "./files.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS, MAX_LINE_BYTES, parseLine } from "./record.ts";
 import { checkLog, inspectTail, splitLines, TAIL_BYTES, type TailState } from "./verify.ts";
 
@@ -70,7 +70,7 @@ export async function repairLog(options: RepairOptions, now: number): Promise<Re
   const plan = await inspect(file, options);
   if (plan.kind !== "torn") return plan;
   const { preview: _, keptBytes, ...rest } = plan;
-  const movedTo = await putAside(path, readRange(file, keptBytes, (await file.stat()).size), now);
+  const movedTo = await saveRemovedBytes(path, readRange(file, keptBytes, (await file.stat()).size), now);
   await file.truncate(keptBytes);
   await file.sync();
   return { ...rest, keptBytes, kind: "repaired", movedTo };
@@ -209,7 +209,7 @@ async function restoreFile(
   }
   const { tornBytes } = state;
   if (tornBytes === 0) return { ...state, size };
-  const movedTo = await putAside(log, [bytes.subarray(bytes.length - tornBytes)], now);
+  const movedTo = await saveRemovedBytes(log, [bytes.subarray(bytes.length - tornBytes)], now);
   using writable = await Deno.open(path, { write: true });
   await writable.truncate(size - tornBytes);
   await writable.sync();

@@ -53,7 +53,7 @@ Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen whose number begin
 
 Deno.test("the private half of a key does not show", () => {
   const key = parsePrivateKey(PEM);
-  assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign", "signAside"]);
+  assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign", "signAsync"]);
   assert.ok(!Deno.inspect(key, { depth: 9 }).includes("KeyObject"));
 });
 

@@ -31,8 +31,8 @@ import type { CaKey } from "./model.ts";
  * @throws {AppError} `invalid_config` without any byte of the key
  */
 export function parsePemCaKey(pemText: string): CaKey {
-  const { algorithm, publicKey, signAside } = parsePrivateKey(pemText);
-  return { backend: "pem", algorithm, publicKey, sign: signAside };
+  const { algorithm, publicKey, signAsync } = parsePrivateKey(pemText);
+  return { backend: "pem", algorithm, publicKey, sign: signAsync };
 }
 
 const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----END \k<label>-----/g;

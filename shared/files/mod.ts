@@ -289,14 +289,14 @@ export async function writeFileAtomic(
   }
   using opened = await Deno.open(folder, { read: true });
   await opened.sync();
-  await removeLeft(target);
+  await removeLeftovers(target);
 }
 
 /** Removes the files that killed processes left of a file or directory. Failures are ignored: `doctor` shows the rest. */
-export async function removeLeft(path: string): Promise<void> {
+export async function removeLeftovers(path: string): Promise<void> {
   try {
     const { mtime, isDirectory } = await Deno.lstat(path);
-    const left = await findLeft(dirname(path), mtime?.getTime() ?? 0);
+    const left = await findLeftovers(dirname(path), mtime?.getTime() ?? 0);
     const same = left.filter(({ of, isFolder }) => of === basename(path) && isFolder === isDirectory);
     for (const each of same) await Deno.remove(each.path, { recursive: isDirectory });
   } catch {
@@ -305,15 +305,15 @@ export async function removeLeft(path: string): Promise<void> {
 }
 
 /** A file, or a directory that was to get its name when complete. `of` is that name. */
-interface Left {
+interface LeftoverFile {
   readonly path: string;
   readonly of: string;
   readonly isFolder: boolean;
 }
 
 /** The files that killed processes left in a directory. */
-export async function findLeft(folder: string, now: number): Promise<readonly Left[]> {
-  const found: Left[] = [];
+export async function findLeftovers(folder: string, now: number): Promise<readonly LeftoverFile[]> {
+  const found: LeftoverFile[] = [];
   for await (const { name, isFile, isDirectory } of Deno.readDir(folder)) {
     const of = TEMPORARY.exec(name)?.groups?.["name"];
     if (!isFile && !isDirectory || of === undefined) continue;

@@ -10,14 +10,14 @@ import { systemClock } from "../clock.ts";
 import { AppError, type ErrorCode, STATUS } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
 import { inRequest, outsideRequests, REQUEST_ID_HEADER } from "../service/mod.ts";
-import { type ConnectionLimits, ConnectionRoom, type Standing } from "./limits.ts";
+import { ConnectionLimiter, type ConnectionLimits, type PeerStatus } from "./limits.ts";
 import { Client, sendResponse, toRequest } from "./messages.ts";
 import { codeOf, describeProblem, type Problem, problemResponse } from "./problem.ts";
 
-/** The peers of a listener: by certificate, or unknown. */
-export interface Peers<Peer> {
+/** Identifies the peers of a listener. */
+export interface Authenticator<Peer> {
   /** Called once for each connection. */
-  begin(socket: Socket): Standing;
+  begin(socket: Socket): PeerStatus;
   /** @throws {AppError} `unauthenticated` if requests of this peer are rejected */
   identify(socket: Duplex, connections: Connections): Peer;
   /** Called when the trusted CAs change: no peer stays identified. */
@@ -25,7 +25,7 @@ export interface Peers<Peer> {
 }
 
 /** The handler of a listener, and its reports. */
-export interface ExchangeOptions<Peer> {
+export interface DispatchOptions<Peer> {
   /** Answers a request. Its errors become problem responses. */
   readonly handler: (request: Request, peer: Peer) => Response | Promise<Response>;
   /** Called for each failure with status 500 or above. The response carries the same request id. */
@@ -68,19 +68,19 @@ const OVER = "over";
 /** The open connections of a listener. */
 export class Connections {
   readonly #identifyMs: number;
-  readonly #room: ConnectionRoom<Connection>;
+  readonly #limiter: ConnectionLimiter<Connection>;
   /** By address and port of the client: the TLS socket of a request is not the accepted TCP socket. */
   readonly #open = new Map<string, Connection>();
   /** By the TLS socket or, without TLS, by the TCP socket. */
   readonly #begun = new WeakMap<object, Connection>();
 
   constructor(limits: ConnectionLimits, identifyMs: number) {
-    this.#room = new ConnectionRoom(limits);
+    this.#limiter = new ConnectionLimiter(limits);
     this.#identifyMs = identifyMs;
   }
 
   get counts() {
-    return this.#room.counts;
+    return this.#limiter.counts;
   }
 
   /** Takes an accepted connection, before its TLS handshake. */
@@ -92,28 +92,28 @@ export class Connections {
     this.#open.set(key, connection);
     socket.on("close", () => {
       this.#open.delete(key);
-      this.#room.leave(connection);
+      this.#limiter.remove(connection);
     });
-    this.#room.enter(connection, socket.remoteAddress ?? "")?.socket.destroy();
+    this.#limiter.add(connection, socket.remoteAddress ?? "")?.socket.destroy();
   }
 
   /** Takes a connection whose TLS handshake is complete. */
-  begin(socket: Socket, standing: Standing): void {
+  begin(socket: Socket, status: PeerStatus): void {
     const connection = this.#open.get(keyOf(socket));
     if (connection === undefined) return;
     this.#begun.set(socket, connection);
-    this.#admit(connection, standing);
+    this.#admit(connection, status);
   }
 
-  /** Makes a peer known. Without room for it, the next response is the last. */
+  /** Marks a peer as authenticated. If the limit is reached, its next response is the last. */
   trust(socket: object, name?: string): void {
     const connection = this.#begun.get(socket);
     if (connection === undefined) return;
-    this.#admit(connection, { kind: "known", ...(name !== undefined && { name }) });
+    this.#admit(connection, { kind: "authenticated", ...(name !== undefined && { name }) });
   }
 
-  #admit(connection: Connection, standing: Standing): void {
-    if (standing.kind === "stranger" || !this.#room.admit(connection, standing)) return;
+  #admit(connection: Connection, status: PeerStatus): void {
+    if (status.kind === "unauthenticated" || !this.#limiter.admit(connection, status)) return;
     connection.identified.abort(OVER);
   }
 
@@ -136,7 +136,7 @@ export class Connections {
   mayStay(socket: object): boolean {
     const connection = this.#begun.get(socket);
     return connection !== undefined && !connection.isClosing && !connection.isRetired &&
-      this.#room.isKnown(connection);
+      this.#limiter.isAuthenticated(connection);
   }
 
   /**
@@ -191,22 +191,22 @@ async function destroyAfter(ms: number, socket: Socket, kept: AbortController): 
 }
 
 /** Answers the requests of one listener. */
-export class Exchanges<Peer> {
-  readonly #options: ExchangeOptions<Peer>;
+export class RequestDispatcher<Peer> {
+  readonly #options: DispatchOptions<Peer>;
   readonly #connections: Connections;
-  readonly #peers: Peers<Peer>;
+  readonly #authenticator: Authenticator<Peer>;
   readonly #begun = new WeakSet<Duplex>();
 
-  constructor(options: ExchangeOptions<Peer>, connections: Connections, peers: Peers<Peer>) {
+  constructor(options: DispatchOptions<Peer>, connections: Connections, authenticator: Authenticator<Peer>) {
     this.#options = options;
     this.#connections = connections;
-    this.#peers = peers;
+    this.#authenticator = authenticator;
   }
 
   /** Takes a connection on which HTTP can begin. */
   begin(socket: Socket): void {
     this.#begun.add(socket);
-    this.#connections.begin(socket, this.#peers.begin(socket));
+    this.#connections.begin(socket, this.#authenticator.begin(socket));
   }
 
   answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -248,7 +248,7 @@ export class Exchanges<Peer> {
   async #respond(message: IncomingMessage, client: Client, requestId: string): Promise<Response> {
     const { handler, onError, unauthenticatedPage: page } = this.#options;
     try {
-      const peer = this.#peers.identify(message.socket, this.#connections);
+      const peer = this.#authenticator.identify(message.socket, this.#connections);
       return await handler(toRequest(message, client), peer);
     } catch (error) {
       const response = problemResponse(error, { requestId });
@@ -279,7 +279,7 @@ export class Exchanges<Peer> {
 
   #refusalOf(cause: Error, socket: Duplex): unknown {
     try {
-      this.#peers.identify(socket, this.#connections);
+      this.#authenticator.identify(socket, this.#connections);
     } catch (unauthenticated) {
       return unauthenticated;
     }

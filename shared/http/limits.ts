@@ -6,41 +6,44 @@
 import type { Clock } from "../clock.ts";
 import ipaddr from "ipaddr.js";
 
-/** A peer that has proved its identity. A `reserved` peer, such as an operator, has room that others cannot take. */
-interface KnownPeer {
-  readonly kind: "known" | "reserved";
-  /** Connections of the same name share the room fairly with other names. */
+/** A peer with a verified identity. Only `reserved` peers, such as operators, can use the reserved connections. */
+interface AuthenticatedPeer {
+  readonly kind: "authenticated" | "reserved";
+  /** The limit is shared fairly between names. */
   readonly name?: string;
 }
 
-/** Whether the peer has identified itself. */
-export type Standing = { readonly kind: "stranger" } | KnownPeer;
+/** Whether a peer has proved its identity. */
+export type PeerStatus = { readonly kind: "unauthenticated" } | AuthenticatedPeer;
 
-/** Connections of a listener at a time. */
+/** The most open connections of a listener. */
 export interface ConnectionLimits {
-  readonly strangers: number;
-  /** Strangers from one IPv4 address or one IPv6 /64 network. */
-  readonly strangersPerSource: number;
-  readonly known: number;
-  /** Additional room for `reserved` peers. */
+  readonly unauthenticated: number;
+  /** Unauthenticated connections from one IPv4 address or one IPv6 /64 network. */
+  readonly unauthenticatedPerSource: number;
+  readonly authenticated: number;
+  /** Additional connections for `reserved` peers. */
   readonly reserved: number;
 }
 
+/** Numbers of connections. */
+export type ConnectionCounts = Pick<ConnectionLimits, "unauthenticated" | "authenticated">;
+
 /** 1,024 in all, the usual limit of open files. */
 export const DEFAULT_LIMITS: ConnectionLimits = {
-  strangers: 256,
-  strangersPerSource: 128,
-  known: 704,
+  unauthenticated: 256,
+  unauthenticatedPerSource: 128,
+  authenticated: 704,
   reserved: 64,
 };
 
-/** Counts connections of any type. */
-export class ConnectionRoom<Connection> {
+/** Limits the open connections of a listener. */
+export class ConnectionLimiter<Connection> {
   readonly #limits: ConnectionLimits;
-  /** Strangers by source, the oldest first. */
+  /** Unauthenticated connections by source, the oldest first. */
   readonly #sources = new Map<string, Set<Connection>>();
   readonly #sourceOf = new Map<Connection, string>();
-  readonly #known = new Map<Connection, string | undefined>();
+  readonly #authenticated = new Map<Connection, string | undefined>();
   readonly #shares = new Map<string, number>();
 
   constructor(limits: ConnectionLimits) {
@@ -48,53 +51,53 @@ export class ConnectionRoom<Connection> {
   }
 
   /**
-   * Adds a connection of a stranger. If there are too many, the oldest stranger loses its place, because an honest
-   * peer identifies itself immediately, and an attacker holds connections for long.
+   * Adds an unauthenticated connection. Above the limit, the oldest one is closed, because an honest peer authenticates
+   * immediately and an attacker holds connections for long.
    *
    * @returns the connection to close
    */
-  enter(connection: Connection, address: string): Connection | undefined {
+  add(connection: Connection, address: string): Connection | undefined {
     const source = sourceOf(address);
     const peers = this.#sources.get(source) ?? new Set();
     this.#sources.set(source, peers.add(connection));
     this.#sourceOf.set(connection, source);
-    let crowd: Set<Connection> | undefined;
-    if (peers.size > this.#limits.strangersPerSource) crowd = peers;
-    else if (this.#sourceOf.size > this.#limits.strangers) {
-      crowd = [...this.#sources.values()].reduce((a, b) => b.size > a.size ? b : a);
+    let largest: Set<Connection> | undefined;
+    if (peers.size > this.#limits.unauthenticatedPerSource) largest = peers;
+    else if (this.#sourceOf.size > this.#limits.unauthenticated) {
+      largest = [...this.#sources.values()].reduce((a, b) => b.size > a.size ? b : a);
     }
-    const [oldest] = crowd ?? [];
-    if (oldest !== undefined) this.leave(oldest);
+    const [oldest] = largest ?? [];
+    if (oldest !== undefined) this.remove(oldest);
     return oldest;
   }
 
   /**
-   * Makes a stranger known, unless there is no room. A named peer gets another connection while it has fewer than are
-   * free (dynamic threshold of Choudhury and Hahne, 1998): alone it can have half of them, and newcomers find room.
+   * Marks a connection as authenticated if the limit allows it. A named peer gets another connection while it has fewer
+   * than are free (dynamic threshold of Choudhury and Hahne, 1998): one peer can have half of them.
    */
-  admit(connection: Connection, { kind, name }: KnownPeer): boolean {
-    if (!this.#sourceOf.has(connection)) return this.#known.has(connection);
-    const { known, reserved } = this.#limits;
-    const free = known + (kind === "reserved" ? reserved : 0) - this.#known.size;
+  admit(connection: Connection, { kind, name }: AuthenticatedPeer): boolean {
+    if (!this.#sourceOf.has(connection)) return this.#authenticated.has(connection);
+    const { authenticated, reserved } = this.#limits;
+    const free = authenticated + (kind === "reserved" ? reserved : 0) - this.#authenticated.size;
     const own = name === undefined ? 0 : this.#shares.get(name) ?? 0;
     if ((kind === "reserved" ? 0 : own) >= free) return false;
-    this.leave(connection);
-    this.#known.set(connection, name);
+    this.remove(connection);
+    this.#authenticated.set(connection, name);
     if (name !== undefined) this.#shares.set(name, own + 1);
     return true;
   }
 
-  isKnown(connection: Connection): boolean {
-    return this.#known.has(connection);
+  isAuthenticated(connection: Connection): boolean {
+    return this.#authenticated.has(connection);
   }
 
   get counts() {
-    return { strangers: this.#sourceOf.size, known: this.#known.size };
+    return { unauthenticated: this.#sourceOf.size, authenticated: this.#authenticated.size };
   }
 
-  leave(connection: Connection): void {
-    const name = this.#known.get(connection);
-    this.#known.delete(connection);
+  remove(connection: Connection): void {
+    const name = this.#authenticated.get(connection);
+    this.#authenticated.delete(connection);
     if (name !== undefined) {
       const own = (this.#shares.get(name) ?? 0) - 1;
       if (own > 0) this.#shares.set(name, own);

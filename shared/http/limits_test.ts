@@ -1,13 +1,18 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { FakeClock } from "../testing/fake_clock.ts";
-import { type ConnectionLimits, ConnectionRoom, DEFAULT_LIMITS, TokenBuckets } from "./limits.ts";
+import { ConnectionLimiter, type ConnectionLimits, DEFAULT_LIMITS, TokenBuckets } from "./limits.ts";
 
-const LIMITS: ConnectionLimits = { strangers: 4, strangersPerSource: 2, known: 2, reserved: 1 };
-const KNOWN = { kind: "known" } as const;
+const LIMITS: ConnectionLimits = {
+  unauthenticated: 4,
+  unauthenticatedPerSource: 2,
+  authenticated: 2,
+  reserved: 1,
+};
+const AUTHENTICATED = { kind: "authenticated" } as const;
 
-function enterAll(room: ConnectionRoom<number>, addresses: readonly string[]) {
-  return addresses.map((address, index) => room.enter(index, address));
+function addAll(limiter: ConnectionLimiter<number>, addresses: readonly string[]) {
+  return addresses.map((address, index) => limiter.add(index, address));
 }
 
 Deno.test.each<
@@ -23,7 +28,7 @@ Deno.test.each<
     out: [undefined, undefined, 0],
   },
   {
-    name: "sources don't push each other out while there is room",
+    name: "sources do not displace each other below the limit",
     addresses: ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"],
     out: [undefined, undefined, undefined, undefined],
   },
@@ -47,64 +52,64 @@ Deno.test.each<
     addresses: ["fe80::1%eth0", "fe80::2%eth0", "fe80::3%eth0"],
     out: [undefined, undefined, 0],
   },
-])("ConnectionRoom.enter(): $name", ({ addresses, out }) => {
-  assert.deepEqual(enterAll(new ConnectionRoom<number>(LIMITS), addresses), out);
+])("ConnectionLimiter.add(): $name", ({ addresses, out }) => {
+  assert.deepEqual(addAll(new ConnectionLimiter<number>(LIMITS), addresses), out);
 });
 
-Deno.test("ConnectionRoom: strangers never push out who is known, and have their places back", () => {
-  const room = new ConnectionRoom<string>(LIMITS);
-  assert.equal(room.enter("broker", "192.0.2.1"), undefined);
-  assert.equal(room.admit("broker", KNOWN), true);
+Deno.test("ConnectionLimiter: unauthenticated connections never displace authenticated ones, and free their slots", () => {
+  const limiter = new ConnectionLimiter<string>(LIMITS);
+  assert.equal(limiter.add("broker", "192.0.2.1"), undefined);
+  assert.equal(limiter.admit("broker", AUTHENTICATED), true);
   for (let index = 0; index < 100; index++) {
-    assert.notEqual(room.enter(`stranger ${index}`, `192.0.2.${index % 10}`), "broker");
+    assert.notEqual(limiter.add(`client ${index}`, `192.0.2.${index % 10}`), "broker");
   }
-  assert.equal(room.isKnown("broker"), true);
-  assert.equal(room.isKnown("stranger 99"), false);
+  assert.equal(limiter.isAuthenticated("broker"), true);
+  assert.equal(limiter.isAuthenticated("client 99"), false);
 });
 
-Deno.test("ConnectionRoom.admit() keeps room for reserved peers that the known can't take", () => {
-  const room = new ConnectionRoom<string>({ ...LIMITS, strangersPerSource: 4 });
-  for (const name of ["a", "b", "c", "operator"]) room.enter(name, "192.0.2.1");
-  assert.equal(room.admit("a", KNOWN), true);
-  assert.equal(room.admit("b", KNOWN), true);
-  assert.equal(room.admit("c", KNOWN), false);
-  assert.equal(room.isKnown("c"), false);
-  assert.equal(room.admit("operator", { kind: "reserved" }), true);
-  assert.equal(room.admit("c", { kind: "reserved" }), false);
-  room.leave("operator");
-  room.leave("b");
-  assert.equal(room.admit("c", KNOWN), true);
+Deno.test("ConnectionLimiter.admit() reserves connections for reserved peers", () => {
+  const limiter = new ConnectionLimiter<string>({ ...LIMITS, unauthenticatedPerSource: 4 });
+  for (const name of ["a", "b", "c", "operator"]) limiter.add(name, "192.0.2.1");
+  assert.equal(limiter.admit("a", AUTHENTICATED), true);
+  assert.equal(limiter.admit("b", AUTHENTICATED), true);
+  assert.equal(limiter.admit("c", AUTHENTICATED), false);
+  assert.equal(limiter.isAuthenticated("c"), false);
+  assert.equal(limiter.admit("operator", { kind: "reserved" }), true);
+  assert.equal(limiter.admit("c", { kind: "reserved" }), false);
+  limiter.remove("operator");
+  limiter.remove("b");
+  assert.equal(limiter.admit("c", AUTHENTICATED), true);
 });
 
-Deno.test("ConnectionRoom.admit() counts a connection once, and none that has left", () => {
-  const room = new ConnectionRoom<string>({ ...LIMITS, known: 1, reserved: 0 });
-  room.enter("a", "192.0.2.1");
-  assert.equal(room.admit("a", KNOWN), true);
-  assert.equal(room.admit("a", KNOWN), true);
-  room.leave("a");
-  assert.equal(room.admit("a", KNOWN), false);
-  room.enter("b", "192.0.2.1");
-  assert.equal(room.admit("b", KNOWN), true);
+Deno.test("ConnectionLimiter.admit() counts a connection once, and none that has left", () => {
+  const limiter = new ConnectionLimiter<string>({ ...LIMITS, authenticated: 1, reserved: 0 });
+  limiter.add("a", "192.0.2.1");
+  assert.equal(limiter.admit("a", AUTHENTICATED), true);
+  assert.equal(limiter.admit("a", AUTHENTICATED), true);
+  limiter.remove("a");
+  assert.equal(limiter.admit("a", AUTHENTICATED), false);
+  limiter.add("b", "192.0.2.1");
+  assert.equal(limiter.admit("b", AUTHENTICATED), true);
 });
 
 Deno.test("the limits of a listener together are what a process may have open by default", () => {
-  const { strangers, known, reserved } = DEFAULT_LIMITS;
-  assert.equal(strangers + known + reserved, 1024);
+  const { unauthenticated, authenticated, reserved } = DEFAULT_LIMITS;
+  assert.equal(unauthenticated + authenticated + reserved, 1024);
 });
 
-Deno.test("ConnectionRoom.admit(): one known peer leaves room for every other", () => {
-  const room = new ConnectionRoom<string>({
-    strangers: 1000,
-    strangersPerSource: 1000,
-    known: 100,
+Deno.test("ConnectionLimiter.admit(): one peer leaves connections for all others", () => {
+  const limiter = new ConnectionLimiter<string>({
+    unauthenticated: 1000,
+    unauthenticatedPerSource: 1000,
+    authenticated: 100,
     reserved: 8,
   });
-  const take = (name: string, wanted: number, kind: "known" | "reserved" = "known") => {
+  const take = (name: string, wanted: number, kind: "authenticated" | "reserved" = "authenticated") => {
     let got = 0;
     for (let index = 0; index < wanted; index++) {
       const connection = `${name} ${crypto.randomUUID()}`;
-      room.enter(connection, "192.0.2.1");
-      if (room.admit(connection, { kind, name })) got += 1;
+      limiter.add(connection, "192.0.2.1");
+      if (limiter.admit(connection, { kind, name })) got += 1;
     }
     return got;
   };
@@ -114,15 +119,15 @@ Deno.test("ConnectionRoom.admit(): one known peer leaves room for every other", 
   assert.equal(take("operator", 10, "reserved"), 10);
 });
 
-Deno.test("ConnectionRoom: a known peer that leaves has its share back", () => {
-  const room = new ConnectionRoom<number>({ ...LIMITS, strangersPerSource: 4 });
-  for (const connection of [0, 1, 2]) room.enter(connection, "192.0.2.1");
-  assert.equal(room.admit(0, { kind: "known", name: "broker" }), true);
-  assert.equal(room.admit(1, { kind: "known", name: "broker" }), false);
-  room.leave(0);
-  room.leave(0);
-  assert.equal(room.admit(1, { kind: "known", name: "broker" }), true);
-  assert.equal(room.admit(2, { kind: "known", name: "broker" }), false);
+Deno.test("ConnectionLimiter: a closed connection restores the share of its peer", () => {
+  const limiter = new ConnectionLimiter<number>({ ...LIMITS, unauthenticatedPerSource: 4 });
+  for (const connection of [0, 1, 2]) limiter.add(connection, "192.0.2.1");
+  assert.equal(limiter.admit(0, { kind: "authenticated", name: "broker" }), true);
+  assert.equal(limiter.admit(1, { kind: "authenticated", name: "broker" }), false);
+  limiter.remove(0);
+  limiter.remove(0);
+  assert.equal(limiter.admit(1, { kind: "authenticated", name: "broker" }), true);
+  assert.equal(limiter.admit(2, { kind: "authenticated", name: "broker" }), false);
 });
 
 function takeMany(buckets: TokenBuckets, count: number, perMinute: number): number {

@@ -15,13 +15,13 @@ import { TLSSocket } from "node:tls";
 import { systemClock, within } from "../clock.ts";
 import { AppError, configError, type ErrorCode } from "../errors.ts";
 import type { Metrics } from "../service/metrics.ts";
-import { hasUnseen } from "../text.ts";
-import { Connections, type ExchangeOptions, Exchanges, type Peers } from "./connections.ts";
-import { type ConnectionLimits, DEFAULT_LIMITS, type Standing } from "./limits.ts";
+import { hasInvisible } from "../text.ts";
+import { type Authenticator, Connections, type DispatchOptions, RequestDispatcher } from "./connections.ts";
+import { type ConnectionCounts, type ConnectionLimits, DEFAULT_LIMITS, type PeerStatus } from "./limits.ts";
 import { checkTlsIdentity } from "./tls_files.ts";
 
 /** The options of every listener. */
-export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
+export interface ListenerOptions<Peer> extends DispatchOptions<Peer> {
   readonly listen: string;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timeouts?: Partial<typeof TIMEOUTS>;
@@ -40,7 +40,7 @@ export type TlsServerOptions<Peer> = ListenerOptions<Peer> & TlsCredentials;
 /** A listener that accepts connections. */
 export interface RunningListener extends AsyncDisposable {
   readonly address: { readonly hostname: string; readonly port: number };
-  readonly connections: () => Readonly<Record<"open" | "limits", { strangers: number; known: number }>>;
+  readonly connections: () => Readonly<Record<"open" | "limits", ConnectionCounts>>;
   /**
    * Uses other credentials for new connections. If the CAs change, open connections end after their current responses.
    *
@@ -82,14 +82,14 @@ export function parseListenAddress(text: string): { readonly hostname: string; r
 
 async function startListener<Peer>(
   options: ListenerOptions<Peer>,
-  peers: Peers<Peer>,
+  authenticator: Authenticator<Peer>,
   tls: TlsCredentials | undefined,
 ): Promise<RunningListener> {
   const { identifyMs, headersMs, requestMs, idleMs, drainMs } = { ...TIMEOUTS, ...options.timeouts };
   const { hostname, port } = parseListenAddress(options.listen);
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const connections = new Connections(limits, identifyMs);
-  const exchanges = new Exchanges(options, connections, peers);
+  const dispatcher = new RequestDispatcher(options, connections, authenticator);
   const bounds = {
     headersTimeout: headersMs,
     requestTimeout: requestMs,
@@ -104,14 +104,14 @@ async function startListener<Peer>(
     ALPNProtocols: ["http/1.1"],
   });
   const server = secure ?? createHttpServer(bounds);
-  server.on("secureConnection", (socket) => exchanges.begin(socket));
+  server.on("secureConnection", (socket) => dispatcher.begin(socket));
   server.on("request", (message, outgoing) => {
-    if (connections.beginRequest(message.socket, outgoing)) void exchanges.answer(message, outgoing);
+    if (connections.beginRequest(message.socket, outgoing)) void dispatcher.answer(message, outgoing);
   });
-  server.on("clientError", (error, socket) => exchanges.refuse(error, socket));
+  server.on("clientError", (error, socket) => dispatcher.refuse(error, socket));
   server.on("connection", (socket: Socket) => {
     connections.add(socket);
-    if (secure === undefined) exchanges.begin(socket);
+    if (secure === undefined) dispatcher.begin(socket);
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
@@ -140,7 +140,7 @@ async function startListener<Peer>(
       if (next.clientCa === clientCa) return;
       clientCa = next.clientCa;
       connections.retire();
-      peers.forget?.();
+      authenticator.forget?.();
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -157,18 +157,18 @@ function secureContext({ cert, key, clientCa }: TlsCredentials) {
 export interface UnknownPeer {
   readonly address: string;
   /**
-   * Call it when a request has proved its sender: the connection then stays open while there is room. Otherwise it
-   * ends after the first response. Connections of one name share the room.
+   * Call it when a request has proved its sender. The connection then stays open unless the limit is reached. Otherwise
+   * it ends after the first response. The limit is shared fairly between names.
    */
   readonly trust: (name?: string) => void;
 }
 
-function unknownPeers(): Peers<UnknownPeer> {
+function addressAuthenticator(): Authenticator<UnknownPeer> {
   const addresses = new WeakMap<Duplex, string>();
   return {
     begin(socket) {
       addresses.set(socket, socket.remoteAddress ?? "");
-      return { kind: "stranger" };
+      return { kind: "unauthenticated" };
     },
     identify: (socket, connections) => ({
       address: addresses.get(socket) ?? "",
@@ -183,7 +183,7 @@ function unknownPeers(): Peers<UnknownPeer> {
  * @throws {AppError} `invalid_config` if the address cannot be used
  */
 export function startPlainServer(options: ListenerOptions<UnknownPeer>): Promise<RunningListener> {
-  return startListener({ isPaced: true, ...options }, unknownPeers(), undefined);
+  return startListener({ isPaced: true, ...options }, addressAuthenticator(), undefined);
 }
 
 /**
@@ -193,7 +193,7 @@ export function startPlainServer(options: ListenerOptions<UnknownPeer>): Promise
  */
 export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<RunningListener> {
   const { cert, key } = options;
-  return startListener({ isPaced: true, ...options }, unknownPeers(), { cert, key });
+  return startListener({ isPaced: true, ...options }, addressAuthenticator(), { cert, key });
 }
 
 /** The verified common name of a client certificate: the caller's identity. */
@@ -205,12 +205,12 @@ export interface Peer {
 }
 
 /** Answers a request of a caller. Its errors become problem responses. */
-export type PeerHandler = ExchangeOptions<Peer>["handler"];
+export type PeerHandler = DispatchOptions<Peer>["handler"];
 
 /** The options of a listener with mutual TLS. */
 export interface MtlsServerOptions extends TlsServerOptions<Peer> {
   readonly clientCa: string;
-  /** Whether a caller has room beyond that of all others. */
+  /** Whether a caller can use the reserved connections. */
   readonly isReserved?: (caller: CallerCn) => boolean;
   readonly denied?: ReadonlySet<string>;
 }
@@ -227,9 +227,9 @@ export interface MtlsServer extends RunningListener {
  * @throws {AppError} `invalid_config` if the address, the certificate, the key or the CA cannot be used
  */
 export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
-  const peers = new CertifiedPeers(options);
-  const listener = await startListener(options, peers, options);
-  return { ...listener, deny: (callers) => peers.deny(callers) };
+  const authenticator = new CertificateAuthenticator(options);
+  const listener = await startListener(options, authenticator, options);
+  return { ...listener, deny: (callers) => authenticator.deny(callers) };
 }
 
 /**
@@ -237,7 +237,7 @@ export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsS
  * ambiguous (a subject with several CNs is an array).
  */
 export function callerFromCertificate(authorized: boolean, commonName: unknown): CallerCn | undefined {
-  if (!authorized || typeof commonName !== "string" || commonName === "" || hasUnseen(commonName)) {
+  if (!authorized || typeof commonName !== "string" || commonName === "" || hasInvisible(commonName)) {
     return undefined;
   }
   return commonName as CallerCn;
@@ -251,7 +251,7 @@ interface Identity extends Peer {
   readonly validUntil: number;
 }
 
-class CertifiedPeers implements Peers<Peer> {
+class CertificateAuthenticator implements Authenticator<Peer> {
   readonly #isReserved: (caller: CallerCn) => boolean;
   #denied: ReadonlySet<string>;
   readonly #open = new Map<Socket, CallerCn>();
@@ -277,21 +277,21 @@ class CertifiedPeers implements Peers<Peer> {
     this.#identities = new WeakMap();
   }
 
-  begin(socket: Socket): Standing {
-    if (!(socket instanceof TLSSocket)) return { kind: "stranger" };
+  begin(socket: Socket): PeerStatus {
+    if (!(socket instanceof TLSSocket)) return { kind: "unauthenticated" };
     const certificate = socket.getPeerCertificate();
     const identity = this.#verify(socket, certificate);
     if (identity === undefined) {
       const fault = faultOf(certificate);
       if (fault !== undefined) this.#faults.set(socket, fault);
-      return { kind: "stranger" };
+      return { kind: "unauthenticated" };
     }
     const { caller } = identity;
     this.#identities.set(socket, identity);
     this.#open.set(socket, caller);
     socket.on("close", () => this.#open.delete(socket));
-    if (this.#denied.has(caller)) return { kind: "stranger" };
-    return { kind: this.#isReserved(caller) ? "reserved" : "known", name: caller };
+    if (this.#denied.has(caller)) return { kind: "unauthenticated" };
+    return { kind: this.#isReserved(caller) ? "reserved" : "authenticated", name: caller };
   }
 
   #verify(socket: TLSSocket, certificate: Certificate): Identity | undefined {
@@ -351,18 +351,18 @@ export class ListenerMetrics {
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
     const show = (of: "open" | "limits", name: string, help: string) =>
-      metrics.gauges(name, help, ["standing"], () => {
+      metrics.gauges(name, help, ["peer"], () => {
         const counts = this.#listener?.connections()[of];
         return counts === undefined ? [] : [
-          { labels: { standing: "known" }, value: counts.known },
-          { labels: { standing: "stranger" }, value: counts.strangers },
+          { labels: { peer: "authenticated" }, value: counts.authenticated },
+          { labels: { peer: "unauthenticated" }, value: counts.unauthenticated },
         ];
       });
     show("open", "http_server_connections", "Open connections, by whether the peer is authenticated");
     show(
       "limits",
       "http_server_connections_limit",
-      "Limit of open connections, without the room of reserved callers",
+      "Limit of open connections, without connections reserved for operators",
     );
   }
 

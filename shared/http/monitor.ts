@@ -33,8 +33,8 @@ interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
 
 /** The pause between two reads of the certificates, in seconds. */
 const CERTIFICATE_SECONDS = 60;
-/** Clients stay strangers: each connection ends after its response. */
-const LIMITS = { strangers: 64, strangersPerSource: 32, known: 0 };
+/** Clients never authenticate, so each connection ends after its response. */
+const LIMITS = { unauthenticated: 64, unauthenticatedPerSource: 32, authenticated: 0 };
 
 /** @throws {AppError} `invalid_config` if it cannot listen on the address */
 export function startMonitor(options: MonitorOptions): Promise<RunningListener> {

@@ -8,7 +8,7 @@ import { type Clock, every } from "../clock.ts";
 import { AppError, configError, errorText } from "../errors.ts";
 import { readNamedFile, readNamedText } from "../files/mod.ts";
 import type { ServiceLogger } from "../service/mod.ts";
-import { hasUnseen, quoteText } from "../text.ts";
+import { hasInvisible, quoteText } from "../text.ts";
 
 /** The identity of a process and the CAs that it trusts, as PEM texts. */
 export interface TlsMaterial {
@@ -100,7 +100,7 @@ export function parseDeniedCallers(text: string): ReadonlySet<string> {
     throw configError("its last line has no line break, so the file may be incomplete");
   }
   const lines = text.split("\n").map((line) => line.trim());
-  const bad = lines.findIndex((line) => hasUnseen(line));
+  const bad = lines.findIndex((line) => hasInvisible(line));
   if (bad >= 0) throw configError(`line ${bad + 1} is not a CN`);
   return new Set(lines.filter((line) => line !== "" && !line.startsWith("#")));
 }

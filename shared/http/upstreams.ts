@@ -128,7 +128,7 @@ export function openUpstreams({ urls, random, ...options }: UpstreamsOptions): U
       })
     );
     const reporter = failover({ ...common, clients: open({ maxConnections: 1 }) });
-    const lost = new LostRequests({ client: reporter, clock, signal: stop.signal });
+    const lost = new UnansweredRequests({ client: reporter, clock, signal: stop.signal });
     client = (limits) => failover({ ...common, clients: open(limits), lost });
   }
   return {
@@ -183,7 +183,7 @@ function failover({ clients, health, what, random, lost }: {
   readonly health: Health;
   readonly what: string;
   readonly random: Random;
-  readonly lost?: LostRequests;
+  readonly lost?: UnansweredRequests;
 }): JsonService {
   const request = async (request: JsonClientRequest): Promise<JsonClientResponse> => {
     const maySign = request.method === "POST" && request.path === SIGN;
@@ -269,8 +269,8 @@ const BATCH = 100;
 const MOST = 1_000;
 
 /** Reports requests without an answer (`POST /v1/revocations/requests`) until a signer has received the report. */
-export class LostRequests {
-  readonly #options: ConstructorParameters<typeof LostRequests>[0];
+export class UnansweredRequests {
+  readonly #options: ConstructorParameters<typeof UnansweredRequests>[0];
   #waiting: readonly { readonly id: string; readonly onBehalfOf: string; readonly since: number }[] = [];
   #isRunning = false;
 

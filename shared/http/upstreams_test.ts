@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { REQUEST_ID_HEADER } from "../service/mod.ts";
 import { FakeClock } from "../testing/fake_clock.ts";
 import type { JsonClientRequest } from "./client.ts";
-import { LostRequests, UpstreamWatch } from "./upstreams.ts";
+import { UnansweredRequests, UpstreamWatch } from "./upstreams.ts";
 
 /** An upstream that answers with a status, or not at all with 0; and what is asked of it. */
 async function watch(status: number) {
@@ -87,7 +87,7 @@ Deno.test("a signer of an older version leaves it to another", async () => {
     request: () =>
       Promise.resolve({ status: statuses.shift() ?? 500, headers: {}, text: "", body: undefined }),
   };
-  const lost = new LostRequests({ client, clock, signal: new AbortController().signal });
+  const lost = new UnansweredRequests({ client, clock, signal: new AbortController().signal });
   lost.add(lostOne("a", "broker-1"));
   for (let second = 0; second < 9; second++) await clock.advance(1_000);
   assert.deepEqual(statuses, []);
@@ -109,7 +109,7 @@ Deno.test("a broker whose requests the signers put off does not hold up what oth
       });
     },
   };
-  const lost = new LostRequests({ client, clock, signal: stop.signal });
+  const lost = new UnansweredRequests({ client, clock, signal: stop.signal });
   lost.add(lostOne("a", "busy"));
   lost.add(lostOne("b", "broker-1"));
   lost.add(lostOne("c", "broker-2"));
@@ -127,7 +127,11 @@ Deno.test("what is lost just when all else has been told is told as well", async
         return Promise.resolve({ status: 200, headers: {}, text: "", body: undefined });
       },
     };
-    const lost = new LostRequests({ client, clock: new FakeClock(), signal: new AbortController().signal });
+    const lost = new UnansweredRequests({
+      client,
+      clock: new FakeClock(),
+      signal: new AbortController().signal,
+    });
     lost.add(lostOne("a", "broker-1"));
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
     lost.add(lostOne("b", "broker-2"));

@@ -1,14 +1,14 @@
 /**
- * The age of the state that an instance decides by, the time of the shared database, and the other instances.
+ * The age of an instance's state, the time of the shared database, and the other instances.
  *
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
 import { configError } from "../errors.ts";
 import { quoteText } from "../text.ts";
-import type { InstanceIdentity, InstanceLink, News, OtherInstance, Seen } from "./postgres_link.ts";
+import type { GroupState, InstanceIdentity, InstanceLink, Notice, OtherInstance } from "./postgres_link.ts";
 
-/** An instance whose last look at the database is older decides nothing. */
+/** If the last poll of the database is older, the instance makes no decisions. */
 export const MAX_AGE_MS = 2_000;
 
 /** A moment by two clocks: one can be set, the other may stop while the machine sleeps. */
@@ -50,7 +50,7 @@ export class Freshness {
 
 /** A larger offset of the machine's clock is logged. */
 const WARN_OFFSET_MS = 2_000;
-/** With a larger offset, an instance decides nothing: its audit records would contradict those of the others. */
+/** With a larger offset, an instance makes no decisions: its audit records would contradict those of the others. */
 const MAX_OFFSET_MS = 30_000;
 /** The most by which two clocks drift apart. */
 const DRIFT = 0.01;
@@ -73,8 +73,8 @@ export class SharedClock implements Clock {
     this.#warn = warn;
   }
 
-  /** Takes the time that the database showed between two moments, unless it is less certain than the last one. */
-  heard(shown: number, asked: Moment, answered: Moment): void {
+  /** Adds a reading of the database's time between two moments, unless the last reading is more certain. */
+  addReading(shown: number, asked: Moment, answered: Moment): void {
     const error = Math.max(0, answered.elapsed - asked.elapsed) / 2;
     const at = asked.elapsed + error;
     const known = this.#estimate;
@@ -114,77 +114,77 @@ export class SharedClock implements Clock {
   }
 }
 
-/** The other instances at the last look. */
-export class Peers {
-  /** By session: the last beat, and the time since when it has not changed. */
-  #beats = new Map<string, { readonly name: string; readonly beat: bigint; readonly since: number }>();
+/** Finds instances that send no more heartbeats. */
+export class Liveness {
+  /** By session: the last heartbeat, and the time since when it has not changed. */
+  #heartbeats = new Map<string, { readonly name: string; readonly beat: bigint; readonly since: number }>();
 
   get names(): readonly string[] {
-    return [...this.#beats.values()].map(({ name }) => name);
+    return [...this.#heartbeats.values()].map(({ name }) => name);
   }
 
-  /** @returns the instances whose beat has not changed for `ms`, by a time that cannot be set */
-  silent(others: readonly OtherInstance[], now: number, ms: number): readonly OtherInstance[] {
-    const known = this.#beats;
-    this.#beats = new Map(others.map(({ name, session, beat }) => {
+  /** @returns the instances whose heartbeat has not changed for `ms`, by a monotonic clock */
+  findSilent(others: readonly OtherInstance[], now: number, ms: number): readonly OtherInstance[] {
+    const known = this.#heartbeats;
+    this.#heartbeats = new Map(others.map(({ name, session, beat }) => {
       const last = known.get(session);
       return [session, { name, beat, since: last?.beat === beat ? last.since : now }];
     }));
-    return others.filter(({ session }) => now - (this.#beats.get(session)?.since ?? now) >= ms);
+    return others.filter(({ session }) => now - (this.#heartbeats.get(session)?.since ?? now) >= ms);
   }
 }
 
-/** Wakes an instance before its next look is due. */
-export class Bell {
+/** Waits for the next poll of an instance, which a change starts early. */
+export class PollTimer {
   #wake: () => void = () => {};
-  #isRung = false;
+  #isTriggered = false;
   /** The state has changed since it was last read. */
   isChanged = false;
-  /** Others decide by a change that this instance waits for. */
-  isSeen = false;
+  /** Others have confirmed a change that this instance waits for. */
+  hasConfirmations = false;
 
-  /** Only the confirmations of others are to be read. */
-  get isOnlySeen(): boolean {
-    return this.isSeen && !this.#isRung;
+  /** The next poll needs to read only confirmations. */
+  get hasOnlyConfirmations(): boolean {
+    return this.hasConfirmations && !this.#isTriggered;
   }
 
-  ring(): void {
-    this.#isRung = true;
+  trigger(): void {
+    this.#isTriggered = true;
     this.#wake();
   }
 
-  heed(news: News): void {
-    if (news === "change") {
+  notify(notice: Notice): void {
+    if (notice === "change") {
       this.isChanged = true;
-      return this.ring();
+      return this.trigger();
     }
-    this.isSeen = true;
+    this.hasConfirmations = true;
     this.#wake();
   }
 
-  /** A look begins: later news is for the next look. */
-  answer(): void {
-    this.#isRung = false;
-    this.isSeen = false;
+  /** Call it when a poll begins: later notices are for the next poll. */
+  reset(): void {
+    this.#isTriggered = false;
+    this.hasConfirmations = false;
   }
 
-  /** Resolves when it has rung, unless it is deaf, and after this time. */
-  async pause(clock: Clock, ms: number, signal: AbortSignal, isDeaf: boolean): Promise<void> {
-    const news = Promise.withResolvers<void>();
-    this.#wake = news.resolve;
-    if ((this.#isRung || this.isSeen) && !isDeaf) news.resolve();
-    await within({ clock, ms, signal }, news.promise).catch(() => {});
+  /** Resolves after this time; earlier when triggered, except without a database connection. */
+  async wait(clock: Clock, ms: number, signal: AbortSignal, isDisconnected: boolean): Promise<void> {
+    const triggered = Promise.withResolvers<void>();
+    this.#wake = triggered.resolve;
+    if ((this.#isTriggered || this.hasConfirmations) && !isDisconnected) triggered.resolve();
+    await within({ clock, ms, signal }, triggered.promise).catch(() => {});
   }
 }
 
-/** Waits until all others have seen a change. */
-export class Waiter {
+/** Waits until all other instances have confirmed a change. */
+export class Confirmation {
   readonly #done = Promise.withResolvers<void>();
   readonly done: Promise<void> = this.#done.promise;
   isSettled = false;
-  /** The epoch to be seen. */
+  /** The epoch to be confirmed. */
   #target: bigint | undefined;
-  /** The certificates that existed when all had seen the change. */
+  /** The number of certificates that existed when all had confirmed the change. */
   #certificates: bigint | undefined;
   /** Instances that have not confirmed, by session. */
   #silent: ReadonlyMap<string, string> | undefined;
@@ -194,13 +194,13 @@ export class Waiter {
     return [...this.#silent?.values() ?? []];
   }
 
-  /** All have seen the change, but their earlier certificates are not read yet. */
+  /** All have confirmed the change, but their earlier certificates are not read yet. */
   get wantsCertificates(): boolean {
     return !this.isSettled && this.#certificates !== undefined;
   }
 
   /** @param known the number of certificates that this instance has read */
-  hear({ state, certificates, others }: Seen, known: bigint): void {
+  update({ state, certificates, others }: GroupState, known: bigint): void {
     const target = this.#target ??= state;
     const confirmed = new Set(others.filter(({ seen }) => seen >= target).map(({ session }) => session));
     const asked = this.#silent ?? new Map(others.map(({ session, name }) => [session, name]));
@@ -214,8 +214,8 @@ export class Waiter {
   }
 }
 
-/** The pause between two looks at an instance with the same name. */
-const LOOK_MS = 250;
+/** The interval between two checks of an instance with the same name. */
+const CHECK_MS = 250;
 
 interface EnterOptions {
   /** The name of the service. */
@@ -223,12 +223,12 @@ interface EnterOptions {
   readonly version: string;
   readonly clock: Clock;
   readonly elapsed: Elapsed;
-  /** After this silence, an instance decides nothing by itself. */
+  /** After this time without a heartbeat, an instance makes no decisions. */
   readonly silentMs: number;
 }
 
 /**
- * Takes the name of an instance, after a silent instance with the name has stopped to decide.
+ * Registers an instance. If a silent instance has the name, it waits until that instance makes no more decisions.
  *
  * @throws {AppError} `invalid_config` if a live instance has the name
  */
@@ -250,6 +250,6 @@ export async function enter(
     }
     known = { ...found, since: known?.since ?? elapsed() };
     if (elapsed() - known.since >= silentMs) await link.evict(found);
-    else await clock.sleep(LOOK_MS);
+    else await clock.sleep(CHECK_MS);
   }
 }

@@ -1,8 +1,8 @@
 /**
- * The instances of a service that share one state: all decide by a change before it is acknowledged.
+ * The instances of a service that share one state. A change is acknowledged only when all instances enforce it.
  *
- * An instance looks at the database at least twice a second, and decides nothing if its last look is more than 2 s old.
- * So a change is in force everywhere as soon as every other instance has confirmed it, and at the latest
+ * An instance polls the database at least twice a second. If its last poll is more than 2 s old, it makes no decisions.
+ * Therefore a change is in force everywhere as soon as every other instance has confirmed it, and at the latest
  * {@linkcode SILENT_MS} after its commit.
  *
  * @module
@@ -12,13 +12,13 @@ import { AppError, configError, errorText, staleError } from "../errors.ts";
 import type { ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
-import { Bell, enter, Freshness, MAX_AGE_MS, Peers, SharedClock, Waiter } from "./freshness.ts";
+import { Confirmation, enter, Freshness, Liveness, MAX_AGE_MS, PollTimer, SharedClock } from "./freshness.ts";
 import type {
-  Beat,
   Epochs,
+  Heartbeat,
   InstanceIdentity,
   InstanceLink,
-  News,
+  Notice,
   OtherInstance,
   Shared,
 } from "./postgres_link.ts";
@@ -35,13 +35,13 @@ export interface InstanceGroup {
   /**
    * Resolves when all changes committed so far are in force at every instance. Never rejects.
    *
-   * @returns the names of instances without confirmation: they decide nothing, but certificates of their last
-   * {@linkcode MAX_AGE_MS} are not known here
+   * @returns the names of instances without confirmation: they make no decisions, but this instance may not know the
+   * certificates of their last {@linkcode MAX_AGE_MS}
    */
   settled(): Promise<readonly string[]>;
-  /** Resolves when this instance decides by all changes committed so far, or cannot read them. Never rejects. */
+  /** Resolves when this instance has read all changes committed so far, or cannot read them. Never rejects. */
   caughtUp(): Promise<void>;
-  /** Why this instance decides nothing. */
+  /** Why this instance makes no decisions. */
   readonly problem: string | undefined;
 }
 
@@ -67,18 +67,18 @@ interface GroupOptions {
 }
 
 /**
- * Reads changes of others and returns their epochs. It uses the result only after `confirm` resolves: a server that was
- * replaced without knowing it may have less than the current state.
+ * Reads changes of others and returns their epochs. It uses the result only after `confirm` resolves, because a database
+ * server that was replaced without noticing may have an old state.
  */
 type Refresh = (link: InstanceLink, confirm: () => Promise<void>) => Promise<Epochs>;
 
-const BEAT_MS = 500;
+const HEARTBEAT_MS = 500;
 const RETRY_MS = 100;
-/** An instance that is silent for longer decides nothing by itself. */
+/** An instance without a heartbeat for longer makes no decisions. */
 const SILENT_MS = MAX_AGE_MS + 500;
-const LOOK_MS = 250;
-/** The most looks in a row while others change the state. */
-const MAX_LOOKS = 4;
+const CHECK_MS = 250;
+/** The most polls in a row while others change the state. */
+const MAX_POLLS = 4;
 
 /** The group of an instance with a shared state. */
 export class SharedGroup implements InstanceGroup {
@@ -87,16 +87,16 @@ export class SharedGroup implements InstanceGroup {
   readonly #time: SharedClock;
   readonly #freshness: Freshness;
   readonly #ending = new AbortController();
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<Confirmation>();
   readonly #behind = new Set<() => void>();
-  readonly #peers = new Peers();
+  readonly #others = new Liveness();
   #self: InstanceIdentity;
   #link: InstanceLink | undefined;
   #seen: Epochs = { state: 0n, certificates: 0n };
   #refresh: Refresh | undefined;
-  readonly #bell = new Bell();
-  /** The end of the last look, by a time that cannot be set. */
-  #lookedAt = -Infinity;
+  readonly #pollTimer = new PollTimer();
+  /** The end of the last poll, by a monotonic clock. */
+  #polledAt = -Infinity;
   #running: Promise<void> = Promise.resolve();
   #problem: string | undefined = "the state is not loaded yet";
   #isFailing = false;
@@ -116,17 +116,17 @@ export class SharedGroup implements InstanceGroup {
    * @throws {AppError} `invalid_config` if a live instance has the name, or the database cannot be used
    */
   static async join(options: GroupOptions): Promise<SharedGroup> {
-    let hear: (news: News) => void = () => {};
+    let onNotice: (notice: Notice) => void = () => {};
     let link: InstanceLink | undefined;
     try {
-      link = await options.shared.connect((news) => hear(news));
+      link = await options.shared.connect((notice) => onNotice(notice));
       const self = { name: options.name, session: options.newSession() };
       await enter({ ...options, silentMs: SILENT_MS }, link, self);
       const group = new SharedGroup(options, self, link);
-      // The state that is loaded after this has all certificates of before.
-      const { certificates } = await group.#beat(link, 0n);
+      // State that is loaded later contains all certificates up to now.
+      const { certificates } = await group.#heartbeat(link, 0n);
       group.#seen = { state: 0n, certificates };
-      hear = (news) => group.#heed(news);
+      onNotice = (notice) => group.#onNotice(notice);
       return group;
     } catch (error) {
       link?.close();
@@ -135,11 +135,11 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  async #beat(link: InstanceLink, seen: bigint): Promise<Beat> {
+  async #heartbeat(link: InstanceLink, seen: bigint): Promise<Heartbeat> {
     const asked = this.#freshness.now();
-    const beat = await link.beat(this.#self, seen);
-    this.#time.heard(beat.now, asked, this.#freshness.now());
-    return beat;
+    const heartbeat = await link.heartbeat(this.#self, seen);
+    this.#time.addReading(heartbeat.now, asked, this.#freshness.now());
+    return heartbeat;
   }
 
   /** For times that instances compare. */
@@ -161,7 +161,7 @@ export class SharedGroup implements InstanceGroup {
 
   requireFresh(): void {
     const off = this.#time.problem;
-    if (off !== undefined) throw staleError(`This ${this.#options.what} does not decide: ${off}`);
+    if (off !== undefined) throw staleError(`This ${this.#options.what} makes no decisions: ${off}`);
     if (this.#freshness.isFresh) return;
     throw staleError(`This ${this.#options.what} may have missed changes of other instances`);
   }
@@ -186,7 +186,7 @@ export class SharedGroup implements InstanceGroup {
     );
     metrics.gauge(
       "state_age_seconds",
-      "Age of the state in use; above 2 the instance decides nothing",
+      "Age of the state in use; above 2 the instance makes no decisions",
       () => this.#freshness.age / 1000,
     );
     metrics.gauges(
@@ -199,7 +199,7 @@ export class SharedGroup implements InstanceGroup {
       "state_member_info",
       "Always 1; live instances, as this instance sees them",
       ["instance"],
-      () => [this.#self.name, ...this.#peers.names].map((instance) => one({ instance })),
+      () => [this.#self.name, ...this.#others.names].map((instance) => one({ instance })),
     );
     metrics.gauges(
       "state_database_info",
@@ -212,33 +212,33 @@ export class SharedGroup implements InstanceGroup {
   async settled(): Promise<readonly string[]> {
     const { clock, elapsed } = this.#options;
     const since = elapsed();
-    const waiter = new Waiter();
+    const waiter = new Confirmation();
     this.#waiters.add(waiter);
-    this.#bell.ring();
+    this.#pollTimer.trigger();
     await within({ clock, ms: SILENT_MS }, waiter.done).catch(() => {});
     this.#waiters.delete(waiter);
     // A timer may be early, in particular if the clock was set.
     while (!this.#ending.signal.aborted && !waiter.isSettled && elapsed() - since < SILENT_MS) {
-      await clock.sleep(LOOK_MS);
+      await clock.sleep(CHECK_MS);
     }
     return waiter.silent;
   }
 
   async caughtUp(): Promise<void> {
-    const news = Promise.withResolvers<void>();
-    this.#behind.add(news.resolve);
-    this.#bell.ring();
-    await within({ clock: this.#options.clock, ms: SILENT_MS }, news.promise).catch(() => {});
-    this.#behind.delete(news.resolve);
+    const caughtUp = Promise.withResolvers<void>();
+    this.#behind.add(caughtUp.resolve);
+    this.#pollTimer.trigger();
+    await within({ clock: this.#options.clock, ms: SILENT_MS }, caughtUp.promise).catch(() => {});
+    this.#behind.delete(caughtUp.resolve);
   }
 
-  /** Stops to read changes. The state becomes too old to decide by. */
+  /** Stops reading changes. The state then becomes too old for decisions. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#running;
   }
 
-  /** Leaves the group. The instance must have stored its certificates, and must decide nothing after this. */
+  /** Leaves the group. The instance must have stored its certificates, and must make no decisions later. */
   async leave(): Promise<void> {
     await this.stop();
     try {
@@ -246,39 +246,39 @@ export class SharedGroup implements InstanceGroup {
       const own = (await this.#link.list()).find(({ session }) => session === this.#self.session);
       if (own !== undefined) await this.#link.evict(own);
     } catch {
-      // The others notice the silence.
+      // The others notice the missing heartbeats.
     }
     this.#link?.close();
   }
 
-  #heed(news: News): void {
-    // Confirmations are useful only for those who wait already.
-    if (news === "change" || this.#waiters.size > 0) this.#bell.heed(news);
+  #onNotice(notice: Notice): void {
+    // Confirmations are useful only if somebody waits for them.
+    if (notice === "change" || this.#waiters.size > 0) this.#pollTimer.notify(notice);
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
-      const isDeaf = this.#link === undefined;
-      // Without a connection there is no news, and waiters would cause a busy loop.
-      const ms = isDeaf ? RETRY_MS : this.#untilLook;
-      await this.#bell.pause(this.#options.clock, ms, signal, isDeaf);
+      const isDisconnected = this.#link === undefined;
+      // Without a connection there are no notices, and waiters would cause a busy loop.
+      const ms = isDisconnected ? RETRY_MS : this.#msUntilPoll;
+      await this.#pollTimer.wait(this.#options.clock, ms, signal, isDisconnected);
       if (!signal.aborted) await this.#tick();
     }
   }
 
-  get #untilLook(): number {
-    return Math.max(0, BEAT_MS - (this.#options.elapsed() - this.#lookedAt));
+  get #msUntilPoll(): number {
+    return Math.max(0, HEARTBEAT_MS - (this.#options.elapsed() - this.#polledAt));
   }
 
   async #tick(): Promise<void> {
     try {
-      if (this.#link !== undefined && this.#bell.isOnlySeen && this.#untilLook > 0) {
-        return await this.#ask(this.#link);
+      if (this.#link !== undefined && this.#pollTimer.hasOnlyConfirmations && this.#msUntilPoll > 0) {
+        return await this.#readConfirmations(this.#link);
       }
       this.#link ??= await this.#reconnect();
-      await this.#look(this.#link);
-      this.#lookedAt = this.#options.elapsed();
+      await this.#poll(this.#link);
+      this.#polledAt = this.#options.elapsed();
       if (this.#isFailing) this.#options.logger.info("state database available again");
       this.#isFailing = false;
     } catch (error) {
@@ -290,7 +290,7 @@ export class SharedGroup implements InstanceGroup {
       if (this.#isFailing || this.#ending.signal.aborted) return;
       this.#isFailing = true;
       this.#options.logger.error(
-        "state database not available: this instance decides nothing until it answers",
+        "state database not available: this instance makes no decisions until it answers",
         {
           error,
         },
@@ -300,80 +300,80 @@ export class SharedGroup implements InstanceGroup {
 
   /** Another server may have lost unacknowledged changes and reused their numbers, so everything is read again. */
   async #reconnect(): Promise<InstanceLink> {
-    const link = await this.#options.shared.connect((news) => this.#heed(news));
+    const link = await this.#options.shared.connect((notice) => this.#onNotice(notice));
     this.#seen = { ...this.#seen, state: 0n };
     return link;
   }
 
   /** Reads the confirmations of others. */
-  async #ask(link: InstanceLink): Promise<void> {
-    this.#bell.isSeen = false;
-    // Without those that come meanwhile.
+  async #readConfirmations(link: InstanceLink): Promise<void> {
+    this.#pollTimer.hasConfirmations = false;
+    // Without waiters that are added meanwhile.
     const waiting = [...this.#waiters];
-    const answer = await link.look(this.#self);
+    const answer = await link.readGroup(this.#self);
     for (const waiter of waiting) {
-      waiter.hear(answer, this.#seen.certificates);
-      if (waiter.wantsCertificates) this.#bell.ring();
+      waiter.update(answer, this.#seen.certificates);
+      if (waiter.wantsCertificates) this.#pollTimer.trigger();
     }
   }
 
-  async #look(link: InstanceLink): Promise<void> {
-    this.#bell.answer();
+  async #poll(link: InstanceLink): Promise<void> {
+    this.#pollTimer.reset();
     const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
-    /** When the state was read in this look. */
+    /** When this poll read the state. */
     let readAt: ReturnType<Freshness["now"]> | undefined;
-    // After a notification, a certain member need not ask first whether there is a change.
-    if (this.#bell.isChanged && this.#freshness.isFresh) {
+    // After a notice, a member with fresh state reads the change without asking first.
+    if (this.#pollTimer.isChanged && this.#freshness.isFresh) {
       readAt = this.#freshness.now();
-      await this.#takeOver(link);
+      await this.#refreshState(link);
     }
-    for (let attempt = 0; attempt < MAX_LOOKS; attempt++) {
+    for (let attempt = 0; attempt < MAX_POLLS; attempt++) {
       const asked = this.#freshness.now();
-      const told = this.#seen.state;
-      this.#bell.isChanged = false;
-      const beat = await this.#beat(link, told);
-      if (beat.schema > this.#options.shared.schema) {
+      const confirmed = this.#seen.state;
+      this.#pollTimer.isChanged = false;
+      const heartbeat = await this.#heartbeat(link, confirmed);
+      if (heartbeat.schema > this.#options.shared.schema) {
         this.#problem = "a newer version has migrated the state database; upgrade this instance";
         return;
       }
-      if (!beat.isMember) {
-        await this.#comeBack(link);
+      if (!heartbeat.isMember) {
+        await this.#rejoin(link);
         readAt = undefined;
         continue;
       }
-      const isCurrent = beat.state === this.#seen.state;
-      // If others change it all the time, the state was current when it was read from a server that accepts commits.
+      const isCurrent = heartbeat.state === this.#seen.state;
+      // If others change the state all the time, it was current when it was read from a server that accepts commits.
       const heldAt = isCurrent ? asked : readAt;
       if (heldAt !== undefined) {
         this.#freshness.heldAt(heldAt);
         this.#problem = undefined;
-        for (const tell of behind) tell();
+        for (const resolve of behind) resolve();
       }
-      await this.#observe(link, beat.others);
-      for (const waiter of waiting) waiter.hear(beat, this.#seen.certificates);
-      if (isCurrent && beat.certificates === this.#seen.certificates) return;
+      await this.#evictSilent(link, heartbeat.others);
+      for (const waiter of waiting) waiter.update(heartbeat, this.#seen.certificates);
+      if (isCurrent && heartbeat.certificates === this.#seen.certificates) return;
       readAt = this.#freshness.now();
-      await this.#takeOver(link);
-      // There are always more certificates, so only waiters look again.
-      if (isCurrent && this.#seen.state === beat.state && waiting.length === 0) return;
+      await this.#refreshState(link);
+      // New certificates arrive all the time, so poll again only for waiters.
+      if (isCurrent && this.#seen.state === heartbeat.state && waiting.length === 0) return;
     }
-    this.#bell.ring();
+    this.#pollTimer.trigger();
   }
 
-  async #takeOver(link: InstanceLink): Promise<void> {
-    this.#bell.isChanged = false;
-    const told = this.#seen.state;
-    this.#seen = await this.#refresh?.(link, () => this.#confirm(link, told)) ?? this.#seen;
+  async #refreshState(link: InstanceLink): Promise<void> {
+    this.#pollTimer.isChanged = false;
+    const confirmed = this.#seen.state;
+    this.#seen = await this.#refresh?.(link, () => this.#confirm(link, confirmed)) ?? this.#seen;
   }
 
-  async #confirm(link: InstanceLink, told: bigint): Promise<void> {
-    const { isMember, schema } = await link.beat(this.#self, told);
+  async #confirm(link: InstanceLink, confirmed: bigint): Promise<void> {
+    const { isMember, schema } = await link.heartbeat(this.#self, confirmed);
     if (!isMember) throw new Error("the others consider this instance gone");
     if (schema > this.#options.shared.schema) throw new Error("a newer version has migrated the tables");
   }
 
-  /** Others considered this instance gone, and have changed the state without its confirmation. */
-  async #comeBack(link: InstanceLink): Promise<void> {
+  /** Joins again after others evicted this instance and changed the state without its confirmation. */
+  async #rejoin(link: InstanceLink): Promise<void> {
     this.#self = { ...this.#self, session: this.#options.newSession() };
     this.#options.logger.warn("this instance was silent for too long and joins the group again");
     if (!await link.enter(this.#self, this.#options.version)) {
@@ -383,14 +383,14 @@ export class SharedGroup implements InstanceGroup {
     this.#seen = { ...this.#seen, state: 0n };
   }
 
-  /** Evicts silent instances. One that beats at this moment stays. */
-  async #observe(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
-    for (const other of this.#peers.silent(others, this.#options.elapsed(), SILENT_MS)) {
+  /** Evicts silent instances, except one whose heartbeat arrives at this moment. */
+  async #evictSilent(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
+    for (const other of this.#others.findSilent(others, this.#options.elapsed(), SILENT_MS)) {
       await link.evict(other);
       this.#options.logger.warn("instance is silent, no longer waiting for its confirmations", {
         instance: other.name,
       });
-      this.#bell.ring();
+      this.#pollTimer.trigger();
     }
   }
 }

@@ -109,11 +109,11 @@ Deno.test("SharedGroup hears at once what others have seen where it waits for it
   shared.change();
   const settled = a.settled();
   assert.equal(await isKept(settled), false);
-  const looks = shared.looks.get("c");
+  const looks = shared.heartbeats.get("c");
   held.resolve();
   shared.heldNames.clear();
   assert.equal(await isKept(settled), true);
-  assert.equal(shared.looks.get("c"), looks, "it waits for nobody");
+  assert.equal(shared.heartbeats.get("c"), looks, "it waits for nobody");
   for (const group of [a, b, c]) await group.leave();
 });
 
@@ -127,7 +127,7 @@ Deno.test("SharedGroup does not take an answer of before a change for one of aft
   await clock.advance(0);
   // Delay the answer to a until b has seen the first change and a second change is made.
   const heldA = Promise.withResolvers<void>();
-  shared.holdLooks = heldA.promise;
+  shared.holdGroupReads = heldA.promise;
   heldB.resolve();
   shared.heldNames.clear();
   await clock.advance(0);
@@ -148,20 +148,20 @@ Deno.test("SharedGroup that is told of a change takes it over before it asks any
   const group = await join("a");
   const asked: (number | undefined)[] = [];
   await group.start(async (_link, confirm) => {
-    asked.push(shared.looks.get("a"));
+    asked.push(shared.heartbeats.get("a"));
     const { epochs } = shared;
     await confirm();
     return epochs;
   });
-  const before = shared.looks.get("a");
+  const before = shared.heartbeats.get("a");
   shared.change();
   await clock.advance(0);
   assert.deepEqual(asked.slice(1), [before]);
   assert.equal(group.seen.state, shared.epochs.state);
   // Two more looks: one checks for changes, the other confirms that they are in effect.
-  assert.equal(shared.looks.get("a"), (before ?? 0) + 2);
+  assert.equal(shared.heartbeats.get("a"), (before ?? 0) + 2);
   await clock.advance(400);
-  assert.equal(shared.looks.get("a"), (before ?? 0) + 2, "it is done");
+  assert.equal(shared.heartbeats.get("a"), (before ?? 0) + 2, "it is done");
   await group.leave();
 });
 

@@ -10,7 +10,7 @@ export {
   inEpoch,
   INSTANCE_TABLES,
   type InstanceLink,
-  type News,
+  type Notice,
   PostgresLink,
   readEpochs,
   type Shared,

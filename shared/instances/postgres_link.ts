@@ -6,17 +6,17 @@
 import { readInteger, readText, type Row } from "../state/columns.ts";
 import type { PostgresAccess, PostgresSession, Query } from "../state/postgres_access.ts";
 
-/** The payload of a notification that an instance has seen a change. Any other notification is a change. */
+/** The payload of a notification that an instance has confirmed a change. Any other notification is a change. */
 const SEEN = "seen";
 const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8') AS session, i.beat, i.seen";
 const EPOCHS = `(SELECT value FROM epochs WHERE topic = 'state') AS state,
     (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates`;
 
 /**
- * One statement, so that all values are of one moment, at which this instance certainly is a member. On a primary that
- * was replaced without knowing it, the commit waits for a standby that does not come.
+ * One statement, so that all values are from one moment at which this instance is a member. On a primary that was replaced
+ * without noticing, the commit waits for a standby that never connects.
  */
-const BEAT = `WITH mine AS (
+const HEARTBEAT = `WITH mine AS (
     UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
   ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT oldest FROM schema_version) AS oldest,
     (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now, ${EPOCHS},
@@ -24,7 +24,7 @@ const BEAT = `WITH mine AS (
       WHERE $5 = 1 AND EXISTS (SELECT FROM instances WHERE session <> $2)) AS told, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
 
-const LOOK = `SELECT ${EPOCHS}, ${OTHERS} FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $1`;
+const GROUP = `SELECT ${EPOCHS}, ${OTHERS} FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $1`;
 
 /** The tables for a migration: the number of changes, and the live instances. */
 export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
@@ -53,11 +53,11 @@ export async function inEpoch<T>(
   if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
   // PostgreSQL sends the notification after the commit.
   const done = action(readBigint(row, "value"));
-  const told = topic === "state" ? query(`NOTIFY ${schema}`) : undefined;
+  const notified = topic === "state" ? query(`NOTIFY ${schema}`) : undefined;
   // If the action fails, the server rejects this statement as well. The error of the action is the cause.
-  told?.catch(() => {});
+  notified?.catch(() => {});
   const result = await done;
-  await told;
+  await notified;
   return result;
 }
 
@@ -66,15 +66,15 @@ export class PostgresLink {
   readonly #session: PostgresSession;
   readonly #schema: string;
   /** The epoch of the last notification. */
-  #told = 0n;
+  #notified = 0n;
 
-  /** Connects, and calls `onNews` for the notifications in the schema. @throws {NoServerError} */
+  /** Connects, and calls `onNotice` for the notifications in the schema. @throws {NoServerError} */
   static async connect(
     access: PostgresAccess,
     schema: string,
-    onNews: (news: News) => void,
+    onNotice: (notice: Notice) => void,
   ): Promise<PostgresLink> {
-    const session = await access.connect((payload) => onNews(payload === SEEN ? "seen" : "change"));
+    const session = await access.connect((payload) => onNotice(payload === SEEN ? "seen" : "change"));
     return new PostgresLink(session, schema);
   }
 
@@ -88,13 +88,13 @@ export class PostgresLink {
     return this.#session.server;
   }
 
-  /** Shows that the instance lives, and the epoch that it decides by. Others are notified if that has changed. */
-  async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
-    const isNews = seen === this.#told ? 0 : 1;
-    const rows = await this.#session.query(BEAT, [name, session, seen, this.#schema, isNews]);
-    this.#told = seen;
+  /** Sends a heartbeat with the epoch of this instance's state, and notifies the others if the epoch has changed. */
+  async heartbeat({ name, session }: InstanceIdentity, seen: bigint): Promise<Heartbeat> {
+    const isChanged = seen === this.#notified ? 0 : 1;
+    const rows = await this.#session.query(HEARTBEAT, [name, session, seen, this.#schema, isChanged]);
+    this.#notified = seen;
     const [row] = rows;
-    if (row === undefined) throw new TypeError("The beat gives no row");
+    if (row === undefined) throw new TypeError("The heartbeat returned no row");
     return {
       isMember: readInteger(row, "mine") === 1,
       schema: readInteger(row, "oldest"),
@@ -103,12 +103,12 @@ export class PostgresLink {
     };
   }
 
-  /** The epochs that others have seen. It does not show that the state of this instance is current. */
-  async look({ session }: InstanceIdentity): Promise<Seen> {
-    return readSeen(await this.#session.query(LOOK, [session]));
+  /** Reads which epochs others have confirmed. It does not prove that the state of this instance is current. */
+  async readGroup({ session }: InstanceIdentity): Promise<GroupState> {
+    return readSeen(await this.#session.query(GROUP, [session]));
   }
 
-  /** Reads at one moment, from the server of the beats. The result is in force if a later beat succeeds. */
+  /** Reads at one moment, from the server of the heartbeats. The result is valid if a later heartbeat succeeds. */
   async read<T>(action: (query: Query) => Promise<T>): Promise<T> {
     await this.#session.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
     const result = await action((text, parameters) => this.#session.query(text, parameters));
@@ -116,7 +116,7 @@ export class PostgresLink {
     return result;
   }
 
-  /** Takes a name. @returns false if another instance has it */
+  /** Registers a name. @returns false if another instance has it */
   async enter({ name, session }: InstanceIdentity, version: string): Promise<boolean> {
     const rows = await this.#session.query(
       "INSERT INTO instances VALUES ($1, $2, $3, 0, 0) ON CONFLICT DO NOTHING RETURNING 1",
@@ -130,7 +130,7 @@ export class PostgresLink {
     return (await this.#session.query(`SELECT ${OTHERS} FROM instances i`)).map(readOther);
   }
 
-  /** Removes an instance, unless it has beaten since. */
+  /** Removes an instance, unless it has sent a heartbeat since. */
   async evict({ name, session, beat }: OtherInstance): Promise<void> {
     const statement = "DELETE FROM instances WHERE name = $1 AND session = $2 AND beat = $3";
     await this.#session.query(statement, [name, session, beat]);
@@ -149,7 +149,7 @@ export async function readEpochs(query: Query): Promise<Epochs> {
   return { state: readBigint(row, "state"), certificates: readBigint(row, "certificates") };
 }
 
-function readSeen(rows: readonly Row[]): Seen {
+function readSeen(rows: readonly Row[]): GroupState {
   const [row = {}] = rows;
   return {
     state: readBigint(row, "state"),
@@ -173,7 +173,7 @@ function readBigint(row: Row, column: string): bigint {
   return value;
 }
 
-/** The numbers of changes, which only grow. */
+/** The numbers of the last changes. They only grow. */
 export interface Epochs {
   readonly state: bigint;
   /** Issued certificates; constant in a control plane. */
@@ -186,19 +186,19 @@ export interface InstanceIdentity {
   readonly session: string;
 }
 
-/** Another instance at its last beat. It decides by all changes up to the epoch `seen`. */
+/** Another instance at its last heartbeat. It enforces all changes up to the epoch `seen`. */
 export interface OtherInstance extends InstanceIdentity {
   readonly beat: bigint;
   readonly seen: bigint;
 }
 
 /** The epochs and the other instances, at one moment after the query. */
-export interface Seen extends Epochs {
+export interface GroupState extends Epochs {
   readonly others: readonly OtherInstance[];
 }
 
-/** The result of a beat. */
-export interface Beat extends Seen {
+/** The result of a heartbeat. */
+export interface Heartbeat extends GroupState {
   /** False if others consider this instance gone, and no longer wait for it. */
   readonly isMember: boolean;
   /** The oldest version of the tables whose programs may use them. */
@@ -210,13 +210,13 @@ export interface Beat extends Seen {
 /** A connection of one instance to the others. */
 export type InstanceLink = Pick<PostgresLink, keyof PostgresLink>;
 
-/** The state has changed, or another instance decides by a change. */
-export type News = "change" | "seen";
+/** The state has changed, or another instance has confirmed a change. */
+export type Notice = "change" | "seen";
 
 /** The shared state, seen from one instance. */
 export interface Shared {
   /** The version of the tables that this program knows. */
   readonly schema: number;
   /** Opens a connection. Notifications can get lost. */
-  connect(onNews: (news: News) => void): Promise<InstanceLink>;
+  connect(onNotice: (notice: Notice) => void): Promise<InstanceLink>;
 }

@@ -294,7 +294,7 @@ export interface BoundSecret {
 }
 
 /** The path that creates tokens of an account. */
-export function tokenPath({ namespace, serviceAccount }: TokenWish["account"]): string {
+export function tokenPath({ namespace, serviceAccount }: TokenSpec["account"]): string {
   const [space, account] = [namespace, serviceAccount].map(encodeURIComponent);
   return `/api/v1/namespaces/${space}/serviceaccounts/${account}/token`;
 }
@@ -360,7 +360,7 @@ function readId(token: string): string {
 }
 
 /** A request for a token of a cluster. */
-export interface TokenWish {
+export interface TokenSpec {
   readonly cluster: CompiledCluster;
   /** The cluster's CAs, PEM. */
   readonly ca: string;

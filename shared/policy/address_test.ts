@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { findAddrFault, findSourceAddressFault } from "./compile.ts";
-import { type AskedFacts, askedKind, askedTitle, describeAsked, describeSpan } from "./words.ts";
+import { accessKind, accessTitle, type ApprovalFacts, describeAccess, describeSpan } from "./request_text.ts";
 import { assertLinearWork } from "../testing/linear_work.ts";
 import fc from "fast-check";
 import { RE2JS } from "re2js";
@@ -87,9 +87,9 @@ Deno.test.each(
   },
 );
 
-const FACTS: AskedFacts = { host: "web01", command: "systemctl restart nginx", account: "deploy" };
+const FACTS: ApprovalFacts = { host: "web01", command: "systemctl restart nginx", account: "deploy" };
 
-Deno.test.each<{ name: string; facts: Partial<AskedFacts>; asked: string }>([
+Deno.test.each<{ name: string; facts: Partial<ApprovalFacts>; asked: string }>([
   { name: "a command", facts: {}, asked: "to run this command, as deploy, on web01" },
   {
     name: "a command whose account nobody said",
@@ -149,15 +149,15 @@ Deno.test.each<{ name: string; facts: Partial<AskedFacts>; asked: string }>([
     facts: { host: "web\u202e01", account: "de\nploy" },
     asked: String.raw`to run this command, as de\x0aploy, on web\u{202e}01`,
   },
-])("describeAsked() names $name", ({ facts, asked }) => {
-  assert.equal(describeAsked({ ...FACTS, ...facts }), asked);
+])("describeAccess() names $name", ({ facts, asked }) => {
+  assert.equal(describeAccess({ ...FACTS, ...facts }), asked);
 });
 
 Deno.test("a session is a shell whatever command is named with it: its certificate is locked to none", () => {
   const access = ["session:shell"];
-  assert.equal(askedKind({ access }), "shell");
-  assert.equal(askedTitle(askedKind({ access })), "Interactive shell");
-  assert.match(describeAsked({ ...FACTS, access, command: "ls" }), /interactive shell/);
+  assert.equal(accessKind({ access }), "shell");
+  assert.equal(accessTitle(accessKind({ access })), "Interactive shell");
+  assert.match(describeAccess({ ...FACTS, access, command: "ls" }), /interactive shell/);
 });
 
 Deno.test.each([[1800, "30 minutes"], [60, "1 minute"], [3600, "1 hour"], [90, "90 seconds"], [

@@ -7,7 +7,7 @@ import type { CompiledPolicy } from "./compile.ts";
 import type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
 import { decideWithGrants, type GatedCommand, isWaived, type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "./kubernetes.ts";
-import { findStranger, isInGroups, isListedFor } from "./ssh.ts";
+import { findListDenial, isInGroups, isListedFor } from "./ssh.ts";
 
 /** A caller's intent for a cluster. */
 export interface ClusterIntent extends AskedAction {
@@ -94,8 +94,8 @@ export function decideCluster(
   if (parsed.kind === "invalid") return deny(parsed.problem);
   const { action } = parsed;
   if (intent.command !== action.text) return { kind: "mismatch" };
-  const stranger = findStranger(cluster, intent);
-  if (stranger !== undefined) return deny(stranger);
+  const denial = findListDenial(cluster, intent);
+  if (denial !== undefined) return deny(denial);
   const gated: GatedCommand = {
     host: cluster.name,
     caller,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { CallerPolicy, ClusterRule } from "./model.ts";
 import { describeClusterRules } from "./compile_cluster.ts";
-import { describeChange, describeDiff } from "./words.ts";
+import { describeChange, describeDiff } from "./request_text.ts";
 import { compileSample, SAMPLE_HOST_KEY, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import { visibleHosts } from "./host_rules.ts";
 import { mayComeFrom, mayUseHost } from "./ssh.ts";

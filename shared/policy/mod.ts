@@ -114,12 +114,12 @@ export {
   findUnprovedShells,
 } from "./warnings.ts";
 export {
-  askedKind,
-  askedParts,
-  askedTitle,
-  describeAsked,
+  accessKind,
+  accessParts,
+  accessTitle,
+  describeAccess,
   describeChange,
   describeDiff,
   describeSpan,
   isCommandShown,
-} from "./words.ts";
+} from "./request_text.ts";

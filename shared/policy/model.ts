@@ -1,7 +1,7 @@
 // The policy as an operator writes it: hosts, callers, command policies and clusters. The schemas describe
 // each key.
 import * as z from "@zod/zod";
-import { hasUnseen } from "../text.ts";
+import { hasInvisible } from "../text.ts";
 import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/mod.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
@@ -125,7 +125,7 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
     "envelope format of the host's shim: v3 also binds the standard input (broker-ctl host seal writes it); with v2 " +
       "(default) and v1 (JSON) the broker chooses the standard input",
   ),
-  envelope_domain: z.string().min(1).refine((text) => !hasUnseen(text), "must not have control characters")
+  envelope_domain: z.string().min(1).refine((text) => !hasInvisible(text), "must not have control characters")
     .exactOptional()
     .describe(`with envelope v1: domain that the shim of another build expects; default ${ENVELOPE_DOMAIN}`),
   shim_command: z.string().regex(

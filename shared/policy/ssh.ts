@@ -139,10 +139,10 @@ function allow(
 }
 
 /** Returns the reason of a denial, or nothing. */
-type Gate = (host: CompiledHost, intent: SshIntent) => string | false | undefined;
+type Rule = (host: CompiledHost, intent: SshIntent) => string | false | undefined;
 
-function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshIntent): string | undefined {
-  for (const gate of gates) {
+function firstDenial(rules: readonly Rule[], host: CompiledHost, intent: SshIntent): string | undefined {
+  for (const gate of rules) {
     const reason = gate(host, intent);
     if (typeof reason === "string") return reason;
   }
@@ -152,7 +152,7 @@ function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshInte
 const isOneOf = (values: readonly string[], value: string) => values.includes(value);
 
 // The order is part of the contract: the first denial is reported and audited.
-const EARLY_GATES: readonly Gate[] = [
+const EARLY_GATES: readonly Rule[] = [
   (_host, { role }) => !isOneOf(ROLES, role) && `unknown role: ${quoteText(role)}`,
   (_host, { purpose }) => !isOneOf(PURPOSES, purpose) && `unknown purpose: ${quoteText(purpose)}`,
   checkSealedSession,
@@ -166,7 +166,7 @@ const EARLY_GATES: readonly Gate[] = [
   (_host, { role, purpose, command }) =>
     purpose === "oneshot" && role === "target" && command.trim() === "" &&
     "one-shot command must not be empty",
-  findStranger,
+  findListDenial,
   (host, { role }) =>
     role === "bastion" && host.allow_as_bastion !== true &&
     `host ${quoteText(host.name)} is not allowed as a bastion`,
@@ -176,7 +176,7 @@ const EARLY_GATES: readonly Gate[] = [
     `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`,
 ];
 
-const LATE_GATES: readonly Gate[] = [
+const LATE_GATES: readonly Rule[] = [
   (host, { pty }) => pty && host.allow_pty !== true && forbids(host, "PTY", "allow_pty"),
   (host, { fileTransfer }) =>
     fileTransfer && host.allow_file_transfer !== true &&
@@ -258,7 +258,7 @@ function isAllowedCaller({ allowed_callers = [] }: Listed, caller: string): bool
 }
 
 /** Why the own lists of a host or cluster deny a caller or an end user. */
-export function findStranger(
+export function findListDenial(
   listed: Listed,
   { caller, endUser, endUserGroups }: Pick<SshIntent, "caller" | "endUser" | "endUserGroups">,
 ): string | undefined {

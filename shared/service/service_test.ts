@@ -215,11 +215,14 @@ Deno.test("createMetrics() shares nothing between services, and refuses a name t
 
 Deno.test("gauges() shows the values of the moment, and none of before", async () => {
   const metrics = createMetrics();
-  let values = [{ labels: { standing: "known" }, value: 2 }, { labels: { standing: "stranger" }, value: 3 }];
-  metrics.gauges("connections", "Open connections.", ["standing"], () => values);
+  let values = [{ labels: { peer: "authenticated" }, value: 2 }, {
+    labels: { peer: "unauthenticated" },
+    value: 3,
+  }];
+  metrics.gauges("connections", "Open connections.", ["peer"], () => values);
   assert.match(
     await metrics.text(),
-    /^connections\{standing="known"\} 2\nconnections\{standing="stranger"\} 3$/m,
+    /^connections\{peer="authenticated"\} 2\nconnections\{peer="unauthenticated"\} 3$/m,
   );
   values = values.slice(1);
   assert.doesNotMatch(await metrics.text(), /known/);

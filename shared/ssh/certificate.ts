@@ -2,7 +2,7 @@
 // KeyIds.
 import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
-import { hasUnseen, isUnsafe } from "../text.ts";
+import { hasInvisible, isUnsafe } from "../text.ts";
 import { decodeBase64, decodeKeyBlob, verifySignature } from "./keys.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 
@@ -323,7 +323,7 @@ export function formatKeyId(parts: KeyIdParts): string {
     if (value === "" && name !== "endUser") throw new TypeError(`KeyId needs a value for ${name}`);
     if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a space or control character`);
   }
-  if (hasUnseen(elevationPrefix)) {
+  if (hasInvisible(elevationPrefix)) {
     throw new TypeError("KeyId value for elevationPrefix has a control character");
   }
   const user = endUser === "" ? "" : ` user=${endUser}`;

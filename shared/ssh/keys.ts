@@ -208,7 +208,7 @@ export interface SshPrivateKey extends SshSigner {
   /** The key type on the wire. */
   readonly algorithm: string;
   /** Signs without delaying other requests. */
-  signAside(data: Uint8Array<ArrayBuffer>, signal?: AbortSignal): Promise<Uint8Array>;
+  signAsync(data: Uint8Array<ArrayBuffer>, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
 /** Wraps a private key, which is the private half of `parts`. */
@@ -222,7 +222,7 @@ export function wrapPrivateKey(key: KeyObject, parts: KeyParts): SshPrivateKey {
     algorithm: keyAlgorithm(parts),
     publicKey: encodeKeyBlob(parts),
     sign: (data) => signData(key, parts, data),
-    async signAside(data, signal) {
+    async signAsync(data, signal) {
       signal?.throwIfAborted();
       // RSA takes milliseconds, so another thread signs. Ed25519 takes less time than the other thread.
       if (parts.kind === "ed25519") return signData(key, parts, data);

@@ -269,10 +269,10 @@ Deno.test.each([
     key: generateKeyPairSync("ec", { namedCurve: jwk }).privateKey,
   })),
 ])("signing aside makes the same blob as signing does: $name", async ({ key }) => {
-  const { publicKey, sign, signAside } = parsePrivateKey(
+  const { publicKey, sign, signAsync } = parsePrivateKey(
     String(key.export({ type: "pkcs8", format: "pem" })),
   );
-  const [here, aside] = [sign(MESSAGE), await signAside(MESSAGE)];
+  const [here, aside] = [sign(MESSAGE), await signAsync(MESSAGE)];
   assert.equal(new SshReader(aside).text(), new SshReader(here).text());
   assert.ok(verifySignature(publicKey, here, MESSAGE));
   assert.ok(verifySignature(publicKey, aside, MESSAGE));

@@ -4,11 +4,11 @@
  * @module
  */
 import type {
-  Beat,
   Epochs,
+  Heartbeat,
   InstanceIdentity,
   InstanceLink,
-  News,
+  Notice,
   OtherInstance,
   Shared,
 } from "../instances/postgres_link.ts";
@@ -16,10 +16,10 @@ import type {
 /** Shared state of instances, in memory. A test can make it unavailable, or slow for one instance. */
 export class MemoryShared {
   isDown = false;
-  /** Beats wait for it, after they have read. */
+  /** Delays heartbeats after they have read. */
   hold: Promise<void> | undefined;
-  /** Answers to who has seen what wait for it, after they have been read. */
-  holdLooks: Promise<void> | undefined;
+  /** Delays results of `readGroup` after they have been read. */
+  holdGroupReads: Promise<void> | undefined;
   /** By instance: a promise that delays each request of the instance. */
   readonly heldNames = new Map<string, Promise<void>>();
   schema = 1;
@@ -27,40 +27,40 @@ export class MemoryShared {
   readClock: () => number = () => 0;
   epochs: Epochs = { state: 1n, certificates: 1n };
   readonly #instances = new Map<string, OtherInstance>();
-  readonly #listeners = new Set<(news: News) => void>();
-  /** How many looks there were, by the name of who looks. */
-  readonly looks = new Map<string, number>();
+  readonly #listeners = new Set<(notice: Notice) => void>();
+  /** The number of heartbeats by instance. */
+  readonly heartbeats = new Map<string, number>();
 
-  /** The names of those that are entered. */
+  /** The names of the registered instances. */
   get names(): readonly string[] {
     return [...this.#instances.keys()].sort();
   }
 
   change(): void {
     this.epochs = { ...this.epochs, state: this.epochs.state + 1n };
-    this.#ring("change");
+    this.#notify("change");
   }
 
-  /** As one instance has it, whose program knows a version of the tables. */
+  /** The state as one instance sees it. `schema` is the table version that the instance knows. */
   of(name: string, schema: number): Shared {
     return {
       schema,
-      connect: async (onNews) => {
+      connect: async (onNotice) => {
         await this.#reach(name);
-        this.#listeners.add(onNews);
-        return this.#link(name, onNews);
+        this.#listeners.add(onNotice);
+        return this.#link(name, onNotice);
       },
     };
   }
 
-  #link(name: string, onNews: (news: News) => void): InstanceLink {
+  #link(name: string, onNotice: (notice: Notice) => void): InstanceLink {
     return {
       server: "memory",
-      beat: (self, seen) => this.#beat(self, seen),
-      look: async (self) => {
+      heartbeat: (self, seen) => this.#heartbeat(self, seen),
+      readGroup: async (self) => {
         await this.#reach(self.name);
         const seen = { ...this.epochs, others: this.#othersOf(self) };
-        await this.holdLooks;
+        await this.holdGroupReads;
         return seen;
       },
       read: () => Promise.reject(new Error("not used")),
@@ -81,21 +81,21 @@ export class MemoryShared {
           this.#instances.delete(silent.name);
         }
       },
-      close: () => void this.#listeners.delete(onNews),
+      close: () => void this.#listeners.delete(onNotice),
     };
   }
 
-  async #beat(self: InstanceIdentity, seen: bigint): Promise<Beat> {
+  async #heartbeat(self: InstanceIdentity, seen: bigint): Promise<Heartbeat> {
     await this.#reach(self.name);
     const own = this.#instances.get(self.name);
     const isMember = own?.session === self.session;
     if (isMember) this.#instances.set(self.name, { ...own, beat: own.beat + 1n, seen });
     const others = this.#othersOf(self);
-    const beat = { ...this.epochs, isMember, schema: this.schema, now: this.readClock(), others };
+    const heartbeat = { ...this.epochs, isMember, schema: this.schema, now: this.readClock(), others };
     await this.hold;
-    this.looks.set(self.name, (this.looks.get(self.name) ?? 0) + 1);
-    if (isMember && own.seen !== seen) this.#ring("seen");
-    return beat;
+    this.heartbeats.set(self.name, (this.heartbeats.get(self.name) ?? 0) + 1);
+    if (isMember && own.seen !== seen) this.#notify("seen");
+    return heartbeat;
   }
 
   #othersOf(self: InstanceIdentity): readonly OtherInstance[] {
@@ -107,7 +107,7 @@ export class MemoryShared {
     if (this.isDown) throw new Error("the database is down");
   }
 
-  #ring(news: News): void {
-    for (const listener of this.#listeners) listener(news);
+  #notify(notice: Notice): void {
+    for (const listener of this.#listeners) listener(notice);
   }
 }

@@ -1,7 +1,7 @@
 // Runtime grants (`/v1/policy/hosts/{host}/grants`, `/v1/policy/grants`) and versions of the hosts in a
 // signer's database (`/v1/policy/versions`).
 import * as z from "@zod/zod";
-import { hasUnseen } from "../text.ts";
+import { hasInvisible } from "../text.ts";
 import { each, optional } from "./sign.ts";
 
 /** A time in milliseconds since the epoch as RFC 3339, UTC, whole seconds. */
@@ -24,7 +24,7 @@ export interface GrantRequest {
 export const LONGEST_GRANT_TTL_SECONDS: number = 100 * 366 * 86_400;
 
 // No caller and no end user has such a name, and a NUL would truncate it in a database.
-const scope = z.string().refine((text) => !hasUnseen(text), "control characters not allowed").default("");
+const scope = z.string().refine((text) => !hasInvisible(text), "control characters not allowed").default("");
 
 /** Decodes a {@linkcode GrantRequest}; unknown fields are dropped. An empty pattern would allow everything. */
 export const grantRequest: z.ZodType<GrantRequest> = z.object({

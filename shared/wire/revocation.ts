@@ -1,7 +1,7 @@
 // Freezes (`POST /v1/freeze`, `POST /v1/unfreeze`, `GET /v1/revocations`) and the revocation of certificates
 // (`GET /v1/krl`, `GET /v1/krl.sig`, `GET /v1/krl/hosts`, `POST /v1/revocations/…`).
 import * as z from "@zod/zod";
-import { hasUnseen, isUnsafe } from "../text.ts";
+import { hasInvisible, isUnsafe } from "../text.ts";
 import { each, optional, wideInteger } from "./sign.ts";
 
 /** The kinds of subjects. Freezing a session or serial ends it, but does not stop new certificates. */
@@ -118,7 +118,7 @@ export interface RevokeRequestsRequest {
 
 const serial = wideInteger.refine((number) => number > 0n && number < 2n ** 64n, "not a serial: 1 to 2^64-1");
 const keyId = z.string().min(1).max(1024)
-  .refine((text) => !hasUnseen(text), "control characters not allowed");
+  .refine((text) => !hasInvisible(text), "control characters not allowed");
 const listOf = <T>(item: z.ZodType<T>) => z.array(item).min(1).max(MAX_REVOKED);
 const reason = word.max(200).default("");
 

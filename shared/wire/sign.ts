@@ -2,7 +2,7 @@
 // ignored.
 import * as z from "@zod/zod";
 import { Buffer } from "node:buffer";
-import { hasUnseen, isUnsafe } from "../text.ts";
+import { hasInvisible, isUnsafe } from "../text.ts";
 import { AppError } from "../errors.ts";
 
 /** Names the fields of an object that share one schema. */
@@ -129,7 +129,7 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   ...each(z.int().default(0), "ttl_seconds", "learn_ttl_seconds"),
   ...each(z.int().min(0).default(0), "session_max_seconds", "content_bytes"),
   end_user_groups: z.array(z.string()).nullable().default(null),
-  k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasUnseen(field))).max(100)
+  k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasInvisible(field))).max(100)
     .default([]),
 });
 

@@ -224,7 +224,7 @@ Deno.test("a config file is read and compiled in slices: many hosts don't keep r
   assert.equal(hasty.pauses(), again, "at the start nobody waits");
 });
 
-Deno.test("HostLists.answer() answers callers without end, each with its own", () => {
+Deno.test("HostListResponses.answer() answers callers without end, each with its own", () => {
   const lists = snapshotOf(CONFIG).hostLists;
   const tag = lists.answer("broker-1", null).headers.get("etag");
   const none = lists.answer("stranger", null).headers.get("etag");

@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly policy: CompiledPolicy;
   /** Absent if the hosts are in the file, or the database has none yet. */
   readonly policyVersion?: { readonly version: number };
-  readonly hostLists: HostLists;
+  readonly hostLists: HostListResponses;
   readonly caKeys: CaKeyRing<CaKey>;
   readonly envelopeKey: EnvelopeKey | undefined;
   readonly clusterCas: ReadonlyMap<string, string>;
@@ -116,7 +116,7 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
   return {
     config,
     policy,
-    hostLists: new HostLists(policy),
+    hostLists: new HostListResponses(policy),
     ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),
@@ -147,7 +147,7 @@ export function clusterAddress({ policy, clusterCas }: Snapshot, name: string): 
 const MAX_TAGS = 1024;
 
 /** The answers to `GET /v1/hosts`. Tags are kept for each caller, the lists are not: a list of 10,000 hosts has 2 MB. */
-class HostLists {
+class HostListResponses {
   readonly #policy: CompiledPolicy;
   readonly #tags = new Map<string, string>();
 
@@ -234,7 +234,7 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
 }
 
 /** A text that changes whenever a file is written or replaced; the error text if the file cannot be read. */
-export async function stampOf(path: string): Promise<string> {
+export async function fileStamp(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtime } = await Deno.stat(path);
     return [dev, ino, size, mtime?.getTime()].join();

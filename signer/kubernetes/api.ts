@@ -12,7 +12,7 @@ import {
   readToken,
   tokenPath,
   tokenRequest,
-  type TokenWish,
+  type TokenSpec,
 } from "@gateway/shared/kubernetes";
 import { type ClusterAction, type CompiledCluster, FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
 import type { ServiceLogger } from "@gateway/shared/service";
@@ -37,7 +37,7 @@ export async function issueToken(
     readonly leases: TokenLeases;
     readonly logger: ServiceLogger;
   },
-  wish: TokenWish,
+  wish: TokenSpec,
 ): Promise<IssuedToken> {
   const { account, cluster, ca } = wish;
   const doing = `minting token for ${account.namespace}/${account.serviceAccount} on ${

@@ -9,7 +9,7 @@ import {
   faultOf,
   jsonBody,
   type TokenHolder,
-  type TokenWish,
+  type TokenSpec,
 } from "@gateway/shared/kubernetes";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { Durable } from "@gateway/shared/state";
@@ -122,7 +122,7 @@ export class TokenLeases {
    * not be revoked must not be released
    */
   ensure(
-    { cluster, ca, holder, serial }: TokenWish,
+    { cluster, ca, holder, serial }: TokenSpec,
     doing: string,
     { deadline, not }: { readonly deadline: number; readonly not?: BoundSecret },
   ): Promise<BoundSecret> {

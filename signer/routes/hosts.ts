@@ -3,7 +3,7 @@ import { formatSubject } from "../live/freezes.ts";
 import { visibleClusters, visibleRules } from "@gateway/shared/policy";
 import { readRulesHosts, wantsClusterRules } from "@gateway/shared/wire";
 import type { Authority, Call } from "../sign/authority.ts";
-import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/judge.ts";
+import { findCallerDenial, readEffectiveCaller, SUBJECT_IS_FROZEN } from "../sign/judge.ts";
 
 /**
  * The effective caller, if it may have a list at all, also if it has one already.
@@ -22,7 +22,7 @@ async function identifyReader(authority: Authority, { request, peer }: Call): Pr
     await authority.gate.bestEffort({ caller, outcome: "frozen_denied", err });
     throw new AppError("frozen", SUBJECT_IS_FROZEN);
   }
-  const err = whyNotBy(snapshot, caller, peer);
+  const err = findCallerDenial(snapshot, caller, peer);
   if (err !== undefined) {
     await authority.gate.bestEffort({ caller, outcome: "denied", err });
     throw new AppError("denied", err);

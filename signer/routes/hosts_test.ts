@@ -3,7 +3,7 @@ import { hostsResponse } from "@gateway/shared/wire";
 import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import type { PolicyVersions } from "../live/state/postgres.ts";
-import { prepareElsewhere } from "./policy.ts";
+import { prepareOtherInstances } from "./policy.ts";
 
 Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {
   const { status, body } = await (await startSigner()).send(get("/v1/hosts"));
@@ -326,7 +326,7 @@ Deno.test("GET /v1/policy/hosts shows the whole host policy to admins alone", as
   ]);
 });
 
-Deno.test("prepareElsewhere() waits for all, for 5 s at most, and not behind another proposal", async () => {
+Deno.test("prepareOtherInstances() waits for all, for 5 s at most, and not behind another proposal", async () => {
   const clock = new FakeClock();
   const proposed: string[] = [];
   let answer: Awaited<ReturnType<PolicyVersions["findPrepared"]>> = "some";
@@ -336,7 +336,7 @@ Deno.test("prepareElsewhere() waits for all, for 5 s at most, and not behind ano
   } as Partial<PolicyVersions> as PolicyVersions;
   const start = () => {
     const waiting = { done: false, promise: Promise.resolve() };
-    waiting.promise = prepareElsewhere(versions, { document: "{}", sha256: "00", clock }).finally(() =>
+    waiting.promise = prepareOtherInstances(versions, { document: "{}", sha256: "00", clock }).finally(() =>
       waiting.done = true
     );
     waiting.promise.catch(() => {});

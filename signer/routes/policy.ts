@@ -268,7 +268,7 @@ async function changePolicy(
   const versions = requireVersions(authority);
   const { policy } = await policySource.prepare(document, state.current);
   if (policySource.from === "database" && instances.isShared) {
-    await prepareElsewhere(versions, { document, sha256: digestOf(document), clock });
+    await prepareOtherInstances(versions, { document, sha256: digestOf(document), clock });
   }
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
@@ -287,7 +287,7 @@ async function changePolicy(
  *
  * @throws {AppError} `conflict` if another change came between
  */
-export async function prepareElsewhere(
+export async function prepareOtherInstances(
   versions: PolicyVersions,
   { document, sha256, clock }: { readonly document: string; readonly sha256: string; readonly clock: Clock },
 ): Promise<void> {

@@ -28,11 +28,11 @@ import {
   type SignContext,
   SUBJECT_IS_FROZEN,
 } from "./judge.ts";
-import type { TokenWish } from "@gateway/shared/kubernetes";
+import type { TokenSpec } from "@gateway/shared/kubernetes";
 import { issueToken, previewApply } from "../kubernetes/api.ts";
 
 /** A certificate or token that has not left yet. */
-export interface Made extends CertificateNames {
+export interface Unreleased extends CertificateNames {
   readonly jti: string;
   readonly learnable: GatedCommand | undefined;
   readonly body: Partial<SignResponse>;
@@ -54,7 +54,7 @@ export async function release(
   context: SignContext,
   judged: Allowed,
   body: SignResponse,
-  made?: Made,
+  made?: Unreleased,
 ): Promise<Response> {
   const { authority } = context;
   const { serial } = made ?? {};
@@ -314,7 +314,7 @@ export async function preview(
 }
 
 /** @throws {AppError} `denied` if the API server rejects the request, else `upstream_failure` */
-export async function makeToken(context: SignContext, allowed: AllowedAction): Promise<Made> {
+export async function makeToken(context: SignContext, allowed: AllowedAction): Promise<Unreleased> {
   const { authority } = context;
   const { cluster, decision } = allowed;
   const serial = randomSerial(authority.random);
@@ -335,7 +335,7 @@ function wishOf(
   { snapshot, request, caller, peer }: SignContext,
   { cluster, decision }: AllowedAction,
   waitMs: number,
-): TokenWish {
+): TokenSpec {
   return {
     cluster,
     ca: snapshot.clusterCas.get(cluster.name) ?? "",

@@ -106,7 +106,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     ...{ instances, gate, clusters, clock, random, logger, requests },
     knownSubjects: new KnownSubjects(),
     signLimit: new SignLimit({ clock: parts.clock }),
-    turns: new DecisionTurns({ clock: parts.clock }),
+    turns: new DecisionScheduler({ clock: parts.clock }),
     timings: {
       sign: metrics.histogram("signer_sign_duration_seconds", "Duration of sign requests", "exchange"),
       decision: metrics.histogram(
@@ -212,7 +212,7 @@ type Decision = (isOver: () => boolean) => boolean;
  * Computes decisions in slices, the callers in turn: a caller with many or long commands delays neither the decisions of
  * other callers nor the routes that decide nothing, such as freeze.
  */
-export class DecisionTurns {
+export class DecisionScheduler {
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Decision[]>();
   #isServing = false;

@@ -86,7 +86,7 @@ export async function judge(context: SignContext): Promise<Verdict> {
   if (needsVerifiedEndUser(context) && !context.hasVerifiedEndUser) {
     return closed("its end users must now be verified");
   }
-  const whyNot = whyNotBy(snapshot, caller, peer);
+  const whyNot = findCallerDenial(snapshot, caller, peer);
   if (whyNot !== undefined) return closed(whyNot);
   if (request.target_type === "k8s") return judgeAction(context, basis);
   const publicKey = parseEd25519PublicKey(request.public_key);
@@ -233,7 +233,7 @@ export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, calle
 }
 
 /** Why the caller gets nothing on this way, whatever its groups are; `undefined`: no reason. */
-export function whyNotBy(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
+export function findCallerDenial(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
   if (isListReader(snapshot, caller)) return READS_ONLY;
   return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
 }

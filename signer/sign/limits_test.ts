@@ -3,7 +3,7 @@ import type { Steps } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import {
   type CountedRequest,
-  DecisionTurns,
+  DecisionScheduler,
   FORWARDED_CALLER_SHARE,
   SignLimit,
   type SignSource,
@@ -90,7 +90,7 @@ function startTurns() {
     await Promise.resolve();
     time += ms;
   };
-  const turns = new DecisionTurns({ clock: { now: () => time, sleep } });
+  const turns = new DecisionScheduler({ clock: { now: () => time, sleep } });
   function* take(name: string, steps: number): Steps<string> {
     for (let step = 0; step < steps; step++) {
       time += 1;
@@ -104,25 +104,25 @@ function startTurns() {
   return { turns, events, run };
 }
 
-Deno.test("DecisionTurns.run() serves callers in turn, and each in the order of its requests", async () => {
+Deno.test("DecisionScheduler.run() serves callers in turn, and each in the order of its requests", async () => {
   const { events, run } = startTurns();
   await Promise.all([run("a", "a1", 3), run("a", "a2", 3), run("a", "a3", 3), run("b", "b1", 1)]);
   assert.deepEqual(events.filter((event) => event !== "pause"), ["b1", "a1", "a2", "a3"]);
 });
 
-Deno.test("DecisionTurns.run() pauses after each millisecond of a decision", async () => {
+Deno.test("DecisionScheduler.run() pauses after each millisecond of a decision", async () => {
   const { events, run } = startTurns();
   await run("a", "a1", 4);
   assert.deepEqual(events, ["pause", "pause", "pause", "pause", "a1"]);
 });
 
-Deno.test("DecisionTurns.run() decides short ones without a pause", async () => {
+Deno.test("DecisionScheduler.run() decides short ones without a pause", async () => {
   const { events, run } = startTurns();
   await Promise.all([run("a", "a1", 0), run("b", "b1", 0)]);
   assert.deepEqual(events, ["a1", "b1"]);
 });
 
-Deno.test("DecisionTurns.run() rejects with the error of a decision, and serves the others", async () => {
+Deno.test("DecisionScheduler.run() rejects with the error of a decision, and serves the others", async () => {
   const { events, run, turns } = startTurns();
   // deno-lint-ignore require-yield
   function* fail(): Steps<never> {

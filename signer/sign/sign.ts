@@ -14,7 +14,6 @@ import {
   allowedEntry,
   decisionOf,
   learnWaiver,
-  type Made,
   makeToken,
   preview,
   recordingRefusal,
@@ -22,6 +21,7 @@ import {
   refuseFrozen,
   release,
   respond,
+  type Unreleased,
 } from "./answer.ts";
 import { type Authority, type Call, requireTaken, type SignSource } from "./authority.ts";
 import {
@@ -172,7 +172,7 @@ function sealCommand(
 async function issue(context: SignContext, allowed: Allowed): Promise<Response> {
   const { authority, request, caller } = context;
   const made = allowed.kind === "command"
-    ? await makeCertificate(context, allowed)
+    ? await certify(context, allowed)
     : await makeToken(context, allowed);
   const { serial, jti } = made;
   await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
@@ -190,7 +190,7 @@ async function issue(context: SignContext, allowed: Allowed): Promise<Response> 
   return await release(context, allowed, { ...made.body, serial, decision: decisionOf(allowed) }, made);
 }
 
-async function makeCertificate(context: SignContext, { decision, publicKey }: AllowedCommand): Promise<Made> {
+async function certify(context: SignContext, { decision, publicKey }: AllowedCommand): Promise<Unreleased> {
   const { authority, snapshot: { caKeys }, request, caller, peer } = context;
   const { krl, clock, random } = authority;
   if (!krl.issued.hasRoomFor(caller)) {

@@ -60,7 +60,7 @@ export class FakePlane {
 }
 
 export interface BridgeScene {
-  readonly plane: FakePlane;
+  readonly controlPlane: FakePlane;
   readonly log: string[];
   /** Its state, for whoever opens it while no bridge runs. */
   readonly statePath: string;
@@ -69,7 +69,7 @@ export interface BridgeScene {
 }
 
 export interface BridgeOptions {
-  readonly plane?: FakePlane;
+  readonly controlPlane?: FakePlane;
   readonly identities?: IdentityMap;
   readonly clock?: Clock;
   readonly chat: (signal: AbortSignal, logger: ReturnType<typeof memoryLogger>) => Chat;
@@ -83,12 +83,12 @@ export const impatientClock: Clock = {
 
 /** Waits for what is to be said or shown where nothing may be decided: a decision ends the wait at once. */
 export async function pollUndecided(
-  plane: FakePlane,
+  controlPlane: FakePlane,
   isDone: () => boolean,
   options: { readonly what: string },
 ): Promise<void> {
-  await poll(() => plane.decisions.length > 0 || isDone(), options);
-  assert.deepEqual(plane.decisions, [], `decided, in the place of ${options.what}`);
+  await poll(() => controlPlane.decisions.length > 0 || isDone(), options);
+  assert.deepEqual(controlPlane.decisions, [], `decided, in the place of ${options.what}`);
 }
 
 export const IDENTITIES: ReadonlyMap<string, string> = new Map([
@@ -107,7 +107,7 @@ export function memoryLogger(log: string[]) {
 }
 
 export async function withBridge(
-  { plane = new FakePlane(), clock = systemClock, chat, ...options }: BridgeOptions,
+  { controlPlane = new FakePlane(), clock = systemClock, chat, ...options }: BridgeOptions,
   test: (scene: BridgeScene) => Promise<void>,
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-bridge-" });
@@ -119,7 +119,7 @@ export async function withBridge(
     const logger = memoryLogger(log);
     const store = BridgeStore.open({ path: statePath, warn: logger.warn });
     const bridge = new Bridge({
-      plane,
+      controlPlane,
       chat: chat(stop.signal, logger),
       store,
       clock,
@@ -140,7 +140,7 @@ export async function withBridge(
   start();
   try {
     await test({
-      plane,
+      controlPlane,
       log,
       statePath,
       stop,

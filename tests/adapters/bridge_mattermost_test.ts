@@ -14,14 +14,14 @@ import { BOT, FakeMattermost, type FakePost, HOME } from "./fake_mattermost.ts";
 
 async function withMattermost(
   test: (scene: BridgeScene & { readonly chat: FakeMattermost; readonly first: FakePost }) => Promise<void>,
-  prepare: (chat: FakeMattermost, plane: FakePlane) => void = () => {},
+  prepare: (chat: FakeMattermost, controlPlane: FakePlane) => void = () => {},
 ): Promise<void> {
   await using chat = new FakeMattermost();
-  const plane = new FakePlane();
-  prepare(chat, plane);
+  const controlPlane = new FakePlane();
+  prepare(chat, controlPlane);
   const { url, token } = chat;
   await withBridge({
-    plane,
+    controlPlane,
     chat: (signal, logger) =>
       new MattermostChat({ url, token, channel: HOME, clock: impatientClock, logger, fetch, signal }),
   }, async (scene) => {
@@ -33,11 +33,11 @@ async function withMattermost(
 }
 
 Deno.test("bridge to Mattermost: an answer below the message decides, and the message shows it", async () => {
-  await withMattermost(async ({ chat, plane, first }) => {
+  await withMattermost(async ({ chat, controlPlane, first }) => {
     assert.match(first.message, /^\*\*Approval required\*\*\n\n```text\nid {9}[^]*"systemctl restart nginx"/);
     chat.answer(first, " Learn 2h ");
     await poll(() => /^\*\*Approved\*\*/.test(chat.posted[0]!.message), { what: "the decision" });
-    assert.deepEqual(plane.decisions, [{
+    assert.deepEqual(controlPlane.decisions, [{
       id: ID,
       approve: true,
       learn: true,
@@ -83,20 +83,20 @@ const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: stri
 ];
 
 Deno.test("bridge to Mattermost: refuses every answer that is not what it seems, and goes on", async () => {
-  await withMattermost(async ({ chat, plane, first }) => {
+  await withMattermost(async ({ chat, controlPlane, first }) => {
     chat.send("garbage");
     for (const { name, changes, words = "approve", said } of REFUSED) {
       const before = chat.said.length;
       chat.answer(first, words, changes);
       if (said === undefined) continue;
-      await pollUndecided(plane, () => chat.said.length > before, { what: `the refusal ${name}` });
+      await pollUndecided(controlPlane, () => chat.said.length > before, { what: `the refusal ${name}` });
       assert.match(chat.said.at(-1)!, said);
     }
-    assert.deepEqual(plane.decisions, []);
+    assert.deepEqual(controlPlane.decisions, []);
     // They are taken in order: when this one is decided, none of those before was.
     chat.answer(first, "deny");
-    await poll(() => plane.decisions.length > 0, { what: "the decision" });
-    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+    await poll(() => controlPlane.decisions.length > 0, { what: "the decision" });
+    assert.deepEqual(controlPlane.decisions.map(({ approve }) => approve), [false]);
     const refusals = chat.said.filter((text) => /your decision was rejected/.test(text));
     assert.equal(refusals.length, REFUSED.filter(({ said }) => said !== undefined).length);
   }, ({ users }) => {
@@ -106,13 +106,13 @@ Deno.test("bridge to Mattermost: refuses every answer that is not what it seems,
 });
 
 Deno.test("bridge to Mattermost: posts once, whatever it answers at first, and connects again", async () => {
-  await withMattermost(async ({ chat, plane, log }) => {
+  await withMattermost(async ({ chat, controlPlane, log }) => {
     const connections = () => log.filter((line) => line.startsWith("connected")).length;
     await poll(() => connections() === 1, { what: "the connection" });
     chat.cut();
     await poll(() => connections() === 2, { what: "another connection" });
     chat.answer(chat.posted[0]!, "approve");
-    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    await poll(() => controlPlane.decisions.length === 1, { what: "the decision" });
     assert.equal(chat.posted.length, 1);
   }, ({ faults }) => {
     faults.push(
@@ -130,9 +130,9 @@ Deno.test("bridge to Mattermost: text of others is a block of code, out of which
     assert.equal(fence.length, 5);
     assert.equal(first.message.split(`\n${fence}`).length, 3, "the fence is there twice");
     return Promise.resolve();
-  }, (_chat, plane) => {
-    plane.records.clear();
-    plane.add({ host: "@channel", command: "echo ````\n```` @all" });
+  }, (_chat, controlPlane) => {
+    controlPlane.records.clear();
+    controlPlane.add({ host: "@channel", command: "echo ````\n```` @all" });
   });
 });
 

@@ -17,11 +17,11 @@ import { CHANNEL, clickOn, FakeSlack, type Fault, textOf } from "./fake_slack.ts
 
 async function withSlack(
   slack: FakeSlack,
-  plane: FakePlane,
+  controlPlane: FakePlane,
   test: (scene: BridgeScene) => Promise<void>,
   clock: Clock = systemClock,
 ): Promise<void> {
-  await withBridge({ plane, clock, chat: (signal, logger) => slackChat(slack, signal, logger) }, test);
+  await withBridge({ controlPlane, clock, chat: (signal, logger) => slackChat(slack, signal, logger) }, test);
 }
 
 function slackChat(
@@ -58,7 +58,7 @@ Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at fi
   slack.fail("auth.test", garbage, broken);
   slack.fail("apps.connections.open", limited, broken);
   slack.fail("chat.postMessage", refused, broken, limited, garbage, nonsense, huge);
-  await withSlack(slack, new FakePlane(), async ({ log, plane }) => {
+  await withSlack(slack, new FakePlane(), async ({ log, controlPlane }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await slack.connected();
     slack.fail("chat.update", broken, limited, refused);
@@ -71,7 +71,7 @@ Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at fi
     );
     slack.send(clickOn(slack.posted[0]!, "approve"));
     await standing(slack, /^Approved/);
-    assert.deepEqual([plane.decisions.length, slack.posted.length], [1, 1]);
+    assert.deepEqual([controlPlane.decisions.length, slack.posted.length], [1, 1]);
     assert.doesNotMatch(log.join("\n"), /xoxb-secret|xapp-secret|secret-ticket/);
   });
 });
@@ -100,18 +100,18 @@ Deno.test("bridge to Slack: where it may not look for a lost message, it posts a
 
 Deno.test("bridge to Slack: a click waits for no message", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane, log }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane, log }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await slack.connected();
     const held = Promise.withResolvers<Response>();
     slack.fail("chat.postMessage", () => held.promise);
     const calls = slack.calls.length;
-    plane.add({ command: "reboot" });
+    controlPlane.add({ command: "reboot" });
     await poll(() => slack.calls.slice(calls).includes("chat.postMessage"), { what: "the second message" });
     // Nor does one on a message that is long forgotten hold those up that come after it.
     slack.send(clickOn({ ...slack.posted[0]!, ts: "1.2" }, "approve"));
     slack.send(clickOn(slack.posted[0]!, "deny"));
-    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    await poll(() => controlPlane.decisions.length === 1, { what: "the decision" });
     assert.ok(!log.some((line) => /did not answer/.test(line)), "decided before the message was given up");
     held.resolve(new Response("", { status: 500 }));
     await standing(slack, /^Denied/);
@@ -120,7 +120,7 @@ Deno.test("bridge to Slack: a click waits for no message", async () => {
 
 Deno.test("bridge to Slack: connects again after a refresh, a cut and an end, and takes clicks then", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane, log }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane, log }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await slack.connected();
     const connections = () => log.filter((line) => line.startsWith("connected")).length;
@@ -129,23 +129,23 @@ Deno.test("bridge to Slack: connects again after a refresh, a cut and an end, an
     slack.cut();
     await poll(() => connections() === 3, { what: "the connection after a cut" });
     slack.send(clickOn(slack.posted[0]!, "approve"));
-    await poll(() => plane.decisions.length === 1, { what: "the decision" });
+    await poll(() => controlPlane.decisions.length === 1, { what: "the decision" });
   });
 });
 
 Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the buttons of before", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane, restart, stop }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane, restart, stop }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     const message = slack.posted[0]!;
     await restart();
-    plane.add({ command: "reboot" });
+    controlPlane.add({ command: "reboot" });
     await poll(() => slack.posted.length === 2, { what: "the second message" });
     await slack.connected();
     slack.send(clickOn(message, "approve"));
     await standing(slack, /^Approved/);
     await stop();
-    plane.records.delete(ID);
+    controlPlane.records.delete(ID);
     await restart();
     await standing(slack, /^Closed: the control plane no longer lists this request/);
     assert.equal(slack.posted.length, 2);
@@ -154,7 +154,7 @@ Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the
 
 Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is decided after it, once", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane, restart, stop, statePath }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane, restart, stop, statePath }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await stop();
     const store = BridgeStore.open({ path: statePath, warn() {} });
@@ -167,12 +167,15 @@ Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is d
     await store.close();
     const restarted = async (count: number) => {
       await restart();
-      plane.add({ command: "reboot" });
+      controlPlane.add({ command: "reboot" });
       await poll(() => slack.posted.length === count, { what: "another message, which comes after clicks" });
     };
     await restarted(2);
     await restarted(3);
-    assert.deepEqual(plane.decisions.map(({ learn, ttl_seconds }) => [learn, ttl_seconds]), [[true, 3600]]);
+    assert.deepEqual(controlPlane.decisions.map(({ learn, ttl_seconds }) => [learn, ttl_seconds]), [[
+      true,
+      3600,
+    ]]);
     assert.deepEqual(slack.said, []);
   });
 });
@@ -200,51 +203,54 @@ Deno.test("SlackChat tells Slack that a click has arrived when it can't be lost 
 
 Deno.test("bridge to Slack: a click that failed, and was said to have failed, does not count after a start", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane, restart }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane, restart }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     await slack.connected();
-    plane.refusal = new AppError("audit_unavailable", "no record, no decision");
+    controlPlane.refusal = new AppError("audit_unavailable", "no record, no decision");
     slack.send(clickOn(slack.posted[0]!, "approve"));
-    await pollUndecided(plane, () => slack.said.length === 1, { what: "that it failed" });
+    await pollUndecided(controlPlane, () => slack.said.length === 1, { what: "that it failed" });
     await restart();
     await slack.connected();
     slack.send(clickOn(slack.posted[0]!, "deny"));
-    await poll(() => plane.decisions.length > 0, { what: "a decision" });
-    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+    await poll(() => controlPlane.decisions.length > 0, { what: "a decision" });
+    assert.deepEqual(controlPlane.decisions.map(({ approve }) => approve), [false]);
   });
 });
 
 Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits behind a control plane that was away", async () => {
   await using slack = new FakeSlack();
-  const plane = new FakePlane();
-  plane.isDown = true;
-  await withSlack(slack, plane, async ({ log }) => {
+  const controlPlane = new FakePlane();
+  controlPlane.isDown = true;
+  await withSlack(slack, controlPlane, async ({ log }) => {
     await slack.connected();
     await poll(() => log.some((line) => /Failed contacting the control plane/.test(line)), {
       what: "the failure",
     });
-    plane.isDown = false;
+    controlPlane.isDown = false;
     await standing(slack, /^Approval required/);
-    plane.isDown = true;
+    controlPlane.isDown = true;
     slack.send(clickOn(slack.posted[0]!, "approve"));
-    await pollUndecided(plane, () => slack.said.length === 1, { what: "that it was not decided" });
+    await pollUndecided(controlPlane, () => slack.said.length === 1, { what: "that it was not decided" });
     assert.match(
       slack.said[0]!,
       /Failed contacting the control plane; see the request's page for its status/,
     );
-    plane.isDown = false;
-    plane.records.set(ID, { ...plane.records.get(ID)!, status: "expired" });
+    controlPlane.isDown = false;
+    controlPlane.records.set(ID, { ...controlPlane.records.get(ID)!, status: "expired" });
     await standing(slack, /^Expired, not run/);
-    assert.deepEqual(plane.decisions, []);
+    assert.deepEqual(controlPlane.decisions, []);
   });
 });
 
 Deno.test("bridge to Slack: what still waits is posted again when its message is taken away", async () => {
   await using slack = new FakeSlack();
-  await withSlack(slack, new FakePlane(), async ({ plane }) => {
+  await withSlack(slack, new FakePlane(), async ({ controlPlane }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
     slack.messages.clear();
-    plane.records.set(ID, { ...plane.records.get(ID)!, reason: "a look that makes it change the message" });
+    controlPlane.records.set(ID, {
+      ...controlPlane.records.get(ID)!,
+      reason: "a look that makes it change the message",
+    });
     await poll(() => slack.posted.length === 1, { what: "the message" });
   });
 });
@@ -253,13 +259,13 @@ Deno.test("bridge to Slack: a pause of years that Slack wants is one of minutes"
   await using slack = new FakeSlack();
   const years: Fault = () => new Response("", { status: 429, headers: { "retry-after": "999999999" } });
   slack.fail("chat.postMessage", years);
-  const plane = new FakePlane();
+  const controlPlane = new FakePlane();
   let [ahead, looks] = [0, 0];
   const now = () => {
     looks++;
     return impatientClock.now() + ahead;
   };
-  await withSlack(slack, plane, async ({ log }) => {
+  await withSlack(slack, controlPlane, async ({ log }) => {
     await poll(() => log.some((line) => /Slack requested a pause/.test(line)), { what: "the pause" });
     ahead = 10 * 60_000;
     const before = looks;

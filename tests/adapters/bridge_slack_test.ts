@@ -48,12 +48,12 @@ async function settle(slack: FakeSlack, envelope: string, isDone: () => boolean)
 
 /** The same of a click that must not decide. */
 async function settleUndecided(
-  { slack, plane }: { readonly slack: FakeSlack; readonly plane: FakePlane },
+  { slack, controlPlane }: { readonly slack: FakeSlack; readonly controlPlane: FakePlane },
   envelope: string,
   isDone: () => boolean,
 ): Promise<void> {
   await acknowledged(slack, envelope);
-  await pollUndecided(plane, isDone, { what: "what comes of the click" });
+  await pollUndecided(controlPlane, isDone, { what: "what comes of the click" });
 }
 
 async function acknowledged(slack: FakeSlack, envelope: string): Promise<void> {
@@ -61,7 +61,7 @@ async function acknowledged(slack: FakeSlack, envelope: string): Promise<void> {
 }
 
 Deno.test("bridge to Slack: a click decides, under the clicker's name, and the message shows it", async () => {
-  await withSlack(async ({ slack, plane, first }) => {
+  await withSlack(async ({ slack, controlPlane, first }) => {
     assert.match(
       textOf(first),
       /^Approval required\n[^]*end user {3}ann@example\.com\n[^]*command {4}"systemctl restart nginx"/,
@@ -77,7 +77,7 @@ Deno.test("bridge to Slack: a click decides, under the clicker's name, and the m
       slack.send(clickOn(first, "approve")),
       () => /^Approved/.test(textOf(slack.posted[0]!)),
     );
-    assert.deepEqual(plane.decisions, [{
+    assert.deepEqual(controlPlane.decisions, [{
       id: ID,
       approve: true,
       learn: false,
@@ -91,47 +91,50 @@ Deno.test("bridge to Slack: a click decides, under the clicker's name, and the m
 });
 
 Deno.test("bridge to Slack: a message says how many requests it decides, and a click decides no later ones", async () => {
-  const plane = new FakePlane();
+  const controlPlane = new FakePlane();
   const [second, third, late] = ["2", "3", "4"].map((digit) => digit.repeat(32));
   assert.ok(second && third && late);
-  plane.records.set(ID, { ...PENDING, joined: [second, third] });
+  controlPlane.records.set(ID, { ...PENDING, joined: [second, third] });
   await withSlack(async ({ slack, first, restart }) => {
     assert.match(textOf(first), /^Approval required \(3 identical requests\)\n/);
     // The third was decided elsewhere, and one more has joined.
-    plane.records.set(ID, { ...PENDING, joined: [second, late] });
+    controlPlane.records.set(ID, { ...PENDING, joined: [second, late] });
     await restart();
     await slack.connected();
     const isDone = () => /^Approved \(3 identical requests\)/.test(textOf(slack.posted[0]!));
     await settle(slack, slack.send(clickOn(first, "approve")), isDone);
-    assert.deepEqual(plane.decisions.map(({ shown_ids }) => shown_ids), [[ID, second]]);
-  }, { plane });
+    assert.deepEqual(controlPlane.decisions.map(({ shown_ids }) => shown_ids), [[ID, second]]);
+  }, { controlPlane });
 });
 
 Deno.test("bridge to Slack: learns for the time that was chosen, and says it where the control plane refuses", async () => {
-  await withSlack(async ({ slack, plane, first }) => {
-    plane.refusal = new AppError(
+  await withSlack(async ({ slack, controlPlane, first }) => {
+    controlPlane.refusal = new AppError(
       "invalid_request",
       "nothing to learn: no policy rule requires approval; approve it without learn",
     );
     await settle(slack, slack.send(clickOn(first, "learn")), () => slack.said.length === 1);
     assert.match(slack.said[0]!, /^U0BOB: your decision failed: nothing to learn/);
-    await settle(slack, slack.send(clickOn(first, "learn")), () => plane.decisions.length === 1);
-    assert.deepEqual([plane.decisions[0]?.learn, plane.decisions[0]?.ttl_seconds], [true, 3600]);
+    await settle(slack, slack.send(clickOn(first, "learn")), () => controlPlane.decisions.length === 1);
+    assert.deepEqual([controlPlane.decisions[0]?.learn, controlPlane.decisions[0]?.ttl_seconds], [
+      true,
+      3600,
+    ]);
   });
 });
 
 Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, count once", async () => {
-  await withSlack(async ({ slack, plane, first }) => {
+  await withSlack(async ({ slack, controlPlane, first }) => {
     // What failed would succeed the second time, if there was one.
-    plane.refusal = new AppError("audit_unavailable", "no record, no decision");
+    controlPlane.refusal = new AppError("audit_unavailable", "no record, no decision");
     const click = clickOn(first, "approve");
     const envelope = slack.send(click);
     slack.send(click, envelope);
     slack.send(click);
     // Clicks are decided in turn: what comes of this one comes after all that could come of those.
     slack.send(clickOn(first, "deny"));
-    await poll(() => plane.decisions.length > 0, { what: "a decision" });
-    assert.deepEqual(plane.decisions.map(({ approve }) => approve), [false]);
+    await poll(() => controlPlane.decisions.length > 0, { what: "a decision" });
+    assert.deepEqual(controlPlane.decisions.map(({ approve }) => approve), [false]);
     assert.equal(slack.said.length, 1);
     assert.match(slack.said[0]!, /no record, no decision/);
   });
@@ -214,9 +217,9 @@ const FORGERIES: readonly Forgery[] = [
 ];
 
 Deno.test("bridge to Slack: refuses every click that is not what it seems, and goes on", async (t) => {
-  const plane = new FakePlane();
+  const controlPlane = new FakePlane();
   await withSlack(async ({ slack, first, log }) => {
-    plane.add({ command: "reboot" });
+    controlPlane.add({ command: "reboot" });
     await poll(() => slack.posted.length === 2, { what: "the second message" });
     const other = slack.posted[1]!;
     for (const { name, forge, said } of FORGERIES) {
@@ -224,7 +227,7 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
         const [saidBefore, loggedBefore] = [slack.said.length, log.length];
         const envelope = slack.send(forge(clickOn(first, "approve"), other));
         await settleUndecided(
-          { slack, plane },
+          { slack, controlPlane },
           envelope,
           () => log.length > loggedBefore && (!said || slack.said.length > saidBefore),
         );
@@ -234,9 +237,9 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
     }
     slack.sendText("garbage");
     slack.send(null, "other", "slash_commands");
-    await settle(slack, slack.send(clickOn(first, "approve")), () => plane.decisions.length === 1);
+    await settle(slack, slack.send(clickOn(first, "approve")), () => controlPlane.decisions.length === 1);
   }, {
-    plane,
+    controlPlane,
     prepare: ({ users }) => {
       users.set("U0BOT", { is_bot: true });
       users.set("U0GONE", { deleted: true });
@@ -246,63 +249,74 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
 });
 
 Deno.test("bridge to Slack: does not decide what has changed since it was shown, nor what is decided", async () => {
-  await withSlack(async ({ slack, plane, first }) => {
-    plane.records.set(ID, { ...PENDING, command: "systemctl restart nginx; rm -rf /" });
+  await withSlack(async ({ slack, controlPlane, first }) => {
+    controlPlane.records.set(ID, { ...PENDING, command: "systemctl restart nginx; rm -rf /" });
     await settleUndecided(
-      { slack, plane },
+      { slack, controlPlane },
       slack.send(clickOn(first, "approve")),
       () => slack.said.length === 1,
     );
     assert.match(slack.said[0]!, /the request has changed since this message was posted/);
-    plane.records.set(ID, PENDING);
-    plane.decideElsewhere(ID, false);
+    controlPlane.records.set(ID, PENDING);
+    controlPlane.decideElsewhere(ID, false);
     await poll(() => /^Denied[^]*by approver-1/.test(textOf(slack.posted[0]!)), {
       what: "the decision in the message",
     });
     const envelope = slack.send(clickOn(first, "approve"));
     const late = slack.send({ ...clickOn(first, "approve"), type: "x" });
     await settle(slack, late, () => slack.acknowledged.includes(envelope));
-    assert.deepEqual(plane.decisions, []);
-    const other = plane.add({ command: "reboot" });
+    assert.deepEqual(controlPlane.decisions, []);
+    const other = controlPlane.add({ command: "reboot" });
     await poll(() => slack.posted.length === 2, { what: "another message" });
     slack.send(clickOn(slack.posted[1]!, "deny"));
     // In turn: what was to be said of the click before has been said.
-    await poll(() => plane.decisions.length > 0, { what: "its decision" });
-    assert.deepEqual(plane.decisions.map(({ id }) => id), [other]);
+    await poll(() => controlPlane.decisions.length > 0, { what: "its decision" });
+    assert.deepEqual(controlPlane.decisions.map(({ id }) => id), [other]);
     assert.equal(slack.said.length, 1, "what became of a request its message says");
   });
 });
 
 Deno.test("bridge to Slack: without a known end user nobody approves, and everybody denies", async () => {
-  const plane = new FakePlane();
+  const controlPlane = new FakePlane();
   const { end_user: _, ...unknown } = PENDING;
-  plane.records.set(ID, unknown);
+  controlPlane.records.set(ID, unknown);
   await withSlack(async ({ slack, first }) => {
     await settleUndecided(
-      { slack, plane },
+      { slack, controlPlane },
       slack.send(clickOn(first, "approve")),
       () => slack.said.length === 1,
     );
     assert.match(slack.said[0]!, /the requester is unknown/);
-    await settle(slack, slack.send(clickOn(first, "deny", "U0EVE")), () => plane.decisions.length === 1);
-    assert.equal(plane.decisions[0]?.approve, false);
-  }, { plane });
+    await settle(
+      slack,
+      slack.send(clickOn(first, "deny", "U0EVE")),
+      () => controlPlane.decisions.length === 1,
+    );
+    assert.equal(controlPlane.decisions[0]?.approve, false);
+  }, { controlPlane });
 });
 
 Deno.test("bridge to Slack: with the guard off, who is in the channel approves, and the record says so", async () => {
-  await withSlack(async ({ slack, plane, first }) => {
-    await settle(slack, slack.send(clickOn(first, "approve", "U0EVE")), () => plane.decisions.length === 1);
+  await withSlack(async ({ slack, controlPlane, first }) => {
+    await settle(
+      slack,
+      slack.send(clickOn(first, "approve", "U0EVE")),
+      () => controlPlane.decisions.length === 1,
+    );
     assert.equal(
-      plane.decisions[0]?.comment,
+      controlPlane.decisions[0]?.comment,
       "reported by the chat bridge: Slack user U0EVE, identity guard off",
     );
   }, { identities: undefined });
 });
 
 Deno.test("bridge to Slack: text of others is plain text in which nothing hides, secrets are masked, and what is cut is not approved here", async () => {
-  const plane = new FakePlane();
-  plane.records.clear();
-  plane.add({ host: "<!channel>", command: "echo *x* `y` <https://evil.example|ok> \u202egnp\u200b :tada:" });
+  const controlPlane = new FakePlane();
+  controlPlane.records.clear();
+  controlPlane.add({
+    host: "<!channel>",
+    command: "echo *x* `y` <https://evil.example|ok> \u202egnp\u200b :tada:",
+  });
   await withSlack(async ({ slack, first }) => {
     assert.match(textOf(first), /host {7}<!channel>\n/);
     assert.ok(
@@ -315,8 +329,8 @@ Deno.test("bridge to Slack: text of others is plain text in which nothing hides,
         assert.deepEqual([text?.type, (text as { emoji?: boolean }).emoji], ["plain_text", false]);
       }
     }
-    plane.add({ command: "mysql --password=hunter2hunter2", created_at: "2026-02-02T03:04:05Z" });
-    plane.add({ command: `echo ${"x".repeat(60_000)}; rm -rf /`, created_at: "2026-03-02T03:04:05Z" });
+    controlPlane.add({ command: "mysql --password=hunter2hunter2", created_at: "2026-02-02T03:04:05Z" });
+    controlPlane.add({ command: `echo ${"x".repeat(60_000)}; rm -rf /`, created_at: "2026-03-02T03:04:05Z" });
     await poll(() => slack.posted.length === 3, { what: "three messages" });
     const [, masked, cut] = slack.posted;
     assert.doesNotMatch(JSON.stringify(masked), /hunter2/);
@@ -328,12 +342,12 @@ Deno.test("bridge to Slack: text of others is plain text in which nothing hides,
       const action = { ...(forged["actions"] as readonly object[])[0], action_id: "gateway_approve" };
       const said = slack.said.length;
       await settleUndecided(
-        { slack, plane },
+        { slack, controlPlane },
         slack.send({ ...forged, actions: [action] }),
         () => slack.said.length > said,
       );
       assert.match(slack.said.at(-1)!, /does not show the complete request/);
     }
-    assert.deepEqual(plane.decisions, []);
-  }, { plane });
+    assert.deepEqual(controlPlane.decisions, []);
+  }, { controlPlane });
 });

@@ -290,9 +290,9 @@ async function open(folder: ControlFolder, clock: FakeClock, maxSubjects = 4096)
 }
 
 async function learnAll(folder: ControlFolder, clock: FakeClock) {
-  await using plane = await open(folder, clock);
+  await using controlPlane = await open(folder, clock);
   for (const subject of SUBJECTS) {
-    plane.guardrails.learn({ subject, host: "web01", command: COMMAND });
+    controlPlane.guardrails.learn({ subject, host: "web01", command: COMMAND });
     await clock.advance(1);
   }
 }
@@ -302,10 +302,10 @@ Deno.test("a restart brings back every baseline, whatever is in the names, and n
   const clock = new FakeClock();
   await learnAll(folder, clock);
   assert.ok(!folder.bytes().includes("hunter2"));
-  await using plane = await open(folder, clock);
+  await using controlPlane = await open(folder, clock);
   for (const subject of SUBJECTS) {
-    assert.deepEqual(plane.anomaliesOf(subject), []);
-    assert.deepEqual(plane.anomaliesOf(subject, "db01", "id"), ["new-host:db01", "new-command:id"]);
+    assert.deepEqual(controlPlane.anomaliesOf(subject), []);
+    assert.deepEqual(controlPlane.anomaliesOf(subject, "db01", "id"), ["new-host:db01", "new-command:id"]);
   }
   assert.deepEqual(folder.warnings, []);
 });
@@ -321,8 +321,8 @@ Deno.test("what is forgotten leaves the file as well: idle subjects, and those b
   assert.deepEqual(kept, SUBJECTS.slice(2));
   await clock.advance(DAY_MS + 10);
   {
-    await using plane = await open(folder, clock);
-    assert.equal(plane.guardrails.subjects, 0);
+    await using controlPlane = await open(folder, clock);
+    assert.equal(controlPlane.guardrails.subjects, 0);
   }
   assert.deepEqual(folder.query("SELECT subject FROM baselines"), []);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { makeSetUp } from "../stage/set_up.ts";
+import { createInstallation } from "../stage/installation.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 /** A set-up of init with somebody revoked, and what backs it up and restores it. */
@@ -8,7 +8,7 @@ export async function createBackupScene() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);
   const config = ["--config", at("gateway/signer.json")];
-  await makeSetUp(at("gateway"), []);
+  await createInstallation(at("gateway"), []);
   await Deno.writeTextFile(at("gateway/pki/denied_callers"), "mallory\n", { append: true });
   return {
     at,

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { removeMember, setValue } from "@gateway/shared/config";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { makeBackup } from "../../ctl/backup/backup.ts";
-import { makeSetUp } from "../stage/set_up.ts";
+import { createInstallation } from "../stage/installation.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
 
@@ -20,7 +20,7 @@ type Change = (at: (name: string) => string) => Promise<unknown>;
 async function diagnose(change: Change = () => Promise.resolve(), ...args: string[]) {
   await using parent = await createFolder();
   const folder = join(parent.path, "gateway");
-  await makeSetUp(folder, []);
+  await createInstallation(folder, []);
   await change((name) => join(folder, name));
   const { out, exit } = await run(folder, "doctor", "--json", ...args);
   const { findings } = JSON.parse(out) as { findings: readonly Finding[] };

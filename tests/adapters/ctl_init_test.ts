@@ -6,7 +6,7 @@ import { loadConfig } from "@gateway/shared/config";
 import { tryLockFile } from "@gateway/shared/files";
 import { systemRandom } from "@gateway/shared/clock";
 import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
-import { createKeyMaterial, planSetUp, writeSetUp } from "../../ctl/setup/write.ts";
+import { createKeyMaterial, planInstallation, writeInstallation } from "../../ctl/setup/write.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };
@@ -226,15 +226,15 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
   await using folder = await createFolder();
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
   const material = await createKeyMaterial(systemRandom);
-  const plan = planSetUp(createLayout(folder.path), {
+  const plan = planInstallation(createLayout(folder.path), {
     route: "control_plane",
     listeners: DEFAULT_LISTENERS,
     networks: [],
     hosts: [],
   }, material);
-  assert.equal((await writeSetUp(plan, { ...options, force: true })).backup, undefined);
-  const first = await writeSetUp(plan, { ...options, force: true });
-  const second = await writeSetUp(plan, { ...options, force: true });
+  assert.equal((await writeInstallation(plan, { ...options, force: true })).backup, undefined);
+  const first = await writeInstallation(plan, { ...options, force: true });
+  const second = await writeInstallation(plan, { ...options, force: true });
   assert.deepEqual([first.backup, second.backup], [
     join(folder.path, "backup-20260102T030405Z"),
     join(folder.path, "backup-20260102T030405Z-2"),
@@ -259,7 +259,7 @@ Deno.test.each([{ args: [] }, { args: ["--force"] }])(
 Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
   await using folder = await createFolder();
   const material = await createKeyMaterial(systemRandom);
-  const plan = planSetUp(createLayout(folder.path), {
+  const plan = planInstallation(createLayout(folder.path), {
     route: "control_plane",
     listeners: DEFAULT_LISTENERS,
     networks: [],
@@ -268,12 +268,12 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
 
-  await assert.rejects(writeSetUp(broken, { ...options, force: false }));
+  await assert.rejects(writeInstallation(broken, { ...options, force: false }));
   assert.deepEqual(await names(folder.path), []);
 
-  await writeSetUp(plan, { ...options, force: false });
+  await writeInstallation(plan, { ...options, force: false });
   const former = await Deno.readTextFile(join(folder.path, "signer.json"));
-  await assert.rejects(writeSetUp(broken, { ...options, force: true }));
+  await assert.rejects(writeInstallation(broken, { ...options, force: true }));
   assert.deepEqual(await names(folder.path), [
     "broker-ctl.json",
     "config.json",

@@ -1,8 +1,8 @@
 import { systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
-import { NO_WORD } from "../../debate/engine/graph/hypotheses.ts";
+import { NO_INPUT } from "../../debate/engine/graph/hypotheses.ts";
 import type { AuditLine, DebateOutcome } from "../../debate/engine/ports.ts";
-import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
+import { conductDebate } from "../../debate/engine/agents/conduct_debate.ts";
 import { loadSettings } from "../../debate/settings/config.ts";
 import type { RunEvent } from "../../debate/engine/events.ts";
 import { openProviders } from "../../debate/models/providers.ts";
@@ -32,7 +32,7 @@ async function play(scenario: ShippedScenario, isBroken = false): Promise<Played
   const model = () => providers.model(`replay/${scenario}`);
   const events: RunEvent[] = [];
   const audit: AuditLine[] = [];
-  const outcome = await holdDebate({
+  const outcome = await conductDebate({
     runId: "run-1",
     topic: "Find the cause",
     context: world.incident,
@@ -69,7 +69,7 @@ async function play(scenario: ShippedScenario, isBroken = false): Promise<Played
     ),
     approve: () => Promise.resolve("auto"),
     isPaused: () => false,
-    waitForComment: () => Promise.resolve(NO_WORD),
+    waitForComment: () => Promise.resolve(NO_INPUT),
     audit: (line) => void audit.push(line),
     clock,
     newId,

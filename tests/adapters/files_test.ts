@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { loadCaKeys } from "@gateway/shared/ca";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
-import { ifThere, readRegularFile, removeLeft, writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, readRegularFile, removeLeftovers, writeFileAtomic } from "@gateway/shared/files";
 import { loadTlsMaterial } from "@gateway/shared/http";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { getServiceLogger } from "@gateway/shared/service/log";
@@ -177,7 +177,7 @@ Deno.test("writeFileAtomic() removes what killed processes have left of the same
   );
 });
 
-Deno.test("removeLeft() removes of a folder what was left, when nothing in it was written for long", async () => {
+Deno.test("removeLeftovers() removes of a folder what was left, when nothing in it was written for long", async () => {
   await using folder = new Folder();
   const at = (name: string) => `${folder.path}/${name}`;
   const old = new Date(Date.now() - 11 * 60_000);
@@ -195,7 +195,7 @@ Deno.test("removeLeft() removes of a folder what was left, when nothing in it wa
   Deno.writeTextFileSync(at(file), "");
   Deno.utimeSync(at(file), old, old);
   Deno.mkdirSync(at("backup"));
-  await removeLeft(at("backup"));
+  await removeLeftovers(at("backup"));
   assert.deepEqual(folder.names(), [busy, file, "backup"].sort());
 });
 

@@ -1,7 +1,7 @@
 /** What one service asks of another, asked of the other's own handler: a stand-in accepts what the real one rejects. */
 import assert from "node:assert/strict";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http";
-import { LostRequests } from "../../shared/http/upstreams.ts";
+import { UnansweredRequests } from "../../shared/http/upstreams.ts";
 import { ALONE } from "@gateway/shared/instances";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
@@ -14,7 +14,7 @@ import {
   type MemoryControlPlaneOptions,
   startControlPlane,
 } from "../../control_plane/testing/memory_control_plane.ts";
-import { createPlane } from "../../ctl/bridge/plane.ts";
+import { createControlPlaneClient } from "../../ctl/bridge/control_plane_client.ts";
 import { signRequest } from "@gateway/shared/wire";
 import { HOST_KEY, ONE_SHOT, post, startSigner } from "../../signer/testing/memory_signer.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
@@ -54,7 +54,7 @@ function clientOf(send: Send): Client & { readonly asked: string[] } {
 
 async function startBoth(options: MemoryControlPlaneOptions = {}) {
   const signer = await startSigner({ reload_callers: ["operator-local"] });
-  const plane = await startControlPlane({
+  const controlPlane = await startControlPlane({
     approval: {
       callers: ["approver-local"],
       timeout_seconds: 120,
@@ -63,16 +63,16 @@ async function startBoth(options: MemoryControlPlaneOptions = {}) {
     },
   }, options);
   const asSigner = clientOf((request) => signer.fetch(request, "control-plane"));
-  plane.signer.reply = async (request) => {
+  controlPlane.signer.reply = async (request) => {
     const { status, headers, body } = await asSigner.request(request);
     return { status, headers: { etag: headers["etag"] ?? "" }, body };
   };
   const asPlane = (cn: string) =>
     clientOf(async (request) => {
-      const { status, headers, text } = await plane.send(request, cn);
+      const { status, headers, text } = await controlPlane.send(request, cn);
       return new Response(text === "" ? null : text, { status, headers });
     });
-  return { signer, plane, asSigner, asPlane };
+  return { signer, controlPlane, asSigner, asPlane };
 }
 
 const GATED = { ...ONE_SHOT, command: "systemctl restart nginx" };
@@ -103,19 +103,19 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
 
 Deno.test("a certificate whose approval another control plane has collected meanwhile is revoked", async () => {
   const store = openMemoryStore();
-  const { signer, plane } = await startBoth({ store, instances: { ...ALONE, isShared: true } });
-  const id = await plane.park({ command: GATED.command });
-  assert.equal((await plane.decide(id, { approve: true }, "approver-local")).status, 200);
+  const { signer, controlPlane } = await startBoth({ store, instances: { ...ALONE, isShared: true } });
+  const id = await controlPlane.park({ command: GATED.command });
+  assert.equal((await controlPlane.decide(id, { approve: true }, "approver-local")).status, 200);
   store.updateApproval = () => Promise.reject(new AppError("gone", "approval already used"));
-  assert.equal((await plane.poll(id)).status, 410);
+  assert.equal((await controlPlane.poll(id)).status, 410);
   const { outcome, command } = signer.log.entries.at(-1) ?? {};
   assert.match(`${outcome} ${command}`, /^revoked revoked serial=\d+ reason=collected-elsewhere$/);
 });
 
 Deno.test("broker to control plane: the control plane and the signer behind it accept each call", async () => {
-  const { plane, signer, asPlane } = await startBoth();
+  const { controlPlane, signer, asPlane } = await startBoth();
   const client = asPlane("broker-1");
-  const { clock } = plane;
+  const { clock } = controlPlane;
   const authority = new RemoteAuthority(client, new ApprovalWaits({ client, clock, seconds: 60 }));
   const { signal } = new AbortController();
   assert.deepEqual(Object.keys(await authority.hosts()), ["open01", "web01"]);
@@ -131,7 +131,7 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
   assert.equal((await authority.sign(request, { signal })).kind, "issued");
   let decided: Promise<unknown> | undefined;
   const onWaiting = (id: string) => {
-    decided ??= plane.decide(id, { approve: true }, "approver-local");
+    decided ??= controlPlane.decide(id, { approve: true }, "approver-local");
   };
   const waited = await authority.sign({ ...request, command: GATED.command }, { signal, onWaiting });
   await decided;
@@ -156,7 +156,7 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
   await clock.advance(1_000);
   await watching;
   const told = Promise.withResolvers<void>();
-  const lost = new LostRequests({
+  const lost = new UnansweredRequests({
     client: { request: (asked) => client.request(asked).finally(() => told.resolve()) },
     ...{ clock, signal },
   });
@@ -175,27 +175,31 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
 });
 
 Deno.test("bridge to control plane: it lists, approves, learns and denies", async () => {
-  const { plane, asPlane } = await startBoth();
-  const bridge = createPlane(asPlane("approver-local"));
+  const { controlPlane, asPlane } = await startBoth();
+  const bridge = createControlPlaneClient(asPlane("approver-local"));
   const ids = [];
-  for (const name of ["a", "b", "c"]) ids.push(await plane.park({ command: `systemctl restart ${name}` }));
+  for (const name of ["a", "b", "c"]) {
+    ids.push(await controlPlane.park({ command: `systemctl restart ${name}` }));
+  }
   assert.deepEqual((await bridge.list()).map(({ id }) => id).sort(), ids.toSorted());
   const decision = { approve: true, learn: false, ttl_seconds: 0, comment: "Slack user U1 as ann" };
   await bridge.decide(ids[0] ?? "", decision);
   await bridge.decide(ids[1] ?? "", { ...decision, learn: true, ttl_seconds: 60 });
   await bridge.decide(ids[2] ?? "", { ...decision, approve: false });
   const statuses = [];
-  for (const id of ids) statuses.push((await plane.poll(id)).status);
+  for (const id of ids) statuses.push((await controlPlane.poll(id)).status);
   assert.deepEqual(statuses, [200, 200, 403]);
 });
 
 Deno.test("broker-ctl to signer and control plane: both accept what each remote command sends", async () => {
-  const { plane, signer } = await startBoth();
+  const { controlPlane, signer } = await startBoth();
   const ids = [];
-  for (const name of ["a", "b", "c"]) ids.push(await plane.park({ command: `systemctl restart ${name}` }));
+  for (const name of ["a", "b", "c"]) {
+    ids.push(await controlPlane.park({ command: `systemctl restart ${name}` }));
+  }
   await using server = await startServer(async (request, { caller }) => {
     if (caller === "operator-local") return await signer.fetch(request, caller);
-    const { status, headers, text } = await plane.send(request, caller);
+    const { status, headers, text } = await controlPlane.send(request, caller);
     return new Response(text, { status, headers });
   });
   await using folder = await createOperator(server);

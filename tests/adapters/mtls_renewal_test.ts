@@ -270,7 +270,7 @@ Deno.test("a listener counts its answers by status and code, whatever the path, 
     },
     onError: () => {},
     onAnswer: traffic.onAnswer,
-    limits: { strangers: 40, strangersPerSource: 20, known: 10 },
+    limits: { unauthenticated: 40, unauthenticatedPerSource: 20, authenticated: 10 },
   });
   traffic.watch(server);
   const { port } = server.address;
@@ -290,13 +290,13 @@ Deno.test("a listener counts its answers by status and code, whatever the path, 
   ]);
   const held = connectPlain(port, "127.0.0.1");
   await poll(
-    async () => /^http_server_connections\{standing="stranger"\} 1$/m.test(await metrics.text()),
+    async () => /^http_server_connections\{peer="unauthenticated"\} 1$/m.test(await metrics.text()),
     { what: "the open connection to be shown" },
   );
   const text = await metrics.text();
-  assert.match(text, /^http_server_connections\{standing="known"\} 0$/m);
-  assert.match(text, /^http_server_connections_limit\{standing="known"\} 10$/m);
-  assert.match(text, /^http_server_connections_limit\{standing="stranger"\} 40$/m);
+  assert.match(text, /^http_server_connections\{peer="authenticated"\} 0$/m);
+  assert.match(text, /^http_server_connections_limit\{peer="authenticated"\} 10$/m);
+  assert.match(text, /^http_server_connections_limit\{peer="unauthenticated"\} 40$/m);
   held.destroy();
 });
 

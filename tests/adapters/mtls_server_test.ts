@@ -93,7 +93,7 @@ Deno.test("startMtlsServer() closes a connection that starts no TLS, and one tha
 });
 
 Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async () => {
-  await using server = await startServer(hello, { limits: { known: 1, strangers: 1 } });
+  await using server = await startServer(hello, { limits: { authenticated: 1, unauthenticated: 1 } });
   using first = await RawConnection.open(server.port);
   await first.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   await first.read("hello");

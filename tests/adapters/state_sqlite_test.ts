@@ -5,7 +5,7 @@ import { openSqliteStore, type StateStore } from "../../signer/live/state/store.
 import { batchOf, freezeOf, grantOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
 import { diskTest, TinyDisk } from "./tiny_disk.ts";
 import { runUntilKilled } from "./killed_writer.ts";
-import type { News } from "@gateway/shared/instances";
+import type { Notice } from "@gateway/shared/instances";
 import { poll } from "../stage/poll.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 
@@ -340,16 +340,16 @@ Deno.test(
     await using server = await PostgresServer.start();
     const here = await openShared({ state_db: server.url() }, [], "signer-1");
     const other = await openShared({ state_db: server.url() }, [], "signer-2");
-    const news: News[] = [];
+    const news: Notice[] = [];
     const link = await here.shared.connect((heard) => news.push(heard));
     const otherLink = await other.shared.connect(() => {});
     const self = { name: "signer-2", session: "2" };
     await otherLink.enter(self, "1");
-    await otherLink.beat(self, 5n);
+    await otherLink.heartbeat(self, 5n);
     await link.enter({ name: "signer-1", session: "1" }, "1");
-    await otherLink.beat({ ...self, session: "of one that is gone" }, 6n);
-    await otherLink.beat(self, 7n);
-    await otherLink.beat(self, 7n);
+    await otherLink.heartbeat({ ...self, session: "of one that is gone" }, 6n);
+    await otherLink.heartbeat(self, 7n);
+    await otherLink.heartbeat(self, 7n);
     await other.insertGrant(grantOf({ id: "a" }));
     await poll(() => Promise.resolve(news.includes("change")), { what: "news of a change" });
     assert.deepEqual(news, ["seen", "change"]);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClusterApi, TokenWish } from "@gateway/shared/kubernetes";
+import type { ClusterApi, TokenSpec } from "@gateway/shared/kubernetes";
 import { FakeClock } from "@gateway/shared/testing";
 import type { Freeze } from "../../signer/live/freezes.ts";
 import { leaseName, TokenLeases } from "../../signer/live/token_leases.ts";
@@ -18,10 +18,10 @@ import { openShared as openSharedMigration } from "./control_store_fixture.ts";
 const PLACE = { cluster: "prod", namespace: "gateway" };
 const TTL_SECONDS = 600;
 
-function wishOf(endUser: string, serial?: bigint): TokenWish {
+function wishOf(endUser: string, serial?: bigint): TokenSpec {
   const cluster = { name: "prod", leaseNamespace: "gateway", tokenTtlSeconds: TTL_SECONDS };
   const holder = { caller: "broker-1", endUser, peer: "broker-1" };
-  return { cluster, ca: "", holder, ...(serial !== undefined && { serial }) } as unknown as TokenWish;
+  return { cluster, ca: "", holder, ...(serial !== undefined && { serial }) } as unknown as TokenSpec;
 }
 
 /** One database, one cluster, and signers that come and go. */

@@ -1,6 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
-import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
-import { EPHEMERAL } from "../../debate/engine/events.ts";
+import { conductDebate } from "../../debate/engine/agents/conduct_debate.ts";
+import { UNRECORDED_EVENTS } from "../../debate/engine/events.ts";
 import type { NodeName } from "../../debate/engine/graph/state.ts";
 import { DebateFixture, FixedTool } from "../../debate/testing/debate_fixture.ts";
 import { sampleDecision } from "../../debate/testing/sample_state.ts";
@@ -41,11 +41,11 @@ async function play(words: string, context: string): Promise<number> {
     clock: systemClock,
     tools: [tool],
     emit: (event: Parameters<typeof fixture.ports.emit>[0]) => {
-      if (!EPHEMERAL.has(event.type)) stored.push(JSON.stringify(event));
+      if (!UNRECORDED_EVENTS.has(event.type)) stored.push(JSON.stringify(event));
     },
   };
   const from = performance.now();
-  const { status, roundLog } = await holdDebate(setup, ports);
+  const { status, roundLog } = await conductDebate(setup, ports);
   const ms = performance.now() - from;
   const rounds = roundLog.length;
   if (status !== "completed" || rounds !== ROUNDS || tool.runs.length !== TOOL_CALLS) {

@@ -2,7 +2,7 @@ import { type ClusterRule, compilePolicy, decideCluster, NO_GRANTS } from "@gate
 import { sampleAction, sampleCluster } from "@gateway/shared/testing";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { Agent } from "../demo/agent.ts";
-import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";
+import { CLUSTER, signRequest } from "../kubernetes/enroll.ts";
 import { freePort } from "../stage/free_port.ts";
 import { residentBytes } from "../stage/proc_file.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";

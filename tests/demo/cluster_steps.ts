@@ -1,6 +1,6 @@
 import { type ApprovalRecord, signResponse } from "@gateway/shared/wire";
 import type { JsonClient } from "@gateway/shared/http";
-import { CLUSTER, enrolCluster, type EnrolledCluster, signRequest } from "../kubernetes/enrol.ts";
+import { CLUSTER, enrollCluster, type EnrolledCluster, signRequest } from "../kubernetes/enroll.ts";
 import { findAssets, stopReal } from "../kubernetes/real.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { poll } from "../stage/poll.ts";
@@ -51,7 +51,7 @@ export function createClusterSteps(
         stage = resources.use(await Stage.create({ dir, controlPlane: true }));
         resources.defer(stopReal);
         const cluster = resources.use(await startCluster());
-        enrolled = await enrolCluster(stage, cluster, {
+        enrolled = await enrollCluster(stage, cluster, {
           rules: [
             {
               verbs: ["get", "list", "logs"],

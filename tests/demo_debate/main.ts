@@ -10,7 +10,7 @@ import { type ScenarioWorld, SHIPPED_SCENARIOS, startScenario } from "../debate/
 
 const USAGE = `Usage: deno task debate:demo [--scenario <name>] [--serve]
 
-Play a debate in the terminal. The models replay a script. The tools run against a prepared environment.
+AgentKind a debate in the terminal. The models replay a script. The tools run against a prepared environment.
 
   --scenario <name>  ${SHIPPED_SCENARIOS.join(", ")} (default: memory_leak)
   --serve            start the run in the web page and keep serving until Ctrl-C

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/clock";
 import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
-import { createKeyMaterial, planSetUp } from "../../ctl/setup/write.ts";
+import { createKeyMaterial, planInstallation } from "../../ctl/setup/write.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { listFiles, readCommands, readNamed, ROOT, wordsOf } from "./extract.ts";
 import { EXAMPLES, findMistake, optionsOf, PROGRAMS } from "./programs.ts";
@@ -19,7 +19,7 @@ const TASKS = Object.keys(manifest.tasks);
 const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
 
 /** Files of `init --dir ~/gateway`. Documents name them by full path, or relative to that directory. */
-const INSTALLATION = planSetUp(
+const INSTALLATION = planInstallation(
   createLayout("~/gateway"),
   { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] },
   await createKeyMaterial(systemRandom),

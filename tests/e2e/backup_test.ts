@@ -6,7 +6,7 @@ import { FREE } from "./control_plane_scene.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, post, type Stage } from "../stage/stage.ts";
 import { brokerCommand, controlPlaneCommand, signerCommand } from "../stage/service_command.ts";
-import { makeSetUp } from "../stage/set_up.ts";
+import { createInstallation } from "../stage/installation.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
 
@@ -107,7 +107,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
 
 /** A set-up of files alone, as a backup sees it. */
 async function backedUp(folder: string, ...more: string[]) {
-  await makeSetUp(join(folder, "gateway"), []);
+  await createInstallation(join(folder, "gateway"), []);
   const made = await ctl(
     "backup",
     join(folder, "backup"),

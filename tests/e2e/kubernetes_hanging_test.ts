@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Agent } from "../demo/agent.ts";
-import { CLUSTER, enrolCluster, signRequest } from "../kubernetes/enrol.ts";
+import { CLUSTER, enrollCluster, signRequest } from "../kubernetes/enroll.ts";
 import { type SeenRequest, startHostile, type Treatment, TREATMENTS } from "../kubernetes/hostile.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { signBody } from "../bench/sign_request.ts";
@@ -32,7 +32,7 @@ function withHanging(
     let treatment: (request: SeenRequest) => Treatment = () => ({ kind: "pass" });
     await using server = await startHostile({ behind: cluster, treat: (request) => treatment(request) });
     const { apiServer, caPem, requests } = server;
-    const { namespace } = await enrolCluster(stage, cluster, {
+    const { namespace } = await enrollCluster(stage, cluster, {
       rules: RULES,
       apiServer,
       caPem,

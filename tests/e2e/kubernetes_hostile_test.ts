@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Agent } from "../demo/agent.ts";
-import { CLUSTER, enrolCluster, signRequest } from "../kubernetes/enrol.ts";
+import { CLUSTER, enrollCluster, signRequest } from "../kubernetes/enroll.ts";
 import {
   failure,
   type SeenRequest,
@@ -68,7 +68,7 @@ Deno.test("an agent gets no answer of an API server that is none, no address, no
       treat: (request) => request.path.includes("/namespaces/gateway-") ? { kind: "pass" } : treat(request),
     });
     const { apiServer, caPem } = server;
-    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES, apiServer, caPem });
+    const { namespace } = await enrollCluster(stage, cluster, { rules: RULES, apiServer, caPem });
     for (const name of ["web-1", "web-2"]) {
       await cluster.runPod({ namespace, name, containers: { app: "one\n" } });
     }
@@ -192,7 +192,7 @@ Deno.test("a signer makes no token from an invalid answer, reveals no address, a
     let treatment: Treatment = { kind: "pass" };
     await using server = await startHostile({ behind: cluster, treat: () => treatment });
     const { apiServer, caPem } = server;
-    const { namespace } = await enrolCluster(stage, cluster, {
+    const { namespace } = await enrollCluster(stage, cluster, {
       apiServer,
       caPem,
       bindTokens: false,
@@ -244,7 +244,7 @@ Deno.test("a signer shows its credential to no API server whose certificate is w
     });
     const { apiServer, caPem } = server;
     const rules = [{ verbs: ["list"], resources: ["nodes"], effect: "allow" }] as const;
-    await enrolCluster(stage, cluster, { apiServer, caPem, rules });
+    await enrollCluster(stage, cluster, { apiServer, caPem, rules });
     await stage.startSigner();
     const broker = await stage.signerClient("broker");
     const { status, body } = await post(broker, "/v1/sign", signRequest({ verb: "list", resource: "nodes" }));

@@ -3,7 +3,7 @@ import { approvalList, type ApprovalRecord } from "@gateway/shared/wire";
 import { Agent } from "../demo/agent.ts";
 import { outputOf } from "../demo/tool_output.ts";
 import type { Api, KubernetesObject } from "../kubernetes/api.ts";
-import { CLUSTER, enrolCluster, signRequest } from "../kubernetes/enrol.ts";
+import { CLUSTER, enrollCluster, signRequest } from "../kubernetes/enroll.ts";
 import { startCluster } from "../kubernetes/start.ts";
 import { poll } from "../stage/poll.ts";
 import { editConfig, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
@@ -32,7 +32,7 @@ const settings = (replicas: string) => ({
 Deno.test("an agent acts on a cluster through broker, control plane and signer, until it is frozen", () =>
   withStage({ controlPlane: true }, async (stage) => {
     await using cluster = await startCluster();
-    const { namespace } = await enrolCluster(stage, cluster, { rules: RULES });
+    const { namespace } = await enrollCluster(stage, cluster, { rules: RULES });
     await cluster.runPod({ namespace, name: "web-1", containers: { app: LOG } });
     const path = `/api/v1/namespaces/${namespace}/configmaps/settings`;
     await cluster.admin.must({ method: "PATCH", path: `${path}?fieldManager=gateway`, body: settings("2") });
@@ -159,7 +159,7 @@ async function listPods(api: Api, namespace: string): Promise<number> {
 Deno.test("a freeze takes back tokens that were issued, used or not, and those of later are good again", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster();
-    const { namespace, agent } = await enrolCluster(stage, cluster, { rules: RULES_FREEZE });
+    const { namespace, agent } = await enrollCluster(stage, cluster, { rules: RULES_FREEZE });
     await stage.startSigner();
     const leases = async () => {
       const { items } = await cluster.admin.must({ path: `/api/v1/namespaces/${agent.namespace}/secrets` });
@@ -196,7 +196,7 @@ Deno.test("a signer that is killed between Secret and token leaves nothing for e
     let treatment: (path: string) => Treatment = () => ({ kind: "pass" });
     await using server = await startHostile({ behind: cluster, treat: ({ path }) => treatment(path) });
     const { apiServer, caPem } = server;
-    const { namespace, agent } = await enrolCluster(stage, cluster, {
+    const { namespace, agent } = await enrollCluster(stage, cluster, {
       rules: RULES_FREEZE,
       apiServer,
       caPem,

@@ -7,7 +7,7 @@ import { logIn, LOGIN_REFUSED as REFUSED, type Loot, steal } from "../stage/leak
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
-import { portOf, STRANGERS, Strangers, WAYS } from "./strangers.ts";
+import { CLIENTS, portOf, UnauthenticatedClients, WAYS } from "./unauthenticated_clients.ts";
 import { ControlPlaneScene, withControlPlane } from "./control_plane_scene.ts";
 import { AGENTS, McpHttpScene } from "./mcp_http_scene.ts";
 
@@ -97,7 +97,7 @@ async function freezeAnew(stage: Stage): Promise<number> {
   return took;
 }
 
-Deno.test(`${STRANGERS} strangers keep nobody from a freeze, nor a broker from its hosts`, (t) =>
+Deno.test(`${CLIENTS} unauthenticated clients delay neither a freeze nor a broker`, (t) =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     const known = await stage.signerClient("broker");
@@ -108,8 +108,8 @@ Deno.test(`${STRANGERS} strangers keep nobody from a freeze, nor a broker from i
     const port = await portOf(stage.init.signer_config);
     for (const way of WAYS) {
       await t.step(`that hold ${way.name}`, async () => {
-        using strangers = new Strangers(port, ca);
-        await strangers.hold(way);
+        using clients = new UnauthenticatedClients(port, ca);
+        await clients.hold(way);
         const took = await freezeAnew(stage);
         assert.ok(took < SOON_MS, `the freeze took ${took} ms`);
         assert.match(await hosts(known), new RegExp(HOST));
@@ -130,8 +130,8 @@ async function meanwhile(
 ): Promise<void> {
   for (const way of HELD) {
     await t.step(`that hold ${way.name}`, async () => {
-      using strangers = new Strangers(port, ca);
-      await strangers.hold(way);
+      using clients = new UnauthenticatedClients(port, ca);
+      await clients.hold(way);
       await work();
     });
   }
@@ -143,7 +143,7 @@ const listenerOf = async ({ init }: Stage, config: string) => ({
 });
 
 Deno.test(
-  `${STRANGERS} strangers at the control plane keep nobody from asking, deciding and collecting`,
+  `${CLIENTS} unauthenticated clients at the control plane delay no request, decision or result`,
   (t) =>
     withControlPlane({}, async ({ stage }) => {
       await stage.startSigner();
@@ -161,7 +161,7 @@ Deno.test(
     }),
 );
 
-Deno.test(`${STRANGERS} strangers at the broker keep no agent from its command`, (t) =>
+Deno.test(`${CLIENTS} unauthenticated clients at the broker delay no command`, (t) =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     await stage.startBroker();
@@ -173,7 +173,7 @@ Deno.test(`${STRANGERS} strangers at the broker keep no agent from its command`,
   }));
 
 Deno.test(
-  `${STRANGERS} strangers at the broker for MCP over HTTPS keep no agent from its session`,
+  `${CLIENTS} unauthenticated clients of MCP over HTTPS delay no session`,
   async (t) => {
     await using scene = await McpHttpScene.create();
     const before = await scene.connect(AGENTS[0]);

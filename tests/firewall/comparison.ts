@@ -22,11 +22,14 @@ export interface Mismatch {
 }
 
 // In a separate process, these run for real, and a stub does not see them.
-const UNSEEN: ReadonlySet<string> = new Set([...BUILTINS, ..."[[ cat kill mknod realpath rename".split(" ")]);
+const INVISIBLE: ReadonlySet<string> = new Set([
+  ...BUILTINS,
+  ..."[[ cat kill mknod realpath rename".split(" "),
+]);
 
 /** Whether everything that a text runs can be observed in a separate process. */
 export function isObservableAlone({ commands }: Accepted): boolean {
-  return !commands.some((words) => words.some((word) => UNSEEN.has(word)));
+  return !commands.some((words) => words.some((word) => INVISIBLE.has(word)));
 }
 
 /** The texts that the shell takes otherwise than the firewall. */

@@ -6,7 +6,7 @@ import type { Account, Cluster } from "./cluster.ts";
 import { availableKinds, startCluster } from "./start.ts";
 import { CORE_RESOURCES, parseClusterAction } from "@gateway/shared/policy";
 import { post, Stage } from "../stage/stage.ts";
-import { enrolCluster } from "./enrol.ts";
+import { enrollCluster } from "./enroll.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
 
@@ -200,7 +200,7 @@ Deno.test("an operator enrols a cluster, checks it, grants more on it, and follo
   await using cluster = await startCluster();
   await using stage = await Stage.create({ dir, targetKind: "embedded" });
   const { init } = stage;
-  const { namespace } = await enrolCluster(stage, cluster, {
+  const { namespace } = await enrollCluster(stage, cluster, {
     rules: [
       { verbs: ["get"], resources: ["pods"], namespaces: ["<ns>"], effect: "allow" },
       { verbs: ["list"], resources: ["configmaps"], namespaces: ["<ns>"], names: ["none"], effect: "allow" },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isMissing } from "../stage/is_missing.ts";
 import { withStage } from "../stage/with_stage.ts";
-import { CLUSTER, enrolCluster, signRequest } from "./enrol.ts";
+import { CLUSTER, enrollCluster, signRequest } from "./enroll.ts";
 import { availableKinds, startCluster } from "./start.ts";
 import { poll } from "../stage/poll.ts";
 import { play, setContractScene } from "./contract.ts";
@@ -39,7 +39,7 @@ Deno.test(
   () =>
     withStage({}, async (stage) => {
       await using cluster = await startCluster("real");
-      const { namespace, agent } = await enrolCluster(stage, cluster, { rules: RULES });
+      const { namespace, agent } = await enrollCluster(stage, cluster, { rules: RULES });
       await cluster.runPod({ namespace, name: "web-1", containers: { app: "one\n" } });
       await stage.startSigner();
       const broker = await stage.signerClient("broker");

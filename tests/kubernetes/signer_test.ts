@@ -3,7 +3,7 @@ import type { ClusterRule } from "@gateway/shared/policy";
 import { type SignResponse, signResponse } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
 import { post, Stage } from "../stage/stage.ts";
-import { enrolCluster, type EnrolledCluster, signRequest } from "./enrol.ts";
+import { enrollCluster, type EnrolledCluster, signRequest } from "./enroll.ts";
 import { availableKinds, startCluster } from "./start.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
@@ -38,7 +38,7 @@ class Scene implements AsyncDisposable {
     resources.defer(() => Deno.remove(dir, { recursive: true }));
     const cluster = resources.use(await startCluster(kind));
     const stage = resources.use(await Stage.create({ dir, targetKind: "embedded" }));
-    const enrolled = await enrolCluster(stage, cluster, { rules: RULES });
+    const enrolled = await enrollCluster(stage, cluster, { rules: RULES });
     return new Scene(stage, enrolled, resources.move());
   }
 

@@ -7,7 +7,7 @@ import { startAgent } from "../stage/ssh_agent.ts";
 import { freePort } from "../stage/free_port.ts";
 import { signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
-import { CONFIG, EnrolHost, runOverSshTo } from "./enrol_host.ts";
+import { CONFIG, EnrolHost, runOverSshTo } from "./enroll_host.ts";
 import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";

@@ -6,7 +6,7 @@ import { NEXT_KEY, type SIGNER_KEY } from "./installed_shim.ts";
 import { ACCOUNT } from "./sealed_host.ts";
 
 /** The output of the installer if there is no problem. */
-export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
+export const CLEAN = "gateway-shim is installed: no problems found\n";
 export const STORE = "/var/lib/gateway-shim/nonces";
 /** A key as shims of formats v2 and v3 have it. */
 export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);

@@ -9,9 +9,9 @@ const KEYS = "/etc/gateway/envelope_signers";
 const SSHD_CONFIG = "/etc/ssh/sshd_config";
 const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
 
-sealTest("broker-ctl host install-shim prints what installs the shim, again and again", async () => {
+sealTest("broker-ctl host install-shim prints a script that can run twice", async () => {
   await using host = await SealedHost.start();
-  // What sshd -T wants before it tells anything.
+  // Without host keys, sshd -T fails.
   await host.sh("ssh-keygen -A");
   const install = await script();
   for (const _ of ["first", "again"]) {
@@ -34,7 +34,7 @@ sealTest("broker-ctl host install-shim prints what installs the shim, again and 
   );
 });
 
-sealTest("broker-ctl host install-shim adds a key once, also behind a line without an end", async () => {
+sealTest("broker-ctl host install-shim adds a key once, also after a line without a line feed", async () => {
   await using host = await SealedHost.start();
   await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway; printf '%s' '${keyLine(SIGNER_KEY)}' >${KEYS}`);
   const both = `${keyLine(SIGNER_KEY)}\n${keyLine(NEXT_KEY)}\n`;
@@ -48,7 +48,7 @@ sealTest("broker-ctl host install-shim adds a key once, also behind a line witho
 });
 
 sealTest(
-  "broker-ctl host install-shim upgrades a host of before v3, whose commands go on as they were",
+  "broker-ctl host install-shim upgrades a host older than v3, whose commands still run",
   async () => {
     await using host = await SealedHost.start();
     await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway`);
@@ -59,7 +59,7 @@ sealTest(
     const early = await host.sh("sh", await scriptFor(v3, "--check"));
     assert.match(
       early.stdout,
-      /problem: there is no key of format v3 in [^]*mend: install again with --pubkey/,
+      /problem: \S+ contains no key of format v3\n {4}fix: .*host install-shim NAME/,
     );
     assert.equal((await host.sh("sh", await script())).stdout, CLEAN, "the host's format is v2 still");
     assert.equal((await host.sh("sh", await scriptFor(v3, "--check"))).stdout, CLEAN);
@@ -72,92 +72,92 @@ sealTest(
 );
 
 /** Damage to a host, the output of `--check`, and the fix. */
-const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
+const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly fix: string }[] = [
   {
     damage: "chmod 775 /usr/local/bin/gateway-shim",
     problem: /gateway-shim is root:root 775, not root:root 755/,
-    mend: "chmod 755 /usr/local/bin/gateway-shim",
+    fix: "chmod 755 /usr/local/bin/gateway-shim",
   },
   {
     damage: `chown ${ACCOUNT} /usr/local/bin/gateway-shim`,
     problem: /gateway-shim is gw-sealed:root 755/,
-    mend: "chown root /usr/local/bin/gateway-shim",
+    fix: "chown root /usr/local/bin/gateway-shim",
   },
   {
     damage: "echo >>/usr/local/bin/gateway-shim",
-    problem: /is another version/,
-    mend: "sed -i '$d' /usr/local/bin/gateway-shim",
+    problem: /has another version/,
+    fix: "sed -i '$d' /usr/local/bin/gateway-shim",
   },
   {
     damage: "chmod 777 /etc/gateway",
-    problem: /others than root may replace what is in \/etc\/gateway/,
-    mend: "chmod 755 /etc/gateway",
+    problem: /users other than root can replace files in \/etc\/gateway/,
+    fix: "chmod 755 /etc/gateway",
   },
   {
     damage: `chmod 777 ${STORE}`,
     problem: /nonces is root:gateway-shim 777, not root:gateway-shim 1770/,
-    mend: `chmod 1770 ${STORE}`,
+    fix: `chmod 1770 ${STORE}`,
   },
-  { damage: `mv ${STORE} ${STORE}-`, problem: /nonces is missing/, mend: `mv ${STORE}- ${STORE}` },
+  { damage: `mv ${STORE} ${STORE}-`, problem: /nonces is missing/, fix: `mv ${STORE}- ${STORE}` },
   {
     damage: `chmod 600 ${KEYS}`,
     problem: /envelope_signers is root:root 600[^]*gw-sealed cannot read/,
-    mend: `chmod 644 ${KEYS}`,
+    fix: `chmod 644 ${KEYS}`,
   },
   {
     damage: `echo x >>${KEYS}`,
-    problem: /line 2 of \S+ is not a key: the shim refuses every command/,
-    mend: `sed -i '$d' ${KEYS}`,
+    problem: /line 2 of \S+ is not a key: the shim rejects every command/,
+    fix: `sed -i '$d' ${KEYS}`,
   },
   {
     damage: `cp ${KEYS} /var/gw-keys; : >${KEYS}`,
-    problem: /there is no key of format v2 in/,
-    mend: `cp /var/gw-keys ${KEYS}`,
+    problem: /contains no key of format v2/,
+    fix: `cp /var/gw-keys ${KEYS}`,
   },
   {
     damage: "rm /usr/bin/gateway-shim",
     problem: /\/usr\/bin has no gateway-shim/,
-    mend: "ln -s /usr/local/bin/gateway-shim /usr/bin/",
+    fix: "ln -s /usr/local/bin/gateway-shim /usr/bin/",
   },
   {
     damage: "echo x >/usr/local/sbin/gateway-shim",
     problem: /\/usr\/local\/sbin\/gateway-shim is another program/,
-    mend: "rm /usr/local/sbin/gateway-shim",
+    fix: "rm /usr/local/sbin/gateway-shim",
   },
   {
     damage: `gpasswd -d ${ACCOUNT} gateway-shim`,
     problem: /gw-sealed cannot write to/,
-    mend: `usermod -aG gateway-shim ${ACCOUNT}`,
+    fix: `usermod -aG gateway-shim ${ACCOUNT}`,
   },
   {
     damage: `usermod -s /usr/sbin/nologin ${ACCOUNT}`,
     problem: /login shell of gw-sealed is \/usr\/sbin\/nologin/,
-    mend: `usermod -s /bin/sh ${ACCOUNT}`,
+    fix: `usermod -s /bin/sh ${ACCOUNT}`,
   },
   {
     damage: `printf 'Match User ${ACCOUNT}\\n ForceCommand internal-sftp\\n' >>${SSHD_CONFIG}`,
-    problem: /sshd has a ForceCommand for gw-sealed: it overrides the certificate's/,
-    mend: `sed -i '/^Match User/,$d' ${SSHD_CONFIG}`,
+    problem: /sshd has a ForceCommand for gw-sealed, which overrides the one in the certificate/,
+    fix: `sed -i '/^Match User/,$d' ${SSHD_CONFIG}`,
   },
   {
     damage: `sed -i '1i AcceptEnv BASH_* LC_*' ${SSHD_CONFIG}`,
     problem: /variables from the broker: AcceptEnv BASH_\*\n/,
-    mend: `sed -i 1d ${SSHD_CONFIG}`,
+    fix: `sed -i 1d ${SSHD_CONFIG}`,
   },
   {
     damage: `sed -i '1i PermitUserEnvironment yes' ${SSHD_CONFIG}`,
-    problem: /set its own environment/,
-    mend: `sed -i 1d ${SSHD_CONFIG}`,
+    problem: /gw-sealed can set the environment/,
+    fix: `sed -i 1d ${SSHD_CONFIG}`,
   },
   {
     damage: `sed -i '1i Nonsense yes' ${SSHD_CONFIG}`,
-    problem: /sshd does not tell its configuration/,
-    mend: `sed -i 1d ${SSHD_CONFIG}`,
+    problem: /sshd cannot read its configuration/,
+    fix: `sed -i 1d ${SSHD_CONFIG}`,
   },
 ];
 
 sealTest(
-  "broker-ctl host install-shim --check changes nothing, and says each problem and its mend",
+  "broker-ctl host install-shim --check prints each problem with its fix, and changes nothing",
   async () => {
     await using host = await SealedHost.start();
     const check = await script("--check");
@@ -165,24 +165,24 @@ sealTest(
     assert.equal(before.code, 1);
     assert.match(
       before.stdout,
-      /problem: \/usr\/local\/bin\/gateway-shim is missing[^]*mend: install the shim again/,
+      /problem: \/usr\/local\/bin\/gateway-shim is missing[^]*fix: .*host install-shim NAME/,
     );
     assert.notEqual((await host.sh(`test -e ${STORE}`)).code, 0, "--check has made something");
     await host.sh("ssh-keygen -A");
     assert.equal((await host.sh("sh", await script())).stdout, CLEAN);
-    for (const { damage, problem, mend } of PROBLEMS) {
+    for (const { damage, problem, fix } of PROBLEMS) {
       assert.equal((await host.sh(damage)).code, 0, damage);
       const { code, stdout } = await host.sh("sh", check);
       assert.equal(code, 1, damage);
       assert.match(stdout, problem);
-      await host.sh(mend);
-      assert.equal((await host.sh("sh", check)).stdout, CLEAN, mend);
+      await host.sh(fix);
+      assert.equal((await host.sh("sh", check)).stdout, CLEAN, fix);
     }
     const nobody = await host.sh("sh", await script("--check", "--accounts", " "));
     assert.equal(nobody.code, 1);
-    assert.match(nobody.stdout, /problem: no account was looked at/);
+    assert.match(nobody.stdout, /problem: no account was checked/);
     const missing = await host.sh("sh", await script("--check", "--accounts", "gw-nobody"));
-    assert.match(missing.stdout, /problem: there is no account gw-nobody/);
+    assert.match(missing.stdout, /problem: account gw-nobody does not exist/);
   },
 );
 
@@ -263,32 +263,32 @@ const DENO = "/usr/local/bin/deno";
 const MOUNT_DENO = `: >${DENO} && mount --bind '${Deno.execPath()}' ${DENO}`;
 
 /** Damage to a host, the output of `--check`, and the fix. */
-const PROBLEMS_V1: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
+const PROBLEMS_V1: readonly { readonly damage: string; readonly problem: RegExp; readonly fix: string }[] = [
   {
     damage: `umount ${DENO} && rm ${DENO}`,
-    problem: /there is no deno in [^]*format v1 needs it\n {3}mend: install Deno there/,
-    mend: MOUNT_DENO,
+    problem: /format v1 needs Deno, and [^]*\n {4}fix: copy deno to/,
+    fix: MOUNT_DENO,
   },
   {
     damage: `mv ${VERIFIER} ${VERIFIER}-`,
     problem: /gateway-shim-verify.mjs is missing[^]*the shim does not run as gw-sealed: .*verifier/,
-    mend: `mv ${VERIFIER}- ${VERIFIER}`,
+    fix: `mv ${VERIFIER}- ${VERIFIER}`,
   },
-  { damage: `chmod 666 ${VERIFIER}`, problem: /verify.mjs is root:root 666/, mend: `chmod 644 ${VERIFIER}` },
+  { damage: `chmod 666 ${VERIFIER}`, problem: /verify.mjs is root:root 666/, fix: `chmod 644 ${VERIFIER}` },
   {
     damage: `cp ${VERIFIER} /var/v; echo 'syntax error' >${VERIFIER}`,
     problem: /the shim does not run as gw-sealed: gateway-shim: refused: the verifier did not run/,
-    mend: `cp /var/v ${VERIFIER}`,
+    fix: `cp /var/v ${VERIFIER}`,
   },
   {
     damage: `echo 'signer x' >>${KEYS_V1}`,
-    problem: /line 2 of \S+ is not a key[^]*broker-ctl envelope pubkey prints/,
-    mend: `sed -i '$d' ${KEYS_V1}`,
+    problem: /line 2 of \S+ is not a key[^]*--over ssh --verifier gateway-shim-verify.mjs/,
+    fix: `sed -i '$d' ${KEYS_V1}`,
   },
 ];
 
 sealTest(
-  "broker-ctl host install-shim installs the shim of v1 with its verifier, and --check says what it lacks",
+  "broker-ctl host install-shim installs the v1 shim with its verifier, and --check finds missing parts",
   async () => {
     await using bundled = await InstalledShim.create(FORMATS.v1);
     await bundled.bundle();
@@ -299,7 +299,7 @@ sealTest(
     await host.sh(`rm -f /usr/local/bin/deno /usr/bin/deno`);
     const without = await host.sh("sh", install);
     assert.deepEqual([without.code, without.stdout], [1, ""]);
-    assert.match(without.stderr, /format v1 needs Deno on this host/);
+    assert.match(without.stderr, /cannot install gateway-shim: format v1 needs Deno/);
     assert.equal((await host.sh(MOUNT_DENO)).code, 0);
     for (const _ of ["first", "again"]) {
       const { code, stdout, stderr } = await host.sh("sh", install);
@@ -325,18 +325,18 @@ sealTest(
     assert.match((await host.sh(start)).stderr, /replay/);
 
     const check = await scriptFor(V1, "--check", "--verifier", verifier);
-    for (const { damage, problem, mend } of PROBLEMS_V1) {
+    for (const { damage, problem, fix } of PROBLEMS_V1) {
       assert.equal((await host.sh(damage)).code, 0, damage);
       const { code, stdout } = await host.sh("sh", check);
       assert.equal(code, 1, damage);
       assert.match(stdout, problem);
-      await host.sh(mend);
-      assert.equal((await host.sh("sh", check)).stdout, CLEAN, mend);
+      await host.sh(fix);
+      assert.equal((await host.sh("sh", check)).stdout, CLEAN, fix);
     }
   },
 );
 
-Deno.test("broker-ctl host install-shim wants the verifier of a host with envelope v1, and not to look", async () => {
+Deno.test("broker-ctl host install-shim needs --verifier to install v1, and not with --check", async () => {
   await using folder = await createConfig(V1);
   const { err, exit } = await run(folder.path, "host", "install-shim", "web01");
   assert.notEqual(exit, 0);

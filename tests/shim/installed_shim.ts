@@ -98,7 +98,7 @@ export class InstalledShim implements AsyncDisposable {
     const paths: Readonly<Record<string, string>> = {
       [format.keyPath]: shim.keyFile,
       "/var/lib/gateway-shim/nonces": shim.store,
-      "$folder/main.ts": `${ROOT}shim/main.ts`,
+      "$directory/main.ts": `${ROOT}shim/main.ts`,
       "PATH=/usr/local/bin:": `PATH=${Deno.execPath().replace(/\/[^/]*$/, "")}:/usr/local/bin:`,
     };
     let text = await Deno.readTextFile(`${ROOT}shim/${format.program}`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isMissing } from "../stage/is_missing.ts";
 import { FOREIGN_KEY, FORMATS, freshFields, InstalledShim, SIGNER_KEY } from "./installed_shim.ts";
-import { EnrolHost, PRINCIPAL } from "./enrol_host.ts";
+import { EnrolHost, PRINCIPAL } from "./enroll_host.ts";
 import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 import { mayNotMount, TinyDisk } from "../adapters/tiny_disk.ts";
 import { SHIMS } from "./shims.ts";

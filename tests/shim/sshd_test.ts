@@ -79,7 +79,7 @@ async function withHost(
       assert.deepEqual(installed, {
         code: 0,
         signal: null,
-        stdout: "gateway-shim is installed, and nothing is to be mended\n",
+        stdout: "gateway-shim is installed: no problems found\n",
         stderr: "",
       });
     }

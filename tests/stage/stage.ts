@@ -11,7 +11,7 @@ import {
   signerCommand,
 } from "./service_command.ts";
 import { ServiceProcess } from "./service_process.ts";
-import { type InitReport, makeSetUp } from "./set_up.ts";
+import { createInstallation, type InitReport } from "./installation.ts";
 
 export { runBrokerCtl } from "./broker_ctl.ts";
 
@@ -67,7 +67,10 @@ export class Stage implements AsyncDisposable {
   /** Creates the installation, starts the target, and adds it to the signer's config. */
   static async create(options: StageOptions): Promise<Stage> {
     await using resources = new AsyncDisposableStack();
-    const init = await makeSetUp(`${options.dir}/gateway`, options.controlPlane === true ? [] : ["--direct"]);
+    const init = await createInstallation(
+      `${options.dir}/gateway`,
+      options.controlPlane === true ? [] : ["--direct"],
+    );
     const sshDir = `${options.dir}/ssh`;
     await Deno.mkdir(sshDir);
     const target = await startSshTarget({

@@ -10,7 +10,7 @@ import {
 import { describeCertificate } from "./describe_certificate.ts";
 import { freePort } from "./free_port.ts";
 import { join } from "node:path";
-import { makeSetUp } from "./set_up.ts";
+import { createInstallation } from "./installation.ts";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 const fields: CertificateFields = {
@@ -139,11 +139,11 @@ const textOf = (shown: string) => new TextDecoder().decode(Uint8Array.fromHex(sh
 Deno.test("a copied installation equals the one of init, except for directory and ports", async () => {
   const dir = await Deno.makeTempDir({ prefix: "gateway-test-" });
   try {
-    const first = await makeSetUp(`${dir}/first`, []);
+    const first = await createInstallation(`${dir}/first`, []);
     const before = await readAll(first.folder);
     // Changes of the first installation must not appear in the copy.
     await Deno.writeTextFile(first.signer_config, "{}");
-    const second = await makeSetUp(`${dir}/second`, []);
+    const second = await createInstallation(`${dir}/second`, []);
     const after = await readAll(second.folder);
     assert.deepEqual([...after.keys()].sort(), [...before.keys()].sort());
     const changed = [...after.keys()].filter((path) => after.get(path) !== before.get(path)).sort();

@@ -2,7 +2,7 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
 import type { TokenTotals, ToolArgs } from "../events.ts";
-import { type AgentRole, type CallingNode, CASTING, ROLES, type ToolLogEntry } from "../graph/state.ts";
+import { type AgentRole, type CallingNode, MODEL_NODES, ROLES, type ToolLogEntry } from "../graph/state.ts";
 import type { DebatePorts, DebateSetup, ModelReply, ModelRequest } from "../ports.ts";
 import type { Usage } from "../events.ts";
 import { ModelError } from "../ports.ts";
@@ -58,7 +58,7 @@ export interface ModelCall
 export async function callModel(debate: Debate, call: ModelCall): Promise<ModelReply> {
   const { purpose, onDelta, tools = [], ...rest } = call;
   const { setup: { models, efforts, timeouts }, ports, signal } = debate;
-  const { role, temperature } = CASTING[purpose];
+  const { role, temperature } = MODEL_NODES[purpose];
   const model = models[role] ?? models.diagnostic;
   const wished = role === "summary" || role === "sample" ? "none" : efforts[role];
   const ms = timeouts?.modelMs ?? MODEL_MS;

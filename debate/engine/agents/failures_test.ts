@@ -5,7 +5,7 @@ import { type Answer, call, never, type Script } from "../../testing/scripted_mo
 import { ModelError, type ModelErrorKind, type ModelRequest } from "../ports.ts";
 import type { Usage } from "../events.ts";
 import { MAX_REPLY } from "./debate.ts";
-import { holdDebate } from "./hold_debate.ts";
+import { conductDebate } from "./conduct_debate.ts";
 
 const usage = (tokens: number): Usage => ({
   input_tokens: tokens,
@@ -26,7 +26,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   { kind: "server" },
   { kind: "bad_reply" },
   { kind: "canceled" },
-])("holdDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
+])("conductDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
   const fixture = new DebateFixture({ skeptic_agent: [new ModelError(kind, `No reply: ${kind}`)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.error, outcome.finalText], ["error", `No reply: ${kind}`, ""]);
@@ -34,7 +34,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("holdDebate() hides the text of an unexpected exception", async () => {
+Deno.test("conductDebate() hides the text of an unexpected exception", async () => {
   const leaky: Answer = () => Promise.reject(new Error("token=s3cret"));
   const fixture = new DebateFixture({ diagnostic_agent: [leaky] });
   const outcome = await fixture.run();
@@ -42,7 +42,7 @@ Deno.test("holdDebate() hides the text of an unexpected exception", async () => 
   assert.doesNotMatch(JSON.stringify([outcome, fixture.events, fixture.warnings]), /s3cret/);
 });
 
-Deno.test("holdDebate() ends in an error when a model exceeds its time limit", async () => {
+Deno.test("conductDebate() ends in an error when a model exceeds its time limit", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [stalled] }, { timeouts: { modelMs: 5000 } });
   const outcome = await fixture.runUntil("agent_delta", () => fixture.clock.advance(5000));
   assert.deepEqual([outcome.status, outcome.error], [
@@ -52,7 +52,7 @@ Deno.test("holdDebate() ends in an error when a model exceeds its time limit", a
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("holdDebate() ends when the run exceeds its time limit, even during a wait", async () => {
+Deno.test("conductDebate() ends when the run exceeds its time limit, even during a wait", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { timeouts: { runMs: 60_000 } }, {
     isPaused: () => true,
     waitForComment: never,
@@ -62,7 +62,7 @@ Deno.test("holdDebate() ends when the run exceeds its time limit, even during a 
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("holdDebate() truncates endless text and stops the model", async () => {
+Deno.test("conductDebate() truncates endless text and stops the model", async () => {
   let stopped: AbortSignal | undefined;
   const endless: Answer = (request) => {
     stopped = request.signal;
@@ -78,7 +78,7 @@ Deno.test("holdDebate() truncates endless text and stops the model", async () =>
   assert.equal(stopped?.aborted, true);
 });
 
-Deno.test("holdDebate() truncates a long text that is not streamed", async () => {
+Deno.test("conductDebate() truncates a long text that is not streamed", async () => {
   const long: Answer = () =>
     Promise.resolve({ text: "x".repeat(1_000_000), toolCalls: [], usage: undefined });
   const fixture = new DebateFixture({ skeptic_agent: [long], moderator_agent: [long, CLOSING] });
@@ -86,7 +86,7 @@ Deno.test("holdDebate() truncates a long text that is not streamed", async () =>
   assert.equal(fixture.of("agent_completed")[1]?.content.length, MAX_REPLY);
 });
 
-Deno.test("holdDebate() ignores text that a model sends after its reply", async () => {
+Deno.test("conductDebate() ignores text that a model sends after its reply", async () => {
   let late: ((text: string) => void) | undefined;
   const chatty: Answer = (request) => {
     late = request.onDelta?.bind(request);
@@ -97,13 +97,13 @@ Deno.test("holdDebate() ignores text that a model sends after its reply", async 
   assert.ok(fixture.of("agent_delta").every(({ delta }) => delta !== "too late"));
 });
 
-Deno.test("holdDebate() asks once more after an empty answer", async () => {
+Deno.test("conductDebate() asks once more after an empty answer", async () => {
   const fixture = await new DebateFixture({ skeptic_agent: [" \n", "Here it is."] }).ran();
   assert.equal(fixture.of("agent_completed")[1]?.content, "Here it is.");
   assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
 });
 
-Deno.test("holdDebate() continues with a placeholder after two empty answers, without a hypothesis", async () => {
+Deno.test("conductDebate() continues with a placeholder after two empty answers, without a hypothesis", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [""] });
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");
@@ -112,7 +112,7 @@ Deno.test("holdDebate() continues with a placeholder after two empty answers, wi
   assert.equal(fixture.model.requests.filter(({ purpose }) => purpose === "diagnostic_agent").length, 2);
 });
 
-Deno.test("holdDebate() reads a decision inside other text", async () => {
+Deno.test("conductDebate() reads a decision inside other text", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["Sure:\n```json\n" + CLOSING + "\n```"] });
   assert.equal((await fixture.run()).decision?.status, "final_diagnosis");
 });
@@ -124,7 +124,7 @@ Deno.test.each<{ name: string; first: Answer }>([
     name: "a refusal of structured output",
     first: new ModelError("bad_reply", "response_format is not supported"),
   },
-])("holdDebate() requests plain JSON after $name", async ({ first }) => {
+])("conductDebate() requests plain JSON after $name", async ({ first }) => {
   const fixture = new DebateFixture({ moderator_agent: [first, CLOSING] });
   const outcome = await fixture.run();
   assert.equal(outcome.decision?.status, "final_diagnosis");
@@ -132,7 +132,7 @@ Deno.test.each<{ name: string; first: Answer }>([
   assert.match(fixture.model.requests.at(-1)?.messages.at(-1)?.content ?? "", /^Answer with one JSON object/);
 });
 
-Deno.test("holdDebate() completes with structured_uncertainty after an invalid decision, and keeps its text", async () => {
+Deno.test("conductDebate() completes with structured_uncertainty after an invalid decision, and keeps its text", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["No idea, " + "x".repeat(20_000)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.decision?.status, outcome.decision?.confidence], [
@@ -145,7 +145,7 @@ Deno.test("holdDebate() completes with structured_uncertainty after an invalid d
   assert.equal(event?.raw?.length, 8000);
 });
 
-Deno.test("holdDebate() fails when the moderator's provider fails", async () => {
+Deno.test("conductDebate() fails when the moderator's provider fails", async () => {
   const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
   assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
 });
@@ -161,7 +161,7 @@ const cancelCases: readonly {
   { name: "a pause", script: { moderator_agent: [CONTINUE] }, at: "awaiting_user_input" },
 ];
 
-Deno.test.each(cancelCases)("holdDebate() is cancelled at once during $name", async ({ script, at }) => {
+Deno.test.each(cancelCases)("conductDebate() is cancelled at once during $name", async ({ script, at }) => {
   let toolSignal: AbortSignal | undefined;
   const hang = new FixedTool("hang", (signal) => {
     toolSignal = signal;
@@ -190,7 +190,7 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
     { name: "the moderator", node: "moderator_agent" },
     { name: "the summary", node: "summarize_history" },
   ],
-)("holdDebate() is cancelled at once while it waits for $name", async ({ node }) => {
+)("conductDebate() is cancelled at once while it waits for $name", async ({ node }) => {
   const fixture = new DebateFixture({
     moderator_agent: [CONTINUE],
     [node]: [() => {
@@ -203,20 +203,20 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
   assert.ok(outcome.history.length > 0, "what was said stays");
 });
 
-Deno.test("holdDebate() does nothing when it is cancelled before it starts", async () => {
+Deno.test("conductDebate() does nothing when it is cancelled before it starts", async () => {
   const fixture = new DebateFixture();
   fixture.cancel.abort();
   assert.equal((await fixture.run()).status, "cancelled");
   assert.equal(fixture.model.requests.length, 0);
 });
 
-Deno.test("holdDebate() emits no result when it is cancelled right before it", async () => {
+Deno.test("conductDebate() emits no result when it is cancelled right before it", async () => {
   const fixture = new DebateFixture();
   const emit: typeof fixture.ports.emit = (event) => {
     fixture.events.push(event);
     if (event.type === "moderator_decision") fixture.cancel.abort();
   };
-  const outcome = await holdDebate(fixture.setup, { ...fixture.ports, emit });
+  const outcome = await conductDebate(fixture.setup, { ...fixture.ports, emit });
   assert.deepEqual([outcome.status, outcome.finalText, outcome.decision?.status], [
     "cancelled",
     "",
@@ -225,7 +225,7 @@ Deno.test("holdDebate() emits no result when it is cancelled right before it", a
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("holdDebate() keeps half-streamed text, marked as such", async () => {
+Deno.test("conductDebate() keeps half-streamed text, marked as such", async () => {
   const fixture = new DebateFixture({ skeptic_agent: [stalled] });
   let deltas = 0;
   const outcome = await fixture.runUntil("hypothesis_update", async () => {
@@ -245,7 +245,7 @@ Deno.test("holdDebate() keeps half-streamed text, marked as such", async () => {
   });
 });
 
-Deno.test("holdDebate() keeps the tokens of cancelled and failed runs", async () => {
+Deno.test("conductDebate() keeps the tokens of cancelled and failed runs", async () => {
   const cancelled = new DebateFixture({
     diagnostic_agent: [{ text: "x", usage: usage(10) }],
     skeptic_agent: [stalled],
@@ -264,14 +264,14 @@ Deno.test("holdDebate() keeps the tokens of cancelled and failed runs", async ()
   }]);
 });
 
-Deno.test("holdDebate() counts the tokens of a moderator's failed first answer", async () => {
+Deno.test("conductDebate() counts the tokens of a moderator's failed first answer", async () => {
   const fixture = new DebateFixture({
     moderator_agent: [{ text: "?", usage: usage(5) }, { text: CLOSING, usage: usage(7) }],
   });
   assert.deepEqual((await fixture.run()).usage.by_node.moderator_agent, usage(12));
 });
 
-Deno.test("holdDebate() tells once for each agent that its effort is ignored", async () => {
+Deno.test("conductDebate() tells once for each agent that its effort is ignored", async () => {
   const fixture = await new DebateFixture(
     { diagnostic_agent: [{ text: "x", effortIgnored: true }], moderator_agent: [CONTINUE, CLOSING] },
     { efforts: { diagnostic: "high", skeptic: "none", moderator: "low" } },
@@ -292,7 +292,7 @@ Deno.test("holdDebate() tells once for each agent that its effort is ignored", a
   ]);
 });
 
-Deno.test("holdDebate() counts invalid token numbers as 0", async () => {
+Deno.test("conductDebate() counts invalid token numbers as 0", async () => {
   const odd = { input_tokens: NaN, output_tokens: -5, total_tokens: 1.5 };
   const noTotal = { input_tokens: 2, output_tokens: 3, total_tokens: 0 };
   const fixture = new DebateFixture({
@@ -305,7 +305,7 @@ Deno.test("holdDebate() counts invalid token numbers as 0", async () => {
   assert.deepEqual(totals.total, { input_tokens: 2, output_tokens: 3, total_tokens: 5 });
 });
 
-Deno.test("holdDebate() estimates the tokens of a provider without usage, and marks them as estimated", async () => {
+Deno.test("conductDebate() estimates the tokens of a provider without usage, and marks them as estimated", async () => {
   const counted = { input_tokens: 100, output_tokens: 10, total_tokens: 110 };
   const toolCalls = [call("http_get", { url: "a".repeat(4000) })];
   const fixture = new DebateFixture(

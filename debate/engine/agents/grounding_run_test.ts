@@ -180,7 +180,7 @@ const script = fc.record({
   summarize_history: answers,
 });
 
-Deno.test("holdDebate() ends for any model output, within its limits and with ordered events", async () => {
+Deno.test("conductDebate() ends for any model output, within its limits and with ordered events", async () => {
   await fc.assert(
     fc.asyncProperty(script, fc.integer({ min: 1, max: 5 }), async (hostile, maxRounds) => {
       const tools = [new FixedTool(), new FixedTool("broken", () => Promise.reject(new Error("s3cr3t")))];

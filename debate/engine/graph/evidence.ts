@@ -80,7 +80,7 @@ function checkQuotes(quotes: readonly string[], cited: readonly (readonly Called
   const isHeld = (quote: string) => cited.flat().some(({ found }) => holds(found, quote));
   if (used.length < cited.length || !quotes.every(isHeld)) return { status: "not_in_result", used };
   const says = quotes.some((quote) =>
-    cited.flat().some(({ found, asked }) => holds(found, quote) && saysSomething(quote, asked))
+    cited.flat().some(({ found, asked }) => holds(found, quote) && isSubstantial(quote, asked))
   );
   return { status: says ? "grounded" : "too_little", used };
 }
@@ -187,7 +187,7 @@ const MIN_CHARACTERS = 8;
  *
  * @param asked the normalized arguments
  */
-export function saysSomething(quote: string, asked: string): boolean {
+export function isSubstantial(quote: string, asked: string): boolean {
   const words = quote.split(/[\s|]+/).map((word) =>
     word.replace(/^[^\p{L}\p{N}]+|(?<![^\p{L}\p{N}%])[^\p{L}\p{N}%]+$/gu, "")
   )

@@ -202,7 +202,7 @@ export function afterSummary(state: DebateState): DebateState {
 /** The state after the operator's comment. `content` is the text that the agents receive. */
 export function afterComment(
   state: DebateState,
-  { comment, changes }: table.OperatorWord,
+  { comment, changes }: table.OperatorInput,
 ): { readonly state: DebateState; readonly content: string } {
   const { round, task, history } = state;
   const by = { round, labels: labelsFor(task.language) };

@@ -235,12 +235,12 @@ export type OperatorChange =
   | { readonly kind: "add"; readonly text: string };
 
 /** An operator's comment and changes between two rounds. */
-export interface OperatorWord {
+export interface OperatorInput {
   readonly comment: string;
   readonly changes: readonly OperatorChange[];
 }
 
-export const NO_WORD: OperatorWord = { comment: "", changes: [] };
+export const NO_INPUT: OperatorInput = { comment: "", changes: [] };
 
 /** Applies the operator's changes and describes them for the agents. Changes of unknown IDs are ignored. */
 export function applyOperator(

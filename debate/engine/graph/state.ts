@@ -25,7 +25,7 @@ export const ROLES = {
 } as const satisfies Record<AgentNode | "moderator_agent", string>;
 
 /** The nodes that call a model. Samples have a higher temperature, because identical diagnoses would prove nothing. */
-export const CASTING = {
+export const MODEL_NODES = {
   sample_agent: { role: "sample", temperature: 0.7 },
   diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
   skeptic_agent: { role: "skeptic", temperature: 0.1 },
@@ -34,7 +34,7 @@ export const CASTING = {
   summarize_history: { role: "summary", temperature: 0.3 },
 } as const;
 
-export type CallingNode = keyof typeof CASTING;
+export type CallingNode = keyof typeof MODEL_NODES;
 
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 

@@ -6,7 +6,7 @@ const MAX_CUT_WORD = 1024;
  * A truncated text without its last word, because no redactor recognizes half a secret. The first line of a quoted
  * value is enough to recognize the value.
  */
-export function withoutCutWord(text: string): string {
+export function dropPartialWord(text: string): string {
   return text.slice(0, Math.max(text.search(/\s\S*$/) + 1, text.length - MAX_CUT_WORD));
 }
 

@@ -22,7 +22,7 @@ export interface CertificateSubject {
 }
 
 /** Revokes the certificates that were issued until `revokedAt`, in milliseconds since the epoch. */
-export interface KeptRevocation extends CertificateSubject {
+export interface StoredRevocation extends CertificateSubject {
   readonly revokedAt: number;
 }
 
@@ -265,7 +265,7 @@ export interface CertificateNames {
  * The revoked serials and key IDs, each until no host accepts a certificate that has it. Also the abandoned requests,
  * which must produce no certificate. They have no serial, so a host's list cannot contain them.
  */
-export class ListedNames {
+export class RevokedNames {
   readonly #serials = new SerialSet();
   readonly #keyIds = new Map<string, number>();
   readonly #requests = new Map<string, number>();
@@ -293,7 +293,7 @@ export class ListedNames {
    * Lists the certificates of a revocation; returns how many of those that are known were not listed before. Certificates may
    * be issued between the steps; do nothing else with the list then.
    */
-  *add({ kind, value, revokedAt }: KeptRevocation, among: IssuedCertificates): Steps<number> {
+  *add({ kind, value, revokedAt }: StoredRevocation, among: IssuedCertificates): Steps<number> {
     const until = Math.floor(revokedAt / 1000);
     if (kind === "request") {
       this.#requests.set(value, until + REVOCATION_SECONDS);

@@ -12,13 +12,13 @@ import {
   type IssuedBatch,
   IssuedCertificates,
   type IssuedFacts,
-  type KeptRevocation,
-  ListedNames,
   nameRequest,
   namesOfRequest,
   type OpenBatches,
   PublishedList,
   REVOCATION_SECONDS,
+  RevokedNames,
+  type StoredRevocation,
 } from "./certificates.ts";
 
 interface RevocationListOptions {
@@ -59,9 +59,9 @@ const KEPT_VERSIONS = 4;
 export class RevocationList {
   readonly #options: RevocationListOptions;
   readonly issued: IssuedCertificates = new IssuedCertificates();
-  readonly listed: ListedNames = new ListedNames();
+  readonly listed: RevokedNames = new RevokedNames();
   /** The versions of the list, the newest first; revocations are in force before they are stored. */
-  readonly #durable: Durable<readonly [PublishedList, ...PublishedList[]], KeptRevocation>;
+  readonly #durable: Durable<readonly [PublishedList, ...PublishedList[]], StoredRevocation>;
   readonly #waiting = new Set<() => void>();
   readonly #closing = new AbortController();
   #unstored: OpenBatches = new Map();
@@ -70,7 +70,7 @@ export class RevocationList {
   /** More names are listed than published: the store could not take the version of the next list yet. */
   #isUnpublished = false;
   /** The revocations of other instances whose certificates were searched for. */
-  #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
+  #takenOver: ReadonlyMap<string, StoredRevocation> = new Map();
   /** Requests that were given up and whose answers are to be searched for in the audit log. */
   #wanted: ReadonlySet<string> = new Set();
   #searching: Promise<number> | undefined;
@@ -96,7 +96,7 @@ export class RevocationList {
     await list.#addRecorded(stored, now);
     const revocations = await store.loadRevocations(now - REVOCATION_SECONDS * 1000);
     for (const revocation of revocations) finish(list.listed.add(revocation, list.issued));
-    const found: KeptRevocation[] = [];
+    const found: StoredRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
       // For a caller or user, also certificates issued after the freeze: there should be none.
@@ -138,7 +138,7 @@ export class RevocationList {
    */
   takeOver({ certificates, state }: {
     readonly certificates: readonly IssuedBatch[];
-    readonly state?: { readonly revocations: readonly KeptRevocation[]; readonly krlVersion: number };
+    readonly state?: { readonly revocations: readonly StoredRevocation[]; readonly krlVersion: number };
   }): Promise<void> {
     return this.#durable.change(async () => {
       if (state !== undefined) await this.#storeCertificates();
@@ -148,7 +148,7 @@ export class RevocationList {
       const before = this.listed.size;
       const lost = requestsOf(state?.revocations ?? []).filter((name) => !this.listed.hasRequest(name));
       // Certificates of a revocation that was searched for before can only be among the new ones.
-      const taken = new Map<string, KeptRevocation>();
+      const taken = new Map<string, StoredRevocation>();
       for (const revocation of state?.revocations ?? this.#takenOver.values()) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
         await this.#list(revocation, this.#takenOver.has(key) ? added : this.issued);
@@ -310,7 +310,7 @@ export class RevocationList {
   }
 
   /** Requests are answered meanwhile, and the list in force stays as it is. */
-  #list(revocation: KeptRevocation, among = this.issued): Promise<number> {
+  #list(revocation: StoredRevocation, among = this.issued): Promise<number> {
     return finishInSlices(this.listed.add(revocation, among), this.#options.clock);
   }
 
@@ -362,7 +362,7 @@ export class RevocationList {
    * @param next the lowest number that the version may have; `undefined`: it stays
    * @returns the version that the store has then; `undefined` if it could not take them
    */
-  async #store(revocations: readonly KeptRevocation[], next?: number): Promise<number | undefined> {
+  async #store(revocations: readonly StoredRevocation[], next?: number): Promise<number | undefined> {
     this.#durable.enforce(...revocations);
     try {
       const version = await this.#durable.write(async () => {
@@ -385,7 +385,7 @@ export class RevocationList {
   };
 }
 
-function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
+function requestsOf(revocations: readonly StoredRevocation[]): readonly string[] {
   return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }
 

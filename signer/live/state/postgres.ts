@@ -89,7 +89,7 @@ function shareState(
 ) {
   return {
     schema: access.schemaVersion,
-    connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
+    connect: (onNotice) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNotice),
     policy: openPolicyVersions(database, instance),
     /** Each lease goes to one instance. */
     adoptLeases: () =>

@@ -9,8 +9,8 @@ import type { Freeze } from "../freezes.ts";
 import {
   type CertificateHolder,
   type IssuedBatch,
-  type KeptRevocation,
   REVOCABLE_KINDS,
+  type StoredRevocation,
 } from "../krl/certificates.ts";
 import {
   columnsOf,
@@ -184,7 +184,7 @@ export const CERTIFICATES = new Table<
   ...columnsOf(integerColumn, "issuedAt", "validBefore"),
 });
 
-export const REVOCATIONS = new Table<KeptRevocation>("revocations", {
+export const REVOCATIONS = new Table<StoredRevocation>("revocations", {
   kind: wordColumn("kind", REVOCABLE_KINDS),
   value: textColumn("value"),
   revokedAt: seconds("revoked_at"),

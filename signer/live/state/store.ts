@@ -22,9 +22,9 @@ import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import {
   CLOCK_SKEW_SECONDS,
   type IssuedBatch,
-  type KeptRevocation,
   readSerial,
   REVOCATION_SECONDS,
+  type StoredRevocation,
 } from "../krl/certificates.ts";
 import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
 
@@ -56,7 +56,7 @@ interface Selection<T> extends Statement {
 interface Decisions {
   readonly freezes: readonly Freeze[];
   readonly grants: readonly Grant[];
-  readonly revocations: readonly KeptRevocation[];
+  readonly revocations: readonly StoredRevocation[];
   readonly krlVersion: number;
 }
 
@@ -160,7 +160,7 @@ export class SqlStateStore {
    *
    * @throws {AppError} `invalid_config` if one cannot be read
    */
-  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+  loadRevocations(since: number): Promise<readonly StoredRevocation[]> {
     return this.#load(this.#revocations(since));
   }
 
@@ -170,7 +170,7 @@ export class SqlStateStore {
    * @param version if the list changes: the lowest number that its next version may have
    * @returns the version of the list; a changed list has another version than every list of any instance before
    */
-  async putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
+  async putRevocations(revocations: readonly StoredRevocation[], version?: number): Promise<number> {
     const rows = latestOf(revocations).map((revocation) => REVOCATIONS.encode(revocation));
     const versions = await this.#change("state", [
       ...insertRows(this.#database.dialect, "revocations", rows, LATER_REVOCATION),
@@ -271,7 +271,7 @@ export class SqlStateStore {
     };
   }
 
-  #revocations(since: number): Selection<readonly KeptRevocation[]> {
+  #revocations(since: number): Selection<readonly StoredRevocation[]> {
     return this.#all(REVOCATIONS, "a revocation", "revoked_at > $1", toSeconds(since));
   }
 
@@ -343,8 +343,8 @@ function* deleteFreezes({ select }: Dialect, subject: FreezeSubject): Steps<bool
 }
 
 /** One revocation of each subject, because a statement can't change a row twice. */
-function latestOf(revocations: readonly KeptRevocation[]): readonly KeptRevocation[] {
-  const latest = new Map<string, KeptRevocation>();
+function latestOf(revocations: readonly StoredRevocation[]): readonly StoredRevocation[] {
+  const latest = new Map<string, StoredRevocation>();
   for (const revocation of revocations) {
     const key = `${revocation.kind} ${revocation.value}`;
     if (revocation.revokedAt > (latest.get(key)?.revokedAt ?? -Infinity)) latest.set(key, revocation);

@@ -9,19 +9,19 @@ import type { K8sDiff, K8sFieldChange } from "../wire/sign.ts";
  * `passage`: a connection through the host. `shell`, `session`: commands that come later. `question`: a dry run.
  * `transfer`: a command that moves a file. `action`: on a cluster.
  */
-type AskedKind = keyof typeof WORDS;
+type AccessKind = keyof typeof PHRASES;
 
 /** The fields of an approval that its words depend on. */
-export type AskedFacts =
+export type ApprovalFacts =
   & Pick<ApprovalRecord, "host" | "command" | "access" | "dry_run" | "target_type" | "sudo" | "sudo_user">
   & Pick<ApprovalRecord, "account" | "life_seconds" | "session_max_seconds">;
 
 /** A part of a sentence: our words, or a text of others. `elevated` is an account that sudo changes to. */
-type AskedPart =
+type SentencePart =
   | string
   | { readonly kind: "name" | "elevated"; readonly text: string };
 
-const WORDS = {
+const PHRASES = {
   passage: {
     what: "to connect through ",
     hidden: "; what passes through is not shown to you",
@@ -44,9 +44,9 @@ const WORDS = {
 } as const;
 
 /** The kind of the requested access. A session that may not take single commands counts as a shell. */
-export function askedKind(
-  { access = [], dry_run, target_type }: Pick<AskedFacts, "access" | "dry_run" | "target_type">,
-): AskedKind {
+export function accessKind(
+  { access = [], dry_run, target_type }: Pick<ApprovalFacts, "access" | "dry_run" | "target_type">,
+): AccessKind {
   // A broker may claim anything, but no token opens a session or leads through a host.
   if (target_type === "k8s") return dry_run === true ? "question" : "action";
   if (access.includes("bastion")) return "passage";
@@ -58,16 +58,16 @@ export function askedKind(
 }
 
 /** Whether the request shows everything that will run. A session and a passage show nothing of it. */
-export function isCommandShown(kind: AskedKind): boolean {
-  return WORDS[kind].hidden === "";
+export function isCommandShown(kind: AccessKind): boolean {
+  return PHRASES[kind].hidden === "";
 }
 
 /** The sentence after "asks …". */
-export function askedParts(facts: AskedFacts): readonly AskedPart[] {
-  const kind = askedKind(facts);
-  const { what, hidden } = WORDS[kind];
+export function accessParts(facts: ApprovalFacts): readonly SentencePart[] {
+  const kind = accessKind(facts);
+  const { what, hidden } = PHRASES[kind];
   const host = { kind: "name", text: facts.host } as const;
-  const place: readonly AskedPart[] = kind === "passage"
+  const place: readonly SentencePart[] = kind === "passage"
     ? [host, " to other hosts"]
     : kind === "action"
     ? [host]
@@ -75,25 +75,25 @@ export function askedParts(facts: AskedFacts): readonly AskedPart[] {
   return [what, ...place, hidden, describeLife(kind, facts)];
 }
 
-/** The sentence of {@linkcode askedParts} in one line without invisible characters. */
-export function describeAsked(facts: AskedFacts): string {
-  return askedParts(facts).map((part) => typeof part === "string" ? part : visibleText(part.text)).join("");
+/** The sentence of {@linkcode accessParts} in one line without invisible characters. */
+export function describeAccess(facts: ApprovalFacts): string {
+  return accessParts(facts).map((part) => typeof part === "string" ? part : visibleText(part.text)).join("");
 }
 
 /** A title for a list, instead of a command; `undefined` if there is a command. */
-export function askedTitle(kind: AskedKind): string | undefined {
-  return WORDS[kind].title;
+export function accessTitle(kind: AccessKind): string | undefined {
+  return PHRASES[kind].title;
 }
 
-function accountParts({ sudo, sudo_user, account = "" }: AskedFacts): readonly AskedPart[] {
+function accountParts({ sudo, sudo_user, account = "" }: ApprovalFacts): readonly SentencePart[] {
   const user = canonicalSudoUser(sudo, sudo_user);
   if (user !== "") return [", as ", { kind: "elevated", text: user }, ","];
   return account === "" ? [] : [", as ", { kind: "name", text: account }, ","];
 }
 
 function describeLife(
-  kind: AskedKind,
-  { life_seconds = 0, session_max_seconds = 0, dry_run }: AskedFacts,
+  kind: AccessKind,
+  { life_seconds = 0, session_max_seconds = 0, dry_run }: ApprovalFacts,
 ): string {
   if (isCommandShown(kind) || dry_run === true) return "";
   if (session_max_seconds > 0) return `; it may live ${describeSpan(session_max_seconds)}`;

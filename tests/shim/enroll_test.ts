@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
-import { CONFIG, EnrolHost, PRINCIPAL, runOverSshTo } from "./enrol_host.ts";
+import { CONFIG, EnrolHost, PRINCIPAL, runOverSshTo } from "./enroll_host.ts";
 import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 
 const NEEDS = "(needs root, sshd and overlays)";

@@ -34,7 +34,7 @@ async function isClosed(connection: Deno.Conn): Promise<boolean> {
   return await connection.read(new Uint8Array(1)).catch(() => null) === null;
 }
 
-Deno.test("a stranger's connection ends with its 401, also inside a body", async () => {
+Deno.test("an unauthenticated connection ends with its 401, even inside a body", async () => {
   await using server = await startServer(hello, { timeouts: PATIENT });
   for (const text of [GET, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]) {
     const answer = await exchangeTls(server.port, text);
@@ -103,7 +103,7 @@ Deno.test.each([
   { name: "says nothing", text: undefined },
   { name: "completes TLS and says nothing", text: "" },
   { name: "does not end its headers", text: "GET / HTTP/1.1\r\nHost: x\r\nX: " },
-])("a stranger that $name has the time to identify itself, and no more", async ({ text }) => {
+])("an unauthenticated client that $name is disconnected after the time limit", async ({ text }) => {
   await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs: 500 } });
   if (text === undefined) {
     using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
@@ -122,8 +122,8 @@ Deno.test("a known peer's connection stays open past the time to identify itself
   assert.match(await connection.read("hello"), /^HTTP\/1\.1 200 /);
 });
 
-Deno.test("strangers take each other's places, never those of known peers", async () => {
-  const limits = { strangers: 4, strangersPerSource: 4 };
+Deno.test("unauthenticated clients displace each other, never authenticated peers", async () => {
+  const limits = { unauthenticated: 4, unauthenticatedPerSource: 4 };
   await using server = await startServer(hello, { timeouts: PATIENT, limits });
   using known = await RawConnection.open(server.port);
   await known.write(GET);
@@ -142,7 +142,7 @@ Deno.test("strangers take each other's places, never those of known peers", asyn
       await end;
     });
   }
-  await poll(() => closed >= 26, { what: "the strangers that are too many to be closed" });
+  await poll(() => closed >= 26, { what: "the unauthenticated connections above the limit to be closed" });
   await known.write(GET);
   assert.match(await known.read("hello"), /^HTTP\/1\.1 200 /);
   using late = await RawConnection.open(server.port);
@@ -155,7 +155,7 @@ Deno.test("strangers take each other's places, never those of known peers", asyn
 Deno.test("beyond the room of known peers a connection has one answer, and reserved peers have room of their own", async () => {
   await using server = await startServer(hello, {
     timeouts: PATIENT,
-    limits: { known: 1, reserved: 1 },
+    limits: { authenticated: 1, reserved: 1 },
     isReserved: (caller) => caller === "operator",
   });
   const connections: RawConnection[] = [];
@@ -172,7 +172,10 @@ Deno.test("beyond the room of known peers a connection has one answer, and reser
 });
 
 Deno.test("one caller's connections leave room for the other callers", async () => {
-  await using server = await startServer(hello, { timeouts: PATIENT, limits: { known: 6, reserved: 0 } });
+  await using server = await startServer(hello, {
+    timeouts: PATIENT,
+    limits: { authenticated: 6, reserved: 0 },
+  });
   await using opened = new AsyncDisposableStack();
   const staysOpen = async (identity: typeof broker) => {
     const connection = opened.use(await RawConnection.open(server.port, identity));
@@ -251,7 +254,7 @@ Deno.test("time in which the event loop is blocked does not count against a hand
   const identifyMs = 5_000;
   await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs } });
   const accepted = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
-  await poll(() => server.server.connections().open.strangers === 1, {
+  await poll(() => server.server.connections().open.unauthenticated === 1, {
     what: "the connection to be accepted",
   });
   // Blocks the thread, as an expensive request would.

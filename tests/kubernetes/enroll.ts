@@ -6,7 +6,7 @@ import type { Account, Cluster } from "./cluster.ts";
 /** The name that a cluster has in the signer's config. */
 export const CLUSTER = "prod";
 
-export interface EnrolOptions {
+export interface EnrollOptions {
   /** The rules of the signer for agents; `<ns>` stands for the namespace that agents use. */
   readonly rules: readonly ClusterRule[];
   /** By default the one of the cluster. */
@@ -28,10 +28,10 @@ export interface EnrolledCluster {
 }
 
 /** Enrols a cluster as an operator does, before the signer starts: the config, the accounts, the minting token. */
-export async function enrolCluster(
+export async function enrollCluster(
   { init }: Stage,
   cluster: Cluster,
-  { rules, apiServer = cluster.apiServer, caPem = cluster.caPem, bindTokens = true }: EnrolOptions,
+  { rules, apiServer = cluster.apiServer, caPem = cluster.caPem, bindTokens = true }: EnrollOptions,
 ): Promise<EnrolledCluster> {
   const [namespace, home] = [await cluster.createNamespace("shop"), await cluster.createNamespace("gateway")];
   const [caFile, tokenFile] = [`${init.folder}/cluster.ca.crt`, `${init.folder}/cluster.token`];

@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { canceledBy } from "./records.ts";
 
 /** Admits as much at a time as there is room for. The others wait in the order in which they came. */
-export class Gate {
+export class Semaphore {
   readonly #room: number;
   readonly #onEmpty: () => void;
   readonly #waiting = new Set<{ readonly size: number; readonly admit: () => void }>();

@@ -1,5 +1,5 @@
 /** Connections that an attacker holds, or tries to, in each way: more than a listener takes of all peers together. */
-export const STRANGERS = 1100;
+export const CLIENTS = 1100;
 /** Concurrent connections of an attacker. */
 const WORKERS = 50;
 const REQUEST = "GET /v1/hosts HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n";
@@ -23,7 +23,7 @@ export const WAYS: readonly Way[] = [
   { name: "a body of one byte now and then", isTls: true, text: BODY, drips: true },
 ];
 
-export class Strangers implements Disposable {
+export class UnauthenticatedClients implements Disposable {
   readonly #port: number;
   readonly #caCerts: string[];
   readonly #open = new Set<Deno.Conn>();
@@ -35,7 +35,7 @@ export class Strangers implements Disposable {
 
   /** Opens connections, and reads nothing; what the other side refuses is not opened. */
   async hold({ isTls, text, drips }: Way): Promise<void> {
-    let left = STRANGERS;
+    let left = CLIENTS;
     const address = { hostname: "127.0.0.1", port: this.#port };
     await Promise.all(Array.from({ length: WORKERS }, async () => {
       while (left-- > 0) {

@@ -20,7 +20,7 @@ interface Process {
   readonly isWatched: boolean;
 }
 
-export async function openEquipment(settings: Settings, process: Process) {
+export async function openDebateParts(settings: Settings, process: Process) {
   const redactor = createContextRedactor(ownSecrets(settings));
   const redact = (text: string) => redactor(text).text;
   const { clock, variables } = process;

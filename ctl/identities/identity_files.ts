@@ -32,12 +32,12 @@ export const CONTROL_PLANE = {
   "--control-plane <file>": "control plane's config (default: control-plane.json next to the signer's)",
 } as const;
 
-type SetUpFlags = Given<typeof PKI & Partial<typeof CONTROL_PLANE>>;
+type IdentityFlags = Given<typeof PKI & Partial<typeof CONTROL_PLANE>>;
 
-export type IdentitySetUp = Awaited<ReturnType<typeof openSetUp>>;
+export type IdentityFiles = Awaited<ReturnType<typeof openIdentityFiles>>;
 
 /** Opens the files that identities are issued from and for. */
-export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
+export async function openIdentityFiles(flags: IdentityFlags, workingFolder: string) {
   const signerFile = resolve(workingFolder, flags.config ?? "signer.json");
   const signer = await loadSignerFile(flags.config, workingFolder);
   const controlPlane = flags.controlPlane === undefined
@@ -59,9 +59,9 @@ async function requireIn(pki: string, folder: string): Promise<void> {
   throw badConfig(`Cannot use client_ca in ${quoteText(folder)}: expected it in ${quoteText(pki)} (--pki)`);
 }
 
-/** Like {@linkcode openSetUp}, for commands that write to the directory or sign with the CA's key. */
-export async function openOwnSetUp(flags: SetUpFlags, workingFolder: string): Promise<IdentitySetUp> {
-  const setUp = await openSetUp(flags, workingFolder);
+/** Like {@linkcode openIdentityFiles}, for commands that write to the directory or sign with the CA's key. */
+export async function openOwnFiles(flags: IdentityFlags, workingFolder: string): Promise<IdentityFiles> {
+  const setUp = await openIdentityFiles(flags, workingFolder);
   await requireOwn(setUp.folder);
   if (setUp.denied !== undefined) await requireOwn(dirname(setUp.denied.path));
   return setUp;
@@ -154,7 +154,7 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   });
 }
 
-type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
+type ControlPlaneFile = NonNullable<IdentityFiles["controlPlane"]>;
 
 /** The lists of a control plane's config that give names a role. */
 const ROLE_LISTS = {

@@ -20,7 +20,7 @@ import { loadSignerHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
 import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
-import program from "./enrol_host.sh" with { type: "text" };
+import program from "./enroll_host.sh" with { type: "text" };
 
 /** The host rolls back after this time without a confirmation, because a locked-out operator could not undo the change. */
 const CONFIRM_SECONDS = 120;
@@ -33,7 +33,7 @@ const TAKES = {
 };
 
 /** `host enroll`: a host accepts certificates in addition to its existing keys. */
-export const ENROL = command({
+export const ENROLL = command({
   name: "enroll",
   aliases: ["enrol"],
   summary: "Configure a host to trust the signer's CA.",
@@ -55,7 +55,7 @@ With --ca-pub no login is tried. A login account other than root needs sudo with
   run: (flags, call) => enrol("add", flags, call),
 });
 
-export const UNENROL = command({
+export const UNENROLL = command({
   name: "unenroll",
   aliases: ["unenrol"],
   summary: "Remove the signer's CA from a host.",
@@ -79,9 +79,9 @@ async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: C
   const { user, principal = "" } = host;
   if (principal === "") throw badConfig(`Cannot enroll host ${quoteText(name)}: it has no principal`);
   const { lines: ca, key } = await findCa(config, host, flags.caPub, call);
-  const options: EnrolOptions = { mode, user, principal, ca, sshdConfig };
+  const options: EnrollOptions = { mode, user, principal, ca, sshdConfig };
   if (over === undefined) {
-    const script = formatEnrolScript(options);
+    const script = formatEnrollScript(options);
     return { json: { name, script: script.join("\n") }, lines: script };
   }
   const { done, tried, lines } = await carryOut({ name, host, options, key, login });
@@ -127,11 +127,11 @@ export async function carryOut({ name, host, login, options, key }: {
   readonly name: string;
   readonly host: LoginHost;
   readonly login: string;
-  readonly options: EnrolOptions;
+  readonly options: EnrollOptions;
   readonly key: CaKey | undefined;
 }) {
-  const onHost = (options: EnrolOptions) =>
-    runOverSsh(name, host, { script: formatEnrolScript(options), login });
+  const onHost = (options: EnrollOptions) =>
+    runOverSsh(name, host, { script: formatEnrollScript(options), login });
   const tried = options.mode === "add" && key !== undefined;
   const { code, lines } = await onHost({ ...options, ...tried && { confirmSeconds: CONFIRM_SECONDS } });
   if (code !== 0 || !tried) return { done: code === 0, tried: false, lines };
@@ -205,7 +205,7 @@ async function tryLogin(name: string, host: LoginHost, principal: string, caKey:
   }
 }
 
-export interface EnrolOptions {
+export interface EnrollOptions {
   readonly mode: "add" | "remove" | "status" | "keep" | "undo";
   /** The account that certificates log in to. */
   readonly user: string;
@@ -221,7 +221,7 @@ export interface EnrolOptions {
 }
 
 /** A shell script that enrolls a host, to be run as root on the host. */
-export function formatEnrolScript(options: EnrolOptions): readonly string[] {
+export function formatEnrollScript(options: EnrollOptions): readonly string[] {
   const { mode, user, principal, ca, dropCa = [], sshdConfig, confirmSeconds } = options;
   const words = [
     ...mode === "add" ? [] : [`--${mode}`],

@@ -107,7 +107,7 @@ export interface ApiConnection {
   request(request: ApiRequest): Promise<ApiOutcome>;
 }
 
-export interface Asking {
+export interface ApiCall {
   readonly connection: ApiConnection;
   readonly token: string;
   readonly clock: Clock;
@@ -120,8 +120,8 @@ export interface Asking {
  * @returns `undefined` if the answer is larger than allowed
  * @throws {AppError} `upstream_failure` if the API server rejects the request or there is no whole answer; `canceled`
  */
-export async function ask(
-  { connection, token, clock, endsAt, signal }: Asking,
+export async function send(
+  { connection, token, clock, endsAt, signal }: ApiCall,
   request: KubernetesRequest,
   { maxBytes, accept }: { readonly maxBytes: number; readonly accept?: string },
 ): Promise<{ readonly text: string; readonly warnings: readonly string[] } | undefined> {

@@ -66,7 +66,7 @@ interface SetUp {
 const made = new Map<string, Promise<SetUp>>();
 
 /** Creates an installation in a new directory. */
-export async function makeSetUp(folder: string, flags: readonly string[]): Promise<InitReport> {
+export async function createInstallation(folder: string, flags: readonly string[]): Promise<InitReport> {
   const key = flags.join(" ");
   const former = made.get(key);
   if (former !== undefined) return await copySetUp(await former, folder);

@@ -9,10 +9,10 @@ import type { BridgeSettings } from "./settings.ts";
 const APPROVAL_ID = /^[0-9a-f]{32}$/;
 
 /** The control plane as an approver sees it. */
-export type Plane = ReturnType<typeof createPlane>;
+export type ControlPlaneClient = ReturnType<typeof createControlPlaneClient>;
 
 /** The methods throw an {@linkcode AppError}; after `decide`, the decision may still have been made. */
-export function createPlane(client: Pick<JsonClient, "request">) {
+export function createControlPlaneClient(client: Pick<JsonClient, "request">) {
   const ask = async (request: Parameters<JsonClient["request"]>[0]) => {
     const reply = await client.request(request);
     if (reply.status === 200) return reply;
@@ -34,7 +34,7 @@ export function createPlane(client: Pick<JsonClient, "request">) {
 }
 
 /** Adds a fix to a failure. The result names files, so only the operator may see it. */
-export function explainPlaneFailure(
+export function explainControlPlaneFailure(
   error: unknown,
   { cpUrl: url, ca, cert }: Pick<BridgeSettings, "cpUrl" | "ca" | "cert">,
 ): unknown {

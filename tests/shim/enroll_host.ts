@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatEnrolScript } from "../../ctl/hosts/enrol.ts";
+import { formatEnrollScript } from "../../ctl/hosts/enroll.ts";
 import { freePort } from "../stage/free_port.ts";
 import { ACCOUNT, SealedHost } from "./sealed_host.ts";
 
@@ -61,8 +61,8 @@ END
   }
 
   /** Runs the program that `host enrol` prints. */
-  async enrol(options: Partial<Parameters<typeof formatEnrolScript>[0]> = {}) {
-    const script = formatEnrolScript({
+  async enrol(options: Partial<Parameters<typeof formatEnrollScript>[0]> = {}) {
+    const script = formatEnrollScript({
       mode: "add",
       user: ACCOUNT,
       principal: PRINCIPAL,

@@ -17,7 +17,7 @@ const MAX_COMMENT = 20_000;
  * Runs a debate until it ends, fails or is cancelled. Never throws. The caller stores the record and then emits the
  * events that end a run: `run_cancelled` or `error` if it applies, and `run_finished`.
  */
-export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
+export async function conductDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
   const ms = setup.timeouts?.runMs;
   const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
   using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
