@@ -31,5 +31,5 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
   const page = await session.newPage();
   await page.goto(`/ui/approvals/${id}`);
-  await page.screenshot({ path: `${directory}/approvals-${colorScheme}.png` });
+  await page.screenshot({ fullPage: true, path: `${directory}/approvals-${colorScheme}.png` });
 }
