@@ -1,5 +1,5 @@
 /**
- * Writes the screenshots of the approval page for the documentation. `deno task docs:screenshots`
+ * Writes the screenshots of the approval page for the documentation. `deno task docs:pictures`
  *
  * @module
  */
@@ -25,11 +25,12 @@ const id = await pages.park({
 await pages.controlPlane.clock.advance(23_000);
 await using browser = await TestBrowser.start();
 for (const colorScheme of ["light", "dark"] as const) {
-  const viewport = { width: 1440, height: 900 };
+  // The height of the page up to the decision; below it is the random ID of the request.
+  const viewport = { width: 1440, height: 980 };
   await using session = await browser.session(pages.origin, await identityOf("approver-1"), {
     ...{ colorScheme, viewport },
   });
   const page = await session.newPage();
   await page.goto(`/ui/approvals/${id}`);
-  await page.screenshot({ fullPage: true, path: `${directory}/approvals-${colorScheme}.png` });
+  await page.screenshot({ path: `${directory}/approvals-${colorScheme}.png` });
 }

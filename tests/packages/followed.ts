@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
-import { followGuide, readGuide } from "./guides.ts";
+import { ACCESS_GUIDES, followGuide, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { OLD, release } from "./two_releases.ts";
 
@@ -72,16 +72,14 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
     "the agent's uptime",
   );
   assert.match(printed.at(-1) ?? "", /uptime/, "the audit record");
-  for (const name of GUIDES) await followOn(machine, name);
+  for (const path of Object.keys(ACCESS_GUIDES)) await followOn(machine, path);
 }
 
-/** Guides whose commands run after the tutorial, on its machine. */
-const GUIDES = ["policy", "approvals", "sessions", "clients", "sealed-hosts", "revocation-lists"];
-
-async function followOn(machine: Machine, name: string): Promise<void> {
+/** Runs the commands of a guide on the machine of the tutorial. */
+async function followOn(machine: Machine, path: string): Promise<void> {
   let id: string | undefined;
   const list = ["broker-ctl", "approval", "list", "--status", "pending", "--json"] as const;
-  await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}docs/guides/${name}.md`)), {
+  await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}${path}`)), {
     fill: (text) => text.replace(" allow ID ", ` allow ${id} `),
     // Only the request that waits for an approval keeps running.
     started: () =>
