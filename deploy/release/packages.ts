@@ -188,11 +188,9 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      ...docs("gateway-shim", {
-        "sealed-hosts.md": "docs/guides/sealed-hosts.md",
-        "revocation-lists.md": "docs/guides/revocation-lists.md",
-        copyright: "LICENSE",
-      }),
+      // The first page links to the second.
+      ...docs("gateway-shim", { "sealed-hosts.md": "docs/guides/sealed-hosts.md", copyright: "LICENSE" }),
+      ...docs("gateway-shim", { "revocation-lists.md": "docs/guides/revocation-lists.md" }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },
