@@ -29,7 +29,7 @@ Examples:
 
 Creates an identity that may fetch the signer's revocation list and nothing else, writes it to a directory, and adds it
 to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer writes
-/etc/gateway/krl there. KRL.md next to the installer describes how to keep a login that does not depend on the list.
+/etc/gateway/krl there. To keep a login that does not depend on the list, read revocation-lists.md next to the installer.
 `,
   async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
     const config = await loadSignerHosts(path, workingFolder);
@@ -76,8 +76,8 @@ to krl_callers in the signer's config. The output lists the commands that instal
         `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
         `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
         `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
-        "The last command must be a new login within 5 minutes. Instructions: /usr/share/gateway/krl/KRL.md. In the " +
-        "sources, these files are in shim/.",
+        "The last command must be a new login within 5 minutes. Instructions: revocation-lists.md in " +
+        "/usr/share/gateway/krl/. In the sources: shim/ and docs/guides/revocation-lists.md.",
       ],
     };
   },

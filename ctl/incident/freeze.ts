@@ -311,7 +311,7 @@ function describeReader(reader: KrlReader, current: number): string {
   if (version === undefined) return `${nameOf(reader)} has not fetched it since the signer's start`;
   const has = `${nameOf(reader)} has version ${version}`;
   if (version <= current) return `${has}, last request at ${seenAt}`;
-  return `${has}, later than this signer's ${current}, and rejects its lists; see KRL.md`;
+  return `${has}, later than this signer's ${current}, and rejects its lists; see revocation-lists.md`;
 }
 
 /** The host names, followed by the identity that fetches the list. */

@@ -12,7 +12,7 @@ Deno.test("describeSpread() names the hosts that are behind first, and what they
     "revocation list 9: installed on 1 of 4",
     "outdated: b,c (b.krl) has version 8, last request at 2026-01-02T03:04:05Z",
     "outdated: d.krl has not fetched it since the signer's start",
-    "outdated: e (e.krl) has version 11, later than this signer's 10, and rejects its lists; see KRL.md",
+    "outdated: e (e.krl) has version 11, later than this signer's 10, and rejects its lists; see revocation-lists.md",
     "current: a (a.krl)",
   ]);
 });

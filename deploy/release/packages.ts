@@ -159,7 +159,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-krl", "usr/share/gateway/krl/gateway-krl"),
       { from: "shim/gateway-krl.service", to: "usr/share/gateway/krl/gateway-krl.service" },
       program("shim/install-gateway-krl", "usr/share/gateway/krl/install-gateway-krl"),
-      { from: "shim/KRL.md", to: "usr/share/gateway/krl/KRL.md" },
+      { from: "docs/guides/revocation-lists.md", to: "usr/share/gateway/krl/revocation-lists.md" },
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
@@ -188,9 +188,9 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      // The page links to ../shim/KRL.md.
-      ...docs("gateway-shim", { "docs/sealed-hosts.md": "docs/sealed-hosts.md", copyright: "LICENSE" }),
-      ...docs("gateway-shim", { "shim/KRL.md": "shim/KRL.md" }),
+      // The first page links to the second.
+      ...docs("gateway-shim", { "sealed-hosts.md": "docs/guides/sealed-hosts.md", copyright: "LICENSE" }),
+      ...docs("gateway-shim", { "revocation-lists.md": "docs/guides/revocation-lists.md" }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },

@@ -271,7 +271,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a list from the future is replaced by the commands of KRL.md",
+  "a list from the future is replaced by the commands of the guide",
   { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
@@ -279,7 +279,7 @@ Deno.test(
     assert.equal((await host.pull()).code, 0);
     host.answers.list = listOf(1_700_000_000_000);
     assert.match((await host.pull()).err, /cannot install version 1700000000000: version 9000000000000 is installed/);
-    const guide = await Deno.readTextFile(new URL("../../shim/KRL.md", import.meta.url));
+    const guide = await Deno.readTextFile(new URL("../../docs/guides/revocation-lists.md", import.meta.url));
     const [commands = ""] = guide.match(/(?<=```sh\n)\. [^`]+(?=```)/) ?? [];
     const here = commands.replaceAll("/etc/gateway/krl", host.conf).replaceAll(
       "/var/lib/gateway-krl",

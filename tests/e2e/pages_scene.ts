@@ -6,7 +6,7 @@ import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
 import { TestBrowser } from "./chromium.ts";
 
 /** The pages over a real listener, with approvals of any content and a clock that stands still. */
-async function startPages(template?: string) {
+export async function startPages(template?: string) {
   const starting = Promise.withResolvers<Awaited<ReturnType<typeof startControlPlane>>>();
   const server = await startServer(async (request, { caller }) => {
     const { text, status, headers } = await (await starting.promise).send(request, caller);

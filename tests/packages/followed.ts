@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
-import { followGuide, readGuide } from "./guides.ts";
+import { ACCESS_GUIDES, followGuide, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { OLD, release } from "./two_releases.ts";
 
@@ -23,8 +23,9 @@ const HOST = `set -e
 ip link set lo up
 for address in 10.0.0.1 10.0.0.5 10.0.0.6; do
   ip address add $address/32 dev lo
-  echo "$address $(cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub)"
+  echo "$address,web01 $(cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub)"
 done >/root/known
+echo 10.0.0.5 web01 >>/etc/hosts
 useradd --create-home --shell=/bin/bash deploy
 mkdir -p -m 700 /root/.ssh && mv /root/known /root/.ssh/known_hosts
 ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
@@ -71,6 +72,24 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
     "the agent's uptime",
   );
   assert.match(printed.at(-1) ?? "", /uptime/, "the audit record");
+  // The host of the guides is another machine, without packages.
+  await machine.must("dpkg", "--purge", "gateway-shim");
+  for (const path of Object.keys(ACCESS_GUIDES)) await followOn(machine, path);
+}
+
+/** Runs the commands of a guide on the machine of the tutorial. */
+async function followOn(machine: Machine, path: string): Promise<void> {
+  let id: string | undefined;
+  const list = ["broker-ctl", "approval", "list", "--status", "pending", "--json"] as const;
+  await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}${path}`)), {
+    fill: (text) => text.replace(" allow ID ", ` allow ${id} `),
+    // Only the request that waits for an approval keeps running.
+    started: () =>
+      poll(async () => {
+        id = /"id": ?"([^"]+)"/.exec(await machine.must(...list))?.[1];
+        return id !== undefined;
+      }, { what: "a pending request" }),
+  });
 }
 
 /** @param root a Debian without our software, into which the sources and packages of this machine are mounted */
