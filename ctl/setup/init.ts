@@ -36,7 +36,14 @@ import {
   publicAddress,
 } from "./layout.ts";
 import { addLocalHosts, keepLocal, loadLocal } from "./local.ts";
-import { checkFolder, checkFree, createKeyMaterial, planInstallation, renewalUnits, writeInstallation } from "./write.ts";
+import {
+  checkFolder,
+  checkFree,
+  createKeyMaterial,
+  planInstallation,
+  renewalUnits,
+  writeInstallation,
+} from "./write.ts";
 
 const address = (what: string, listener: keyof InitListeners) =>
   `address of ${what} (default: ${DEFAULT_LISTENERS[listener]})`;
