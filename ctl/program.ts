@@ -82,8 +82,10 @@ const COMMANDS: readonly CommandEntry[] = [
 
 const EXAMPLES = `
 Start here:
+  broker-ctl init --local --host web01=deploy@10.0.0.5 --enroll
+      create one config with a CA, enroll a host, and print the entry for an MCP client
   broker-ctl init --dir gateway
-      create the keys and configs of an installation in ./gateway
+      create the keys and configs of an installation with services in ./gateway
   broker-ctl permissions signer --config gateway/signer.json
       show the signer's permissions as flags for deno run
   broker-ctl host add --config gateway/signer.json --name web02 --addr 10.0.0.6:22 --user deploy \\

@@ -22,8 +22,9 @@ async function init(args: readonly string[]): Promise<number> {
     : await runProgram(["init", ...args], { terminal: { out, err }, workingFolder, variables: {} });
   const needed = [{ name: "read" }, { name: "write" }, { name: "sys", kind: "uid" }] as const;
   const mayInit = needed.every((each) => Deno.permissions.querySync(each).state === "granted");
-  if (code === 1 && !mayInit) err(SANDBOXED);
-  return code;
+  if (code === 0 || mayInit) return code;
+  err(SANDBOXED);
+  return 1;
 }
 
 function findWorkingFolder(): string | undefined {

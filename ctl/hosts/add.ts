@@ -10,21 +10,14 @@ import { count, type Given, repeat, required } from "../kit/command.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, invalid } from "../kit/output.ts";
-import {
-  addition,
-  changing,
-  type Collection,
-  hasUser,
-  removing,
-  requireEntry,
-} from "../kit/signer_change.ts";
+import { addition, changing, hasUser, removing, requireEntry } from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
-const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
+const HOSTS = { what: "host", path: ["hosts"], of: ({ hosts }: Pick<SignerConfig, "hosts">) => hosts };
 
-export function hostOf(config: SignerConfig, name: string): Host {
+export function hostOf(config: Pick<SignerConfig, "hosts">, name: string): Host {
   return requireEntry(HOSTS, config, name);
 }
 

@@ -11,12 +11,11 @@ import {
   issueCertificate,
   parsePublicKey,
 } from "@gateway/shared/ssh";
-import type { SignerConfig } from "@gateway/signer/config";
 import { type Call, command, type Given } from "../kit/command.ts";
 import { readOperatorText } from "../kit/files.ts";
 import { badConfig, invalid, withHint } from "../kit/output.ts";
 import { MAX_SECONDS, overSsh, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
-import { loadSignerHosts } from "../kit/signer_file.ts";
+import { loadHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
 import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
@@ -52,7 +51,7 @@ that is valid for two minutes and one echo. If the login fails, the host rolls b
 With --ca-pub no login is tried. A login account other than root needs sudo without a password.
 `,
   uses: () => ["config", "programs"],
-  run: (flags, call) => enrol("add", flags, call),
+  run: (flags, call) => enroll("add", flags, call),
 });
 
 export const UNENROLL = command({
@@ -68,13 +67,14 @@ Removes the changes of host enroll: the host then rejects certificates for this 
 other host name on this machine uses it. Keys and CAs that others configured stay.
 `,
   uses: () => ["config", "programs"],
-  run: (flags, call) => enrol("remove", flags, call),
+  run: (flags, call) => enroll("remove", flags, call),
 });
 
-async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: Call) {
+/** Runs `host enroll` or `host unenroll`. */
+export async function enroll(mode: "add" | "remove", flags: Given<typeof TAKES>, call: Call) {
   const { name, print = false, over, login = "root", sshdConfig } = flags;
   if (print && over !== undefined) throw invalid("Cannot use --print with --over: pass one of them");
-  const config = await loadSignerHosts(flags.config, call.workingFolder);
+  const config = await loadHosts(flags.config, call.workingFolder);
   const host = hostOf(config, name);
   const { user, principal = "" } = host;
   if (principal === "") throw badConfig(`Cannot enroll host ${quoteText(name)}: it has no principal`);
@@ -95,8 +95,10 @@ async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: C
   };
 }
 
+type CaConfig = Parameters<typeof planKeys>[0];
+
 /** The CA of the host's groups. */
-async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string | undefined, call: Call) {
+async function findCa(config: CaConfig, { groups = [] }: Host, caPub: string | undefined, call: Call) {
   const { workingFolder, variables } = call;
   if (caPub !== undefined) {
     const text = await readOperatorText(resolve(workingFolder, caPub), "the CA's public key");

@@ -7,7 +7,7 @@ import * as z from "@zod/zod";
 import { describeSharedPrincipals, findLoginShellRisk } from "@gateway/shared/policy";
 import { finish } from "@gateway/shared/clock";
 import { hostKrl } from "@gateway/shared/wire";
-import { loadSignerHosts } from "../kit/signer_file.ts";
+import { loadHosts } from "../kit/signer_file.ts";
 import { changing, listing } from "../kit/signer_change.ts";
 import { byName, EMPTY_CELL, formatTable, joinNames } from "../kit/table.ts";
 import { removeMember, setValue } from "@gateway/shared/config";
@@ -64,7 +64,7 @@ Lists the hosts in the signer's config, or with --remote those of the running si
 host's own policy; broker-ctl policy explain also shows group policies. A narrow terminal shows a paragraph for each
 host. --json does not shorten lists of names.
 `,
-  local: async (config, workingFolder) => (await loadSignerHosts(config, workingFolder)).hosts,
+  local: async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
   format: formatHosts,
   question: { method: "GET", path: "/v1/policy/hosts", schema: z.record(z.string(), hostSummary) },
   formatRemote: formatHosts,

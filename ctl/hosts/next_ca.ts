@@ -4,7 +4,6 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { encodeOpensshPrivateKey, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
-import type { SignerConfig } from "@gateway/signer/config";
 import { badConfig, type Environment, notFound } from "../kit/output.ts";
 import { createFile } from "../kit/files.ts";
 
@@ -13,7 +12,7 @@ export function rotationFiles(path: string) {
   return { next: `${path}.next`, old: `${path}.old`, switched: `${path}.switched` } as const;
 }
 
-export function planKeys(config: SignerConfig) {
+export function planKeys(config: Parameters<typeof planCaKeys>[0]) {
   const ring = planCaKeys(config);
   if (ring === undefined) throw badConfig("Cannot find a CA key in the signer's config");
   return ring;

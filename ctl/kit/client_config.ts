@@ -133,6 +133,11 @@ export interface RemoteFlags extends ClientSection {
   readonly clientConfig?: string;
 }
 
+/** The directory of the user's configs; undefined without HOME. */
+export function configHome(variables: Environment["variables"]): string | undefined {
+  return variables["XDG_CONFIG_HOME"] || (variables["HOME"] && join(variables["HOME"], ".config"));
+}
+
 /**
  * The places of the client config, in order of preference; the first file counts, and it has to exist if it was named.
  * The working directory is not searched: an attacker's file there must not decide where the operator's key is used.
@@ -143,7 +148,7 @@ export function clientConfigPlaces(
 ): readonly { readonly path: string; readonly named: boolean }[] {
   const named = flag ?? (variables["BROKER_CTL_CONFIG"] || undefined);
   if (named !== undefined) return [{ path: resolve(workingFolder, named), named: true }];
-  const home = variables["XDG_CONFIG_HOME"] || (variables["HOME"] && join(variables["HOME"], ".config"));
+  const home = configHome(variables);
   return [
     ...(home ? [{ path: join(home, "broker-ctl", "config.json"), named: false }] : []),
     { path: "/etc/gateway/broker-ctl.json", named: false },

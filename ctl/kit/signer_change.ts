@@ -157,9 +157,9 @@ export interface Collection<E> {
   readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
 }
 
-export function requireEntry<E>(
-  { what, of }: Pick<Collection<E>, "what" | "of">,
-  config: SignerConfig,
+export function requireEntry<E, C>(
+  { what, of }: Pick<Collection<E>, "what"> & { readonly of: (config: C) => Readonly<Record<string, E>> },
+  config: C,
   name: string,
 ): E {
   const entries = of(config);

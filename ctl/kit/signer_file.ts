@@ -10,7 +10,7 @@ import {
 } from "@gateway/signer/config";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
 import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import { brokerConfig, localPolicy, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { clientConfig } from "./client_config.ts";
 
@@ -45,6 +45,14 @@ export async function loadSignerHosts(path: string | undefined, workingFolder: s
     undefined,
     "broker-ctl policy export, or broker-ctl host list --remote",
   );
+}
+
+/** The hosts, the policy and the CA of a signer's config, or of the config of a broker in local mode. */
+export async function loadHosts(path: string | undefined, workingFolder: string) {
+  const file = resolve(workingFolder, path ?? "signer.json");
+  const broker = await loadConfig({ path: file, ...CONFIG_KINDS.broker }).catch(() => undefined);
+  if (broker === undefined || broker.signer !== undefined) return await loadSignerHosts(path, workingFolder);
+  return { ...localPolicy(broker), ca_key: broker.ca_key, ca_keys: broker.ca_keys };
 }
 
 /** The problems for which the signer rejects a well-formed config, each with the path of its key. */

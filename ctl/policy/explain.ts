@@ -18,7 +18,7 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
-import { compileSigner, loadSignerFile, loadSignerHosts } from "../kit/signer_file.ts";
+import { compileSigner, loadHosts, loadSignerFile } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
@@ -74,7 +74,7 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
       return explainCluster(await loadSignerFile(flags.config, workingFolder), target.name, question);
     }
     const intent = readIntent(flags, target.name);
-    const config = await loadSignerHosts(flags.config, workingFolder);
+    const config = await loadHosts(flags.config, workingFolder);
     const policy = compileSigner(config);
     const host = policy.hosts.get(target.name);
     if (host === undefined) {

@@ -12,8 +12,8 @@ import {
 import { dirname } from "node:path";
 import { shellQuote } from "@gateway/shared/text";
 
-/** The service from which brokers request certificates. */
-export type BrokerRoute = "control_plane" | "signer";
+/** The service from which brokers request certificates; `local`: a broker over stdio signs them itself. */
+export type BrokerRoute = "control_plane" | "signer" | "local";
 
 export interface ConfigChoices {
   readonly route: BrokerRoute;
@@ -22,6 +22,14 @@ export interface ConfigChoices {
   readonly networks: readonly string[];
   /** The names of the installation for other machines. Without names, only this machine can reach it. */
   readonly names?: readonly string[];
+  readonly kept?: Kept | undefined;
+}
+
+/** What an installation keeps of a local one. */
+export interface Kept {
+  readonly logs: readonly { readonly path: string; readonly mode: number; readonly content: Uint8Array }[];
+  /** The text of `signer.json` with the kept policy. */
+  readonly withPolicy: (signer: string) => string;
 }
 
 const APPROVAL_WAIT_SECONDS = 120;
@@ -37,6 +45,16 @@ const STARTER_ALLOW = [
   "^free -m$",
   "^systemctl is-active [A-Za-z0-9][A-Za-z0-9@._-]*$",
 ] as const;
+
+const STARTER_POLICIES = `"command_policies": {
+    "starter": {
+      "mode": "allowlist",
+      "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)},
+      // Allowed commands that need an approval each time, such as "^systemctl restart nginx$".
+      "require_approval": []
+    }
+  },
+  "group_command_policies": { "_default": ["starter"] }`;
 
 export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
   return `// Created by broker-ctl init. After a change: broker-ctl reload.
@@ -70,18 +88,10 @@ ${formatCallers(route)}
   // Add a host with broker-ctl host add or like this, then run broker-ctl host enroll:
   //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
   //              "principal": "host:web01", "groups": ["local"], "unsealed_sessions": false }
-  "hosts": ${indent(formatHosts(hosts))},
+  "hosts": ${indent(JSON.stringify(hostEntries(hosts, { unsealed_sessions: false }), null, 2))},
 
   // Allowed commands. A command that matches no pattern is denied.
-  "command_policies": {
-    "starter": {
-      "mode": "allowlist",
-      "allow": ${indent(JSON.stringify(STARTER_ALLOW, null, 2), 6)},
-      // Allowed commands that need an approval each time, such as "^systemctl restart nginx$".
-      "require_approval": []
-    }
-  },
-  "group_command_policies": { "_default": ["starter"] }
+  ${STARTER_POLICIES}
 }
 `;
 }
@@ -107,7 +117,30 @@ ${formatAddresses(choices)}
 `;
 }
 
+export function formatLocalConfig(layout: Layout, hosts: readonly InitHost[]): string {
+  return `// Created by broker-ctl init --local: a broker over stdio (serve-mcp), which an MCP client starts. The client's account,
+// and so the agent, can read the CA key: use it for a trial, or on your own machine. To separate them, run
+// broker-ctl init --from-local. After a change, restart the MCP client.
+{
+  // The CA key that hosts trust. A key in a file is for labs only.
+  "ca_key": ${quote(layout.sshCa)},
+
+${formatAudit(layout.audit.mcp)},
+
+  // The MCP client asks its user about commands that match "require_approval".
+  "approval_via_elicitation": true,
+
+  // Add a host with broker-ctl init --local --host.
+  "hosts": ${indent(JSON.stringify(hostEntries(hosts), null, 2))},
+
+  // Allowed commands. A command that matches no pattern is denied.
+  ${STARTER_POLICIES}
+}
+`;
+}
+
 export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string {
+  if (choices.route === "local") return formatLocalConfig(layout, choices.hosts);
   return `// Created by broker-ctl init: a broker over stdio (serve-mcp), which an MCP client starts instead of using a socket.
 // The client's account can read the broker's key, and so can the agent. With several clients at the same time, further
 // brokers write audit-2.log, audit-3.log … next to audit_log; broker-ctl audit verify --set checks all of them.
@@ -166,16 +199,11 @@ ${formatPair(layout, "approver")}
 `;
 }
 
-function formatHosts(hosts: readonly InitHost[]): string {
-  const entries = hosts.map(({ name, addr, user, hostKey }) => [name, {
-    addr,
-    user,
-    host_key: hostKey,
-    principal: `host:${name}`,
-    groups: ["local"],
-    unsealed_sessions: false,
-  }]);
-  return JSON.stringify(Object.fromEntries(entries), null, 2);
+/** The entries of `hosts` in a config. */
+export function hostEntries(hosts: readonly InitHost[], more: object = {}): Readonly<Record<string, object>> {
+  return Object.fromEntries(hosts.map(({ name, addr, user, hostKey }) => {
+    return [name, { addr, user, host_key: hostKey, principal: `host:${name}`, groups: ["local"], ...more }];
+  }));
 }
 
 function formatAddresses({ hosts, networks }: ConfigChoices): string {
@@ -265,15 +293,17 @@ export interface GuideFacts extends Omit<ConfigChoices, "networks"> {
   readonly layout: Layout;
   readonly runtime: Runtime;
   readonly approverPassword: string;
+  /** The directory of the previous installation. */
+  readonly backup?: string | undefined;
+  readonly enrolled?: readonly string[];
 }
 
 /** The broker's entry in `mcpServers` of an MCP client's settings. */
-export function mcpClientEntry({ layout, runtime }: Pick<GuideFacts, "layout" | "runtime">) {
-  const { agentSocket: socket } = layout;
-  if (runtime.deno === undefined) return { command: "gateway", args: ["connect", socket] };
-  const flags = ["--allow-read=", "--allow-write=", "--allow-net=unix:"].map((flag) => `${flag}${socket}`);
-  const run = ["run", "--no-prompt", "--cached-only", ...flags];
-  return { command: runtime.deno, args: [...run, `${runtime.sources}/broker/connect.ts`, socket] };
+export function mcpClientEntry({ layout, route, runtime }: Pick<GuideFacts, "layout" | "route" | "runtime">) {
+  return {
+    command: runtime.deno === undefined ? "gateway" : `${runtime.sources}/bin/gateway`,
+    args: route === "local" ? ["serve-mcp", "--config", layout.mcpConfig] : ["connect", layout.agentSocket],
+  };
 }
 
 /**
@@ -294,24 +324,46 @@ export function startCommands({ layout, route, runtime: { deno, sources } }: Gui
   });
 }
 
-export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
-  const { layout, route, listeners, hosts, names = [], runtime, backup } = facts;
+export function formatGuide(facts: GuideFacts): readonly string[] {
+  const { layout, route, listeners, hosts, names = [], runtime, backup, enrolled = [] } = facts;
   const hasApprovals = route === "control_plane";
   const what = hasApprovals ? "the signer, the control plane and the broker" : "the signer and the broker";
-  const controlTool = runtime.deno === undefined ? "broker-ctl" : "deno task broker-ctl";
+  const tool = runtime.deno === undefined ? "broker-ctl" : shellQuote(`${runtime.sources}/bin/broker-ctl`);
   const signerConfig = shellQuote(layout.signerConfig);
-  const entry = JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2);
-  return [
-    `Installation in ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
-    ...(backup === undefined ? [] : [
-      `The previous installation with its keys and logs is in ${backup}`,
-      "Hosts trust the previous CA until you enroll them again.",
-    ]),
-    "",
+  const hasOldCa = backup !== undefined && facts.kept === undefined;
+  const server = mcpClientEntry(facts);
+  const command = [server.command, ...server.args].map(shellQuote).join(" ");
+  const entry = `   ${
+    JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
+  }`;
+  const enrollment = (config: string) => [
     "1. Enroll each host",
     ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
-      `   ${controlTool} host enroll ${name} --over ssh --config ${signerConfig}`
+      enrolled.includes(name)
+        ? `   ${name} is enrolled`
+        : `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
     ),
+  ];
+  if (route === "local") {
+    const { log, key } = layout.audit.mcp;
+    return [
+      `Local installation in ${layout.folder}: keys in pki, config mcp.json`,
+      ...(backup === undefined ? [] : [`The previous installation is in ${backup}`]),
+      ...["", ...enrollment(layout.mcpConfig), ""],
+      "2. Add this to the settings of your MCP client, which starts the broker",
+      ...entry.split("\n"),
+      `   Claude Code: claude mcp add gateway -- ${command}`,
+      ...["", "3. Allow more commands in command_policies of mcp.json, and restart the MCP client", ""],
+      "To verify the audit log:",
+      `   ${tool} audit verify --log ${shellQuote(log)} --key ${shellQuote(key)}`,
+    ];
+  }
+  return [
+    `Installation in ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
+    ...(backup === undefined ? [] : [`The previous installation with its keys and logs is in ${backup}`]),
+    ...(hasOldCa ? ["Hosts trust the previous CA until you enroll them again."] : []),
+    "",
+    ...enrollment(layout.signerConfig),
     "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
     ...hosts.length > 0 ? [] : [
       `   NAME is the name of a host in "hosts" of ${layout.signerConfig}; add one first.`,
@@ -321,7 +373,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     ...startCommands(facts).map((command) => `   ${command}`),
     "",
     "3. Connect an agent. For MCP, add this to the client's settings:",
-    ...entry.split("\n").map((line) => `   ${line}`),
+    ...entry.split("\n"),
     `   For HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
     isInside(layout)
       ? "   An agent in this account can read all keys in pki: use a separate account (init --socket)."
@@ -331,7 +383,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     ...hasApprovals
       ? [
         '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
-        `   ${controlTool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
+        `   ${tool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
         "   or in a browser. First import two files in its certificate settings:",
         `   ${layout.mtlsCa} as an authority (restricted to this installation)`,
         `   ${layout.approverBundle} as your certificate (password, shown only now: ${facts.approverPassword})`,
@@ -340,7 +392,7 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
       ]
       : [],
     "Certificates expire after 90 days. To renew those that expire within 30 days (systemd/ contains a timer):",
-    `   ${controlTool} identity renew --due --config ${signerConfig}`,
+    `   ${tool} identity renew --due --config ${signerConfig}`,
     "pki/ssh_ca is a key in a file, for labs only: anyone who can read it can log in to every enrolled host.",
   ];
 }

@@ -17,21 +17,13 @@ const FACTS: GuideFacts = {
   approverPassword: "pass-of-bundle",
 };
 
-Deno.test("mcpClientEntry() connects to the socket, with permissions for that alone", () => {
-  const socket = "/srv/gate way/run/agent.sock";
-  assert.deepEqual(mcpClientEntry(FACTS), {
-    command: "/usr/bin/deno",
-    args: [
-      ...["run", "--no-prompt", "--cached-only"],
-      ...[`--allow-read=${socket}`, `--allow-write=${socket}`, `--allow-net=unix:${socket}`],
-      ...["/src/gateway/broker/connect.ts", socket],
-    ],
-  });
-});
-
-Deno.test("mcpClientEntry() names the program when this one is compiled", () => {
-  const entry = mcpClientEntry({ ...FACTS, runtime: { deno: undefined, sources: "" } });
-  assert.deepEqual(entry, { command: "gateway", args: ["connect", "/srv/gate way/run/agent.sock"] });
+Deno.test.each<{ route: GuideFacts["route"]; args: string[] }>([
+  { route: "control_plane", args: ["connect", "/srv/gate way/run/agent.sock"] },
+  { route: "local", args: ["serve-mcp", "--config", "/srv/gate way/mcp.json"] },
+])("mcpClientEntry() with $route has no path of Deno and no permission", ({ route, args }) => {
+  assert.deepEqual(mcpClientEntry({ ...FACTS, route }), { command: "/src/gateway/bin/gateway", args });
+  const installed = mcpClientEntry({ ...FACTS, runtime: { deno: undefined, sources: "" }, route });
+  assert.deepEqual(installed, { command: "gateway", args });
 });
 
 Deno.test.each([
@@ -58,7 +50,7 @@ Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for t
 });
 
 Deno.test.each([
-  { name: "from source", runtime: FACTS.runtime, tool: "deno task broker-ctl" },
+  { name: "from source", runtime: FACTS.runtime, tool: "/src/gateway/bin/broker-ctl" },
   { name: "as a program", runtime: { deno: undefined, sources: "" }, tool: "broker-ctl" },
 ])("formatGuide() names broker-ctl as it is started $name", ({ runtime, tool }) => {
   const lines = formatGuide({ ...FACTS, runtime, backup: undefined });

@@ -6,10 +6,10 @@ import { quoteText } from "@gateway/shared/text";
 import { readOperatorText } from "../kit/files.ts";
 import { badConfig } from "../kit/output.ts";
 import { runToEnd } from "../kit/programs.ts";
-import { type InitHost, parseHost } from "./layout.ts";
+import { type GivenHost, parseHost } from "./layout.ts";
 
 export interface ImportedHosts {
-  readonly hosts: readonly InitHost[];
+  readonly hosts: readonly GivenHost[];
   readonly notes: readonly string[];
 }
 
@@ -21,7 +21,7 @@ export interface ImportedHosts {
  */
 export async function importSshConfig(path: string): Promise<ImportedHosts> {
   const text = await readOperatorText(path, "ssh config");
-  const [hosts, notes]: [InitHost[], string[]] = [[], []];
+  const [hosts, notes]: [GivenHost[], string[]] = [[], []];
   for (const alias of listAliases(text)) {
     // A name that is safe in names, principals and files.
     const name = alias.toLowerCase().replaceAll(/[^a-z0-9._-]/g, "-");
@@ -35,7 +35,7 @@ export async function importSshConfig(path: string): Promise<ImportedHosts> {
 }
 
 /** @returns the host, or the reason why it is skipped */
-async function importHost(path: string, alias: string, name: string): Promise<InitHost | string> {
+async function importHost(path: string, alias: string, name: string): Promise<GivenHost | string> {
   const { success, stdout, stderr } = await runToEnd("ssh", ["-G", "-F", path, "--", alias]);
   if (!success) throw badConfig(`Cannot read ssh config ${quoteText(path)}: ${stderr.trim()}`);
   const { hostname, user, port, hostKeyAlias, through, knownHostsFiles } = parseSshFacts(stdout);

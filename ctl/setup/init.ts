@@ -1,15 +1,17 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { errorText } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { readRegularText } from "@gateway/shared/files";
 import { parseListenAddress } from "@gateway/shared/http";
-import { shellQuote, visibleText } from "@gateway/shared/text";
-import { formatEnrollScript } from "../hosts/enroll.ts";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
+import { enroll, formatEnrollScript } from "../hosts/enroll.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
+import { configHome } from "../kit/client_config.ts";
 import { reachable } from "../kit/values.ts";
-import { type Call, command, type Given, repeat } from "../kit/command.ts";
-import { type Advice, type CommandResult, invalid, withHint } from "../kit/output.ts";
-import { runToEnd } from "../kit/programs.ts";
+import { type Call, command, type Given, optionOf, repeat } from "../kit/command.ts";
+import { type Advice, type CommandResult, invalid, notFound, withHint } from "../kit/output.ts";
+import { overSsh, runToEnd } from "../kit/programs.ts";
 import {
   type ConfigChoices,
   formatGuide,
@@ -17,6 +19,7 @@ import {
   type Runtime,
   startCommands,
 } from "./config_text.ts";
+import { completeHosts } from "./host_keys.ts";
 import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
 import {
   approvalsUrl,
@@ -32,15 +35,33 @@ import {
   parseNetworks,
   publicAddress,
 } from "./layout.ts";
-import { checkFree, createKeyMaterial, planInstallation, renewalUnits, writeInstallation } from "./write.ts";
+import { addLocalHosts, keepLocal, loadLocal } from "./local.ts";
+import {
+  checkFolder,
+  checkFree,
+  createKeyMaterial,
+  planInstallation,
+  renewalUnits,
+  writeInstallation,
+} from "./write.ts";
 
 const address = (what: string, listener: keyof InitListeners) =>
   `address of ${what} (default: ${DEFAULT_LISTENERS[listener]})`;
 
+const { "--login <account>": LOGIN, "--sshd-config <file>": SSHD_CONFIG } = overSsh("");
+
 const TAKES = {
-  "--dir <directory>": "directory of the installation (default: .)",
+  "--dir <directory>": "directory of the installation (default: ~/.config/gateway)",
+  "--local": "create one config for a broker that an MCP client starts, or add hosts to it",
+  "--from-local <directory>": "turn a local installation into services with the same CA, hosts and policy",
   "--force": "replace an existing installation and its keys; stop its services first",
-  "--host <host>": repeat("host, as name=addr,user=account,key=<public key>; repeatable"),
+  "--host <host>": repeat(
+    "host, as name=account@address[:port] and optionally ,key=<public key>; repeatable",
+  ),
+  "--enroll": "enroll the given hosts over SSH, as host enroll does",
+  "--login <account>": LOGIN.replace("--over", "--enroll"),
+  "--sshd-config <file>": SSHD_CONFIG,
+  "--yes": "trust scanned host keys without asking",
   "--network <network>": repeat(
     "network of future hosts, such as 10.0.0.0/8:22 or *.example.com:22 (default: private addresses, " +
       "port 22); repeatable",
@@ -67,31 +88,40 @@ export const INIT = command({
   takes: TAKES,
   help: `
 Examples:
-  broker-ctl init --dir gateway
-  broker-ctl init --dir gateway \\
-      --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
+  broker-ctl init --local --host web01=deploy@10.0.0.5 --enroll
+  broker-ctl init --from-local ~/.config/gateway
+  broker-ctl init --dir gateway --host web01=deploy@10.0.0.5:2222
+  broker-ctl init --dir gateway --host "web01=deploy@10.0.0.5,key=$(cat web01_ssh_host_ed25519_key.pub)"
   broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
   broker-ctl init --dir gateway --import-ssh-config   # import the hosts of your ssh config
   broker-ctl init --dir gateway --register-mcp        # register the broker as an MCP server of claude
   broker-ctl init --dir gateway --force               # replace all; the previous files move to gateway/backup-<time>
 
-Creates an SSH CA, a CA for the services, certificates for signer, control plane, broker, operator, approver and agent,
+With --local, creates an SSH CA and one config for a broker that an MCP client starts, and prints the client's entry. A
+second --local with another --host adds the host. --from-local adds services to such an installation; the previous files
+move to backup-<time>.
+
+Without --local, creates an SSH CA, a CA for the services, certificates for signer, control plane, broker, operator, approver and agent,
 the keys of the audit logs, and the configs. Services listen on this machine only; --name gw.example.org --listen
 0.0.0.0 opens them to other machines, and the CA can issue certificates for those names only. Certificates expire after
 90 days: broker-ctl identity renew --due renews them, and gateway/systemd contains a timer for it. With --direct there
 is no control plane, and commands that need approval are denied. The directory and its parents must belong to you or
-root, and no other user may write to them. A directory below /tmp is possible; /tmp itself and a symbolic link are not.
-ssh-keyscan trusts the network: compare the fingerprint with /etc/ssh/ssh_host_ed25519_key.pub on the host.
+root, no other user may write to them, and they must not be in a git work tree. A directory below /tmp is possible; /tmp
+itself and a symbolic link are not. The key of a host without key= is scanned (ssh-keyscan), and you are asked to compare
+its fingerprint, because an attacker in the network can return another key.
 `,
-  uses: ({ importSshConfig, registerMcp }) =>
-    importSshConfig === undefined && registerMcp !== true ? [] : ["programs"],
+  uses: ({ host = [], enroll, importSshConfig, registerMcp }) => {
+    const scans = parseHosts(host).some(({ hostKey }) => hostKey === undefined);
+    return scans || enroll || registerMcp || importSshConfig !== undefined ? ["programs"] : [];
+  },
   run: init,
 });
 
 const OCCUPIED: Advice = {
   when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
   hint:
-    "pass --force to replace the installation and its keys; the previous files move to a backup directory",
+    "pass --force to replace the installation and its keys; the previous files move to a backup directory; to add " +
+    "services to a local installation, use --from-local",
 };
 
 /** An absolute path that is safe in configs, commands and permission flags. */
@@ -112,8 +142,7 @@ async function importHosts(
   throw invalid("Cannot find ~/.ssh/config: HOME is not set; pass --import-ssh-config <file>");
 }
 
-function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
-  const named = parseHosts(flags.host ?? []);
+function readChoices(flags: InitFlags): Omit<ConfigChoices, "hosts"> {
   const names = parseNames(flags.name ?? []);
   const service = (listener: keyof InitListeners, given: string | undefined) => {
     const standard = DEFAULT_LISTENERS[listener];
@@ -124,8 +153,7 @@ function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigCho
     parseListener(given ?? DEFAULT_LISTENERS[listener]);
   return {
     names,
-    route: flags.direct === true ? "signer" : "control_plane",
-    hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
+    route: flags.local === true ? "local" : flags.direct === true ? "signer" : "control_plane",
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
     listeners: {
       signer: service("signer", flags.listenSigner),
@@ -153,48 +181,111 @@ function currentRuntime(): Runtime {
   return { deno: Deno.execPath(), sources };
 }
 
-async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
-  const folder = readPath(flags.dir ?? ".", context.workingFolder);
-  const socket = flags.socket === undefined ? undefined : readPath(flags.socket, context.workingFolder);
-  const layout = createLayout(folder, socket);
-  const { hosts, notes } = await importHosts(flags, context);
-  const choices = readChoices(flags, hosts);
-  const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
-  await withHint(OCCUPIED, () => checkFree(options));
-  const material = await createKeyMaterial(systemRandom, certifiedNames(choices));
-  const runtime = currentRuntime();
-  const plan = [...renewalUnits(layout, runtime), ...planInstallation(layout, choices, material)];
-  const { backup } = await withHint(OCCUPIED, () => writeInstallation(plan, options));
-  const { sshCaPublic, approverPassword } = material;
-  const facts = { ...choices, layout, runtime, approverPassword, backup };
+function defaultFolder({ variables }: Call): string {
+  const home = configHome(variables);
+  if (home) return join(home, "gateway");
+  throw invalid("Cannot find ~/.config/gateway: HOME is not set; pass --dir <directory>");
+}
+
+/** Options without effect: those of services with --local, and those of new installations with --from-local. */
+const USELESS = {
+  local: ["fromLocal", "network", "socket", "direct", "name", "listen"],
+  fromLocal: ["dir", "force", "host", "enroll", "importSshConfig"],
+} as const;
+
+async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
+  for (const one of ["local", "fromLocal"] as const) {
+    const name = USELESS[one].find((name) => flags[one] !== undefined && flags[name] !== undefined);
+    if (name !== undefined) throw invalid(`Option '${optionOf(name)}' has no effect with ${optionOf(one)}`);
+  }
+  const { local: isLocal = false, fromLocal, force = false } = flags;
+  const read = readChoices(flags);
+  const folder = readPath(fromLocal ?? flags.dir ?? defaultFolder(call), call.workingFolder);
+  const socket = flags.socket === undefined ? undefined : readPath(flags.socket, call.workingFolder);
+  const [layout, runtime] = [createLayout(folder, socket), currentRuntime()];
+  await checkFolder(folder);
+  const local = (isLocal || fromLocal !== undefined) && !force ? await loadLocal(layout) : undefined;
+  const options = {
+    folder,
+    force: force || fromLocal !== undefined,
+    clock: systemClock,
+    random: systemRandom,
+  };
+  if (local === undefined) {
+    if (fromLocal !== undefined) throw notFound(`Cannot find a local installation in ${quoteText(folder)}`);
+    await withHint(OCCUPIED, () => checkFree(options));
+  }
+  const { hosts: imported, notes } = await importHosts(flags, call);
+  const named = parseHosts(flags.host ?? []);
+  const given = [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))];
+  const complete = await completeHosts(given, local?.hosts ?? {}, { ...call, yes: flags.yes === true });
+  using locks = new DisposableStack();
+  const former = local === undefined || isLocal ? undefined : await keepLocal(layout, local, locks);
+  const choices = { ...read, hosts: former?.hosts ?? complete, kept: former?.kept };
+  const { hosts } = choices;
+  const fresh = await createKeyMaterial(systemRandom, certifiedNames(choices));
+  const material = former?.keepKeys(fresh) ?? fresh;
+  const units = isLocal ? [] : renewalUnits(layout, runtime);
+  const plan = [...units, ...planInstallation(layout, choices, material)];
+  const backup = local !== undefined && isLocal
+    ? void await addLocalHosts(layout, hosts)
+    : (await withHint(OCCUPIED, () => writeInstallation(plan, options))).backup;
+  const sshCaPublic = (await readRegularText(layout.sshCaPublic)).trim();
+  const config = isLocal ? layout.mcpConfig : layout.signerConfig;
+  const done = flags.enroll === true ? await enrollHosts(hosts, { ...flags, config }, call) : [];
+  const enrolled = [...done.filter((host) => host.enrolled), ...former?.hosts ?? []].map(({ name }) => name);
+  const { approverPassword } = material;
+  const facts = { ...choices, layout, runtime, approverPassword, backup, enrolled };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
+  const notices = [...notes, ...done.flatMap(({ name, lines }) => lines.map((line) => `${name}: ${line}`))];
+  const paths = describeLayout(layout);
+  const { mcp_config, ssh_ca, ssh_ca_public, mcp_audit_log, mcp_audit_key } = paths;
   return {
     json: {
-      ...describeLayout(layout),
-      approver_bundle_password: approverPassword,
+      ...(isLocal ? { folder, mcp_config, ssh_ca, ssh_ca_public, mcp_audit_log, mcp_audit_key } : {
+        ...paths,
+        approver_bundle_password: approverPassword,
+        approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
+        start: startCommands(facts),
+      }),
       backup,
-      ...(flags.importSshConfig !== undefined &&
-        { hosts: choices.hosts.map(({ name }) => name), left_out: notes }),
+      ...(flags.importSshConfig !== undefined && { hosts: hosts.map(({ name }) => name), left_out: notes }),
       route: choices.route,
-      approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
-        choices.hosts.map(({ name, user }) => {
+        hosts.map(({ name, user }) => {
           const enrolment = { user, principal: `host:${name}`, ca: [sshCaPublic], sshdConfig: undefined };
           return [name, formatEnrollScript({ mode: "add", ...enrolment })];
         }),
       ),
-      start: startCommands(facts),
+      ...(flags.enroll === true && { enrollments: done }),
       mcp_server: mcpClientEntry(facts),
       ...(registration !== undefined && { mcp_registered: registration.registered }),
     },
     lines: [
-      ...notes,
-      ...(notes.length > 0 ? [""] : []),
+      ...notices,
+      ...(notices.length > 0 ? [""] : []),
       ...formatGuide(facts),
       ...(registration === undefined ? [] : ["", ...registration.lines]),
     ],
+    failed: done.some(({ enrolled }) => !enrolled),
   };
+}
+
+/** Enrolls hosts one after the other, because two names can be one machine, which an enrollment locks. */
+async function enrollHosts(hosts: readonly InitHost[], flags: Omit<InitFlags, "host">, call: Call) {
+  const done: { name: string; enrolled: boolean; lines: readonly string[] }[] = [];
+  for (const { name } of hosts) {
+    const result = enroll("add", { ...flags, name, over: "ssh" }, call);
+    const { lines, failed } = await result.catch((error) => {
+      if (error instanceof AppError) return { lines: [error.message], failed: true };
+      throw error;
+    });
+    const advice =
+      "not enrolled: run the command below with --login <account>, or without --over to print the script";
+    done.push({ name, enrolled: !failed, lines: failed ? [...lines, advice] : lines });
+  }
+  return done;
 }
 
 /** Registers the broker as an MCP server in `claude`. A failure does not affect the installation. */

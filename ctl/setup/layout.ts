@@ -115,7 +115,10 @@ export function describeLayout({ audit, pairs, ...paths }: Layout) {
   return Object.fromEntries(Object.entries(members).map(([name, value]) => [snakeCase(name), value]));
 }
 
-export type InitHost = ReturnType<typeof parseHost>;
+export type InitHost = Readonly<Record<"name" | "user" | "addr" | "hostKey", string>>;
+
+/** A host of the command line. Without a key, its key is scanned. */
+export type GivenHost = Omit<InitHost, "hostKey"> & { readonly hostKey: string | undefined };
 
 export const DEFAULT_LISTENERS = {
   signer: "127.0.0.1:9443",
@@ -150,29 +153,34 @@ export function parseNetworks(texts: readonly string[]): readonly string[] {
   throw invalid(`Cannot use network ${JSON.stringify(wrong)}: expected ${NETWORK_FORMS}`);
 }
 
-/** Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key is last, because its comment may hold any text. */
-export function parseHost(text: string) {
-  const match = /^(?<name>[^=]*)=(?<addr>[^,]*),\s*user=(?<user>[^,]*),\s*key=(?<key>.*)$/s.exec(text);
-  const { name = "", addr = "", user = "", key = "" } = match?.groups ?? {};
+/**
+ * Reads `name=account@addr` or `name=addr,user=account`. `,key=ssh-ed25519 AAAA…` can follow at the end, because the
+ * comment of a key may hold any text.
+ */
+export function parseHost(text: string): GivenHost {
+  const long = text.replace(/^([^=]*)=([^@,]*)@([^,]*)/, "$1=$3,user=$2");
+  const match = /^(?<name>[^=]*)=(?<addr>[^,]*),\s*user=(?<user>[^,]*)(?:,\s*key=(?<key>.*))?$/s.exec(long);
+  const { name = "", addr = "", user = "", key } = match?.groups ?? {};
   const refuse = (reason: string) => {
-    const form = "name=addr,user=account,key=<public key of the host>";
+    const form = "name=account@address[:port], and optionally ,key=<public key of the host>";
     return invalid(`Cannot use host ${JSON.stringify(text)}: ${reason}; expected ${form}`);
   };
   if (match === null) throw refuse("its form is wrong");
   if (!isPlainName(name)) throw refuse("the name may contain letters, digits, dots, dashes and underscores");
   if (!USER.test(user)) throw refuse("the user is not an account name");
   if (!ADDRESS.test(addr)) throw refuse("the address is not a host:port");
+  const host = { name, user, addr: /:\d+$/.test(addr) ? addr : `${addr}:22` };
+  if (key === undefined) return { ...host, hostKey: undefined };
   try {
     const { algorithm, blob } = parsePublicKey(key.trim());
-    const hostKey = formatPublicKey(algorithm, blob).trim();
-    return { name, user, addr: /:\d+$/.test(addr) ? addr : `${addr}:22`, hostKey };
+    return { ...host, hostKey: formatPublicKey(algorithm, blob).trim() };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     throw refuse("the key is not a public key (on the host: cat /etc/ssh/ssh_host_ed25519_key.pub)");
   }
 }
 
-export function parseHosts(texts: readonly string[]): readonly InitHost[] {
+export function parseHosts(texts: readonly string[]): readonly GivenHost[] {
   const hosts = texts.map(parseHost);
   for (const [index, { name }] of hosts.entries()) {
     if (hosts.findIndex((host) => host.name === name) === index) continue;

@@ -16,6 +16,7 @@ import {
   createLayout,
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
+  type GivenHost,
   type InitHost,
   parseHost,
   parseHosts,
@@ -28,8 +29,8 @@ const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vq
 
 const material = await createKeyMaterial(systemRandom);
 
-function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane", addr = "10.0.0.5") {
-  const hosts = parseHosts([`web01=${addr},user=deploy,key=${KEY}`]);
+function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane", addr = "10.0.0.5:22") {
+  const hosts: InitHost[] = [{ name: "web01", addr, user: "deploy", hostKey: KEY }];
   return planInstallation(createLayout(folder), {
     route,
     listeners: DEFAULT_LISTENERS,
@@ -246,7 +247,7 @@ Deno.test("planInstallation() gives each service an audit key of its own", () =>
 
 const isUsage = (error: unknown) => error instanceof AppError && error.code === "invalid_request";
 
-Deno.test.each<{ name: string; text: string; expected: Partial<InitHost> }>([
+Deno.test.each<{ name: string; text: string; expected: Partial<GivenHost> }>([
   {
     name: "every part",
     text: `web01=10.0.0.5:2222,user=deploy,key=${KEY}`,
@@ -256,6 +257,21 @@ Deno.test.each<{ name: string; text: string; expected: Partial<InitHost> }>([
     name: "an address without port",
     text: `w=web.example,user=d,key=${KEY}`,
     expected: { addr: "web.example:22" },
+  },
+  {
+    name: "the form of ssh",
+    text: "web01=deploy@10.0.0.5",
+    expected: { name: "web01", user: "deploy", addr: "10.0.0.5:22", hostKey: undefined },
+  },
+  {
+    name: "the form of ssh with a port and a key",
+    text: `w=d@[fd00::5]:2222,key=${KEY}`,
+    expected: { user: "d", addr: "[fd00::5]:2222", hostKey: KEY },
+  },
+  {
+    name: "no key",
+    text: "web01=10.0.0.5,user=deploy",
+    expected: { addr: "10.0.0.5:22", hostKey: undefined },
   },
   { name: "an IPv6 address", text: `w=[fd00::5],user=d,key=${KEY}`, expected: { addr: "[fd00::5]:22" } },
   {
@@ -269,7 +285,14 @@ Deno.test.each<{ name: string; text: string; expected: Partial<InitHost> }>([
 });
 
 Deno.test.each([
-  { name: "no key", text: "web01=10.0.0.5,user=deploy" },
+  { name: "two users", text: "web01=deploy@10.0.0.5,user=root" },
+  { name: "no user before the address", text: "web01=@10.0.0.5" },
+  { name: "no name before the account", text: "deploy@10.0.0.5" },
+  { name: "two at signs", text: "w=a@b@c" },
+  { name: "an IPv6 address without brackets", text: "w=d@fd00::5" },
+  { name: "an account that is an option", text: "w=-l@10.0.0.5" },
+  { name: "an address with a line break", text: "w=d@10.0.0.5\nProxyCommand" },
+  { name: "an empty key", text: "w=d@10.0.0.5,key=" },
   { name: "no user", text: `web01=10.0.0.5,key=${KEY}` },
   { name: "no name", text: `10.0.0.5,user=deploy,key=${KEY}` },
   { name: "a broken key", text: "w=a:1,user=d,key=ssh-ed25519 AAAA" },

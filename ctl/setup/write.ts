@@ -143,6 +143,13 @@ async function exists(path: string): Promise<boolean> {
   return await ifThere(Deno.lstat(path)) !== undefined;
 }
 
+/** The reason why keys must not be in a directory or below it: they could be committed. */
+async function whyCheckout(path: string): Promise<string | undefined> {
+  const is = await exists(join(path, ".git")) || await exists(join(path, "ctl/start.ts"));
+  const advice = "pass --dir with another directory";
+  return is ? `${quoteText(path)} is a git work tree or source checkout; ${advice}` : undefined;
+}
+
 const MAX_LINKS = 40;
 
 /**
@@ -162,14 +169,14 @@ export async function checkFolder(folder: string): Promise<void> {
     throw invalid(`Cannot set up ${JSON.stringify(folder)}: ${why}`);
   };
   const own = await lookAt(folder);
-  if (own !== undefined) refuse(whyUnsafeFolder(own, trusted));
+  if (own !== undefined) refuse(whyUnsafeFolder(own, trusted) ?? await whyCheckout(folder));
   const ways = [dirname(folder)];
   // The loop adds the targets of links.
   for (const way of ways) {
     for (const path of partsOf(way)) {
       const part = await lookAt(path);
       if (part === undefined) break;
-      refuse(whyUnsafe(part, trusted));
+      refuse(whyUnsafe(part, trusted) ?? await whyCheckout(path));
       if (part.isLink) ways.push(resolve(await Deno.realPath(dirname(path)), await Deno.readLink(path)));
     }
     if (ways.length > MAX_LINKS) refuse("its path contains too many symbolic links");
@@ -235,7 +242,7 @@ const IDENTITY_NAMES = Object.keys(IDENTITIES) as Identity[];
 const DENIED_CALLERS =
   "# CNs of rejected certificates, one per line. Written by broker-ctl identity revoke.\n";
 
-type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
+export type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
 
 /**
  * Creates the keys and certificates of an installation; no file is touched.
@@ -300,7 +307,9 @@ export function planInstallation(
     parseConfig({ ...kind, text, source });
     return file(source, CONFIG_MODE, text);
   };
-  return [
+  const { route, kept } = choices;
+  const signer = formatSignerConfig(layout, choices);
+  const entries = [
     ...["pki", "log", "log/signer", "log/control-plane", "log/broker", "log/mcp", "state"].map(folder),
     secret(layout.sshCa, material.sshCa),
     file(layout.sshCaPublic, PUBLIC_MODE, `${material.sshCaPublic}\n`),
@@ -320,9 +329,14 @@ export function planInstallation(
     config(layout.brokerConfig, CONFIG_KINDS.broker, formatBrokerConfig(layout, choices)),
     config(layout.mcpConfig, CONFIG_KINDS.broker, formatMcpConfig(layout, choices)),
     config(layout.controlPlaneConfig, CONFIG_KINDS.controlPlane, formatControlPlaneConfig(layout, choices)),
-    config(layout.signerConfig, CONFIG_KINDS.signer, formatSignerConfig(layout, choices)),
+    ...kept?.logs ?? [],
+    config(layout.signerConfig, CONFIG_KINDS.signer, kept?.withPolicy(signer) ?? signer),
   ];
+  return route === "local" ? entries.filter(({ path }) => LOCAL.test(path)) : entries;
 }
+
+/** The entries of a local installation. */
+const LOCAL = /^(?:pki(?:\/(?:ssh_ca(?:\.pub)?|mcp_audit\.seed))?|log(?:\/mcp)?|mcp\.json)$/;
 
 /** A systemd service and its timer that renew certificates; they do nothing until an operator enables them. */
 export function renewalUnits(layout: Layout, { deno, sources }: Runtime): readonly PlannedEntry[] {

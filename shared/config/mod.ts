@@ -22,7 +22,7 @@ import {
 } from "./problems.ts";
 import { LargeMap, parseJsonc, type WrittenMap } from "./jsonc.ts";
 
-export { appendToList, removeFromList, removeMember, setValue, type ValuePath } from "./edit.ts";
+export { appendToList, locate, removeFromList, removeMember, setValue, type ValuePath } from "./edit.ts";
 
 /** The kind and rules of a config. */
 export interface ConfigKind<T extends object> {

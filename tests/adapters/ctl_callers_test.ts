@@ -220,7 +220,7 @@ Deno.test.each([
   { args: "identity list", says: /broker/ },
 ])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
   await using folder = await createFolder();
-  await run(folder.path, "init");
+  await run(folder.path, "init", "--dir=.");
   await Deno.remove(`${folder.path}/pki/broker.crt`);
   const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/pki/broker.crt`] }).output();
   assert.equal(made.code, 0);

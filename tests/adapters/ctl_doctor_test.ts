@@ -323,7 +323,7 @@ Deno.test("doctor fails where there is nothing to look at", async () => {
 
 Deno.test("doctor works under the permissions that broker-ctl has", async () => {
   await using folder = await createFolder();
-  await run(folder.path, "init");
+  await run(folder.path, "init", "--dir=.");
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: `run --quiet --no-prompt --cached-only -P=broker-ctl ${main} doctor --json --live`.split(" "),
@@ -387,7 +387,7 @@ Deno.test.each([
   { name: "is of a time to come", days: 2, level: "fail", check: /is in the future/ },
 ])("doctor --backup looks into a backup that $name", async (row) => {
   await using folder = await createFolder();
-  await run(folder.path, "init");
+  await run(folder.path, "init", "--dir=.");
   const clock = new FakeClock(Date.now() + row.days * 86_400_000);
   await makeBackup({ setUp: folder.path, target: join(folder.path, "saved"), recipients: [], clock });
   const { out } = await run(folder.path, "doctor", "--json", "--backup", "saved");

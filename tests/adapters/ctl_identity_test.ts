@@ -6,7 +6,7 @@ import { tryLockFile } from "@gateway/shared/files";
 
 async function setUp(...initFlags: string[]) {
   const folder = await createFolder();
-  const { exit, err } = await run(folder.path, "init", ...initFlags);
+  const { exit, err } = await run(folder.path, "init", "--dir=.", ...initFlags);
   assert.deepEqual([exit, err], [0, ""]);
   const pki = (name: string) => join(folder.path, "pki", name);
   return {
@@ -47,7 +47,7 @@ Deno.test("init --name makes listeners that others reach, and a CA for that name
 
 Deno.test("init refuses to listen for others when nobody could know whom he reached", async () => {
   await using folder = await createFolder();
-  const { err, exit } = await run(folder.path, "init", "--listen", "0.0.0.0");
+  const { err, exit } = await run(folder.path, "init", "--dir=.", "--listen", "0.0.0.0");
   assert.match(err, /pass --name for other machines/);
   assert.equal(exit, 2);
 });
@@ -277,7 +277,7 @@ Deno.test("every command that reads a config warns of a certificate that ends wi
 
 async function setUpMends() {
   const folder = await createFolder();
-  const { exit, err } = await run(folder.path, "init");
+  const { exit, err } = await run(folder.path, "init", "--dir=.");
   assert.deepEqual([exit, err], [0, ""]);
   return {
     ...folder,

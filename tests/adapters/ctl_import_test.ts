@@ -120,7 +120,7 @@ const ignore = !(await openssl("version").then(({ success }) => success, () => f
 Deno.test({ name: "init makes a bundle with the approver's pair, as openssl reads it", ignore }, async () => {
   await using folder = await createFolder();
   const { approver, approver_bundle: bundle, approver_bundle_password: password } = JSON.parse(
-    (await run(folder.path, "init", "--json")).out,
+    (await run(folder.path, "init", "--dir=.", "--json")).out,
   );
   const read = (password: string) =>
     openssl("pkcs12", "-in", bundle, "-passin", `pass:${password}`, "-nodes");
@@ -158,7 +158,7 @@ Deno.test(
   { ignore },
   async () => {
     await using folder = await createFolder();
-    await run(folder.path, "init");
+    await run(folder.path, "init", "--dir=.");
     const at = (name: string) => join(folder.path, name);
     await Deno.writeTextFile(at("password"), "correct horse battery\n");
     const add = (name: string, ...flags: string[]) =>

@@ -71,7 +71,7 @@ Deno.test.each([
 Deno.test("init leaves the mode of a folder alone that was there before", async () => {
   await using folder = await createFolder();
   await Deno.chmod(folder.path, 0o755);
-  assert.equal((await run(folder.path, "init")).exit, 0);
+  assert.equal((await run(folder.path, "init", "--dir=.")).exit, 0);
   assert.deepEqual(await modes(folder.path, ["", "pki"]), { "": "755", pki: "700" });
 });
 
@@ -85,7 +85,7 @@ Deno.test.each([
 ])("init refuses a folder that holds $name, names it and --force, and changes nothing", async ({ name }) => {
   await using folder = await createFolder();
   await Deno.writeTextFile(join(folder.path, name), "mine");
-  const result = await run(folder.path, "init");
+  const result = await run(folder.path, "init", "--dir=.");
   assert.deepEqual([result.exit, result.out], [1, ""]);
   assert.match(result.err, new RegExp(`"${name}" exists\nhint: pass --force`));
   assert.deepEqual(await names(folder.path), [name]);
@@ -95,7 +95,7 @@ Deno.test.each([
 Deno.test("init refuses a dangling link in the place of a config, rather than write through it", async () => {
   await using folder = await createFolder();
   await Deno.symlink("/nowhere/signer.json", join(folder.path, "signer.json"));
-  assert.equal((await run(folder.path, "init")).exit, 1);
+  assert.equal((await run(folder.path, "init", "--dir=.")).exit, 1);
 });
 
 Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: string; says: RegExp }>([
@@ -208,7 +208,7 @@ Deno.test("init --force keeps the former set-up, heals modes and makes new keys 
   await Deno.writeTextFile(join(folder.path, "log/signer/audit.log"), "{}\n");
   await Deno.writeTextFile(join(folder.path, "notes.txt"), "mine");
 
-  const result = await run(folder.path, "init", "--force", "--json");
+  const result = await run(folder.path, "init", "--dir=.", "--force", "--json");
   assert.equal(result.exit, 0);
   const { backup } = JSON.parse(result.out);
   assert.match(backup, /\/backup-\d{8}T\d{6}Z$/);
@@ -294,6 +294,7 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   const result = await run(
     folder.path,
     "init",
+    "--dir=.",
     "--json",
     "--host",
     host,
@@ -350,6 +351,7 @@ Deno.test("init --direct has the brokers ask the signer, and starts no control p
   const { out } = await run(
     folder.path,
     "init",
+    "--dir=.",
     "--json",
     "--direct=true",
     "--listen-signer=127.0.0.1:19443",

@@ -8,7 +8,7 @@ import { VERSION } from "@gateway/shared/service";
 
 Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {
   await using folder = await createFolder();
-  await run(folder.path, "init");
+  await run(folder.path, "init", "--dir=.");
   const signer = await run(folder.path, "permissions", "signer");
   assert.match(
     signer.out,
@@ -30,7 +30,7 @@ Deno.test("permissions quotes the value of a flag for the shell, and not its nam
   await using folder = await createFolder();
   const odd = join(folder.path, "gate way");
   await Deno.mkdir(odd, { mode: 0o700 });
-  await run(odd, "init");
+  await run(odd, "init", "--dir=.");
   const { out } = await run(odd, "permissions", "signer");
   assert.match(out, / --allow-read='\/[^']*\/gate way\/[^']*' /);
   assert.match(out, / --allow-net=127\.0\.0\.1:9160,/);

@@ -129,7 +129,7 @@ Deno.test.each<{
     ...[`--listen-${service}`, at(freePort()), `--monitor-${service}`],
     service === name ? monitor : at(freePort()),
   ]);
-  const { exit, err } = await run(folder.path, "init", ...monitors);
+  const { exit, err } = await run(folder.path, "init", "--dir=.", ...monitors);
   assert.equal(exit, 0, err);
   const others: Service[] = [];
   for (const startOther of before) others.push(await startOther(folder.path));
@@ -175,7 +175,7 @@ Deno.test.each([
     ...[`--listen-${name}`, at(ports[name])],
     ...[`--monitor-${name}`, at(monitors[name])],
   ]);
-  assert.equal((await run(folder.path, "init", ...flags)).exit, 0);
+  assert.equal((await run(folder.path, "init", "--dir=.", ...flags)).exit, 0);
   const services = {
     signer: await signer(folder.path),
     "control-plane": await controlPlane(folder.path),

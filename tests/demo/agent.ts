@@ -30,10 +30,13 @@ export class Agent {
   }
 
   /** Starts the broker as an MCP client does, and initializes. The signal cancels pending calls. */
-  static async start(broker: ServiceCommand, signal: AbortSignal): Promise<Agent> {
+  static async start(
+    broker: Pick<ServiceCommand, "args"> & { readonly command?: string },
+    signal: AbortSignal,
+  ): Promise<Agent> {
     const client = new Client({ name: "demo-agent", version: "1.0.0" });
     const transport = new StdioClientTransport({
-      command: Deno.execPath(),
+      command: broker.command ?? Deno.execPath(),
       args: [...broker.args],
       // An MCP client passes few variables to servers. Without DENO_DIR, Deno would not find its packages.
       env: { DENO_DIR: denoDir() },

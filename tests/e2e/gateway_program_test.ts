@@ -202,7 +202,13 @@ Deno.test("host add --scan takes no other key than the config has, unless its fi
   withStage({}, async ({ target }) => {
     await using folder = await createFolder();
     const addr = `127.0.0.1:${target.port}`;
-    const init = await run(folder.path, "init", "--host", `web01=${addr},user=ann,key=${SAMPLE_HOST_KEY}`);
+    const init = await run(
+      folder.path,
+      "init",
+      "--dir=.",
+      "--host",
+      `web01=${addr},user=ann,key=${SAMPLE_HOST_KEY}`,
+    );
     assert.equal(init.exit, 0, init.err);
     const path = `${folder.path}/signer.json`;
     const before = await Deno.readTextFile(path);

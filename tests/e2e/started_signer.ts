@@ -14,7 +14,7 @@ export async function createSetUp(folder: string) {
   const listeners = { "--listen-signer": signer, "--listen-broker": broker };
   const monitors = { "--monitor-signer": signerMonitor, "--monitor-broker": brokerMonitor };
   const flags = Object.entries({ ...listeners, ...monitors }).flatMap(([flag, port]) => [flag, at(port)]);
-  const result = await run(folder, "init", "--direct", ...flags);
+  const result = await run(folder, "init", "--dir=.", "--direct", ...flags);
   assert.equal(result.exit, 0, result.err);
   return { monitor: `http://${at(signerMonitor)}` };
 }

@@ -22,7 +22,15 @@ Deno.test({
     const signer = `127.0.0.1:${freePort()}`;
     const made = await run(
       folder.path,
-      ...["init", "--direct", "--listen-signer", signer, "--monitor-signer", `127.0.0.1:${freePort()}`],
+      ...[
+        "init",
+        "--dir=.",
+        "--direct",
+        "--listen-signer",
+        signer,
+        "--monitor-signer",
+        `127.0.0.1:${freePort()}`,
+      ],
       ...["--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`],
     );
     assert.equal(made.exit, 0, made.err);
@@ -117,7 +125,13 @@ Deno.test({
     await using host = await EnrolHost.start("LogLevel VERBOSE");
     await using folder = await createFolder();
     const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
-    await run(folder.path, "init", "--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`);
+    await run(
+      folder.path,
+      "init",
+      "--dir=.",
+      "--host",
+      `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`,
+    );
     assert.equal((await run(folder.path, "ca", "rotate", "begin")).exit, 0);
     const before = await Deno.readTextFile(`${folder.path}/pki/ssh_ca`);
     const { code, text } = await runOverSshTo(host, folder.path, "ca", "rotate", "finish");
@@ -159,7 +173,7 @@ Deno.test({
     const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
     await run(
       folder.path,
-      ...["init", "--direct", "--listen-signer", `127.0.0.1:${freePort()}`, "--monitor-signer"],
+      ...["init", "--dir=.", "--direct", "--listen-signer", `127.0.0.1:${freePort()}`, "--monitor-signer"],
       ...[`127.0.0.1:${freePort()}`, "--host", `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`],
     );
     for (const name of ["ca", "ca2"]) {

@@ -113,7 +113,7 @@ Deno.test({
     await using folder = await createFolder();
     const hostKey = (await host.sh("cut -d' ' -f1,2 /etc/ssh/test_key.pub")).trim();
     const added = `web01=127.0.0.1:${host.port},user=${ACCOUNT},key=${hostKey}`;
-    assert.equal((await run(folder.path, "init", "--host", added)).exit, 0);
+    assert.equal((await run(folder.path, "init", "--dir=.", "--host", added)).exit, 0);
     const enrol = (verb = "enrol") => runOverSshTo(host, folder.path, "host", verb, "web01");
     const before = await host.state();
     const good = await enrol();
