@@ -10,7 +10,7 @@ export const GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/identities.md": 1,
   "docs/guides/audit.md": 5,
   "docs/guides/backup.md": 2,
-  "docs/guides/troubleshooting.md": 14,
+  "docs/guides/troubleshooting.md": 15,
   "docs/guides/upgrade.md": 4,
   "docs/guides/rotate-ca.md": 5,
   "docs/guides/several-instances.md": 4,
