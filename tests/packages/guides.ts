@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
 import type { Machine } from "./machine.ts";
 
+/** A shell block of a guide. */
+export interface GuideBlock {
+  readonly text: string;
+  /** Reason why the block is not run, from the comment above it. If absent, the block is run. */
+  readonly notRun?: string;
+  /** True if each line starts a program that keeps running. */
+  readonly stays?: true;
+  /** Expected exit code. */
+  readonly exit: number;
+}
+
 /**
  * The guides whose commands run on an installed machine, in the order of running, each with the number of blocks that
  * are not run.
  */
-export const GUIDES: Readonly<Record<string, number>> = {
+export const OPERATION_GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/hosts.md": 3,
   "docs/guides/identities.md": 1,
   "docs/guides/audit.md": 5,
@@ -19,17 +30,6 @@ export const GUIDES: Readonly<Record<string, number>> = {
   "docs/moving.md": 4,
   "docs/guides/uninstall.md": 10,
 };
-
-/** A shell block of a guide. */
-export interface GuideBlock {
-  readonly text: string;
-  /** Reason why the block is not run, from the comment above it. If absent, the block is run. */
-  readonly notRun?: string;
-  /** True if each line starts a program that keeps running. */
-  readonly stays?: true;
-  /** Expected exit code. */
-  readonly exit: number;
-}
 
 export interface Following {
   /** Working directory of the commands; the home directory by default. */

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { architectureOf } from "../../deploy/release/runtimes.ts";
 import { PACKAGES } from "../../deploy/release/packages.ts";
 import { poll } from "../stage/poll.ts";
-import { followGuide, GUIDES, readGuide } from "./guides.ts";
+import { followGuide, OPERATION_GUIDES, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
 import { NEW, OLD, release, releaseNext } from "./two_releases.ts";
@@ -288,7 +288,7 @@ Deno.test("packages on a Debian without our software", async (t) => {
         HOST_KEY,
       ];
       await machine.must("broker-ctl", "host", "add", "--config=/etc/gateway/signer.json", ...add);
-      for (const path of Object.keys(GUIDES)) {
+      for (const path of Object.keys(OPERATION_GUIDES)) {
         const guide = await Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
         await followGuide(machine, readGuide(guide));
       }
