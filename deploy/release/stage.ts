@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { ifThere } from "@gateway/shared/files";
 import type { Package } from "./packages.ts";
 
@@ -36,6 +36,8 @@ export async function write(path: string, content: string | Uint8Array, mode = F
 }
 
 async function copy(from: string, to: string, mode: number): Promise<void> {
+  // A hidden directory contains settings and packages of a generator, such as docs/.vitepress.
+  if (basename(from).startsWith(".")) return;
   if ((await Deno.stat(from)).isDirectory) {
     for await (const { name } of Deno.readDir(from)) await copy(join(from, name), join(to, name), mode);
     return;

@@ -23,6 +23,25 @@ export interface GuideBlock {
   readonly exit: number;
 }
 
+/**
+ * The guides whose commands run on an installed machine, in the order of running, each with the number of blocks that
+ * are not run.
+ */
+export const OPERATION_GUIDES: Readonly<Record<string, number>> = {
+  "docs/guides/hosts.md": 3,
+  "docs/guides/identities.md": 1,
+  "docs/guides/audit.md": 5,
+  "docs/guides/backup.md": 2,
+  "docs/guides/troubleshooting.md": 15,
+  "docs/guides/upgrade.md": 4,
+  "docs/guides/rotate-ca.md": 5,
+  "docs/guides/several-instances.md": 4,
+  "docs/guides/debate.md": 6,
+  "docs/guides/providers.md": 2,
+  "docs/moving.md": 4,
+  "docs/guides/uninstall.md": 10,
+};
+
 export interface Following {
   /** Working directory of the commands; the home directory by default. */
   readonly folder?: string;

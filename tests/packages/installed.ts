@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { architectureOf } from "../../deploy/release/runtimes.ts";
 import { PACKAGES } from "../../deploy/release/packages.ts";
 import { poll } from "../stage/poll.ts";
-import { followGuide, readGuide } from "./guides.ts";
+import { followGuide, OPERATION_GUIDES, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { initialize } from "./mcp_client.ts";
 import { NEW, OLD, release, releaseNext } from "./two_releases.ts";
@@ -288,8 +288,10 @@ Deno.test("packages on a Debian without our software", async (t) => {
         HOST_KEY,
       ];
       await machine.must("broker-ctl", "host", "add", "--config=/etc/gateway/signer.json", ...add);
-      const guide = await Deno.readTextFile(new URL("../../deploy/docs/how_to.md", import.meta.url));
-      await followGuide(machine, readGuide(guide));
+      for (const path of Object.keys(OPERATION_GUIDES)) {
+        const guide = await Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
+        await followGuide(machine, readGuide(guide));
+      }
     });
     await t.step("stopped services exit cleanly", async () => {
       await allActive(machine);

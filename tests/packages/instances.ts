@@ -27,7 +27,7 @@ export class Deployment implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** Starts it like deploy/docs/several-instances.md: `prepare`, then `podman-compose up`. */
+  /** Starts it like docs/guides/several-instances.md: `prepare`, then `podman-compose up`. */
   static async bringUp(folder: string): Promise<Deployment> {
     await mustRun("cp", "-a", `${ROOT}deploy/compose`, folder);
     // The test broker sends requests without a limit, to detect a lost one.

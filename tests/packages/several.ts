@@ -9,7 +9,7 @@ const SIGNED = /^\{"certificate":.* 200$/s;
 const LOST = /"code":"answer_lost".* 502$/s;
 const ALL: readonly Instance[] = ["signer-1", "signer-2", "control-plane-1", "control-plane-2"];
 
-/** Tests the failures of deploy/docs/several-instances.md in containers. Each step continues after the previous one. */
+/** Tests the failures of docs/guides/several-instances.md in containers. Each step continues after the previous one. */
 export async function tryInstances(t: Deno.TestContext, folder: string): Promise<void> {
   await using deployment = await Deployment.bringUp(folder);
   const clean = () =>
