@@ -18,7 +18,6 @@ import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { formatKeyId } from "../shared/ssh/certificate.ts";
 import { checkCaller, checkSignFields, freezeRequest, grantRequest, signRequest } from "@gateway/shared/wire";
 import { checkPath } from "../broker/request/transfer.ts";
-import { configPages } from "../deploy/config_pages.ts";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config";
@@ -205,22 +204,6 @@ Deno.test.each(Object.entries(DOORS_FOR_BLANKS).map(([door, lets]) => ({ door, l
   ({ lets }) => {
     for (const name of ["alice", "brøker-1", "日本", ...BLANK]) assert.ok(lets(name), name);
     for (const name of INVISIBLE) assert.ok(!lets(name), JSON.stringify(name));
-  },
-);
-
-Deno.test.each(Object.entries(configPages()).map(([path, text]) => ({ path, text })))(
-  "$path is what deno task docs:config writes",
-  async ({ path, text }) => {
-    assert.equal(await Deno.readTextFile(new URL(`../${path}`, import.meta.url)), text);
-  },
-);
-
-Deno.test.each(Object.entries(configPages()).map(([path, text]) => ({ path, text })))(
-  "$path has a meaning for every key",
-  ({ text }) => {
-    const rows = text.split("\n").filter((line) => line.startsWith("| `"));
-    assert.ok(rows.length > 10);
-    for (const row of rows) assert.doesNotMatch(row, /\| {2}\|$/, row);
   },
 );
 

@@ -14,15 +14,15 @@ const MAX_BODY_BYTES = 65536;
 
 const NOT_LISTED = "caller is not in run_callers of the broker's config";
 
-/** The body of `POST /v1/ssh_run`. `ttl_seconds` 0 means the host's maximum. Unknown fields are dropped. */
-const SSH_RUN = z.object({
-  host: z.string(),
-  command: z.string(),
-  ttl_seconds: z.int().default(0),
-  sudo: z.boolean().default(false),
-  sudo_user: z.string().default(""),
-  pty: z.boolean().default(false),
-  reason: z.string().default(""),
+/** The body of `POST /v1/ssh_run`. Unknown fields are dropped. */
+export const SSH_RUN = z.object({
+  host: z.string().describe("The logical name of the host"),
+  command: z.string().describe("One line of POSIX shell"),
+  ttl_seconds: z.int().default(0).describe("The lifetime of the certificate; 0 means the host's maximum"),
+  sudo: z.boolean().default(false).describe("Run the command with sudo -n"),
+  sudo_user: z.string().default("").describe("The account for sudo; empty means root"),
+  pty: z.boolean().default(false).describe("Run the command in a terminal; stderr is part of stdout"),
+  reason: z.string().default("").describe("For the human approver, at most 500 characters"),
 });
 
 interface HttpFrontendPorts {
@@ -44,6 +44,19 @@ export function createHttpFrontend(ports: HttpFrontendPorts): PeerHandler {
   };
 }
 
+/**
+ * `POST /v1/ssh_run`: runs one command on a host and returns its output. A command that fails is still a 200, with its
+ * exit code. Callers: `run_callers`; without this list all callers.
+ *
+ * @throws {AppError} `invalid_request` if a field is invalid or too long
+ * @throws {AppError} `denied` if the policy or an approver denies the command
+ * @throws {AppError} `approval_required` if a human has to approve, and has not decided in time
+ * @throws {AppError} `frozen` if the broker or the caller is frozen
+ * @throws {AppError} `unknown_host` if the broker has no host of this name
+ * @throws {AppError} `rate_limited` if the signer limits the broker, or too many calls wait for approval
+ * @throws {AppError} `upstream_failure` if the signer, the control plane or the host could not be reached
+ * @throws {AppError} `canceled` if the client disconnected
+ */
 async function handleRun(
   { execute, events, runCallers }: HttpFrontendPorts,
   request: Request,

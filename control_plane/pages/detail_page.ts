@@ -32,7 +32,7 @@ export interface DetailPage extends RequestFacts, FormOptions {
 /** UTF-16 units. */
 const MOST_OF_A_COMMAND = 120;
 
-/** `GET /ui/approvals/{id}`. */
+/** The page of one approval. */
 export function renderDetailPage(page: DetailPage): string {
   const { approval, approver, now, problem, next } = page;
   const { id, host, caller, end_user, status, decided_by, expires_at, reason } = approval;

@@ -14,16 +14,25 @@ const MAX_FORM_BYTES = 16 * 1024;
 
 type PageRequest = Parameters<Handler>[1];
 
+/**
+ * `GET /`, `GET /ui`, `GET /ui/`, `GET /ui/approvals/`: redirects to the list of approvals. Callers: all.
+ */
 export function redirectToList(): Response {
   return seeOther(LIST_PATH);
 }
 
+/** `GET /ui/approvals`: shows the list of approvals. Callers: `approval.callers`. */
 export const handleUiList: Handler = withErrorPage(async (ports, { peer: { caller } }) => {
   await requireApprover(ports, caller, "GET /ui/approvals");
   const approvals = ports.registry.list().map((approval) => ports.registry.describe(approval));
   return page(renderListPage({ approvals, approver: caller, now: ports.clock.now() }));
 });
 
+/**
+ * `GET /ui/approvals/{id}`: shows one approval. Callers: `approval.callers`.
+ *
+ * @throws {AppError} `not_found` if the approval is unknown
+ */
 export const handleUiDetail: Handler<"id"> = withErrorPage(async (ports, exchange) => {
   await requireApprover(ports, exchange.peer.caller, "GET /ui/approvals/{id}");
   const approval = ports.registry.find(exchange.param("id"));
@@ -31,7 +40,15 @@ export const handleUiDetail: Handler<"id"> = withErrorPage(async (ports, exchang
   return page(renderDetail(ports, exchange, approval));
 });
 
-/** `POST /ui/approvals/{id}`: a decision by the page's form, for browsers without scripts. */
+/**
+ * `POST /ui/approvals/{id}`: decides by the form of the page, for browsers without scripts, and redirects to the page.
+ * Callers: `approval.callers`, except for their own requests.
+ *
+ * @throws {AppError} `invalid_request` if the form is invalid
+ * @throws {AppError} `forbidden` if the caller is no approver or is the requester, or another page sent the form
+ * @throws {AppError} `conflict` if the approval is unknown or not pending, or another request is shown
+ * @throws {AppError} `unsupported_media_type` if the body is not `application/x-www-form-urlencoded`
+ */
 export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchange) => {
   const { request, peer: { caller } } = exchange;
   const id = exchange.param("id");

@@ -26,7 +26,7 @@ const MOST_ROWS = 200;
 /** UTF-16 units. */
 const MOST_OF_A_COMMAND = 200;
 
-/** `GET /ui/approvals`: pending requests, then the others. */
+/** The list of approvals: pending requests, then the others. */
 export function renderListPage({ approvals, approver, now }: ListPage): string {
   const pending = approvals.filter(({ status }) => status === "pending");
   const past = approvals.filter(({ status }) => status !== "pending");

@@ -15,13 +15,20 @@ import { entryOf } from "./sign.ts";
 
 const MAX_DECISION_BYTES = 16 * 1024;
 
-/** `GET /v1/approvals`: the known approvals, pending ones first. */
+/** `GET /v1/approvals`: lists the approvals, pending approvals first. Callers: `approval.callers`. */
 export const handleListApprovals: Handler = async (ports, { peer: { caller } }) => {
   await requireApprover(ports, caller, "GET /v1/approvals");
   return answer(ports.registry.list().map((approval) => ports.registry.describe(approval)));
 };
 
-/** `POST /v1/approvals/{id}`. */
+/**
+ * `POST /v1/approvals/{id}`: approves or denies a request. Callers: `approval.callers`, except for their own requests.
+ *
+ * @throws {AppError} `invalid_request` if `learn` has no time or nothing to learn, or `comment` is too long
+ * @throws {AppError} `forbidden` if the caller is no approver, or the requester, or another site's page sent the request
+ * @throws {AppError} `conflict` if the approval is unknown or not pending, or `shown_ids` names another request
+ * @throws {AppError} `unsupported_media_type` if the content type is not `application/json`
+ */
 export const handleDecide: Handler<"id"> = async (ports, { request, peer: { caller }, param }) => {
   await requireApprover(ports, caller, "POST /v1/approvals/{id}", "not authorised to approve");
   // A browser adds the approver's certificate to every request, also to those of other sites' pages.

@@ -21,7 +21,15 @@ async (ports, { request, peer: { caller } }) => {
   return answer(await run(ports, caller, request));
 };
 
-/** `GET /v1/hosts`: the broker's hosts, 304 if the broker has the list, or the rules of some hosts. */
+/**
+ * `GET /v1/hosts`: lists the broker's hosts, or with `policy=true` the named hosts with their rules. Callers: brokers
+ * (`sign_callers`).
+ *
+ * @throws {AppError} `invalid_request` if `policy=true` names no host or more than 20 hosts
+ * @throws {AppError} `frozen` if the broker is frozen
+ * @throws {AppError} `denied` if the signer does not accept the broker through this control plane (`only_via`)
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
 export const handleHosts: Handler = async (ports, { request, peer: { caller } }) => {
   await requireSigner(ports, caller, "GET /v1/hosts");
   const named = readRulesHosts(request);
@@ -35,19 +43,37 @@ export const handleHosts: Handler = async (ports, { request, peer: { caller } })
   return jsonAnswer(`${text}\n`, { headers });
 };
 
+/**
+ * `GET /v1/clusters`: lists the broker's clusters, with `policy=true` also their rules in words. Callers: brokers
+ * (`sign_callers`).
+ *
+ * @throws {AppError} `frozen` if the broker is frozen
+ * @throws {AppError} `denied` if the signer does not accept the broker through this control plane (`only_via`)
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
 export const handleClusters = relay(
   "GET /v1/clusters",
   ({ signer }, caller, request) => signer.clusters(caller, wantsClusterRules(request)),
 );
 
-/** The freezes, without other callers. Only the signer's admins see who froze and why. */
+/**
+ * `GET /v1/revocations`: lists the freezes without those of other callers. Only admins of the signer see who froze and
+ * why. Callers: brokers (`sign_callers`).
+ *
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
 export const handleRevocations = relay("GET /v1/revocations", async ({ signer }, caller) => {
   const entries = await signer.revocations();
   return entries.filter(({ kind, value }) => kind !== "caller" || isSameIdentity(value, caller))
     .map(({ kind, value, frozen_at }) => ({ kind, value, frozen_at }));
 });
 
-/** Revokes certificates of the requesting broker only. */
+/**
+ * `POST /v1/revocations/serials`: revokes certificates of the requesting broker. Callers: brokers (`sign_callers`).
+ *
+ * @throws {AppError} `rate_limited` if the broker has sent too many revocations
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
 export const handleRevokeSerials = relay(
   "POST /v1/revocations/serials",
   async ({ signer }, caller, request) => {
@@ -56,7 +82,13 @@ export const handleRevokeSerials = relay(
   },
 );
 
-/** Revokes the certificates of requests whose answers the broker has lost. */
+/**
+ * `POST /v1/revocations/requests`: abandons requests whose answers the broker has lost, and revokes their certificates.
+ * Callers: brokers (`sign_callers`).
+ *
+ * @throws {AppError} `rate_limited` if the broker has sent too many revocations
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
 export const handleRevokeRequests = relay(
   "POST /v1/revocations/requests",
   async ({ signer }, caller, request) => {

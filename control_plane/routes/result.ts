@@ -23,7 +23,20 @@ const REJECTIONS = {
   consumed: ["gone", "approval already used"],
 } as const satisfies Record<string, readonly [ErrorCode, string]>;
 
-/** `GET /v1/sign/result/{id}`: serves the result of an approved request to its broker, once. */
+/**
+ * `GET /v1/sign/result/{id}`: returns the certificate or token of an approved request, once, and 202 while it waits.
+ * Callers: the broker that sent the request.
+ *
+ * @throws {AppError} `invalid_request` if `pubkey` is not the key of the request, or `wait` is not a whole number
+ * @throws {AppError} `forbidden` if the caller is no broker, or another broker sent the request
+ * @throws {AppError} `denied` if the approver denied the request
+ * @throws {AppError} `not_found` if the approval is unknown
+ * @throws {AppError} `timeout` if the approval expired
+ * @throws {AppError} `gone` if the result was collected before
+ * @throws {AppError} `signing_refused` if the signer rejected the approved request; a later poll gets the same answer
+ * @throws {AppError} `upstream_failure` if the signer could not be reached; a later poll can succeed
+ * @throws {AppError} `canceled` if the broker disconnected
+ */
 export const handleResult: Handler<"id"> = async (ports, { request, peer: { caller }, param }) => {
   await requireSigner(ports, caller, "GET /v1/sign/result/{id}");
   const { registry, clock, stopping } = ports;

@@ -25,7 +25,19 @@ interface Asked {
   readonly request: SignRequest;
 }
 
-/** `POST /v1/sign`. */
+/**
+ * `POST /v1/sign`: forwards a broker's request to the signer. It parks the request for an approval (202) if a rule of
+ * the signer requires one, or if the request is unusual and `behavior.mode` is `enforce`. Callers: brokers
+ * (`sign_callers`).
+ *
+ * @throws {AppError} `invalid_request` if a field is invalid
+ * @throws {AppError} `not_supported` if `target_type` is unknown
+ * @throws {AppError} `denied` if the policy denies the request; `detail` names the reason
+ * @throws {AppError} `frozen` if the broker or the end user is frozen
+ * @throws {AppError} `rate_limited` if the broker has sent too many requests, or too many wait for approval
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ * @throws {AppError} `answer_lost` if the connection to the signer was lost; send the request again with another key
+ */
 export async function handleSign(
   ports: ControlPlanePorts,
   httpRequest: Request,

@@ -1,5 +1,5 @@
 import type * as z from "@zod/zod";
 import { settingsSchema as schema } from "./config.ts";
 
-/** The schema for CONFIG.md, with an explicit type, because JSR rejects inferred types of exports. */
+/** The schema for the reference page, with an explicit type, because JSR rejects inferred types of exports. */
 export const settingsSchema: z.ZodType = schema;

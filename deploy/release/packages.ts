@@ -203,7 +203,10 @@ export const PACKAGES: readonly Package[] = [
       bundle("debate"),
       program("debate/start.sh", `${PROGRAMS}/debate/start.sh`),
       { from: "debate/deno.json", to: `${PROGRAMS}/debate/deno.json` },
-      ...docs("gateway-debate", { "CONFIG.md": "debate/CONFIG.md", copyright: "LICENSE" }),
+      ...docs("gateway-debate", {
+        "CONFIG.md": "docs/reference/configuration-debate.md",
+        copyright: "LICENSE",
+      }),
       ...units("gateway-debate.service"),
     ],
     commands: [{ name: "debate", starts: "debate" }],

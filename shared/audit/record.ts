@@ -16,34 +16,67 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, ve
 import { configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
-/** The text members of a record that need no explanation. */
-type PlainText =
-  | ("caller" | "user" | "principal" | "command" | "ttl" | "session_id" | "target_type" | "err" | "elevation")
-  | ("policy_rule" | "approval_id" | "approved_by" | "approved_via" | "anomaly")
-  | ("host_name" | "content_sha256" | "reason");
-
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
-export interface AuditEntry extends Readonly<Partial<Record<PlainText, string>>> {
+export interface AuditEntry {
+  /** The CN of a client certificate, the end user of an MCP frontend, or the trigger of a reload: `SIGHUP`. */
+  readonly caller?: string;
   /** The host's address, or the requested name if no host has it. */
   readonly host?: string;
+  /** The account on the host. */
+  readonly user?: string;
+  /** The principal of the certificate. */
+  readonly principal?: string;
+  /** The command that ran, or the request in words: `role=target purpose=oneshot`. */
+  readonly command?: string;
+  /** In local mode: the lifetime of the certificate or token, such as `120s`. */
+  readonly ttl?: string;
+  /** The serial of the certificate or token: unsigned, 64 bits; 0 if none was issued. */
   readonly serial?: bigint;
+  /** The session that the record belongs to. */
+  readonly session_id?: string;
+  /** `k8s` for an action on a cluster. */
+  readonly target_type?: string;
   /** SHA-256 of the recording or file that the record is about. */
   readonly body_sha256?: string;
+  /** The kind of event: see Outcomes. */
   readonly outcome: string;
+  /** The exit code of the command; 0 if none ran. */
   readonly exit_code?: number;
+  /** The reason of a denial or failure. */
+  readonly err?: string;
+  /** `sudo:<account>` if the command ran with sudo. */
+  readonly elevation?: string;
+  /** The command ran in a terminal. */
   readonly pty?: boolean;
+  /** The rule that decided. */
+  readonly policy_rule?: string;
+  /** The request was a dry run, so nothing was issued and nothing ran. */
   readonly dry_run?: boolean;
-  /** The effect that enforcement would have had, or a fault of the record. */
+  /** The effect that enforcement would have had, an approver's comment, or a fault of the record. */
   readonly warning?: string;
-  // The following members are in `ext`, with `session_id`, `host_name`, `content_sha256` and `reason`.
+  /** The approval that the record belongs to. */
+  readonly approval_id?: string;
+  /** The approver. */
+  readonly approved_by?: string;
+  /** `elicitation` if the end user approved in the chat of the MCP client. */
+  readonly approved_via?: string;
+  /** What is unusual: `new-host:<host>`, `new-command:<program>`, separated by commas. */
+  readonly anomaly?: string;
+  // The following members are in `ext`, with `session_id`.
   /** The requested command if `command` describes the request instead. */
   readonly command_line?: string;
   /** By default the id of the current request. */
   readonly request_id?: string;
+  /** The logical name of the host or cluster. */
+  readonly host_name?: string;
   /** The address of the host, or the URL of the cluster's API server. */
   readonly addr?: string;
   /** The version of the hosts in the database that decided. */
   readonly policy_version?: number | undefined;
+  /** SHA-256 of the content that a transfer writes. */
+  readonly content_sha256?: string;
+  /** The requester's words: untrusted text. */
+  readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
 }
@@ -136,16 +169,10 @@ function writeExt(entry: AuditEntry, sha256: string): string {
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
-type TextMember =
-  | PlainText
-  | "host"
-  | "body_sha256"
-  | "outcome"
-  | "warning"
-  | "command_line"
-  | "request_id"
-  | "addr"
-  | "jti";
+type TextMember = Exclude<
+  keyof AuditEntry,
+  "serial" | "exit_code" | "pty" | "dry_run" | "policy_version"
+>;
 
 /** Members in this order, also those that are empty. */
 function always(entry: AuditEntry, ...names: readonly TextMember[]): string {

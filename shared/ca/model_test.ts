@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { describeConfig, parseConfig } from "../config/mod.ts";
+import { describeShape, parseConfig } from "../config/mod.ts";
+import { shapeOf } from "../config/problems.ts";
 import { AppError } from "../errors.ts";
 import { type CaKeyConfig, caKeyConfig, issueUserCertificate, planCaKeys, selectCaKey } from "./model.ts";
 import type { HostPolicy } from "../policy/model.ts";
@@ -142,7 +143,7 @@ Deno.test.each([
 });
 
 Deno.test("the reference page has a row for every key of an entry", () => {
-  const page = describeConfig({ title: "signer.json", schema });
+  const page = describeShape(shapeOf(schema));
   for (const key of ["type", "socket", "vault_url", "client_secret_env"]) {
     assert.ok(page.includes(`| \`ca_keys.<name>.${key}\` |`), key);
   }

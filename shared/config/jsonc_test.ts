@@ -4,9 +4,9 @@ import { type Node, parse, type ParseError, parseTree, printParseErrorCode } fro
 import { finish } from "../clock.ts";
 import { escapeKey } from "../testing/escaped_key.ts";
 import { LargeMap, parseJsonc } from "./jsonc.ts";
-import { nearMiss } from "./problems.ts";
+import { nearMiss, shapeOf } from "./problems.ts";
 import * as z from "@zod/zod";
-import { describeConfig, parseConfigSteps } from "./mod.ts";
+import { describeShape, parseConfigSteps } from "./mod.ts";
 import { AppError } from "../errors.ts";
 
 /** Reads a text whose `hosts` are a large map, and inserts the parsed map into the value. */
@@ -202,7 +202,7 @@ Deno.test.each([
   assert.equal(nearMiss(name, candidates), expected);
 });
 
-Deno.test("describeConfig() writes a row for every key at every depth", () => {
+Deno.test("describeShape() writes a row for every key at every depth", () => {
   const schema = z.strictObject({
     listen: z.string().default(":1").describe("address"),
     mode: z.enum(["", "a|b"]).exactOptional().describe("one <of> two"),
@@ -212,10 +212,8 @@ Deno.test("describeConfig() writes a row for every key at every depth", () => {
     size: z.int().default(1).transform((value) => value + 1).describe("size"),
   });
   assert.equal(
-    describeConfig({ title: "demo.json", schema }),
-    `# demo.json
-
-| Key | Type | Default | Meaning |
+    describeShape(shapeOf(schema)),
+    `| Key | Type | Default | Meaning |
 |---|---|---|---|
 | \`listen\` | string | \`":1"\` | address |
 | \`mode\` | \`""\` \`"a\\|b"\` |  | one &lt;of> two |
@@ -224,8 +222,7 @@ Deno.test("describeConfig() writes a row for every key at every depth", () => {
 | \`hosts.<name>.port\` | integer | required |  |
 | \`rules\` | array of object | required | rules |
 | \`rules[].name\` | string | required |  |
-| \`size\` | integer | \`1\` | size |
-`,
+| \`size\` | integer | \`1\` | size |`,
   );
 });
 

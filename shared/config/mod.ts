@@ -245,17 +245,16 @@ export function signerUrls({ url, urls }: Pick<SignerClientConfig, "url" | "urls
   return urls ?? (url === undefined ? [] : [url]);
 }
 
-/** A heading, and one row for each key, with `<name>` for a key of the operator's choice, and `[]` for an entry. */
-export function describeConfig(
-  { title, schema }: { readonly title: string; readonly schema: z.ZodType },
-): string {
-  const head = [`# ${title}`, "", "| Key | Type | Default | Meaning |", "|---|---|---|---|"];
-  return [...head, ...describeMembers(shapeOf(schema), ""), ""].join("\n");
+/** A table with a row for each key, with `<name>` for a key of the operator's choice, and `[]` for an entry. */
+export function describeShape(shape: Shape): string {
+  return ["| Key | Type | Default | Meaning |", "|---|---|---|---|", ...describeMembers(shape, "")].join(
+    "\n",
+  );
 }
 
 function describeMembers(shape: Shape, path: string): readonly string[] {
   const values = mapValues(shape);
-  if (values !== undefined) return describeNested(values, `${path}.<name>`);
+  if (values !== undefined) return describeNested(values, path === "" ? "<name>" : `${path}.<name>`);
   if (shape.items !== undefined) return describeNested(shape.items, `${path}[]`);
   return Object.entries(shape.properties ?? {}).flatMap(([key, member]) => {
     const memberPath = path === "" ? key : `${path}.${key}`;
@@ -269,13 +268,16 @@ function describeNested(shape: Shape, path: string): readonly string[] {
   return shape.type === "object" || shape.type === "array" ? describeMembers(shape, path) : [];
 }
 
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;" };
+
 function describeKey(path: string, shape: Shape, isRequired: boolean): string {
   const fallback = isRequired
     ? "required"
     : shape.default === undefined
     ? ""
     : code(JSON.stringify(shape.default));
-  const meaning = (shape.description ?? "").replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  // Entities have no effect in code spans.
+  const meaning = (shape.description ?? "").replace(/`[^`]*`|[&<]/g, (text) => ENTITIES[text] ?? text);
   const cells = [code(path), describeType(shape), fallback, meaning];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`;
 }

@@ -350,19 +350,24 @@ export class ListenerMetrics {
       ["status", "code"],
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
-    const show = (of: "open" | "limits", name: string, help: string) =>
-      metrics.gauges(name, help, ["peer"], () => {
-        const counts = this.#listener?.connections()[of];
-        return counts === undefined ? [] : [
-          { labels: { peer: "authenticated" }, value: counts.authenticated },
-          { labels: { peer: "unauthenticated" }, value: counts.unauthenticated },
-        ];
-      });
-    show("open", "http_server_connections", "Open connections, by whether the peer is authenticated");
-    show(
-      "limits",
+    const show = (of: "open" | "limits") => () => {
+      const counts = this.#listener?.connections()[of];
+      return counts === undefined ? [] : [
+        { labels: { peer: "authenticated" }, value: counts.authenticated },
+        { labels: { peer: "unauthenticated" }, value: counts.unauthenticated },
+      ];
+    };
+    metrics.gauges(
+      "http_server_connections",
+      "Open connections, by whether the peer is authenticated",
+      ["peer"],
+      show("open"),
+    );
+    metrics.gauges(
       "http_server_connections_limit",
       "Limit of open connections, without connections reserved for operators",
+      ["peer"],
+      show("limits"),
     );
   }
 

@@ -178,7 +178,7 @@ export function addProcessMetrics(
   metrics.gauges(
     "gateway_build_info",
     "Always 1; build of the process",
-    Object.keys(labels),
+    ["service", "version", "deno"],
     () => [{ labels, value: 1 }],
   );
   metrics.gauge(

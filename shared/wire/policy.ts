@@ -11,12 +11,13 @@ export function formatTimestamp(ms: number): string {
 
 /** A request for temporary allow patterns on one host. */
 export interface GrantRequest {
-  /** RE2 patterns, at least one. */
+  /** RE2 patterns of allowed commands, at least one. */
   readonly allow: readonly string[];
+  /** The lifetime of the grant. */
   readonly ttl_seconds: number;
-  /** Empty: any caller. */
+  /** The broker that may use the grant. Empty: any caller. */
   readonly caller: string;
-  /** Empty: any end user. */
+  /** The end user who may use the grant. Empty: any end user. */
   readonly end_user: string;
 }
 
@@ -33,31 +34,46 @@ export const grantRequest: z.ZodType<GrantRequest> = z.object({
   ...each(scope, "caller", "end_user"),
 });
 
-/** Decodes the answer to a creation, status 201. */
-export const grantCreated: z.ZodType<Readonly<Record<"id" | "host" | "expires_at", string>>> = z.object(
-  each(z.string(), "id", "host", "expires_at"),
-);
+/** The answer to a creation, status 201. */
+interface GrantCreated {
+  /** 24 lowercase hex characters, for `DELETE /v1/policy/grants/{id}`. */
+  readonly id: string;
+  /** The host or cluster. */
+  readonly host: string;
+  /** RFC 3339, UTC, whole seconds. */
+  readonly expires_at: string;
+}
+
+/** Decodes a {@linkcode GrantCreated}. */
+export const grantCreated: z.ZodType<GrantCreated> = z.object(each(z.string(), "id", "host", "expires_at"));
 
 /** An active grant or waiver. Fields that are empty or false are absent. */
 export interface GrantInfo {
   /** 24 lowercase hex characters. */
   readonly id: string;
+  /** The host or cluster. */
   readonly host: string;
+  /** Patterns of allowed commands; absent in a waiver. */
   readonly allow?: readonly string[] | undefined;
   /** Patterns of commands that need no approval. */
   readonly waive_approval?: readonly string[] | undefined;
-  /** Absent in a grant: any caller. */
+  /** The broker that may use it. Absent in a grant: any caller. */
   readonly caller?: string | undefined;
-  /** Absent in a grant: any end user. Absent in a waiver: only requests without end user. */
+  /** The end user. Absent in a grant: any end user. Absent in a waiver: only requests without end user. */
   readonly end_user?: string | undefined;
+  /** In a waiver: the commands run with sudo. */
   readonly sudo?: boolean | undefined;
+  /** In a waiver: the account for sudo. */
   readonly sudo_user?: string | undefined;
+  /** In a waiver: the SHA-256 of the content that may be transferred. */
   readonly content_sha256?: string | undefined;
+  /** The admin who created the grant, or the approver of the waiver. */
   readonly approver?: string | undefined;
   /** The approval that a waiver was learned from. */
   readonly approval_id?: string | undefined;
-  /** RFC 3339, UTC, whole seconds, as `expires_at`. */
+  /** RFC 3339, UTC, whole seconds. */
   readonly granted_at: string;
+  /** RFC 3339, UTC, whole seconds. */
   readonly expires_at: string;
 }
 
@@ -69,10 +85,16 @@ export const grantList: z.ZodType<readonly GrantInfo[]> = z.array(z.object({
   sudo: optional.flag,
 }));
 
-/** Decodes the answer to a revocation. */
-export const grantRevoked: z.ZodType<Readonly<Record<"status" | "id", string>>> = z.object(
-  each(z.string(), "status", "id"),
-);
+/** The answer to the revocation of a grant. */
+interface GrantRevoked {
+  /** `ok`. */
+  readonly status: string;
+  /** The revoked grant. */
+  readonly id: string;
+}
+
+/** Decodes a {@linkcode GrantRevoked}. */
+export const grantRevoked: z.ZodType<GrantRevoked> = z.object(each(z.string(), "status", "id"));
 
 /** The longest body of a change: 20,000 hosts of 1,600 bytes. */
 export const MAX_POLICY_BODY_BYTES: number = 32 * 1024 * 1024;
@@ -83,7 +105,9 @@ export interface PolicyRequest {
   readonly base_version: number;
   /** All hosts by name, as in `hosts` of the signer's config. */
   readonly hosts?: Readonly<Record<string, unknown>> | undefined;
+  /** The earlier version whose hosts come into force again. */
   readonly from_version?: number | undefined;
+  /** Check the change without making it. */
   readonly dry_run: boolean;
 }
 
@@ -99,7 +123,9 @@ export const policyRequest: z.ZodType<PolicyRequest> = z.object({
 
 /** The new version and its number of hosts. */
 export interface PolicyChanged {
+  /** The new version. */
   readonly version: number;
+  /** The number of hosts. */
   readonly hosts: number;
 }
 
@@ -113,7 +139,7 @@ interface PolicyVersionInfo {
   readonly made_at: string;
   /** The CN of the operator. */
   readonly made_by: string;
-  /** Such as `import` or `rollback to 3`. */
+  /** What changed, such as `import` or `rollback to 3`. */
   readonly change: string;
 }
 
@@ -124,6 +150,7 @@ export const policyHistory: z.ZodType<readonly PolicyVersionInfo[]> = z.array(z.
 
 /** One version with its hosts. */
 export interface PolicyVersionHosts extends PolicyVersionInfo {
+  /** All hosts by name, as in `hosts` of the signer's config. */
   readonly hosts: Readonly<Record<string, unknown>>;
 }
 

@@ -11,6 +11,7 @@ export type FreezeKind = (typeof FREEZE_KINDS)[number];
 
 /** The subject of a freeze. */
 export interface FreezeSubject {
+  /** The kind of subject. Freezing a session or serial ends it, but does not stop new certificates. */
   readonly kind: FreezeKind;
   /** A CN, a user name, a session ID, or a serial in decimal digits, which are exact beyond 2^53. */
   readonly value: string;
@@ -39,16 +40,19 @@ export const freezeRequest: z.ZodType<FreezeRequest> = z.object({
 export const unfreezeRequest: z.ZodType<FreezeSubject> = z.object(subject);
 
 interface FreezeResponse {
+  /** `ok`. */
   readonly status: string;
   /** False: it was frozen before, and only reason, admin and time are new. */
   readonly newly_frozen: boolean;
+  /** The number of grants and waivers that were revoked. */
   readonly grants_revoked: number;
-  /** Absent without a revocation list. */
+  /** The number of certificates that were revoked. Absent without a revocation list. */
   readonly certificates_revoked?: number | undefined;
-  /** Absent without clusters. */
+  /** The number of Kubernetes tokens that were revoked. Absent without clusters. */
   readonly tokens_revoked?: number | undefined;
   /** Signers that did not confirm the freeze. Their last certificates are revoked when they are back. */
   readonly silent_signers?: readonly string[] | undefined;
+  /** The version of the revocation list with these certificates. */
   readonly krl_version?: number | undefined;
   /** False: in force, but not stored in `state_db`, so a restart of the signer undoes it. */
   readonly persisted?: boolean | undefined;
@@ -67,16 +71,26 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   warning: optional.text,
 });
 
-/** Decodes the answer to an unfreeze; `was_frozen` is false if nothing changed. */
-export const unfreezeResponse: z.ZodType<{ readonly status: string; readonly was_frozen: boolean }> = z
-  .object({ status: z.string(), was_frozen: z.boolean() });
+interface UnfreezeResponse {
+  /** `ok`. */
+  readonly status: string;
+  /** False: the subject was not frozen, and nothing changed. */
+  readonly was_frozen: boolean;
+}
+
+/** Decodes the answer to an unfreeze. */
+export const unfreezeResponse: z.ZodType<UnfreezeResponse> = z.object({
+  status: z.string(),
+  was_frozen: z.boolean(),
+});
 
 /** One freeze in force. */
 export interface RevocationEntry extends FreezeSubject {
   /** RFC 3339, UTC, whole seconds. */
   readonly frozen_at: string;
-  /** For admins only, as `frozen_by`. */
+  /** The reason of the freeze, for admins only. */
   readonly reason?: string | undefined;
+  /** The admin who froze, for admins only. */
   readonly frozen_by?: string | undefined;
 }
 
@@ -102,7 +116,7 @@ export const MAX_REVOKED = 100;
 
 /** A request to revoke certificates by serial. */
 export interface RevokeSerialsRequest {
-  /** Unsigned, 64 bits, not 0. */
+  /** At most 100 serials: unsigned, 64 bits, not 0. */
   readonly serials: readonly bigint[];
   /** One word; empty: none. */
   readonly reason: string;
@@ -110,7 +124,7 @@ export interface RevokeSerialsRequest {
 
 /** A request to revoke the certificates of requests whose answers were lost. */
 export interface RevokeRequestsRequest {
-  /** The values of `x-request-id`. */
+  /** At most 100 values of `x-request-id`. */
   readonly request_ids: readonly string[];
   /** One word; empty: none. */
   readonly reason: string;
@@ -134,16 +148,26 @@ export const revokeRequestsRequest: z.ZodType<RevokeRequestsRequest> = z.object(
   reason,
 });
 
+interface RevokeKeyIdsRequest {
+  /** At most 100 KeyIds. */
+  readonly key_ids: readonly string[];
+  /** One word; empty: none. */
+  readonly reason: string;
+}
+
 /** Decodes a request to revoke every certificate with one of these key IDs. */
-export const revokeKeyIdsRequest: z.ZodType<
-  { readonly key_ids: readonly string[]; readonly reason: string }
-> = z.object({ key_ids: listOf(keyId), reason });
+export const revokeKeyIdsRequest: z.ZodType<RevokeKeyIdsRequest> = z.object({
+  key_ids: listOf(keyId),
+  reason,
+});
 
 /** The answer to a revocation. */
 export interface RevokeResponse {
+  /** `ok`. */
   readonly status: string;
   /** The number of valid certificates that were not revoked before. */
   readonly revoked: number;
+  /** The version of the revocation list with these certificates. */
   readonly krl_version: number;
   /** False: in force, but not stored in `state_db`, so a restart of the signer undoes it. */
   readonly persisted?: boolean | undefined;
@@ -158,12 +182,13 @@ export const revokeResponse: z.ZodType<RevokeResponse> = z.object({
 
 /** One reader of the list. Version and time are absent if it has not polled since the signer's start. */
 export interface KrlReader {
+  /** The CN of the reader. */
   readonly caller: string;
   /** The hosts for which it fetches the list. */
   readonly hosts: readonly string[];
   /** The installed version. */
   readonly version?: number | undefined;
-  /** RFC 3339. */
+  /** The last poll, RFC 3339. */
   readonly seen_at?: string | undefined;
 }
 
@@ -171,6 +196,7 @@ export interface KrlReader {
 export interface HostKrl {
   /** The installed version. */
   readonly version?: number | undefined;
+  /** The time since the last poll. */
   readonly age_seconds?: number | undefined;
   /** Whether the installed version is in force. */
   readonly current: boolean;
@@ -184,7 +210,9 @@ export const hostKrl: z.ZodType<HostKrl> = z.object({
 
 /** The version in force and all readers. */
 export interface KrlStatus {
+  /** The version in force. */
   readonly version: number;
+  /** The callers in `krl_callers`. */
   readonly readers: readonly KrlReader[];
 }
 

@@ -23,9 +23,6 @@ export const optional: {
   count: z.int().optional(),
 };
 
-/** Fields that an answer may lack. */
-export type Optional<Name extends string, Value> = { readonly [Each in Name]?: Value | undefined };
-
 /** A 64-bit number. A small one arrives as a number, a large one as a bigint. */
 export const wideInteger: z.ZodType<bigint> = z.union([z.bigint(), z.int()]).transform((value) =>
   BigInt(value)
@@ -56,12 +53,27 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
  * `purpose` and `session_mode` stay plain strings, because the policy denies an unknown value (403): the request is
  * not malformed (400).
  */
-export interface SignRequest
-  extends
-    Readonly<Record<"host" | "role" | "purpose" | "session_mode" | "session_id" | "end_user", string>>,
-    Readonly<Record<"learn_approver" | "learn_approval_id", string>>,
-    Readonly<Record<`k8s_${"verb" | "resource" | "group" | "namespace" | "name"}`, string>>,
-    Readonly<Record<"sudo" | "pty" | "file_transfer" | "dry_run", boolean>> {
+export interface SignRequest {
+  /** The logical name of the host, or of the cluster if `target_type` is `k8s`. */
+  readonly host: string;
+  /** `target` for access to the host itself, `bastion` for a hop on the way to another host. */
+  readonly role: string;
+  /** `oneshot` for one command, `session` for a session of many commands. */
+  readonly purpose: string;
+  /** `exec`, `shell` or `pty`; required if `purpose` is `session`. */
+  readonly session_mode: string;
+  /** The ID of the broker's session, for audit records and freezes. */
+  readonly session_id: string;
+  /** The end user for whom the broker acts. A verified token replaces this value. */
+  readonly end_user: string;
+  /** Run the command with sudo. */
+  readonly sudo: boolean;
+  /** Request a terminal. */
+  readonly pty: boolean;
+  /** The command transfers a file. */
+  readonly file_transfer: boolean;
+  /** Return the decision without a credential. */
+  readonly dry_run: boolean;
   /** The command of a one-shot connection or of a preflight. */
   readonly command: string;
   /** The requested lifetime. The cap replaces a value that is not positive or above the cap. */
@@ -70,20 +82,34 @@ export interface SignRequest
   readonly public_key: string;
   /** The account for sudo; `""` is root. */
   readonly sudo_user: string;
-  /** A dry run for a command in a session. */
+  /** With `dry_run`: check a command of an open session. On a sealed host the answer contains its envelope. */
   readonly preflight: boolean;
   /** The broker for which a control plane acts. Only trusted forwarders may set it. */
   readonly on_behalf_of: string;
   /** A second human has approved. Only trusted forwarders and callers with `self_approve` may set it. */
   readonly approved: boolean;
-  /** `null`: no filter by groups. `[]`: the user is in no group and may do nothing. */
+  /** The groups of the end user. `null`: no filter by groups. `[]`: the user is in no group and may do nothing. */
   readonly end_user_groups: readonly string[] | null;
   /** The end user's token, a secret. */
   readonly bearer_token: string;
   /** With `approved`: the lifetime of a waiver to learn; 0: none. */
   readonly learn_ttl_seconds: number;
-  /** `""` and `ssh` are an SSH host. */
+  /** With `learn_ttl_seconds`: the approver, for the waiver and its audit record. */
+  readonly learn_approver: string;
+  /** With `learn_ttl_seconds`: the approval that the waiver is learned from. */
+  readonly learn_approval_id: string;
+  /** `k8s` for a cluster; `ssh` or `""` for a host. */
   readonly target_type: string;
+  /** The action on a cluster: `get`, `list`, `logs`, `apply` or `delete`. */
+  readonly k8s_verb: string;
+  /** The plural name of the kind of object, such as `pods`. */
+  readonly k8s_resource: string;
+  /** The API group; `""`: the signer finds the group by the resource. */
+  readonly k8s_group: string;
+  /** The namespace; `""`: all namespaces, or an object outside of namespaces. */
+  readonly k8s_namespace: string;
+  /** The name of the object; `""` for a list. */
+  readonly k8s_name: string;
   /** The JSON document of an apply, byte for byte. Without it an approver sees no manifest. */
   readonly k8s_manifest: string;
   /** The fields that an apply may take from other managers, named as in a conflict response of the API server. */
@@ -94,6 +120,7 @@ export interface SignRequest
   readonly reason: string;
   /** SHA-256 of the content that a transfer writes, 64 lowercase hex digits; `""`: unknown or nothing. */
   readonly content_sha256: string;
+  /** The length of the transferred content. */
   readonly content_bytes: number;
   /** The first lines of the content, for approvers; `""` if the content is not text. */
   readonly content_head: string;
@@ -139,22 +166,32 @@ export type SignRequestBody =
   & Partial<SignRequest>;
 
 /** The decision of the policy. Fields that are empty, false or 0 are absent. */
-export interface WireDecision
-  extends
-    Optional<"reason" | "force_command", string>,
-    Optional<"require_approval" | "would_deny" | "would_require_approval", boolean> {
+export interface WireDecision {
+  /** Whether the policy allows the request. In audit mode it also allows what a rule would deny. */
   readonly allowed: boolean;
+  /** Why the request is denied. */
+  readonly reason?: string | undefined;
+  /** A human has to approve the request. */
+  readonly require_approval?: boolean | undefined;
   /**
    * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`, `shell-parse:<reason>` or
    * `approval-waived:<rule>`.
    */
   readonly matched_rule?: string | undefined;
+  /** The only command that the certificate permits. */
+  readonly force_command?: string | undefined;
+  /** The lifetime of the certificate or token. */
   readonly ttl_seconds?: number | undefined;
   /** The prefix for the commands of an elevated session. */
   readonly elevation?: string | undefined;
+  /** `enforce` if rules block, `audit` if they only warn; absent on a host without rules. */
   readonly enforcement?: Enforcement | undefined;
   /** In audit mode: the effect that enforcement would have had. */
   readonly warning?: string | undefined;
+  /** In audit mode: enforcement would deny the request. */
+  readonly would_deny?: boolean | undefined;
+  /** In audit mode: enforcement would require an approval. */
+  readonly would_require_approval?: boolean | undefined;
   /** The requester may see the values of Secrets. */
   readonly reveal?: boolean | undefined;
   /** The decision included `k8s_force_fields`, so the apply may take these fields over. */
@@ -163,21 +200,21 @@ export interface WireDecision
 
 /** One field of an object. Values are JSON texts, shortened if they are long. */
 export interface K8sFieldChange {
-  /** `spec.replicas`; keys with other characters are quoted: `metadata.labels["a.b/c"]`. */
+  /** The field, such as `spec.replicas`. Keys with other characters are quoted: `metadata.labels["a.b/c"]`. */
   readonly path: string;
-  /** Absent: the field is added. */
+  /** The old value; absent: the field is added. */
   readonly before?: string | undefined;
-  /** Absent: the field is removed. */
+  /** The new value; absent: the field is removed. */
   readonly after?: string | undefined;
 }
 
 /** The effect of an apply. Values of Secrets are masked. */
 export interface K8sDiff {
-  /** `created`: the object does not exist yet. `unknown`: the diff could not be determined. */
+  /** The effect. `created`: the object does not exist yet. `unknown`: the diff could not be determined. */
   readonly kind: "created" | "changed" | "unchanged" | "unknown";
   /** Why the result is `unknown`, for the approver. */
   readonly reason?: string | undefined;
-  /** In the order of their paths. */
+  /** The changed fields, in the order of their paths. */
   readonly changes?: readonly K8sFieldChange[] | undefined;
   /** The number of changes that are left out. */
   readonly omitted?: number | undefined;
@@ -198,26 +235,29 @@ export const k8sDiff: z.ZodType<K8sDiff> = z.object({
 export interface SignResponse {
   /** One authorized_keys line without comment, with its newline. */
   readonly certificate?: string | undefined;
-  /** Unsigned, 64 bits. */
+  /** The serial of the certificate or token: unsigned, 64 bits. */
   readonly serial?: bigint | undefined;
   /** The prefix that the broker puts before the commands of an elevated session. */
   readonly elevation_prefix?: string | undefined;
   /** A token of the ServiceAccount, a secret. */
   readonly k8s_token?: string | undefined;
-  /** RFC 3339. */
+  /** The expiry of the token, RFC 3339. */
   readonly k8s_token_expiry?: string | undefined;
-  /** For the approver of a control plane, if a human has to approve. */
+  /** What an apply would change, for the approver of a control plane, if a human has to approve. */
   readonly k8s_diff?: K8sDiff | undefined;
+  /** The decision of the policy. */
   readonly decision?: WireDecision | undefined;
   /** The sealed command, which the broker passes on unread. */
   readonly envelope?: unknown;
-  /** For the approver of a control plane, if a human has to approve, and in a dry run. */
+  /** Account and address, for the approver of a control plane: if a human has to approve, and in a dry run. */
   readonly target?: SignTarget | undefined;
 }
 
 /** The account and address that a command runs at, before any elevation. */
 export interface SignTarget {
+  /** The account on the host, or the ServiceAccount of the cluster. */
   readonly user: string;
+  /** The address of the host, or the URL of the API server. */
   readonly addr: string;
 }
 

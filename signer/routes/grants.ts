@@ -7,7 +7,14 @@ import type { Authority, Call } from "../sign/authority.ts";
 import { answer, changeRecords, readAdminBody, requireAdmin } from "./admin.ts";
 import type { FreezeFacts } from "../live/live_state.ts";
 
-/** `POST /v1/policy/hosts/{host}/grants`: more allow patterns on one host, for a time. */
+/**
+ * `POST /v1/policy/hosts/{host}/grants`: adds allow patterns to a host or cluster for a limited time. Callers:
+ * `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if a pattern is invalid, or `ttl_seconds` is above `max_grant_ttl_seconds`
+ * @throws {AppError} `not_found` if the host is unknown
+ * @throws {AppError} `conflict` if the host has no allowlist, or the caller or end user of the grant is frozen
+ */
 export async function handleCreateGrant(authority: Authority, call: Call<"host">): Promise<Response> {
   const { peer } = call;
   const host = call.param("host");
@@ -60,14 +67,19 @@ export async function handleCreateGrant(authority: Authority, call: Call<"host">
   }
 }
 
-/** `GET /v1/policy/grants`: the active grants and waivers. */
+/** `GET /v1/policy/grants`: lists the active grants and waivers. Callers: `reload_callers`. */
 export async function handleListGrants(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "grants-read", outcome: "policy-read-denied" });
   authority.instances.requireFresh();
   return answer(authority.live.listGrants().map(toGrantInfo));
 }
 
-/** `DELETE /v1/policy/grants/{id}`. */
+/**
+ * `DELETE /v1/policy/grants/{id}`: revokes a grant or waiver. Callers: `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if the ID contains spaces or control characters
+ * @throws {AppError} `not_found` if no such grant is active
+ */
 export async function handleRevokeGrant(
   authority: Authority,
   { peer, param }: Call<"id">,
@@ -94,7 +106,13 @@ export async function handleRevokeGrant(
   return answer({ status: "ok", id });
 }
 
-/** `POST /v1/freeze`: the kill switch. */
+/**
+ * `POST /v1/freeze`: freezes a caller, an end user, a session or a serial. The signer rejects their requests, revokes
+ * their grants, certificates and tokens, and brokers end their sessions. Callers: `reload_callers`.
+ *
+ * @throws {AppError} `conflict` if a restart would undo the freeze, because there is no `state_db`; `allow_volatile` accepts that
+ * @throws {AppError} `state_stale` if the subject is frozen at this signer only; send the request again
+ */
 export async function handleFreeze(authority: Authority, call: Call): Promise<Response> {
   const { caller } = call.peer;
   const denied = { command: "freeze", outcome: "policy-denied" };
@@ -135,7 +153,7 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
   });
 }
 
-/** `POST /v1/unfreeze`. */
+/** `POST /v1/unfreeze`: lifts a freeze. Revoked certificates and grants stay revoked. Callers: `reload_callers`. */
 export async function handleUnfreeze(authority: Authority, call: Call): Promise<Response> {
   const denied = { command: "unfreeze", outcome: "policy-denied" };
   const subject = await readAdminBody(authority, call, denied, unfreezeRequest);
@@ -151,8 +169,8 @@ export async function handleUnfreeze(authority: Authority, call: Call): Promise<
 }
 
 /**
- * `GET /v1/revocations`: all that is frozen for forwarders, and for admins also who froze it and why. A broker receives
- * what its sessions can be about, and no other caller's freeze; a CN that may use no host or cluster receives its own.
+ * `GET /v1/revocations`: lists the freezes. Admins also see who froze and why. A broker sees the freezes of itself, of
+ * end users, sessions and serials; a caller without hosts and clusters sees its own. Callers: all.
  */
 export function handleRevocations(authority: Authority, { peer: { caller } }: Call): Response {
   authority.instances.requireFresh();

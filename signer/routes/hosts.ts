@@ -30,7 +30,14 @@ async function identifyReader(authority: Authority, { request, peer }: Call): Pr
   return caller;
 }
 
-/** `GET /v1/hosts`: with `?policy=true&host=…` only the named hosts, with their rules. */
+/**
+ * `GET /v1/hosts`: lists the caller's hosts, or with `policy=true` the named hosts with their rules. Callers: brokers,
+ * and `trusted_forwarders` for them.
+ *
+ * @throws {AppError} `invalid_request` if `policy=true` names no host or more than 20 hosts
+ * @throws {AppError} `frozen` if the caller is frozen
+ * @throws {AppError} `denied` if the caller may send requests only through a control plane (`only_via`)
+ */
 export async function handleHosts(authority: Authority, call: Call): Promise<Response> {
   const caller = await identifyReader(authority, call);
   const snapshot = authority.state.current;
@@ -39,7 +46,13 @@ export async function handleHosts(authority: Authority, call: Call): Promise<Res
   return snapshot.hostLists.answer(caller, call.request.headers.get("if-none-match"));
 }
 
-/** `GET /v1/clusters`: with `?policy=true` also what their rules allow, in words. */
+/**
+ * `GET /v1/clusters`: lists the caller's clusters, with `policy=true` also their rules in words. Callers: brokers, and
+ * `trusted_forwarders` for them.
+ *
+ * @throws {AppError} `frozen` if the caller is frozen
+ * @throws {AppError} `denied` if the caller may send requests only through a control plane (`only_via`)
+ */
 export async function handleClusters(authority: Authority, call: Call): Promise<Response> {
   const caller = await identifyReader(authority, call);
   const { policy, clusterCas } = authority.state.current;

@@ -19,7 +19,16 @@ const LOOK_MS = 20;
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 
-/** `POST` and `DELETE /v1/policy/hosts/{host}/allow`: one allow pattern more or less, in force and in the file. */
+/**
+ * `POST /v1/policy/hosts/{host}/allow`, `DELETE /v1/policy/hosts/{host}/allow`: adds or removes one allow pattern of a
+ * host, in force and in the config file or database. Callers: `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if the pattern is no RE2 pattern
+ * @throws {AppError} `not_found` if the host is unknown
+ * @throws {AppError} `conflict` if nothing would change, the config changed meanwhile, or several signers have own files
+ * @throws {AppError} `invalid_config` if the changed config is invalid; nothing was changed
+ * @throws {AppError} `state_stale` if the change was stored, but is not in force at this signer yet
+ */
 export async function handleAllowEdit(
   authority: Authority,
   call: Call<"host">,
@@ -109,7 +118,7 @@ function edited(text: string, host: string, policy: HostPolicy, pattern: string,
   return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
 }
 
-/** `GET /v1/policy/hosts`: the hosts as configured, internal fields included; by direct admins only. */
+/** `GET /v1/policy/hosts`: lists all hosts as configured, by name, with `krl`. Callers: `reload_callers`. */
 export async function handlePolicyRead(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "policy-hosts-read", outcome: "policy-read-denied" });
   const { hosts } = authority.state.current.config;
@@ -144,6 +153,12 @@ function installedLists({ state, krl, clock }: Authority): ReadonlyMap<string, H
   );
 }
 
+/**
+ * `GET /v1/policy/versions`: lists the versions of the hosts in the database, the newest first. Callers:
+ * `reload_callers`.
+ *
+ * @throws {AppError} `conflict` if the hosts are in the config file
+ */
 export async function handlePolicyVersions(authority: Authority, { peer }: Call): Promise<Response> {
   const command = "policy-versions-read";
   await requireAdmin(authority, peer, { command, outcome: "policy-read-denied" });
@@ -152,6 +167,13 @@ export async function handlePolicyVersions(authority: Authority, { peer }: Call)
   return answer(versions.map(describe));
 }
 
+/**
+ * `GET /v1/policy/versions/{version}`: returns one version with its hosts. Callers: `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if the version is not a number from 1
+ * @throws {AppError} `not_found` if the version does not exist
+ * @throws {AppError} `conflict` if the hosts are in the config file, or the version cannot be read
+ */
 export async function handlePolicyVersion(
   authority: Authority,
   { peer, param }: Call<"version">,
@@ -167,7 +189,15 @@ export async function handlePolicyVersion(
   return answer({ ...describe(found), hosts: readHosts(found) });
 }
 
-/** `POST /v1/policy/versions`: other hosts, or those of an earlier version, in the place of the newest version's. */
+/**
+ * `POST /v1/policy/versions`: replaces all hosts in the database by other hosts, or by those of an earlier version.
+ * Callers: `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if the hosts are invalid, or not exactly one of `hosts` and `from_version` is set
+ * @throws {AppError} `not_found` if `from_version` does not exist
+ * @throws {AppError} `conflict` if `base_version` is not the newest version, or the hosts are in the config file
+ * @throws {AppError} `state_stale` if the version was created, but is not in force at this signer yet
+ */
 export async function handlePolicyChange(authority: Authority, call: Call): Promise<Response> {
   const { caller } = call.peer;
   const denied = { command: "policy-change", outcome: "policy-denied" };

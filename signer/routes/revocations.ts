@@ -21,9 +21,11 @@ import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 const MAX_BODY_BYTES = 128 * 1024;
 
 /**
- * `POST /v1/revocations/serials`: any serial for an admin. A broker, and a broker that a trusted forwarder names, revokes its
- * own certificates, as when it ends a session that was frozen. Serials of others are ignored: they may have expired. If an
- * instance was killed before it could share them, it finds them in its log.
+ * `POST /v1/revocations/serials`: revokes certificates by serial. Admins revoke any certificate, and brokers their own,
+ * for example of a frozen session. Other serials of a broker are ignored, because they may have expired. Callers:
+ * `reload_callers`, brokers, and `trusted_forwarders` for them.
+ *
+ * @throws {AppError} `rate_limited` if the caller has sent too many revocations
  */
 export async function handleRevokeSerials(authority: Authority, { request, peer }: Call): Promise<Response> {
   const { krl, instances, state: { current } } = authority;
@@ -46,8 +48,10 @@ export async function handleRevokeSerials(authority: Authority, { request, peer 
 }
 
 /**
- * `POST /v1/revocations/requests`: abandons requests whose answers were lost, and revokes their certificates and tokens.
- * A caller can name only its own requests, directly or through a trusted forwarder. They may be unknown.
+ * `POST /v1/revocations/requests`: abandons the caller's own requests whose answers were lost, and revokes their
+ * certificates and tokens. The requests may be unknown. Callers: brokers, and `trusted_forwarders` for them.
+ *
+ * @throws {AppError} `rate_limited` if the caller has sent too many revocations
  */
 export async function handleRevokeRequests(authority: Authority, { request, peer }: Call): Promise<Response> {
   const caller = readEffectiveCaller(authority.state.current, request, peer);
@@ -59,7 +63,10 @@ export async function handleRevokeRequests(authority: Authority, { request, peer
   return await settle(authority, await authority.krl.giveUp(caller, request_ids));
 }
 
-/** `POST /v1/revocations/key-ids`: every certificate with one of these key ids, also those of other callers. */
+/**
+ * `POST /v1/revocations/key-ids`: revokes every certificate with one of these KeyIds, of all callers. Callers:
+ * `reload_callers`.
+ */
 export async function handleRevokeKeyIds(authority: Authority, call: Call): Promise<Response> {
   const denied = { command: "revoke", outcome: "policy-denied" };
   const body = await readAdminBody(authority, call, denied, revokeKeyIdsRequest, MAX_BODY_BYTES);
@@ -112,7 +119,14 @@ async function settle(
   return answer(body);
 }
 
-/** `GET /v1/krl?after=N`: responds with the list once it is newer than N, or with 304 after 25 s. */
+/**
+ * `GET /v1/krl`: returns the revocation list in the format of OpenSSH when it is newer than `after`, and 304 if it is
+ * not newer after 25 seconds. `x-krl-version` and `x-krl-signature` have its version and signature. Callers:
+ * `krl_callers`, `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if `after` is not a whole number
+ * @throws {AppError} `conflict` if the signer has no `envelope_key` to sign the list
+ */
 export async function handleKrl(authority: Authority, { request, peer }: Call): Promise<Response> {
   const key = await requireReader(authority, peer, "krl");
   const after = readVersion(request, "after", 0);
@@ -135,7 +149,14 @@ export async function handleKrl(authority: Authority, { request, peer }: Call): 
   });
 }
 
-/** `GET /v1/krl.sig?version=N`: the signature that `ssh-keygen -Y verify` checks, of the list of this version. */
+/**
+ * `GET /v1/krl.sig`: returns the signature of this version of the list, for `ssh-keygen -Y verify`. Callers:
+ * `krl_callers`, `reload_callers`.
+ *
+ * @throws {AppError} `invalid_request` if `version` is not a whole number
+ * @throws {AppError} `conflict` if the signer has no `envelope_key` to sign the list
+ * @throws {AppError} `gone` if a newer version is in force
+ */
 export async function handleKrlSignature(authority: Authority, { request, peer }: Call): Promise<Response> {
   const key = await requireReader(authority, peer, "krl.sig");
   const version = readVersion(request, "version");
@@ -148,6 +169,7 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
   });
 }
 
+/** `GET /v1/krl/hosts`: lists the readers of the list with their installed versions. Callers: `reload_callers`. */
 export async function handleKrlStatus(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "krl-hosts", outcome: "policy-denied" });
   const { krl_callers } = authority.state.current.config;

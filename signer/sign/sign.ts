@@ -35,7 +35,17 @@ import {
   type SignContext,
 } from "./judge.ts";
 
-/** `POST /v1/sign`. */
+/**
+ * `POST /v1/sign`: decides about one request, and issues an SSH certificate or a Kubernetes token. A request that needs
+ * an approval, and a dry run, get the decision alone. Callers: brokers, and `trusted_forwarders` for them.
+ *
+ * @throws {AppError} `invalid_request` if a field is invalid, or an apply conflicts with other managers
+ * @throws {AppError} `not_supported` if `target_type` is unknown
+ * @throws {AppError} `denied` if the policy denies the request; `detail` names the reason
+ * @throws {AppError} `frozen` if the caller, the end user or the forwarder is frozen
+ * @throws {AppError} `rate_limited` if the caller has sent too many requests, or too many of its certificates are valid
+ * @throws {AppError} `upstream_failure` if the API server of the cluster issued no token
+ */
 export function handleSign(authority: Authority, { request, peer }: Call): Promise<Response> {
   return authority.timings.sign.measure(async () => {
     try {

@@ -13,10 +13,11 @@ const DIRECTORIES = new Set(
   ),
 );
 /** Other tests compare the generated pages. The other files are sample input, not documentation. */
-const NOT_DOCUMENTS = /(?:^|\/)(?:CONFIG|REFERENCE)\.md$|\/(?:fixtures|examples)\//;
+const NOT_DOCUMENTS = /^docs\/reference\/(?:configuration-|debate)|\/(?:fixtures|examples)\//;
 const DOCUMENTS = FILES.filter((file) => file.endsWith(".md") && !NOT_DOCUMENTS.test(file));
 const TASKS = Object.keys(manifest.tasks);
-const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
+const PATH =
+  /^(?!(?:application|text)\/)(?:~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$)/;
 
 /** Files of `init --dir ~/gateway`. Documents name them by full path, or relative to that directory. */
 const INSTALLATION = planInstallation(

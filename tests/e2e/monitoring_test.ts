@@ -124,6 +124,10 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
     );
     assert.deepEqual(missing, []);
 
+    const reference = await Deno.readTextFile(`${ROOT}docs/reference/metrics.md`);
+    const names = texts.flatMap((text) => text.match(/(?<=^# TYPE )\w+/gm) ?? []);
+    assert.deepEqual(names.filter((name) => !reference.includes(`| \`${name}\` |`)), []);
+
     // Labels are closed sets: nothing of a request becomes one.
     for (const text of texts) {
       for (const word of [HOST, "uptime", "not-allowed", GATED, "secret", "local", id, stage.init.folder]) {

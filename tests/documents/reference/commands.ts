@@ -1,15 +1,11 @@
-/**
- * Writes the help of each command to a page: `deno task docs:commands`.
- *
- * @module
- */
+/** The help of each command as a page. */
 import type { Command } from "commander";
-import { helpOf, PROGRAMS } from "./programs.ts";
+import { helpOf, PROGRAMS } from "../programs.ts";
 
-/** The pages by their paths from the root of the workspace. */
+/** The pages by name. */
 export function commandPages(): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(PROGRAMS).map(([name, program]) => [`deploy/docs/commands-${name}.md`, pageOf(program)]),
+    Object.entries(PROGRAMS).map(([name, program]) => [`commands-${name}.md`, pageOf(program)]),
   );
 }
 
@@ -17,8 +13,7 @@ function pageOf(program: Command): string {
   const sections = listCommands(program, []).map(({ path, command }) =>
     `## ${path}\n\n\`\`\`text\n${helpOf(command).trim().replace(/[ \t]+$/gm, "")}\n\`\`\`\n`
   );
-  const title =
-    `# Commands of ${program.name()}\n\nWritten by \`deno task docs:commands\` from \`--help\`.\n`;
+  const title = `# Commands of ${program.name()}\n`;
   return [title, ...sections].join("\n");
 }
 
@@ -32,11 +27,4 @@ function listCommands(
     { path: words.join(" "), command },
     ...command.commands.flatMap((each) => listCommands(each, words)),
   ];
-}
-
-if (import.meta.main) {
-  const root = new URL("../../", import.meta.url);
-  for (const [path, text] of Object.entries(commandPages())) {
-    await Deno.writeTextFile(new URL(path, root), text);
-  }
 }
