@@ -1,6 +1,7 @@
 /**
- * Creates the release in `dist/`: a Debian package for each role, a tarball, the bill of materials, checksums, and
- * executables if `DENORT_BIN` names their base. `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`
+ * Creates the release in `dist/`: a Debian package for each role, a tarball, the documentation site, the bill of
+ * materials, checksums, and executables if `DENORT_BIN` names their base.
+ * `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`
  *
  * `--runtime` names Deno programs, and thereby the architectures (default: amd64 and arm64). `--mcp-name
  * org.example/gateway --image registry.example.org/namespace/gateway` adds the entry of the MCP registry.
@@ -97,6 +98,8 @@ async function release(
     const architecture = await architectureOf(Deno.execPath());
     await archive(`gateway-${version}-executables-linux-${architecture}.tar.gz`, join(folder, "dist"));
   }
+  await run(Deno.execPath(), ["task", "--quiet", "docs", "--outDir", join(work, "docs")], { cwd: folder });
+  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
   if (entry !== undefined) {
