@@ -2,7 +2,7 @@
  * The documentation site: `deno task docs`. The navigation comes from the tables of `docs/index.md`. Pages outside of
  * `docs` are below `source/` on the site. Links are written for the repository, and are resolved here.
  */
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -36,9 +36,10 @@ function resolveLinks(tokens, file) {
     if (token.type === "link_open") {
       const [path, anchor] = token.attrGet("href").split("#");
       const page = `/${pageOf(relative(ROOT, join(dirname(file), path)))}`;
-      tag = path === "" || path.includes(":") || path.endsWith(".md") ? "a" : "span";
+      const isOwn = /\.(?:md|json)$/.test(path) && !path.includes(":");
+      tag = isOwn || path === "" || path.includes(":") ? "a" : "span";
       if (tag === "span") token.attrs = null;
-      else if (path.endsWith(".md")) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
+      else if (isOwn) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
     }
     if (token.type.startsWith("link_")) token.tag = tag;
   }
