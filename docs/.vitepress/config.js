@@ -78,13 +78,17 @@ export default {
       },
     },
   },
-  transformPageData({ relativePath }) {
-    if (relativePath === "index.md") return { frontmatter: HOME };
+  transformPageData({ relativePath: page }) {
+    if (page === "index.md") return { frontmatter: HOME };
     // The tables of these pages need the place of the outline.
-    return relativePath.startsWith("reference/configuration-")
-      ? { frontmatter: { aside: false } }
-      : undefined;
+    if (/^comparison|^reference\/configuration-/.test(page)) return { frontmatter: { aside: false } };
   },
+  // The files of OpenAPI.
+  buildEnd: ({ outDir }) =>
+    cpSync(join(ROOT, "docs/reference"), join(outDir, "reference"), {
+      recursive: true,
+      filter: (path) => !path.endsWith(".md"),
+    }),
   head: [
     ["meta", { "http-equiv": "Content-Security-Policy", content: SECURITY_POLICY }],
     ["link", { rel: "icon", href: ICON }],
