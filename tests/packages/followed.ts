@@ -1,5 +1,5 @@
 /**
- * Runs each command of the tutorial and the README unchanged, on a Debian without our software and with a separate host.
+ * Runs each command of the tutorial and the access guides unchanged, on a Debian without our software and with a separate host.
  * `deno task test:packages`
  *
  * @module
@@ -7,16 +7,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
-import { ACCESS_GUIDES, followGuide, readGuide } from "./guides.ts";
+import { ACCESS_GUIDES, followGuide, type Following, readGuide } from "./guides.ts";
 import { type Machine, mustRun, RootFilesystem } from "./machine.ts";
 import { OLD, release } from "./two_releases.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const SOURCES = "/root/sources";
-const DENO_DIR = "/root/deno_dir";
 
-/** Ports of the monitors. */
-const MONITORS: Readonly<Record<string, number>> = { signer: 9160, "control-plane": 9170, broker: 9180 };
+/** Ports of the monitors of signer, control plane and broker. */
+const MONITORS = [9160, 9170, 9180] as const;
 
 /** Prerequisites of the guides: a host at their addresses that accepts root over SSH. */
 const HOST = `set -e
@@ -55,19 +53,14 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot();
   await machine.must("sh", "-c", HOST);
   const printed: string[] = [];
-  const markdown = await Deno.readTextFile(`${ROOT}docs/tutorial.md`);
-  const notRun = await followGuide(machine, readGuide(markdown), {
-    fill: await keyFiller(machine),
-    after: async (text, output) => {
-      printed.push(output);
-      if (text.includes("systemctl enable")) {
-        for (const monitor of Object.values(MONITORS)) await ready(machine, monitor);
-      }
-    },
+  const notRun = await followOn(machine, "docs/tutorial.md", async (text, output) => {
+    printed.push(output);
+    if (!text.includes("systemctl enable")) return;
+    for (const monitor of MONITORS) await ready(machine, monitor);
   });
   assert.equal(notRun, 0);
   assert.match(
-    printed.at(-2) ?? "",
+    printed.join("\n"),
     /load average.*"exit_code":0|"exit_code":0.*load average/,
     "the agent's uptime",
   );
@@ -77,12 +70,14 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
   for (const path of Object.keys(ACCESS_GUIDES)) await followOn(machine, path);
 }
 
-/** Runs the commands of a guide on the machine of the tutorial. */
-async function followOn(machine: Machine, path: string): Promise<void> {
+/** Runs the commands of a guide. Returns the number of blocks that are not run. */
+async function followOn(machine: Machine, path: string, after?: Following["after"]): Promise<number> {
   let id: string | undefined;
   const list = ["broker-ctl", "approval", "list", "--status", "pending", "--json"] as const;
-  await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}${path}`)), {
-    fill: (text) => text.replace(" allow ID ", ` allow ${id} `),
+  const withKey = await keyFiller(machine);
+  return await followGuide(machine, readGuide(await Deno.readTextFile(`${ROOT}${path}`)), {
+    ...(after !== undefined && { after }),
+    fill: (text) => withKey(text).replace(/ allow ID\b/, ` allow ${id}`),
     // Only the request that waits for an approval keeps running.
     started: () =>
       poll(async () => {
@@ -92,79 +87,13 @@ async function followOn(machine: Machine, path: string): Promise<void> {
   });
 }
 
-/** @param root a Debian without our software, into which the sources and packages of this machine are mounted */
-async function followReadme(root: RootFilesystem): Promise<void> {
-  await using machine = await root.boot(undefined, [
-    `--bind-ro=${Deno.execPath()}:/usr/bin/deno`,
-    `--overlay=${ROOT.slice(0, -1)}::${SOURCES}`,
-    `--overlay=${await denoDir()}::${DENO_DIR}`,
-  ]);
-  await machine.must("sh", "-c", HOST);
-  const inSources = (text: string) =>
-    machine.must("env", "HOME=/root", `DENO_DIR=${DENO_DIR}`, "sh", "-ec", `cd ${SOURCES}; ${text}`);
-  const withKey = await keyFiller(machine);
-  const ctl = "deno task broker-ctl --client-config ~/gateway/broker-ctl.json";
-  const markdown = await Deno.readTextFile(`${ROOT}README.md`);
-  const printed = new Map<string, string>();
-  await followGuide(machine, readGuide(markdown), {
-    folder: `${SOURCES}; export DENO_DIR=${DENO_DIR}`,
-    fill: async (text) => {
-      if (text.includes("age1…")) {
-        await machine.must("age-keygen", "-o", "/root/identity.txt");
-        const recipient = await machine.must("age-keygen", "-y", "/root/identity.txt");
-        return text.replace("age1…", recipient.trim());
-      }
-      if (!text.includes("approval allow ID")) return withKey(text);
-      // Creates the pending request: adds a pattern, as the README describes, and sends a matching command.
-      await inSources(
-        `${ctl} host add --config ~/gateway/signer.json --name web01 --force --policy-mode allowlist --allow '^uptime$,^id$' ` +
-          "--require-approval '^id$' --reload",
-      );
-      const ask =
-        `curl -s --cert agent.crt --key agent.key --cacert mtls_ca.crt -H 'Content-Type: application/json' ` +
-        `-d '{"host":"web01","command":"id"}' https://127.0.0.1:8443/v1/ssh_run`;
-      await inSources(`cd ~/gateway/pki; (setsid ${ask} </dev/null >/root/asked 2>&1 &)`);
-      let id: string | undefined;
-      await poll(async () => {
-        id = /"id": ?"([^"]+)"/.exec(await inSources(`${ctl} approval list --status pending --json`))?.[1];
-        return id !== undefined;
-      }, { what: "a pending request" });
-      return text.replace(" ID ", ` ${id} `);
-    },
-    started: async (line) => await ready(machine, MONITORS[/start\.sh (\S+)/.exec(line)?.[1] ?? ""] ?? 0),
-    after: async (text, output) => {
-      printed.set(text, output);
-      if (text.includes("broker-ctl init")) {
-        const enrol = /^ *(deno task broker-ctl host enroll .*)$/m.exec(output)?.[1];
-        assert.ok(enrol !== undefined, output);
-        await inSources(enrol);
-      }
-    },
-  });
-  const of = (part: string) => [...printed].find(([text]) => text.includes(part))?.[1] ?? "";
-  assert.match(of("approval allow"), /approved/);
-  assert.match(await machine.must("cat", "/root/asked"), /uid=\d+\(deploy\)/);
-  assert.match(
-    of("https://127.0.0.1:8443/v1/ssh_run"),
-    /load average/,
-    "the agent's uptime on a sealed host",
-  );
-  await machine.must("test", "-s", "/root/backup/monday/manifest.json");
-}
-
-/** Returns the package cache of this machine's Deno. */
-async function denoDir(): Promise<string> {
-  return JSON.parse(await mustRun(Deno.execPath(), "info", "--json")).denoDir;
-}
-
-Deno.test("all commands of the tutorial and the README succeed unchanged", async (t) => {
+Deno.test("all commands of the tutorial and the access guides succeed unchanged", async (t) => {
   const work = await Deno.makeTempDir({ prefix: "followed-" });
   try {
     const base = join(work, "base");
     const dist = join(work, "dist");
     const more = ["openssh-server", "curl", "iproute2", "age"];
     await Promise.all([release(OLD, dist), RootFilesystem.create(base, more)]);
-    await t.step("the README", async () => await followReadme(await copyOf(base, join(work, "readme"))));
     await t.step("the tutorial", async () => {
       const root = await copyOf(base, join(work, "tutorial"));
       await mustRun("cp", "-a", dist, join(root.path, "root/dist"));
