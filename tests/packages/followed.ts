@@ -54,7 +54,7 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot();
   await machine.must("sh", "-c", HOST);
   const printed: string[] = [];
-  const markdown = await Deno.readTextFile(`${ROOT}deploy/docs/tutorial.md`);
+  const markdown = await Deno.readTextFile(`${ROOT}docs/tutorial.md`);
   const notRun = await followGuide(machine, readGuide(markdown), {
     fill: await keyFiller(machine),
     after: async (text, output) => {

@@ -49,7 +49,7 @@ Deno.test("readGuide() reads shell blocks, and removes the indentation of a list
 
 Deno.test.each([
   { path: "deploy/docs/how_to.md", notRun: 11 },
-  { path: "deploy/docs/tutorial.md", notRun: 0 },
+  { path: "docs/tutorial.md", notRun: 0 },
   { path: "README.md", notRun: 7 },
 ])("$path gives a reason for each shell block that is not run", async ({ path, notRun }) => {
   const markdown = await Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
