@@ -66,22 +66,35 @@ async function otherOptions(): Promise<string[]> {
   return texts.flatMap((text) => text.match(/(?<= )--[a-z][a-z-]*/g) ?? []);
 }
 
-function anchorOf(heading: string): string {
-  return `#${heading.toLowerCase().replaceAll(/[^\w\s-]/g, "").replaceAll(" ", "-")}`;
+/** Returns the anchors of the sections of a page. */
+function anchorsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
+    `#${heading.toLowerCase().replaceAll(/[^\w\s-]/g, "").replaceAll(" ", "-")}`
+  );
+}
+
+/** Returns the first part of a link that does not exist. */
+function brokenPartOf(link: string, document: string, markdown: string): string | undefined {
+  const { pathname, hash } = new URL(link, `file:///${document}`);
+  const target = pathname.slice(1);
+  if (![...FILES, ...DIRECTORIES].some((file) => file.replace(/\/$/, "") === target.replace(/\/$/, ""))) {
+    return `no file ${link.replace(/#.*$/, "")}`;
+  }
+  if (hash === "" || !target.endsWith(".md")) return undefined;
+  const text = target === document ? markdown : Deno.readTextFileSync(`${ROOT}${target}`);
+  return anchorsOf(text).includes(hash) ? undefined : `no section ${link}`;
 }
 
 /** Returns every name in a document that does not exist. */
 function findMistakes(document: string, markdown: string): string[] {
   const { spans, links, commands } = readNamed(markdown);
-  const local = links.filter((link) => !/^https?:|^#/.test(link)).map((link) => link.replace(/#.*$/, ""));
-  const sections = [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => anchorOf(heading));
-  const anchors = links.filter((link) => link.startsWith("#") && !sections.includes(link));
+  const local = links.filter((link) => !/^https?:/.test(link));
   const lines = [...spans, ...commands];
   const named = lines.flatMap(wordsOf).filter((word) => PATH.test(word) && !word.includes("NAME"));
   const flags = spans.filter((span) => /^--[a-z][a-z-]*$/.test(span));
   return [
-    ...[...local, ...named].filter((path) => !exists(path, document)).map((path) => `no file ${path}`),
-    ...anchors.map((anchor) => `no section ${anchor}`),
+    ...named.filter((path) => !exists(path, document)).map((path) => `no file ${path}`),
+    ...local.flatMap((link) => brokenPartOf(link, document, markdown) ?? []),
     ...flags.filter((flag) => !OPTIONS.has(flag)).map((flag) => `no option ${flag}`),
     ...lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []),
   ];
@@ -93,6 +106,13 @@ Deno.test.each(DOCUMENTS.map((document) => ({ document })))(
     assert.deepEqual(findMistakes(document, await Deno.readTextFile(`${ROOT}${document}`)), []);
   },
 );
+
+Deno.test("docs/index.md lists each page once", async () => {
+  const { links } = readNamed(await Deno.readTextFile(`${ROOT}docs/index.md`));
+  const listed = links.filter((link) => link.endsWith(".md") && !link.startsWith("../"));
+  const pages = FILES.filter((file) => /^docs\/(?!index|decisions\/\d).*\.md$/.test(file));
+  assert.deepEqual(listed.map((link) => `docs/${link}`).toSorted(), pages.toSorted());
+});
 
 const RECORDS = DOCUMENTS.filter((file) => /^docs\/decisions\/(?!README)/.test(file));
 
@@ -130,6 +150,11 @@ Deno.test.each<{ name: string; markdown: string; mistake: string }>([
     name: "a section",
     markdown: "## One of two\n[a](#one-of-two), [b](#three)",
     mistake: "no section #three",
+  },
+  {
+    name: "a section of another page",
+    markdown: "[a](../docs/glossary.md#glossary), [b](../docs/glossary.md#three)",
+    mistake: "no section ../docs/glossary.md#three",
   },
   { name: "a file of an installation", markdown: "`~/gateway/a.json`", mistake: "no file ~/gateway/a.json" },
   { name: "a task", markdown: "`deno task nothing`", mistake: "there is no task nothing" },

@@ -1,0 +1,98 @@
+/**
+ * The documentation site: `deno task docs`. The navigation comes from the tables of `docs/index.md`. Pages outside of
+ * `docs` are below `source/` on the site. Links are written for the repository, and are resolved here.
+ */
+import { readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const read = (path) => readFileSync(join(ROOT, "docs", path), "utf8");
+const HOME = JSON.parse(read(".vitepress/home.json"));
+const ICON = `data:image/svg+xml,${encodeURIComponent(read("images/icon.svg"))}`;
+/** Allows no request to another server. */
+const SECURITY_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; " +
+  "script-src 'self' 'unsafe-inline'";
+
+/** The page of a file: "guides/policy.md" for "docs/guides/policy.md", "source/SECURITY.md" for "SECURITY.md". */
+function pageOf(file) {
+  const page = file.startsWith("docs/") ? file.slice("docs/".length) : `source/${file}`;
+  return page.replace(/README\.md$/, "index.md");
+}
+
+/** The groups of the navigation: the sections of the index, each with the links of its table. */
+const SIDEBAR = read("index.md").split(/^## /m).slice(1).map((section) => ({
+  text: section.slice(0, section.indexOf("\n")),
+  items: [...section.matchAll(/^\| \[([^\]]+)\]\(([^)]+)\)/gm)].map(([, text, target]) => ({
+    text,
+    link: `/${pageOf(join("docs", target)).replace(/(?:index)?\.md$/, "")}`,
+  })),
+}));
+
+/** Makes the links of a file those of the site. A link to a file that is no page becomes plain text. */
+function resolveLinks(tokens, file) {
+  let tag = "a";
+  for (const token of tokens.flatMap(({ children }) => children ?? [])) {
+    if (token.type === "link_open") {
+      const [path, anchor] = token.attrGet("href").split("#");
+      const page = `/${pageOf(relative(ROOT, join(dirname(file), path)))}`;
+      tag = path === "" || path.includes(":") || path.endsWith(".md") ? "a" : "span";
+      if (tag === "span") token.attrs = null;
+      else if (path.endsWith(".md")) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
+    }
+    if (token.type.startsWith("link_")) token.tag = tag;
+  }
+}
+
+/** The anchor of a heading, as code hosts compute it. */
+function slugify(heading) {
+  return heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-");
+}
+
+/** Pages on the server side find Vue although they are outside of the directory of its package. */
+const FIND_VUE = {
+  name: "find-vue",
+  enforce: "pre",
+  resolveId: (id, _, { ssr }) => ssr && /^vue(?:\/|$)/.test(id) ? { id, external: true } : undefined,
+};
+
+export default {
+  title: "Gateway",
+  description: `${HOME.hero.text}. ${HOME.hero.tagline}`,
+  srcDir: "..",
+  srcExclude: ["{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
+  rewrites: pageOf,
+  outDir: "../dist/docs",
+  vite: { plugins: [FIND_VUE] },
+  themeConfig: {
+    logo: { src: ICON, alt: "" },
+    nav: SIDEBAR.slice(0, -1).map(({ text, items }) => ({ text, link: items[0].link })),
+    sidebar: SIDEBAR,
+    outline: [2, 3],
+    search: {
+      provider: "local",
+      // Finds pages for operators only.
+      options: {
+        _render: (text, env, md) => env.path.startsWith(`${ROOT}docs/`) ? md.render(text, env) : "",
+      },
+    },
+  },
+  transformPageData({ relativePath }) {
+    if (relativePath === "index.md") return { frontmatter: HOME };
+    // The tables of these pages need the place of the outline.
+    return relativePath.startsWith("reference/configuration-")
+      ? { frontmatter: { aside: false } }
+      : undefined;
+  },
+  head: [
+    ["meta", { "http-equiv": "Content-Security-Policy", content: SECURITY_POLICY }],
+    ["link", { rel: "icon", href: ICON }],
+    ["style", {}, read(".vitepress/style.css")],
+  ],
+  markdown: {
+    anchor: { slugify },
+    attrs: { disable: true },
+    config: (md) =>
+      md.core.ruler.push("links", ({ tokens, env }) => resolveLinks(tokens, env.realPath ?? env.path)),
+  },
+};
