@@ -1,6 +1,6 @@
 /**
- * Creates the release in `dist/`: Debian packages, a tarball, the bill of materials and checksums. With `DENORT_BIN`, it
- * also compiles executables. Usage: `deno task release [options]`
+ * Creates the release in `dist/`: Debian packages, a tarball, the documentation site, the bill of materials and
+ * checksums. With `DENORT_BIN`, it also compiles executables. Usage: `deno task release [options]`
  *
  * - `--version 0.1.0`: version of the release (default: the version in shared/deno.json)
  * - `--output directory`: output directory (default: dist)
@@ -98,6 +98,8 @@ async function release(
     const architecture = await architectureOf(Deno.execPath());
     await archive(`gateway-${version}-executables-linux-${architecture}.tar.gz`, join(folder, "dist"));
   }
+  await run(Deno.execPath(), ["task", "--quiet", "docs", "--outDir", join(work, "docs")], { cwd: folder });
+  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
   if (entry !== undefined) {
