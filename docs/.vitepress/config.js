@@ -2,7 +2,7 @@
  * The documentation site: `deno task docs`. The navigation comes from the tables of `docs/index.md`. Pages outside of
  * `docs` are below `source/` on the site. Links are written for the repository, and are resolved here.
  */
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -36,9 +36,10 @@ function resolveLinks(tokens, file) {
     if (token.type === "link_open") {
       const [path, anchor] = token.attrGet("href").split("#");
       const page = `/${pageOf(relative(ROOT, join(dirname(file), path)))}`;
-      tag = path === "" || path.includes(":") || path.endsWith(".md") ? "a" : "span";
+      const isOwn = /\.(?:md|json)$/.test(path) && !path.includes(":");
+      tag = isOwn || path === "" || path.includes(":") ? "a" : "span";
       if (tag === "span") token.attrs = null;
-      else if (path.endsWith(".md")) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
+      else if (isOwn) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
     }
     if (token.type.startsWith("link_")) token.tag = tag;
   }
@@ -77,13 +78,17 @@ export default {
       },
     },
   },
-  transformPageData({ relativePath }) {
-    if (relativePath === "index.md") return { frontmatter: HOME };
+  transformPageData({ relativePath: page }) {
+    if (page === "index.md") return { frontmatter: HOME };
     // The tables of these pages need the place of the outline.
-    return relativePath.startsWith("reference/configuration-")
-      ? { frontmatter: { aside: false } }
-      : undefined;
+    if (/^comparison|^reference\/configuration-/.test(page)) return { frontmatter: { aside: false } };
   },
+  // The files of OpenAPI.
+  buildEnd: ({ outDir }) =>
+    cpSync(join(ROOT, "docs/reference"), join(outDir, "reference"), {
+      recursive: true,
+      filter: (path) => !path.endsWith(".md"),
+    }),
   head: [
     ["meta", { "http-equiv": "Content-Security-Policy", content: SECURITY_POLICY }],
     ["link", { rel: "icon", href: ICON }],
