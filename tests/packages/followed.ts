@@ -53,24 +53,32 @@ async function ready(machine: Machine, monitor: number): Promise<void> {
 async function followTutorial(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot();
   await machine.must("sh", "-c", HOST);
-  const printed: string[] = [];
+  const printed = new Map<string, string>();
   const markdown = await Deno.readTextFile(`${ROOT}docs/tutorial.md`);
+  const withKey = await keyFiller(machine);
+  let id = "";
   const notRun = await followGuide(machine, readGuide(markdown), {
-    fill: await keyFiller(machine),
+    fill: (text) => withKey(text).replace(" allow ID ", ` allow ${id} `),
+    // Only the request that waits for an approval keeps running.
+    started: () =>
+      poll(async () => {
+        const list = await machine.must("broker-ctl", "approval", "list", "--status", "pending", "--json");
+        id = /"id": ?"([^"]+)"/.exec(list)?.[1] ?? "";
+        return id !== "";
+      }, { what: "a pending request" }),
     after: async (text, output) => {
-      printed.push(output);
+      printed.set(text, output);
       if (text.includes("systemctl enable")) {
         for (const monitor of Object.values(MONITORS)) await ready(machine, monitor);
       }
     },
   });
   assert.equal(notRun, 0);
-  assert.match(
-    printed.at(-2) ?? "",
-    /load average.*"exit_code":0|"exit_code":0.*load average/,
-    "the agent's uptime",
-  );
-  assert.match(printed.at(-1) ?? "", /uptime/, "the audit record");
+  const of = (part: string) => [...printed].find(([text]) => text.includes(part))?.[1] ?? "";
+  assert.match(of('"uptime"'), /load average.*"exit_code":0/);
+  assert.match(of("/etc/shadow"), /"status":403.*allowlist:no-match/);
+  assert.match(of("approval allow"), /approved/);
+  assert.match(of("audit show"), /issued.*uptime[^]*denied.*\/etc\/shadow[^]*issued.*\bid\b/);
 }
 
 /** @param root a Debian without our software, into which the sources and packages of this machine are mounted */
