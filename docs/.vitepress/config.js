@@ -8,11 +8,9 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const read = (path) => readFileSync(join(ROOT, "docs", path), "utf8");
-const HOME = JSON.parse(read(".vitepress/home.json"));
 const ICON = `data:image/svg+xml,${encodeURIComponent(read("images/icon.svg"))}`;
 /** Allows no request to another server. */
-const SECURITY_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; " +
-  "script-src 'self' 'unsafe-inline'";
+const SECURITY_POLICY = "default-src 'self' 'unsafe-inline'; img-src 'self' data:";
 
 /** The page of a file: "guides/policy.md" for "docs/guides/policy.md", "source/SECURITY.md" for "SECURITY.md". */
 function pageOf(file) {
@@ -29,66 +27,51 @@ const SIDEBAR = read("index.md").split(/^## /m).slice(1).map((section) => ({
   })),
 }));
 
-/** Makes the links of a file those of the site. A link to a file that is no page becomes plain text. */
+/** Makes the links of a file those of the site. A link to a file that is not on the site becomes plain text. */
 function resolveLinks(tokens, file) {
   let tag = "a";
   for (const token of tokens.flatMap(({ children }) => children ?? [])) {
     if (token.type === "link_open") {
-      const [path, anchor] = token.attrGet("href").split("#");
-      const page = `/${pageOf(relative(ROOT, join(dirname(file), path)))}`;
-      const isOwn = /\.(?:md|json)$/.test(path) && !path.includes(":");
-      tag = isOwn || path === "" || path.includes(":") ? "a" : "span";
+      const [path, ...anchor] = token.attrGet("href").split(/(?=#)/);
+      const isOwn = /^[^:]+\.(?:md|json)$/.test(path);
+      tag = isOwn || /^#|:/.test(path) ? "a" : "span";
+      if (isOwn) token.attrSet("href", `/${pageOf(relative(ROOT, join(dirname(file), path)))}${anchor}`);
       if (tag === "span") token.attrs = null;
-      else if (isOwn) token.attrSet("href", anchor === undefined ? page : `${page}#${anchor}`);
     }
     if (token.type.startsWith("link_")) token.tag = tag;
   }
 }
 
 /** The anchor of a heading, as code hosts compute it. */
-function slugify(heading) {
-  return heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-");
-}
+const slugify = (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-");
 
-/** Pages on the server side find Vue although they are outside of the directory of its package. */
-const FIND_VUE = {
-  name: "find-vue",
-  enforce: "pre",
-  resolveId: (id, _, { ssr }) => ssr && /^vue(?:\/|$)/.test(id) ? { id, external: true } : undefined,
-};
+/** The text that the search finds: pages for operators only. */
+const renderFound = (text, env, md) => env.path.startsWith(`${ROOT}docs/`) ? md.render(text, env) : "";
+
+/** Pages find Vue although they are outside of the directory of its package. */
+const findVue = (id, _, { ssr }) => ssr && /^vue(?:\/|$)/.test(id) ? { id, external: true } : undefined;
 
 export default {
   title: "Gateway",
-  description: `${HOME.hero.text}. ${HOME.hero.tagline}`,
+  description: "Run commands on your servers from an AI agent. The agent never holds a credential.",
   srcDir: "..",
   srcExclude: ["{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
   rewrites: pageOf,
   outDir: "../dist/docs",
-  vite: { plugins: [FIND_VUE] },
+  vite: { plugins: [{ name: "find-vue", enforce: "pre", resolveId: findVue }] },
   themeConfig: {
     logo: { src: ICON, alt: "" },
     nav: SIDEBAR.slice(0, -1).map(({ text, items }) => ({ text, link: items[0].link })),
     sidebar: SIDEBAR,
     outline: [2, 3],
-    search: {
-      provider: "local",
-      // Finds pages for operators only.
-      options: {
-        _render: (text, env, md) => env.path.startsWith(`${ROOT}docs/`) ? md.render(text, env) : "",
-      },
-    },
+    search: { provider: "local", options: { _render: renderFound } },
   },
-  transformPageData({ relativePath: page }) {
-    if (page === "index.md") return { frontmatter: HOME };
-    // The tables of these pages need the place of the outline.
-    if (/^comparison|^reference\/configuration-/.test(page)) return { frontmatter: { aside: false } };
+  transformPageData: ({ relativePath: page, frontmatter }) => {
+    // Wide tables need the place of the outline.
+    frontmatter.aside = !/^index|^comparison|^reference\/configuration-/.test(page);
   },
   // The files of OpenAPI.
-  buildEnd: ({ outDir }) =>
-    cpSync(join(ROOT, "docs/reference"), join(outDir, "reference"), {
-      recursive: true,
-      filter: (path) => !path.endsWith(".md"),
-    }),
+  buildEnd: ({ outDir }) => cpSync(join(ROOT, "docs/reference"), `${outDir}/reference`, { recursive: true }),
   head: [
     ["meta", { "http-equiv": "Content-Security-Policy", content: SECURITY_POLICY }],
     ["link", { rel: "icon", href: ICON }],
