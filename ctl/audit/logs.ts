@@ -56,7 +56,7 @@ interface LogChoice {
   readonly set?: boolean | "instances";
 }
 
-/** Reads the records of one log or several by time; `undefined` stands for a line that is not a record. */
+/** Reads the records of one log or several by time; `undefined` replaces a line that is not a record. */
 export async function* readLogs(path: string, { all, set }: LogChoice): Records {
   const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
   if (set !== "instances") {
@@ -176,7 +176,7 @@ export async function followLog({ path, lines, clock, signal, onLine, onMissing 
   else await current.skipTo(lines);
   try {
     while (signal?.aborted !== true) {
-      // Open the name before reading the lines: once another file has the name, this file gets no more lines.
+      // Open the name before reading the lines: once another file has the name, this file stops growing.
       const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(onLine);
       if (next === undefined || current?.identity === next.identity) {

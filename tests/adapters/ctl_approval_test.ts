@@ -212,7 +212,7 @@ Deno.test("approval show fails for a request that is not there", async () => {
   assert.match(err, /^error: Cannot find request "nope"\nhint: broker-ctl approval list/);
 });
 
-/** What is said of approve-and-learn: when it begins, and that the time asked for is the longest. */
+/** The output for approve-and-learn: the start, and the requested time as the maximum. */
 function learning(time: string): string {
   return [
     `request ${ID} approved`,

@@ -23,7 +23,7 @@ Deno.test("a backup removes what one of the same name has left that was killed",
 
 Deno.test("a backup that can't be written says where, and that nothing of it is there", async () => {
   await using it = await createBackupScene();
-  // Too long for the name that it has meanwhile; a full disk says so in the same place.
+  // Too long for the temporary name. A full disk fails in the same place.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
   assert.equal(exit, 1);
   assert.match(err, /^error: Cannot create a backup in ".+": .*too long.*; nothing was written\n$/);
@@ -124,7 +124,7 @@ Deno.test("restore gives files, keys and folders their modes and owners (as root
 
 Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
   await using it = await createBackupScene();
-  // All who may start a broker over stdio write to this folder.
+  // All accounts that can start a stdio broker write to this directory.
   const log = (name: string) => it.at(`gateway/log/mcp/${name}`);
   await Deno.writeTextFile(log("audit-2.log"), "nonsense\n");
   await new Deno.Command("mkfifo", { args: [log("audit-3.log")] }).output();

@@ -197,7 +197,7 @@ Deno.test("callers list and ca-keys list show a table", async () => {
   assert.match((await empty.ctl("ca-keys", "list")).out, /^\(no ca-keys configured\)\n/);
 });
 
-// Whoever may write to a folder of configs must not be able to hang root's commands.
+// An account that can write to the directory of configs must not be able to block root's commands.
 Deno.test.each([
   { args: "host list --config taken", is: "a pipe" },
   { args: "host remove web --config taken", is: "a pipe" },

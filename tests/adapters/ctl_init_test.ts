@@ -48,7 +48,7 @@ Deno.test.each([
   await using folder = await createFolder();
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { success, stderr } = await new Deno.Command("sh", {
-    // The umask belongs to a whole process: setting it here would reach tests that run beside this one.
+    // The umask belongs to a whole process: setting it here would affect concurrent tests.
     args: [
       "-c",
       'umask "$0"; exec "$@"',

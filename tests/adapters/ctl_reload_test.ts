@@ -86,7 +86,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
 ])("reload fails, with exit code 1, for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
-  // The paths of flags are relative to the working folder of the process, not of the client config.
+  // Paths in flags are relative to the working directory, not to the client config.
   const absolute = flags.map((flag) => /\.(?:crt|key)$/.test(flag) ? join(folder.path, flag) : flag);
   const result = await run(folder.path, "reload", "--client-config", "client.json", ...absolute);
   assert.match(result.err, error);
