@@ -267,7 +267,7 @@ export async function findIssued(paths: readonly string[], { kind, name, authori
     if (pem === undefined) continue;
     if (!isSought(pem) || (found !== undefined && found !== pem)) {
       const problem = `Cannot add ${quoteText(name)}: ${quoteText(path)} is another certificate`;
-      throw conflict(problem, undefined, `to renew it: broker-ctl identity renew ${name}`);
+      throw conflict(problem, undefined, `broker-ctl identity renew ${name}`);
     }
     found = pem;
   }

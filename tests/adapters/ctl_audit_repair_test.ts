@@ -197,7 +197,7 @@ Deno.test("audit repair refuses a log that a service is writing", async () => {
     const { out, err, exit } = await repair(log, ...apply);
     assert.match(
       err,
-      /^error: Cannot repair audit log .*: a service is writing it\nhint: stop the service first/,
+      /^error: Cannot repair audit log .*: a service is writing it\nfix: stop the service first/,
     );
     assert.deepEqual([out, exit], ["", 1]);
   }

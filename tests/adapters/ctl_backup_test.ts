@@ -217,7 +217,7 @@ Deno.test("restore wants the public key or --trust-unsigned, and prints the plan
   for (const options of [[], ["--trust-unsigned", "--public-key", publicKey]]) {
     const { exit, out, err } = await it.restoreSigned("--dir", "new", ...options);
     assert.deepEqual([exit, out], [2, ""]);
-    assert.match(err, /pass either --public-key or --trust-unsigned\nhint: pass --public-key KEY/);
+    assert.match(err, /pass either --public-key or --trust-unsigned\nfix: pass --public-key KEY/);
   }
   const { exit, out, err } = await it.restoreSigned("--dir", "new", "--public-key", publicKey);
   assert.equal(exit, 0, err);
@@ -255,7 +255,7 @@ Deno.test("restore stops at encrypted keys, unless --identity or --without-keys 
   await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
   const { exit, out, err } = await it.restore("--dir", "new");
   assert.deepEqual([exit, out], [2, ""]);
-  assert.match(err, /Cannot restore: the backup contains \d+ encrypted keys\nhint: pass --identity FILE/);
+  assert.match(err, /Cannot restore: the backup contains \d+ encrypted keys\nfix: pass --identity FILE/);
   await assert.rejects(Deno.stat(it.at("new")), Deno.errors.NotFound);
   assert.match((await it.restore("--dir", "new", "--without-keys")).out, /and 0 keys of/);
 });
@@ -265,7 +265,7 @@ Deno.test("backup rejects the sample key of age's README, and its help shows no 
   const sample = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
   const { exit, err } = await it.tryBackup("--recipient", sample);
   assert.equal(exit, 2);
-  assert.match(err, /it is the sample key of age's README, not yours\nhint: create a key with/);
+  assert.match(err, /it is the sample key of age's README, not yours\nfix: create a key with/);
   await assert.rejects(Deno.stat(it.at("backup")), Deno.errors.NotFound);
   assert.doesNotMatch((await run(it.at(""), "backup", "--help")).out, /age1[a-z0-9]{58}/);
 });

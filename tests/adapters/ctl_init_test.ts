@@ -87,7 +87,7 @@ Deno.test.each([
   await Deno.writeTextFile(join(folder.path, name), "mine");
   const result = await run(folder.path, "init");
   assert.deepEqual([result.exit, result.out], [1, ""]);
-  assert.match(result.err, new RegExp(`"${name}" exists\nhint: pass --force`));
+  assert.match(result.err, new RegExp(`"${name}" exists\nfix: pass --force`));
   assert.deepEqual(await names(folder.path), [name]);
   assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
 });

@@ -223,6 +223,6 @@ Deno.test("approval watch wants a terminal", async () => {
   assert.equal(exit, 2);
   assert.match(
     err,
-    /standard input is not a terminal\nhint: in programs, use broker-ctl approval list --status pending --json/,
+    /standard input is not a terminal\nfix: in programs, use broker-ctl approval list --status pending --json/,
   );
 });
