@@ -96,7 +96,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
       });
       // The broker serves hosts without clusters. The tools for clusters appear with the list.
       await clusters.inventory.refresh().catch((error) => {
-        logger.warn("Cannot load cluster list, there are no clusters until it can be loaded", { error });
+        logger.warn("Cannot load cluster list, no cluster is available until a retry succeeds", { error });
       });
       // In local mode the lists come from the config and never change.
       if (config.signer === undefined) return loaded;

@@ -77,7 +77,7 @@ export async function serveMcpHttp(
         ...mcpOptions(broker, ports.logger),
         resource: { resourceUrl: config.resource_url, issuer: oauth.issuer, scopes: oauth.required_scopes },
         verifier,
-        onRefusal: (reason) => ports.logger.warn("Bearer token refused", { reason }),
+        onRefusal: (reason) => ports.logger.warn("Bearer token rejected", { reason }),
       });
       return {
         start: (common) =>

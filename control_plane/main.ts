@@ -8,17 +8,17 @@ import { runDaemon } from "@gateway/shared/daemon";
 import { exitCodeOf } from "@gateway/shared/service";
 import { startControlPlane } from "./serve.ts";
 
-const USAGE = `Usage: control-plane [--config control-plane.json]
+const USAGE = `Usage: control-plane [options]
 
-Forwards the requests of brokers to the signer. Requests that need approval, or that are unusual for their caller,
-wait until an approver decides.
+Forward requests of brokers to the signer. Requests that need approval, or that are unusual for their caller, wait until
+an approver decides with broker-ctl approval, or with a browser at /ui/approvals.
 
-  --config f   config file (default control-plane.json)
-  --version    print the version; with --verbose toolchain and platform
-  --help       show help
+  --config <file>   config file (default: control-plane.json)
+  --version         show the version; with --verbose also toolchain and platform
+  -h, --help        show help
 
-Approvers decide with broker-ctl approval, or with a browser at /ui/approvals.
 SIGINT and SIGTERM stop the control plane after running requests. A changed config needs a restart.
+Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 const main = () =>

@@ -156,7 +156,7 @@ export function errorName(error: unknown): string {
 /** An error may be its own cause. */
 const MOST_CAUSES = 8;
 
-/** An error with its causes on one line, for the operator's log and never for a caller. */
+/** An error with its causes on one line. Use it only in the operator's log, never in responses. */
 export function describeFault(error: unknown): string {
   const texts: string[] = [];
   for (let next = error; texts.length <= MOST_CAUSES; next = next.cause) {

@@ -1,6 +1,5 @@
 /**
- * The signer: holds the SSH certificate authority and the policy, and issues certificates locked to one
- * command for minutes.
+ * The signer: holds the CA key and the policy, and issues short-lived certificates that are locked to one command.
  *
  * @module
  */
@@ -9,17 +8,17 @@ import { runDaemon } from "@gateway/shared/daemon";
 import { exitCodeOf } from "@gateway/shared/service";
 import { startSigner } from "./serve.ts";
 
-const USAGE = `Usage: signer [--config signer.json]
+const USAGE = `Usage: signer [options]
 
-Issues SSH certificates that are locked to one command, to brokers that prove themselves by a client
-certificate. The policy in the config decides; every decision is in the audit log before it is released.
+Issue SSH certificates that are locked to one command. The signer decides by the policy in its config. It writes each
+decision to the audit log before it releases a certificate.
 
-  --config f   the config file (default signer.json; a single dash works too)
-  --version    prints the version; with --verbose also toolchain and platform
-  --help       prints this
+  --config <file>   config file (default: signer.json)
+  --version         show the version; with --verbose also toolchain and platform
+  -h, --help        show help
 
-SIGHUP, or POST /v1/reload by a caller in reload_callers, reads the config again.
-SIGINT and SIGTERM stop it after the requests under way.
+SIGHUP, or POST /v1/reload by a caller in reload_callers, reloads the config. SIGINT and SIGTERM stop the signer after
+running requests. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 const main = () =>

@@ -151,7 +151,7 @@ async function reloadPolicy(state: SignerState, { from }: PolicySource): Promise
 /** Reads the audit log back, the last line first. Its times are of this machine, `ahead` of the signers' one clock. */
 function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number): LogReader {
   const onCut = () =>
-    logger.warn("audit log too large to read back, older certificates are known only if they were stored");
+    logger.warn("audit log too large, older certificates are known only if they were stored");
   const lines = () => newestLines(path, { maxBytes: MAX_READ_BACK_BYTES, onCut });
   return {
     async *readRecords(since) {

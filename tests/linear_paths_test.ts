@@ -56,7 +56,7 @@ const redact = createRedactor(undefined);
 /** With the start of a command, 64 KiB at most. */
 const MAX_BYTES = 64 * 1024 - 32;
 
-/** What texts of callers, hosts and API servers reach before or in a decision, with the longest that each accepts. */
+/** Functions that parse texts of callers, hosts and API servers for a decision, with the longest text that each accepts. */
 const PATHS: readonly { readonly name: string; readonly length: number; run(text: string): void }[] = [
   ...[
     "",
@@ -177,7 +177,7 @@ const DOORS: Readonly<Record<string, (name: string) => boolean>> = {
   "a transferred file's path": (path) => accepts(() => checkPath(path)),
 };
 
-/** Those that take blanks: who only reads may have one in its CN, and a grant is not refused for its scope. */
+/** Functions that accept spaces: a reader's CN can contain one, and a grant's scope too. */
 const DOORS_FOR_BLANKS: Readonly<Record<string, (name: string) => boolean>> = {
   "a certificate's CN": (cn) => callerFromCertificate(true, cn) !== undefined,
   "a grant's scope": (caller) => grantRequest.safeParse({ allow: ["^id$"], ttl_seconds: 60, caller }).success,

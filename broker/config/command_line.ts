@@ -12,19 +12,21 @@ export type CommandLine =
 
 export const USAGE = `Usage: gateway <command> [options]
 
+Run a broker, which executes actions on hosts and clusters for AI agents.
+
 Commands:
-  serve-http       Serve POST /v1/ssh_run over mTLS, and MCP on Unix sockets.
-  serve-mcp        Serve MCP over the standard streams.
-  serve-mcp-http   Serve MCP over HTTPS with OAuth, and on Unix sockets.
-  connect <socket> Connect the standard streams to a Unix socket.
-  init             Create keys and configs for this machine.
-  version          Print the version.
-  help             Show help.
+  serve-http         Serve POST /v1/ssh_run over mTLS, and MCP on Unix sockets.
+  serve-mcp          Serve MCP over standard input and output.
+  serve-mcp-http     Serve MCP over HTTPS with OAuth, and on Unix sockets.
+  connect <socket>   Connect standard input and output to a Unix socket.
+  init               Create an installation (same as broker-ctl init).
+  version            Show the version; with --verbose also toolchain and platform.
 
 Options:
-  -config, --config <file>   config file (default config.json)
-  -version, --version        version
-  -verbose, --verbose        with version: toolchain and platform
+  --config <file>   config file (default: config.json)
+  -h, --help        show help
+
+Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 const DEFAULT_CONFIG = "config.json";

@@ -58,7 +58,7 @@ export function mcpOptions(broker: ToolsetPorts, logger: ServiceLogger) {
     tools: createToolset(broker),
     instructions: describeTools(broker.limits),
     onError: (error: unknown) => logger.warn("Tool call failed", { error }),
-    onProtocolError: (error: Error) => logger.warn("MCP message refused", { error: error.message }),
+    onProtocolError: (error: Error) => logger.warn("MCP message rejected", { error: error.message }),
   };
 }
 

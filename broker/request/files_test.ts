@@ -5,7 +5,7 @@ import {
   decodeContent,
   describeContent,
   encodeContent,
-  findKernelFolder,
+  findKernelDirectory,
   getCommand,
   type GetRequest,
   putCommand,
@@ -86,8 +86,8 @@ Deno.test.each([
   { path: "/srv/dev/a", folder: undefined },
   { path: "/dev/../srv/a", folder: undefined },
   { path: "proc/a", folder: undefined },
-])("findKernelFolder() finds $folder for $path", ({ path, folder }) => {
-  assert.equal(findKernelFolder(path), folder);
+])("findKernelDirectory() finds $folder for $path", ({ path, folder }) => {
+  assert.equal(findKernelDirectory(path), folder);
 });
 
 Deno.test.each(["", "644", "0644", "4755", "777"])("checkMode() accepts %j", (mode) => checkMode(mode, "/a"));

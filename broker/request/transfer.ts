@@ -103,12 +103,12 @@ async function transfer<Bytes extends Uint8Array>(
     ...{ ...who, command, stdin, fileTransfer },
     ...{ sudo: false, sudoUser: "", pty: false, dryRun: false },
   };
-  const folder = findKernelFolder(path);
-  if (folder !== undefined) {
+  const directory = findKernelDirectory(path);
+  if (directory !== undefined) {
     const preview = await execute(ports, { ...request, dryRun: true }, signal);
-    if (preview.kind !== "decided" || !names(preview.decision, folder)) {
+    if (preview.kind !== "decided" || !names(preview.decision, directory)) {
       throw badRequest(
-        `path is in ${folder}: transfers need an allow rule that names ${folder}; use ssh_execute instead`,
+        `path is in ${directory}: transfers need an allow rule that names ${directory}; use ssh_execute instead`,
       );
     }
   }
@@ -133,8 +133,8 @@ function sha256Of(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-function names({ allowed, matched_rule = "" }: WireDecision, folder: string): boolean {
-  return allowed && matched_rule.startsWith("allow:") && new RegExp(`${folder}(?![\\w-])`).test(matched_rule);
+function names({ allowed, matched_rule = "" }: WireDecision, path: string): boolean {
+  return allowed && matched_rule.startsWith("allow:") && new RegExp(`${path}(?![\\w-])`).test(matched_rule);
 }
 
 /**
@@ -162,8 +162,8 @@ export function checkPath(path: string): void {
   if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
   if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
   if (isUnsafe(path)) throw badRequest("path contains whitespace or control characters");
-  const [folder, network = ""] = absoluteParts(path);
-  if (folder === "dev" && ["tcp", "udp"].includes(network)) {
+  const [directory, network = ""] = absoluteParts(path);
+  if (directory === "dev" && ["tcp", "udp"].includes(network)) {
     throw badRequest(`path is in /dev/${network}, which is a network connection to some shells`);
   }
 }
@@ -172,7 +172,7 @@ export function checkPath(path: string): void {
  * The directory of the kernel that contains a path, such as `/proc`. The files there are devices and switches: a read
  * may never end, and a write changes the machine. Symbolic links are not resolved.
  */
-export function findKernelFolder(path: string): string | undefined {
+export function findKernelDirectory(path: string): string | undefined {
   const [first = ""] = absoluteParts(path);
   return ["dev", "proc", "sys"].includes(first) ? `/${first}` : undefined;
 }

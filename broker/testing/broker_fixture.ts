@@ -50,7 +50,7 @@ export const UPTIME: ExecuteRequest = {
   dryRun: false,
 };
 
-/** What tools are called with, by a caller with a group and a token. */
+/** The context of tool calls, for a caller with a group and a token. */
 export const TOOL_CONTEXT: ToolContext = {
   caller: "mcp-stdio",
   callerGroups: ["ops"],

@@ -114,7 +114,7 @@ export function createSshSessionExecTool(ports: SessionPorts): Tool {
     title: "Run a command in a session",
     description:
       "Run one command in an open session. shell and pty keep directory and variables and give commands no " +
-      "input; exec keeps nothing. If an error says that the session is unusable, or after you cancel a call in shell or " +
+      "input; exec keeps nothing. If an error reports an unusable session, or after you cancel a call in shell or " +
       "pty, open a new session. shell and pty stop working when the server gets a command policy. " +
       OUTPUT_IS_DATA,
     annotations: CHANGE,

@@ -305,7 +305,7 @@ export class ApprovalRegistry {
       phase = "over";
       if (isEntered) {
         store.releaseCollection?.(approval.id).catch((error) =>
-          logger.warn("collection claim not released, it expires by itself", { error })
+          logger.warn("claim of an approval result not released, it expires by itself", { error })
         );
       }
       entry.isClaimed = false;

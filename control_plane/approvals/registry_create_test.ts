@@ -66,7 +66,7 @@ Deno.test("create() refuses a text that would come back cut off", async () => {
   assert.deepEqual([registry.list(), registry.pendingCount()], [[], 0]);
 });
 
-/** What a broker asks for a person. */
+/** A broker's request for a person. */
 const of = (endUser: string, caller = "broker-1") => {
   const draft = draftOf({ caller });
   return { ...draft, request: { ...draft.request, end_user: endUser } };

@@ -165,7 +165,7 @@ export class Outbox {
     try {
       await store.endNotification(id);
     } catch (error) {
-      logger.warn("end of an approval notification not stored, it may be sent again", {
+      logger.warn("result of an approval notification not stored, it may be sent again", {
         approval: id,
         error,
       });

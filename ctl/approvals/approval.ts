@@ -38,7 +38,7 @@ Examples:
 
 age= is the time since the request, left= the time until it expires. The control plane forgets a request after twice its
 approval.timeout_seconds. Commands are quoted, and invisible characters are escaped. A command of more than 400
-characters is truncated, and the line below it says so; broker-ctl approval show and --json print all of it.
+characters is truncated, and the next line shows this; broker-ctl approval show and --json print all of it.
 ${HELP}`,
   uses,
   async run({ status, verbose = false }, call) {

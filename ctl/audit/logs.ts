@@ -15,16 +15,16 @@ export const LOG_NAME = "audit.log";
  * Lists the logs in a directory that has a directory for each instance, by name. Links are rejected: a link could show
  * one log under two names.
  */
-export async function listDeploymentLogs(folder: string) {
-  const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
+export async function listDeploymentLogs(directory: string) {
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(directory)));
   if (entries === undefined) {
-    throw notFound(`Cannot read directory of audit logs ${quoteText(folder)}: no such directory`);
+    throw notFound(`Cannot read directory of audit logs ${quoteText(directory)}: no such directory`);
   }
   const logs: { readonly instance: string; readonly path: string }[] = [];
   for (const { name: instance, isDirectory, isSymlink } of entries) {
-    if (isSymlink) throw refuseLink(join(folder, instance));
+    if (isSymlink) throw refuseLink(join(directory, instance));
     if (!isDirectory) continue;
-    const path = join(folder, instance, LOG_NAME);
+    const path = join(directory, instance, LOG_NAME);
     const info = await ifThere(Deno.lstat(path));
     if (info?.isSymlink === true) throw refuseLink(path);
     // Immediately after a rotation there are only rotated files.
@@ -56,7 +56,7 @@ interface LogChoice {
   readonly set?: boolean | "instances";
 }
 
-/** Reads the records of one log or several by time; `undefined` stands for a line that is not a record. */
+/** Reads the records of one log or several by time; `undefined` replaces a line that is not a record. */
 export async function* readLogs(path: string, { all, set }: LogChoice): Records {
   const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
   if (set !== "instances") {
@@ -176,7 +176,7 @@ export async function followLog({ path, lines, clock, signal, onLine, onMissing 
   else await current.skipTo(lines);
   try {
     while (signal?.aborted !== true) {
-      // Open the name before reading the lines: once another file has the name, this file gets no more lines.
+      // Open the name before reading the lines: once another file has the name, this file stops growing.
       const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(onLine);
       if (next === undefined || current?.identity === next.identity) {

@@ -103,7 +103,7 @@ const WIDTHS = [20, 6, 14, 20, 14, 20];
 const NARROW_TITLES = ["TIME", "SEQ", "OUTCOME", "CALLER", "HOST"];
 const NARROW_WIDTHS = [20, 6, 14, 14];
 const INSTANCE_WIDTH = 16;
-/** On a narrower terminal, the detail gets a line of its own. */
+/** On a narrower terminal, the detail gets a separate line. */
 const ENOUGH_COLUMNS = 160;
 
 export function createRecordTable({ columns = Infinity, full, instances = false }: {

@@ -54,7 +54,7 @@ Examples:
 Records are shown oldest first and are not verified; broker-ctl audit verify does that. --set without a directory
 includes the logs of further stdio brokers (audit-2.log, audit-3.log …). --set <directory> merges
 <directory>/<instance>/audit.log of all instances by time. Commands of more than 400 characters are truncated, and their
-end says so; --full shows all of them. --json prints one record per line, for several instances as
+end shows this; --full shows all of them. --json prints one record per line, for several instances as
 {"instance":…,"record":…}.
 
 --join matches the signer's records with a cluster's own audit log. For each token it shows the requests that used it,
@@ -124,7 +124,7 @@ Examples:
   broker-ctl audit tail --log log/mcp/audit.log --set
 
 Runs until interrupted, and follows rotation. To show the last records only: broker-ctl audit show --limit. Commands of
-more than 400 characters are truncated, and their end says so; --full shows all of them. --json prints one record per
+more than 400 characters are truncated, and their end shows this; --full shows all of them. --json prints one record per
 line.
 `,
   uses: () => [],

@@ -273,7 +273,7 @@ export class TokenSearch {
   }
 }
 
-/** Checks if a request reviews the rights of its own account. */
+/** Checks if a request reviews its account's rights. */
 function isReview({ verb, object }: ApiEvent): boolean {
   return verb === "create" && object?.group === "authorization.k8s.io" &&
     ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].includes(object.resource);

@@ -95,7 +95,7 @@ const EVENT: ApiEvent = {
   addresses: [],
 };
 
-/** In the old form, in which the ID of the token stands in `command`. */
+/** In the old form, which has the ID of the token in `command`. */
 const command = (verb: string, resource: string, ns: string, name: string) =>
   `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann jti=t1 reason="INC 7" sha256=00 cmd=x rid=r-1`;
 

@@ -104,7 +104,7 @@ async function verifyOne(
 
 interface DeploymentCheck extends Check {
   readonly folder: string;
-  /** The file of keys, which says whose logs must be there. */
+  /** The file of keys, which lists the required logs. */
   readonly keys: string;
 }
 

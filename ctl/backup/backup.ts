@@ -120,7 +120,7 @@ Freezes, revocations, grants and approvals made after the backup are lost: freez
     }
     if ((publicKey === undefined) !== trustUnsigned) {
       const fix =
-        "pass --public-key KEY, which backup printed; or --trust-unsigned if nobody else could write the backup";
+        "pass --public-key KEY, which backup printed; or --trust-unsigned if only you could write the backup";
       throw invalid("Cannot restore: pass either --public-key or --trust-unsigned", undefined, fix);
     }
     const identities = withoutKeys

@@ -34,7 +34,7 @@ const FILE_KEY = /(?:^|_)(?:cert|key|ca|file|path)$/;
 const VARIABLES = /^[a-z][a-z-]*\.env$/;
 
 /** Finds the files that the configs in a directory name. Relative paths are relative to this directory. */
-export async function findSources(folder: string) {
+export async function findSources(directory: string) {
   const found = {
     configs: [] as string[],
     auditLogs: [] as string[],
@@ -46,11 +46,11 @@ export async function findSources(folder: string) {
   };
   const others: { readonly key: string; readonly name: string; readonly path: string }[] = [];
   for (const [name, kind] of Object.entries(KINDS)) {
-    const path = join(folder, name);
+    const path = join(directory, name);
     if (await ifThere(Deno.stat(path)) === undefined) continue;
     found.configs.push(path);
     for (const [key, value] of stringsOf(await loadConfig({ path, ...kind }))) {
-      const named = resolve(folder, value);
+      const named = resolve(directory, value);
       if (value === "") continue;
       if (key === "audit_log") found.auditLogs.push(named);
       else if (key === "state_db" && isPostgresUrl(value)) {
@@ -62,15 +62,15 @@ export async function findSources(folder: string) {
       }
     }
   }
-  const isRestorable = createIsRestorable(folder, [...found.states, ...found.auditLogs]);
+  const isRestorable = createIsRestorable(directory, [...found.states, ...found.auditLogs]);
   for (const { key, name, path } of others) {
     if (!isRestorable(path)) {
-      found.leftOut.push(`${key} of ${name}: ${path} is outside ${folder}, so copy it yourself`);
+      found.leftOut.push(`${key} of ${name}: ${path} is outside ${directory}, so copy it yourself`);
     } else if (key === "denied_callers") found.deniedCallers.push(path);
     else found.keys.push(path);
   }
-  found.keys.push(...await filesIn(join(folder, "pki")));
-  found.keys.push(...(await filesIn(folder)).filter((path) => VARIABLES.test(basename(path))));
+  found.keys.push(...await filesIn(join(directory, "pki")));
+  found.keys.push(...(await filesIn(directory)).filter((path) => VARIABLES.test(basename(path))));
   const once = (paths: readonly string[]) => [...new Set(paths)].sort();
   return {
     configs: found.configs,
@@ -125,9 +125,9 @@ function isPath(text: string): boolean {
   return text.includes("/") && !/\s|:\/\//.test(text);
 }
 
-async function filesIn(folder: string): Promise<readonly string[]> {
-  const entries = await ifThere(Array.fromAsync(Deno.readDir(folder))) ?? [];
-  return entries.filter(({ isFile }) => isFile).map(({ name }) => join(folder, name));
+async function filesIn(directory: string): Promise<readonly string[]> {
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(directory))) ?? [];
+  return entries.filter(({ isFile }) => isFile).map(({ name }) => join(directory, name));
 }
 
 const ROOT = 0;

@@ -38,7 +38,7 @@ Deno.test("readTar() refuses what is cut off, and every byte of a header that is
   for (const length of [0, 511, 512, 1024, archive.length - 1024]) {
     assert.throws(() => readTar(archive.slice(0, length)), RangeError, String(length));
   }
-  // But for the blank behind the checksum, which nobody reads.
+  // Except the space after the checksum, which no program reads.
   for (let index = 0; index < 512; index++) {
     if (index === 155) continue;
     const changed = archive.slice();

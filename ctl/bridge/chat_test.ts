@@ -120,7 +120,7 @@ Deno.test("messageOf() breaks long lines: blocks of code do not, and what is bey
     true,
     "created    now",
   ]);
-  // No row that goes on can pass for one that begins.
+  // A continued row cannot look like a new row.
   for (const row of rest.slice(0, -1)) assert.match(row, /^ {9}↳ /);
   assert.equal(first + rest.slice(0, -1).map((row) => row.slice(11)).join(""), command);
 });

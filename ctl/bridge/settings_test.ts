@@ -97,7 +97,7 @@ Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
     problem: /--page-url/,
   },
   { name: "with a wrong time", args: [...SLACK, "--poll", "soon"], problem: /Cannot read duration "soon"/ },
-  // A timer of more than 24.8 days is over at once.
+  // A timer of more than 24.8 days ends immediately.
   {
     name: "with a pause of a month",
     args: [...SLACK, "--poll", "30d"],

@@ -66,7 +66,7 @@ Examples:
 
 A rule has the form "<effect> <verbs> <resources> [<namespaces>[/<names>]]". Effects: allow, deny, require_approval.
 Verbs: get, list, logs, apply, delete. Resources are plurals. Separate values with commas; * matches all. Without
-namespaces a rule applies everywhere. The namespace - stands for objects without a namespace, and for a list of all
+namespaces a rule applies everywhere. The namespace - means objects without a namespace, and for a list of all
 namespaces. --force changes only the given fields of an existing cluster: a list replaces the previous list, '' clears
 it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check prod, then broker-ctl reload.
 `,

@@ -52,7 +52,7 @@ function includesRight(wide: Right, narrow: Right): boolean {
     (wide.name === undefined || wide.name === narrow.name);
 }
 
-/** One kind of action; undefined stands for every value. */
+/** One kind of action; undefined means every value. */
 interface Action {
   readonly verb: K8sVerb;
   readonly resource: ClusterResource;

@@ -138,17 +138,17 @@ export async function checkDenied(path: string): Promise<Found> {
 }
 
 export async function checkRoom(auditLog: string): Promise<Found> {
-  const folder = quoteText(dirname(auditLog));
+  const directory = quoteText(dirname(auditLog));
   try {
     const { bavail, bsize } = await statfs(dirname(auditLog));
     const free = bavail * bsize;
     if (free >= LEAST_FREE_BYTES) return pass("enough disk space for audit records");
     const megabytes = Math.floor(free / 1_000_000);
-    const check = `${folder} has ${megabytes} MB of free space; a full disk stops the service`;
+    const check = `${directory} has ${megabytes} MB of free space; a full disk stops the service`;
     return warn(check, "free disk space, or move the audit log");
   } catch (error) {
     return fail(
-      `the directory of the audit log ${folder} cannot be checked: ${errorText(error)}`,
+      `the directory of the audit log ${directory} cannot be checked: ${errorText(error)}`,
       "create it",
     );
   }

@@ -44,7 +44,7 @@ Examples:
 
 The script adds the CA to the CAs that sshd on the host already trusts, and the host's principal to those of the
 account. Other settings stay as they are. The script checks the result with sshd -t, reloads sshd, and rolls back if a
-step fails. If nobody could log in to the account (it is locked, expired or has no login shell), the script changes
+step fails. If no user could log in to the account (it is locked, expired or has no login shell), the script changes
 nothing and prints the fix. --over ssh runs the script with the ssh of this machine (OpenSSH 8.5 or later, at most
 ${MAX_SECONDS} seconds) and trusts only the host key in the signer's config. It then tries a login with a certificate
 that is valid for two minutes and one echo. If the login fails, the host rolls back within ${CONFIRM_SECONDS} seconds.

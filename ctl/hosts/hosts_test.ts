@@ -59,7 +59,7 @@ function script(options: Partial<Parameters<typeof formatInstallScript>[0]> = {}
   );
 }
 
-/** What the shell is told to run at the end. */
+/** The last command of the shell. */
 function lastCommand(text: string): string {
   return text.split("\n").find((line) => line.startsWith('sh "$work/install"')) ?? "";
 }

@@ -103,7 +103,7 @@ async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags,
     return await readOperatorText(resolve(workingFolder, verifier), "the verifier");
   }
   if (check === true) return undefined;
-  const hint = "to create it: deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts";
+  const hint = "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts";
   throw invalid("A host with envelope v1 needs --verifier", undefined, hint);
 }
 

@@ -53,8 +53,8 @@ to krl_callers in the signer's config. The output lists the commands that instal
       notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
     });
     const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
-    const folder = at(out);
-    await writeFolder(folder, {
+    const directory = at(out);
+    await writeFolder(directory, {
       "ca.crt": ca,
       "client.crt": pair.certPem,
       "client.key": pair.keyPem,
@@ -65,16 +65,16 @@ to krl_callers in the signer's config. The output lists the commands that instal
       const edit = (text: string) => setValue(text, ["krl_callers", caller], [name]);
       await editSignerFile({ path, workingFolder, edit });
     } catch (error) {
-      await Deno.remove(folder, { recursive: true });
+      await Deno.remove(directory, { recursive: true });
       throw error;
     }
     return {
-      json: { host: name, caller, folder },
+      json: { host: name, caller, folder: directory },
       lines: [
         `${caller} may fetch the revocation list for ${name} after the next reload of the signer. Run:`,
         "  broker-ctl reload",
-        `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
-        `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
+        `  scp -r ${shellQuote(directory)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
+        `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(directory))}`,
         `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
         "The last command must be a new login within 5 minutes. Instructions: revocation-lists.md in " +
         "/usr/share/gateway/krl/. In the sources: shim/ and docs/guides/revocation-lists.md.",
@@ -91,14 +91,14 @@ function readUrl(text: string): string {
   throw invalid(`Cannot use --url ${quoteText(text)}: expected https://name:port`);
 }
 
-async function writeFolder(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+async function writeFolder(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
   try {
-    await Deno.mkdir(folder, { mode: 0o700 });
+    await Deno.mkdir(directory, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    throw conflict(`Cannot create ${quoteText(folder)}: it exists; pass another directory with --out`);
+    throw conflict(`Cannot create ${quoteText(directory)}: it exists; pass another directory with --out`);
   }
   for (const [name, text] of Object.entries(files)) {
-    await Deno.writeTextFile(join(folder, name), text, { mode: 0o600, createNew: true });
+    await Deno.writeTextFile(join(directory, name), text, { mode: 0o600, createNew: true });
   }
 }

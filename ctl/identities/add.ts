@@ -161,7 +161,7 @@ function checkFree(
 
 function alreadyThere(path: string, name: string): AppError {
   const problem = `Cannot add ${quoteText(name)}: ${quoteText(path)} exists`;
-  return conflict(problem, undefined, `to renew it: broker-ctl identity renew ${name}`);
+  return conflict(problem, undefined, `broker-ctl identity renew ${name}`);
 }
 
 /** The list of the signer's config that gives names of a kind their rights. */

@@ -46,7 +46,7 @@ Examples:
   broker-ctl callers add --name agent-8 --groups ''
   broker-ctl callers add --name broker-2 --groups web --only-via control-plane-local
 
-Once any caller is listed, unlisted callers see no hosts: add all callers that you need. The entry _default stands for
+Once any caller is listed, unlisted callers see no hosts: add all callers that you need. The entry _default is for
 all unlisted callers. --force changes the groups of an existing caller, and with --only-via its route. A broker without
 --only-via can send requests directly to the signer and bypass the control plane's guardrails.
 `,

@@ -53,10 +53,10 @@ export async function openIdentityFiles(flags: IdentityFlags, workingFolder: str
 }
 
 /** The account that can write the config may have no right to use the CA. */
-async function requireIn(pki: string, folder: string): Promise<void> {
-  const [wanted, named] = await Promise.all([pki, folder].map((path) => ifThere(Deno.realPath(path))));
+async function requireIn(pki: string, found: string): Promise<void> {
+  const [wanted, named] = await Promise.all([pki, found].map((path) => ifThere(Deno.realPath(path))));
   if (wanted !== undefined && wanted === named) return;
-  throw badConfig(`Cannot use client_ca in ${quoteText(folder)}: expected it in ${quoteText(pki)} (--pki)`);
+  throw badConfig(`Cannot use client_ca in ${quoteText(found)}: expected it in ${quoteText(pki)} (--pki)`);
 }
 
 /** Like {@linkcode openIdentityFiles}, for commands that write to the directory or sign with the CA's key. */
@@ -72,16 +72,16 @@ export type FoundCertificate = Awaited<ReturnType<typeof listCertificates>>[numb
 const SUFFIX = ".crt";
 
 /** The certificates in a directory by name, including CAs. */
-async function listCertificates(folder: string) {
+async function listCertificates(directory: string) {
   let names: readonly string[];
   try {
-    names = (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
+    names = (await Array.fromAsync(Deno.readDir(directory), ({ name }) => name)).sort();
   } catch (cause) {
-    throw badConfig(`Cannot read ${quoteText(folder)}: ${describeReadFailure(cause)}`, cause);
+    throw badConfig(`Cannot read ${quoteText(directory)}: ${describeReadFailure(cause)}`, cause);
   }
   const files = names.filter((name) => name.endsWith(SUFFIX) && !name.startsWith("."));
   return await Promise.all(files.map(async (file) => {
-    const [name, path] = [basename(file, SUFFIX), join(folder, file)];
+    const [name, path] = [basename(file, SUFFIX), join(directory, file)];
     const found = { name, path, hasKey: names.includes(`${name}.key`) };
     try {
       const pem = await readRegularText(path);
@@ -267,7 +267,7 @@ export async function findIssued(paths: readonly string[], { kind, name, authori
     if (pem === undefined) continue;
     if (!isSought(pem) || (found !== undefined && found !== pem)) {
       const problem = `Cannot add ${quoteText(name)}: ${quoteText(path)} is another certificate`;
-      throw conflict(problem, undefined, `to renew it: broker-ctl identity renew ${name}`);
+      throw conflict(problem, undefined, `broker-ctl identity renew ${name}`);
     }
     found = pem;
   }

@@ -51,7 +51,7 @@ log names the caller and the end user (user=) of each request. Hosts that fetch 
 (krl_callers) also reject certificates that were issued before the freeze; they stay revoked after an unfreeze. --wait
 waits up to 30 s until every host has the list. It prints the hosts that lack it and the signers that did not confirm
 the freeze (exit code 1). Without state_db, a freeze ends when the signer restarts: confirm this with --volatile. If
-state_db cannot store a freeze, the freeze is in force until a restart, the output says so, and the exit code is 1.
+state_db cannot store a freeze, the freeze is in force until a restart, the output shows this, and the exit code is 1.
 ${REMOTE_HELP}`,
   uses: usesSigner,
   run: (flags, call) => freeze(call, readSubject(flags), flags),

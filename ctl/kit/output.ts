@@ -69,7 +69,7 @@ export function writeError(terminal: Terminal, options: { readonly json: boolean
     return;
   }
   const lines = message.split("\n").map(visibleText);
-  terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `hint: ${visibleText(hint)}\n`}`);
+  terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `fix: ${visibleText(hint)}\n`}`);
 }
 
 function describeError(error: unknown): Readonly<Record<"code" | "message" | "hint", string>> {
@@ -81,7 +81,7 @@ function describeError(error: unknown): Readonly<Record<"code" | "message" | "hi
     (error instanceof Error && (/\(os error \d+\)$/.test(error.message) || "syscall" in error));
   return isOfSystem
     ? { code: "internal", message: errorText(error), hint: "" }
-    : { code: "internal", message: String(error), hint: "this is a bug in broker-ctl" };
+    : { code: "internal", message: String(error), hint: "report this bug in broker-ctl" };
 }
 
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;

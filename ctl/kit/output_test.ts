@@ -71,7 +71,7 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   {
     name: "an error with a hint",
     error: new HintedError(new AppError("conflict", "it exists"), "--force"),
-    text: "error: it exists\nhint: --force\n",
+    text: "error: it exists\nfix: --force\n",
     json: { code: "conflict", message: "it exists", hint: "--force" },
   },
   {
@@ -95,8 +95,8 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   {
     name: "a defect",
     error: new TypeError("oops"),
-    text: "error: TypeError: oops\nhint: this is a bug in broker-ctl\n",
-    json: { code: "internal", message: "TypeError: oops", hint: "this is a bug in broker-ctl" },
+    text: "error: TypeError: oops\nfix: report this bug in broker-ctl\n",
+    json: { code: "internal", message: "TypeError: oops", hint: "report this bug in broker-ctl" },
   },
 ])("writeError() shows $name as text and as one JSON object", ({ error, text, json }) => {
   const plain = capture();

@@ -117,7 +117,7 @@ export const askSigner = <T>(call: Call, question: ServiceQuestion<T>) =>
 export async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
   const { name } = SERVICES[service];
   const parameters = await findClient(service, call.flags, call);
-  const asked = `requested ${parameters.url}${question.path} with certificate ${parameters.cert}`;
+  const asked = `check ${parameters.url}${question.path} and certificate ${parameters.cert}`;
   const response = await exchange(name, parameters, question, asked);
   const { status, body } = response;
   if (status < 200 || status > 299) {
@@ -153,7 +153,7 @@ async function exchange(
     return await client.request({ method, path, ...(body !== undefined && { body }) });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const files = `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
+    const files = `check certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
     if (error.code === "invalid_config") throw new HintedError(error, files);
     const advice = adviseOnContact(error, { name, ...parameters });
     throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);

@@ -61,7 +61,7 @@ Examples:
   broker-ctl policy explain --cluster prod --action "delete pods web/shop-1" --end-user-groups ops
 
 Decides from the signer's config alone, without the grants, waivers and freezes of a running signer. An action has the
-form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - stands for
+form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - means
 no namespace. The exit code is 0 for every decision; scripts read decision.allowed of --json.
 `,
   async run(flags, { workingFolder }) {

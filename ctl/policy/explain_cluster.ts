@@ -17,7 +17,7 @@ import { compileSigner } from "../kit/signer_file.ts";
 import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
-/** Who requests an action on a cluster; without a caller, a caller that may use the cluster. */
+/** The requester of an action on a cluster. Default: a caller that may use the cluster. */
 interface Asker {
   readonly caller: string | undefined;
   readonly endUser: string;

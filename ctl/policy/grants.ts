@@ -119,7 +119,7 @@ const LIST = asking({
 Examples:
   broker-ctl policy grants
 
-Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end says so;
+Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end shows this;
 --full and --json print all of it.
 `,
   question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),

@@ -53,33 +53,33 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  * @returns the directory of the previous installation, if there was one
  */
 export async function writeInstallation(plan: readonly PlannedEntry[], options: WriteOptions) {
-  const { folder, random } = options;
+  const { folder: directory, random } = options;
   const explain = (cause: unknown) => {
-    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing was written`;
+    const message = `Cannot set up ${JSON.stringify(directory)}: ${errorText(cause)}; nothing was written`;
     throw internal(message, cause);
   };
-  await createFolder(folder).catch(explain);
+  await createFolder(directory).catch(explain);
   // Two inits at the same time would mix keys of one with configs of the other.
-  using lock = await tryLockFile(folder);
+  using lock = await tryLockFile(directory);
   if (lock === undefined) {
-    const message = `Cannot set up ${JSON.stringify(folder)}: another init is running; try again`;
+    const message = `Cannot set up ${JSON.stringify(directory)}: another init is running; try again`;
     throw new AppError("conflict", message, { retryAfterSeconds: 1 });
   }
   // Check again, because another user may have created entries in the meantime.
   await checkFree(options);
-  const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
+  const staging = join(directory, `.init.${random.bytes(8).toHex()}`);
   try {
     await writeEntries(plan, staging).catch(explain);
     const backup = options.force ? await moveAside(options) : undefined;
     try {
       for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
-        await Deno.rename(join(staging, path), join(folder, path));
+        await Deno.rename(join(staging, path), join(directory, path));
       }
     } catch (cause) {
       const former = backup === undefined
         ? ""
         : `; the previous installation is in ${JSON.stringify(backup)}`;
-      const message = `Cannot finish the installation in ${JSON.stringify(folder)}: ${
+      const message = `Cannot finish the installation in ${JSON.stringify(directory)}: ${
         errorText(cause)
       }${former}`;
       throw internal(message, cause);
@@ -90,11 +90,11 @@ export async function writeInstallation(plan: readonly PlannedEntry[], options: 
   }
 }
 
-async function createFolder(folder: string): Promise<void> {
-  if (await exists(folder)) return;
+async function createFolder(directory: string): Promise<void> {
+  if (await exists(directory)) return;
   // Regardless of the umask, other users must not write to the directories above keys.
-  await Deno.mkdir(dirname(folder), { recursive: true, mode: 0o755 });
-  await createPrivateFolder(folder);
+  await Deno.mkdir(dirname(directory), { recursive: true, mode: 0o755 });
+  await createPrivateFolder(directory);
 }
 
 /** The umask changes the mode at creation. */
@@ -117,18 +117,18 @@ async function writeEntries(plan: readonly PlannedEntry[], staging: string): Pro
   }
 }
 
-async function moveAside({ folder, clock }: WriteOptions): Promise<string | undefined> {
-  const entries = await findEntries(folder);
+async function moveAside({ folder: directory, clock }: WriteOptions): Promise<string | undefined> {
+  const entries = await findEntries(directory);
   if (entries.length === 0) return undefined;
-  const backup = await createBackupFolder(folder, clock.now());
-  for (const name of entries) await Deno.rename(join(folder, name), join(backup, name));
+  const backup = await createBackupFolder(directory, clock.now());
+  for (const name of entries) await Deno.rename(join(directory, name), join(backup, name));
   return backup;
 }
 
-async function createBackupFolder(folder: string, now: number): Promise<string> {
+async function createBackupFolder(directory: string, now: number): Promise<string> {
   const stamp = new Date(now).toISOString().replace(/\.\d+|[-:]/g, "");
   for (let number = 1;; number++) {
-    const path = join(folder, `backup-${stamp}${number === 1 ? "" : `-${number}`}`);
+    const path = join(directory, `backup-${stamp}${number === 1 ? "" : `-${number}`}`);
     try {
       await createPrivateFolder(path);
       return path;
@@ -156,21 +156,21 @@ const MAX_LINKS = 40;
  * Rejects a directory for keys if another user could replace it or a directory above it. Missing directories are not
  * checked.
  *
- * @param folder absolute
+ * @param directory absolute
  */
-export async function checkFolder(folder: string): Promise<void> {
+export async function checkFolder(directory: string): Promise<void> {
   const self = Deno.uid();
   // A system without owners has no modes either.
   if (self === null) return;
-  const top = await lookAt(parse(folder).root);
+  const top = await lookAt(parse(directory).root);
   const trusted = { self, root: top?.uid ?? 0 };
   const refuse = (why: string | undefined) => {
     if (why === undefined) return;
-    throw invalid(`Cannot set up ${JSON.stringify(folder)}: ${why}`);
+    throw invalid(`Cannot set up ${JSON.stringify(directory)}: ${why}`);
   };
-  const own = await lookAt(folder);
-  if (own !== undefined) refuse(whyUnsafeFolder(own, trusted) ?? await whyCheckout(folder));
-  const ways = [dirname(folder)];
+  const own = await lookAt(directory);
+  if (own !== undefined) refuse(whyUnsafeFolder(own, trusted) ?? await whyCheckout(directory));
+  const ways = [dirname(directory)];
   // The loop adds the targets of links.
   for (const way of ways) {
     for (const path of partsOf(way)) {
@@ -223,9 +223,9 @@ export function whyUnsafe(part: PathPart, trusted: Trusted): string | undefined 
 }
 
 /** The reason why keys must not be directly in a directory. A link and a sticky directory are rejected too. */
-export function whyUnsafeFolder(folder: PathPart, trusted: Trusted): string | undefined {
-  if (folder.isLink) return `${quoteText(folder.path)} is a symbolic link; pass its target directory`;
-  return whyUnsafe(folder, trusted) ?? whyWritable(folder);
+export function whyUnsafeFolder(part: PathPart, trusted: Trusted): string | undefined {
+  if (part.isLink) return `${quoteText(part.path)} is a symbolic link; pass its target directory`;
+  return whyUnsafe(part, trusted) ?? whyWritable(part);
 }
 
 function whyWritable({ path, mode }: PathPart): string | undefined {

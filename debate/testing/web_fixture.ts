@@ -19,7 +19,7 @@ export interface Typed {
   readonly type: string;
 }
 
-/** What differs between tests. */
+/** The options of a test. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** An error means that the model is not available. */

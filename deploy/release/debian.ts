@@ -96,9 +96,9 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
 /** Removes empty directories only. Keys and audit records stay, and so do their users, whose IDs must not be reused. */
 function purge(folders: readonly string[]): string {
   return `if [ "$1" = purge ]; then
-  for folder in ${folders.toReversed().join(" ")}; do
-    [ ! -d "$folder" ] || rmdir "$folder" 2>/dev/null ||
-      echo "$folder is kept: removing a package does not remove keys, state and audit records" >&2
+  for directory in ${folders.toReversed().join(" ")}; do
+    [ ! -d "$directory" ] || rmdir "$directory" 2>/dev/null ||
+      echo "$directory is kept: removing a package does not remove keys, state and audit records" >&2
   done
 fi`;
 }

@@ -63,8 +63,8 @@ export async function run(
   const command = new Deno.Command(program, { args: [...args], ...options, stdin: "null" });
   const { success, code, stdout, stderr } = await command.output();
   if (success) return new TextDecoder().decode(stdout);
-  const said = new TextDecoder().decode(stderr).trim();
-  throw new Error(`Cannot make the release: ${[program, ...args].join(" ")} ended with ${code}: ${said}`);
+  const errors = new TextDecoder().decode(stderr).trim();
+  throw new Error(`Cannot release: ${[program, ...args].join(" ")} failed with code ${code}: ${errors}`);
 }
 
 /** Writes a tar archive of a directory: the same bytes from the same files. */

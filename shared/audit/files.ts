@@ -139,8 +139,8 @@ export async function openLogFile(path: string, options: OpenFileOptions = {}): 
 }
 
 /**
- * Writes bytes that are to be cut from a log to `<log>.corrupt-<YYYYMMDDTHHMMSSZ>`, for its owner only. Durable when it
- * resolves; an incomplete file is removed.
+ * Saves bytes that will be truncated from a log to `<log>.corrupt-<YYYYMMDDTHHMMSSZ>`, readable only by the owner.
+ * Durable when it resolves; an incomplete file is removed.
  *
  * @returns the path of the file, which has a number if the name was taken
  */

@@ -136,7 +136,7 @@ export async function openServiceAudit(
     logger.info("audit log in use by another process, writing to another file", { path: opened.path });
   }
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be written");
-  const blocked = metrics.counter("audit_blocked_total", "Actions withheld for lack of an audit record");
+  const blocked = metrics.counter("audit_blocked_total", "Actions blocked by a failed audit record");
   const durable = metrics.histogram(
     "audit_append_duration_seconds",
     "Time to append an audit record durably",

@@ -21,7 +21,7 @@ class FakeDisk implements RecordStore {
   failSyncs = 0;
   failTruncate = false;
   mayRotate = true;
-  /** What happened to the file, if it is not at its path. */
+  /** The reason why the file is not at its path. */
   gone: string | undefined;
   /** While set, a sync waits for it. */
   hold: Promise<void> | undefined;

@@ -41,7 +41,7 @@ interface CheckOptions<Problem> {
   /** The remembered hash of a line, `""` for that of an empty log. */
   readonly since?: string | undefined;
   readonly onProblem: (problem: Problem) => void;
-  /** Called with each line that is neither blank nor too long. */
+  /** Called with each line that is neither empty nor too long. */
   readonly onLine?: ((line: Uint8Array) => void) | undefined;
 }
 
@@ -246,7 +246,7 @@ export function inspectTail(bytes: Uint8Array, wholeFile: boolean, key: AuditPub
   return { kind: "good", head: { seq, hash: hashLine(last.line) }, terminated, tornBytes };
 }
 
-/** The last line that is not blank, without its newline. */
+/** The last line that is not empty, without its newline. */
 function lastLine(bytes: Uint8Array) {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === NEWLINE) end--;

@@ -169,7 +169,7 @@ function faultOf({ status, headers }: Omit<Answer, "body">, maxBytes: number): E
 
 /** The options of a client: PEM texts, limits, and the name of the service in messages. */
 export interface JsonClientOptions extends TlsMaterial {
-  /** By default `the service`. Addresses appear in error causes only, for the log. */
+  /** By default `the service`. Addresses appear only in error causes, which go to the log. */
   readonly what?: string;
   readonly baseUrl: string;
   readonly clock: Clock;

@@ -114,7 +114,7 @@ export class SharedClock implements Clock {
   }
 }
 
-/** Finds instances that send no more heartbeats. */
+/** Finds instances that have stopped sending heartbeats. */
 export class Liveness {
   /** By session: the last heartbeat, and the time since when it has not changed. */
   #heartbeats = new Map<string, { readonly name: string; readonly beat: bigint; readonly since: number }>();
@@ -228,7 +228,7 @@ interface EnterOptions {
 }
 
 /**
- * Registers an instance. If a silent instance has the name, it waits until that instance makes no more decisions.
+ * Registers an instance. If a silent instance has the name, it waits until that instance has stopped deciding.
  *
  * @throws {AppError} `invalid_config` if a live instance has the name
  */

@@ -133,7 +133,7 @@ export class ApiServer implements Disposable {
 /** The outcome of a request with a credential from a file. */
 export type ApiAnswer =
   | ApiOutcome
-  /** The file is unreadable or holds no token. The cause names the file, for the operator alone. */
+  /** The file is unreadable or holds no token. The cause names the file. Show it only to the operator. */
   | { readonly kind: "no_credential"; readonly cause: unknown };
 
 const status = z.object({ kind: z.literal("Status"), message: z.string() });

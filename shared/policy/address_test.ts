@@ -249,7 +249,7 @@ Deno.test("compilePattern() agrees with a full match search of the same engine",
   );
 });
 
-/** The few differences between the syntaxes, for the alphabet above. */
+/** The differences between the syntaxes in the alphabet above. */
 function toNative(pattern: string): string {
   return pattern.replaceAll(".", "[^\\n]");
 }

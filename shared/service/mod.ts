@@ -116,7 +116,7 @@ function matching(pattern: RegExp, value: unknown): string | undefined {
   return typeof value === "string" && pattern.test(value) ? value : undefined;
 }
 
-const FLAGS = "--config FILE, --version, --verbose, --help";
+const FLAGS = "--config <file>, --version, --verbose, --help";
 type Switch = "version" | "verbose" | "help";
 const SWITCHES = new Map<string, Switch>([["version", "version"], ["verbose", "verbose"], ["help", "help"], [
   "h",
@@ -145,7 +145,7 @@ export function parseServiceArguments(
     }
     const known = SWITCHES.get(name);
     if (known === undefined) {
-      const message = `Unknown argument ${JSON.stringify(argument)}: known are ${FLAGS}`;
+      const message = `Unknown argument ${JSON.stringify(argument)}: expected ${FLAGS}`;
       throw new AppError("invalid_request", message);
     }
     switches[known] = parseSwitch(argument, value);
@@ -156,7 +156,7 @@ export function parseServiceArguments(
 function parseSwitch(argument: string, value: string | undefined): boolean {
   if (value === undefined || value === "true") return true;
   if (value === "false") return false;
-  throw new AppError("invalid_request", `Cannot use option ${JSON.stringify(argument)}: it is true or false`);
+  throw new AppError("invalid_request", `Cannot use ${JSON.stringify(argument)}: expected true or false`);
 }
 
 /** Resolves with the first signal. A second signal then ends a service that hangs while it stops. */

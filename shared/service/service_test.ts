@@ -36,7 +36,10 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { args: ["--confg", "a.json"], message: /^Unknown argument "--confg": known are --config FILE, --version/ },
+  {
+    args: ["--confg", "a.json"],
+    message: /^Unknown argument "--confg": expected --config <file>, --version/,
+  },
   { args: ["a.json"], message: /^Unknown argument "a.json"/ },
   { args: ["--config", "a.json", "b.json"], message: /^Unknown argument "b.json"/ },
   { args: ["---config", "a"], message: /^Unknown argument/ },
@@ -45,7 +48,7 @@ Deno.test.each([
   { args: ["--constructor"], message: /^Unknown argument/ },
   { args: ["--config"], message: /^Option --config needs/ },
   { args: ["--config="], message: /^Option --config needs/ },
-  { args: ["--version=yes"], message: /^Cannot use option "--version=yes"/ },
+  { args: ["--version=yes"], message: /^Cannot use "--version=yes"/ },
 ])("parseServiceArguments() refuses $args", ({ args, message }) => {
   assert.throws(() => parseServiceArguments(args, { defaultConfig: "signer.json" }), (error) => {
     assert.ok(error instanceof AppError && error.code === "invalid_request");

@@ -313,7 +313,7 @@ export interface StateSchema {
   readonly owner: keyof typeof APPLICATION_IDS;
   /** The statements from one version to the next; the first one starts from an empty file. */
   readonly migrations: readonly string[];
-  /** What is lost without the file and what the operator has to do. The text continues a sentence. */
+  /** Describes the loss without the file and the operator's next step. The text continues a sentence. */
   readonly loss: string;
   /** A query that finds a row only in a file of another implementation with the same tables; the cause continues a sentence. */
   readonly foreign?: { readonly query: string; readonly cause: string };

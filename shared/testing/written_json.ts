@@ -66,7 +66,7 @@ export const writtenJson: fc.Arbitrary<WrittenJson> = fc.letrec<{ value: Written
   ),
 })).value;
 
-/** Of equal keys, the last value is kept at the position of the first. `__proto__` is an ordinary key. */
+/** The last value of equal keys is kept at the position of the first. `__proto__` is an ordinary key. */
 function objectOf(entries: readonly (readonly [string, unknown])[]): object {
   const object = {};
   for (const [name, value] of entries) {

@@ -26,7 +26,7 @@ export interface FreezeRequest extends FreezeSubject {
 }
 
 // Audit records contain both, and spaces separate their fields.
-const word = z.string().refine((text) => !isUnsafe(text), "blanks and control characters not allowed");
+const word = z.string().refine((text) => !isUnsafe(text), "spaces and control characters not allowed");
 const subject = { kind: z.enum(FREEZE_KINDS), value: word.min(1) };
 
 /** Decodes a {@linkcode FreezeRequest}; unknown fields are dropped. */

@@ -212,7 +212,7 @@ export interface K8sFieldChange {
 export interface K8sDiff {
   /** The effect. `created`: the object does not exist yet. `unknown`: the diff could not be determined. */
   readonly kind: "created" | "changed" | "unchanged" | "unknown";
-  /** Why the result is `unknown`, for the approver. */
+  /** The reason for the result `unknown`, shown to the approver. */
   readonly reason?: string | undefined;
   /** The changed fields, in the order of their paths. */
   readonly changes?: readonly K8sFieldChange[] | undefined;

@@ -208,7 +208,7 @@ export class PolicySource {
     try {
       if (this.from === "database") await this.prepare(document, state.current);
     } catch (error) {
-      logger.warn("a proposed policy change cannot be used by this signer", { error });
+      logger.warn("proposed policy change is invalid on this signer", { error });
     }
     try {
       // Also if it cannot be used here: the others would gain nothing by waiting longer.

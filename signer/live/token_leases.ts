@@ -229,7 +229,7 @@ export class TokenLeases {
         if (adopted.length > 0) { for (const subject of freezes()) await this.revoke(subject); }
       });
     } catch (error) {
-      logger.warn("adopting the Secrets of gone signers failed, retrying", { error });
+      logger.warn("adopting Secrets of removed signers failed, retrying", { error });
     }
   }
 
@@ -301,7 +301,7 @@ export class TokenLeases {
       const answer = await this.#ask(at, clock.now() + DELETE_MS, "DELETE", secretPath(lease), body);
       // 409: another Secret has the name, and belongs to another signer.
       if (!isGone(answer) && !(answer.kind === "answered" && answer.status === 409)) {
-        logger.warn("deleting a Secret that tokens are bound to failed, retrying", {
+        logger.warn("deleting the Secret of tokens failed, retrying", {
           cluster: lease.cluster,
           secret: `${lease.namespace}/${lease.name}`,
           error: faultOf(answer, "deleting it").message,

@@ -273,7 +273,7 @@ const ISSUE_MS = 8_000;
 /** Together with the preview no longer than {@linkcode ISSUE_MS}. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** Describes what an apply would change, for the approver. A caller without a forwarder has no approver. */
+/** Describes to the approver what an apply would change. A caller without a forwarder has no approver. */
 export async function preview(
   context: SignContext,
   allowed: AllowedAction,

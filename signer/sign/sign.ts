@@ -116,7 +116,7 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
   await refuse(context, {
     outcome: isDryRun ? "dry_run_denied" : "denied",
     err: decision.reason,
-    // Readers of the log expect no rule in a denied SSH request. A cluster's caller is not told the rule.
+    // Readers of the log expect no rule in a denied SSH request. A cluster's caller never sees the rule.
     rule: isDryRun || cluster !== undefined ? decision.matchedRule : "",
     ...(cluster === undefined ? { host: decision.host } : { cluster }),
   });

@@ -62,7 +62,7 @@ export class FakePlane {
 export interface BridgeScene {
   readonly controlPlane: FakePlane;
   readonly log: string[];
-  /** Its state, for whoever opens it while no bridge runs. */
+  /** Its state. Open it only while no bridge runs. */
   readonly statePath: string;
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -81,7 +81,7 @@ export const impatientClock: Clock = {
   sleep: (ms, signal) => systemClock.sleep(ms < 10_000 ? 10 : ms, signal),
 };
 
-/** Waits for what is to be said or shown where nothing may be decided: a decision ends the wait at once. */
+/** Waits for a message. A decision ends the wait immediately with a failure. */
 export async function pollUndecided(
   controlPlane: FakePlane,
   isDone: () => boolean,

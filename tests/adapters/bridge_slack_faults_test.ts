@@ -78,7 +78,7 @@ Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at fi
 
 Deno.test("bridge to Slack: a message whose answer was lost is found again, and not posted twice", async () => {
   await using slack = new FakeSlack();
-  // Slack has taken the message, and says nothing of it.
+  // Slack has accepted the message and does not answer.
   slack.fail("chat.postMessage", () => {
     slack.answer("chat.postMessage", slack.lastForm);
     return new Response("", { status: 502 });

@@ -125,7 +125,7 @@ Deno.test("bridge to Slack: learns for the time that was chosen, and says it whe
 
 Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, count once", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
-    // What failed would succeed the second time, if there was one.
+    // A second attempt would succeed.
     controlPlane.refusal = new AppError("audit_unavailable", "no record, no decision");
     const click = clickOn(first, "approve");
     const envelope = slack.send(click);
@@ -143,7 +143,7 @@ Deno.test("bridge to Slack: an envelope that comes twice, and another with the s
 interface Forgery {
   readonly name: string;
   readonly forge: (click: Record<string, unknown>, other: FakeMessage) => Record<string, unknown>;
-  /** Below the message; absent: nothing, for it is not the bridge's. */
+  /** The text below the message; absent if the message is not the bridge's. */
   readonly said?: RegExp;
 }
 
@@ -269,7 +269,7 @@ Deno.test("bridge to Slack: does not decide what has changed since it was shown,
     const other = controlPlane.add({ command: "reboot" });
     await poll(() => slack.posted.length === 2, { what: "another message" });
     slack.send(clickOn(slack.posted[1]!, "deny"));
-    // In turn: what was to be said of the click before has been said.
+    // Clicks are handled in turn, so the reply to the earlier click was sent.
     await poll(() => controlPlane.decisions.length > 0, { what: "its decision" });
     assert.deepEqual(controlPlane.decisions.map(({ id }) => id), [other]);
     assert.equal(slack.said.length, 1, "what became of a request its message says");

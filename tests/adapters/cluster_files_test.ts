@@ -43,7 +43,7 @@ Deno.test.each<{ name: string; files: Readonly<Record<string, string>>; message:
   await assert.rejects(load(files), { code: "invalid_config", message });
 });
 
-/** What the API server is shown by requests with the credential of a file. */
+/** The token that the API server receives with the credential of a file. */
 async function withTokenFile(
   test: (
     scene: {

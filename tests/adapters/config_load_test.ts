@@ -102,7 +102,7 @@ class LookClock implements Clock {
   }
 }
 
-/** A signer that looks at its config when it is told to; `onStart` runs between its first read and its first pause. */
+/** A signer that checks its config on demand; `onStart` runs between its first read and its first pause. */
 async function startWatching(folder: string, onStart: (configPath: string) => void) {
   const at = () => `127.0.0.1:${freePort()}`;
   const result = await run(folder, "init", "--direct", "--listen-signer", at(), "--monitor-signer", at());

@@ -44,7 +44,7 @@ export class ControlFolder implements Disposable {
     }
   }
 
-  /** The bytes of all files in the folder: the database and its log. */
+  /** The bytes of all files in the directory: the database and its log. */
   bytes(): string {
     return [...Deno.readDirSync(this.folder)]
       .map(({ name }) => new TextDecoder("latin1").decode(Deno.readFileSync(`${this.folder}/${name}`)))

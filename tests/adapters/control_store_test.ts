@@ -64,7 +64,7 @@ Deno.test("PostgresControlStore: a control plane that waits for less long remove
     const parked = await park(slow);
     await quick.takeOver((timing) => hasty.loadApprovals(timing));
     assert.equal(quick.pendingCount(), 1);
-    // It lives as long as the one that parked it says, here too.
+    // Every instance keeps it for the time that the parking instance set.
     await clock.advance(60_000);
     assert.equal(quick.pendingCount(), 1);
     await quick.close();

@@ -209,10 +209,10 @@ Deno.test("approval show fails for a request that is not there", async () => {
   await using service = await FakeService.start([PENDING]);
   const { out, err, exit } = await service.run("approval", "show", "nope");
   assert.deepEqual([out, exit], ["", 1]);
-  assert.match(err, /^error: Cannot find request "nope"\nhint: broker-ctl approval list/);
+  assert.match(err, /^error: Cannot find request "nope"\nfix: broker-ctl approval list/);
 });
 
-/** What is said of approve-and-learn: when it begins, and that the time asked for is the longest. */
+/** The output for approve-and-learn: the start, and the requested time as the maximum. */
 function learning(time: string): string {
   return [
     `request ${ID} approved`,
@@ -362,6 +362,6 @@ Deno.test("approval asks whom flags and environment name before the client confi
   const { err } = await service.run("approval", "list", "--url", "127.0.0.1:1", "--json");
   assert.match(
     JSON.parse(err).hint,
-    /requested https:\/\/127\.0\.0\.1:1\/v1\/approvals with .*approver\.crt/,
+    /check https:\/\/127\.0\.0\.1:1\/v1\/approvals and certificate .*approver\.crt/,
   );
 });

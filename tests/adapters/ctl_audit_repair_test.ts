@@ -197,7 +197,7 @@ Deno.test("audit repair refuses a log that a service is writing", async () => {
     const { out, err, exit } = await repair(log, ...apply);
     assert.match(
       err,
-      /^error: Cannot repair audit log .*: a service is writing it\nhint: stop the service first/,
+      /^error: Cannot repair audit log .*: a service is writing it\nfix: stop the service first/,
     );
     assert.deepEqual([out, exit], ["", 1]);
   }
@@ -221,7 +221,7 @@ Deno.test("audit repair, which root may run, makes no file where a link in the p
   await using log = await createLog(`${TORN}\n`);
   const before = await Deno.readFile(log.path);
   await Deno.remove(`${log.path}.lock`);
-  // The folder is the service's: whoever has taken that over makes such a link, and a torn end.
+  // An attacker who compromises the service can create such a link and a torn end in its directory.
   await Deno.symlink(`${log.folder}/elsewhere`, `${log.path}.lock`);
   assert.equal((await repair(log, "--apply")).exit, 1);
   assert.throws(() => Deno.lstatSync(`${log.folder}/elsewhere`), Deno.errors.NotFound);

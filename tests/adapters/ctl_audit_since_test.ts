@@ -262,7 +262,7 @@ async function createPipe(log: LogFolder, name: string): Promise<void> {
   assert.equal((await new Deno.Command("mkfifo", { args: [`${log.folder}/${name}`] }).output()).code, 0);
 }
 
-// All who may start a broker over stdio write to one folder; root looks at it.
+// All accounts that can start a stdio broker write to one directory, and root reads it.
 Deno.test.each([
   { name: "audit repair, of a lock", pipe: "audit.log.lock", flags: ["repair", "--log", "audit.log"] },
   { name: "audit repair, of a log", pipe: "audit-2.log", flags: ["repair", "--log", "audit-2.log"] },

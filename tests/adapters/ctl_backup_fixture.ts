@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createInstallation } from "../stage/installation.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
-/** A set-up of init with somebody revoked, and what backs it up and restores it. */
+/** An installation by init with a revoked identity, and functions that back it up and restore it. */
 export async function createBackupScene() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);

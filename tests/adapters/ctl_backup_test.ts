@@ -23,7 +23,7 @@ Deno.test("a backup removes what one of the same name has left that was killed",
 
 Deno.test("a backup that can't be written says where, and that nothing of it is there", async () => {
   await using it = await createBackupScene();
-  // Too long for the name that it has meanwhile; a full disk says so in the same place.
+  // Too long for the temporary name. A full disk fails in the same place.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
   assert.equal(exit, 1);
   assert.match(err, /^error: Cannot create a backup in ".+": .*too long.*; nothing was written\n$/);
@@ -124,7 +124,7 @@ Deno.test("restore gives files, keys and folders their modes and owners (as root
 
 Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
   await using it = await createBackupScene();
-  // All who may start a broker over stdio write to this folder.
+  // All accounts that can start a stdio broker write to this directory.
   const log = (name: string) => it.at(`gateway/log/mcp/${name}`);
   await Deno.writeTextFile(log("audit-2.log"), "nonsense\n");
   await new Deno.Command("mkfifo", { args: [log("audit-3.log")] }).output();
@@ -217,7 +217,7 @@ Deno.test("restore wants the public key or --trust-unsigned, and prints the plan
   for (const options of [[], ["--trust-unsigned", "--public-key", publicKey]]) {
     const { exit, out, err } = await it.restoreSigned("--dir", "new", ...options);
     assert.deepEqual([exit, out], [2, ""]);
-    assert.match(err, /pass either --public-key or --trust-unsigned\nhint: pass --public-key KEY/);
+    assert.match(err, /pass either --public-key or --trust-unsigned\nfix: pass --public-key KEY/);
   }
   const { exit, out, err } = await it.restoreSigned("--dir", "new", "--public-key", publicKey);
   assert.equal(exit, 0, err);
@@ -255,7 +255,7 @@ Deno.test("restore stops at encrypted keys, unless --identity or --without-keys 
   await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
   const { exit, out, err } = await it.restore("--dir", "new");
   assert.deepEqual([exit, out], [2, ""]);
-  assert.match(err, /Cannot restore: the backup contains \d+ encrypted keys\nhint: pass --identity FILE/);
+  assert.match(err, /Cannot restore: the backup contains \d+ encrypted keys\nfix: pass --identity FILE/);
   await assert.rejects(Deno.stat(it.at("new")), Deno.errors.NotFound);
   assert.match((await it.restore("--dir", "new", "--without-keys")).out, /and 0 keys of/);
 });
@@ -265,7 +265,7 @@ Deno.test("backup rejects the sample key of age's README, and its help shows no 
   const sample = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
   const { exit, err } = await it.tryBackup("--recipient", sample);
   assert.equal(exit, 2);
-  assert.match(err, /it is the sample key of age's README, not yours\nhint: create a key with/);
+  assert.match(err, /it is the sample key of age's README, not yours\nfix: create a key with/);
   await assert.rejects(Deno.stat(it.at("backup")), Deno.errors.NotFound);
   assert.doesNotMatch((await run(it.at(""), "backup", "--help")).out, /age1[a-z0-9]{58}/);
 });

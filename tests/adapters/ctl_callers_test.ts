@@ -106,7 +106,7 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
     name: "a caller that is there",
     args: "callers add --name agent-7 --groups x",
     exit: 1,
-    err: /it exists\nhint: pass --force/,
+    err: /it exists\nfix: pass --force/,
   },
   { name: "a caller without a word about groups", args: "callers add --name agent-9", err: /--groups/ },
   {
@@ -119,7 +119,7 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
     name: "a key that is there",
     args: `ca-keys add --name prod --type akv ${VERBS}`,
     exit: 1,
-    err: /it exists\nhint: pass --force/,
+    err: /it exists\nfix: pass --force/,
   },
   { name: "a new key without a type", args: "ca-keys add --name a --path k", err: /needs --type/ },
   {
@@ -197,7 +197,7 @@ Deno.test("callers list and ca-keys list show a table", async () => {
   assert.match((await empty.ctl("ca-keys", "list")).out, /^\(no ca-keys configured\)\n/);
 });
 
-// Whoever may write to a folder of configs must not be able to hang root's commands.
+// An account that can write to the directory of configs must not be able to block root's commands.
 Deno.test.each([
   { args: "host list --config taken", is: "a pipe" },
   { args: "host remove web --config taken", is: "a pipe" },

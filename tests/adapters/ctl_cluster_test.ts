@@ -84,7 +84,7 @@ Deno.test("cluster add --force changes what is given alone, and '' clears a list
 });
 
 Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
-  { name: "a name that is there", args: add("prod"), error: /it exists\nhint: pass --force to change it/ },
+  { name: "a name that is there", args: add("prod"), error: /it exists\nfix: pass --force to change it/ },
   { name: "a name that agents could not use", args: add("a b"), error: /a cluster name must be/ },
   { name: "a name of a host", args: add("web01"), error: /there is a host of this name/ },
   {
@@ -123,7 +123,7 @@ Deno.test("cluster remove takes a cluster out and leaves the rest of the file al
   const again = await config.ctl("remove", "prod");
   assert.match(
     again.err,
-    /^error: Cannot find cluster "prod": unknown cluster\nhint: broker-ctl cluster list/,
+    /^error: Cannot find cluster "prod": unknown cluster\nfix: broker-ctl cluster list/,
   );
   assert.equal(again.exit, 1);
 });

@@ -16,7 +16,7 @@ interface Finding {
 
 type Change = (at: (name: string) => string) => Promise<unknown>;
 
-/** A set-up of init, changed, and what doctor finds in it. */
+/** A changed installation by init, and the findings of doctor. */
 async function diagnose(change: Change = () => Promise.resolve(), ...args: string[]) {
   await using parent = await createFolder();
   const folder = join(parent.path, "gateway");
@@ -335,7 +335,7 @@ Deno.test("doctor works under the permissions that broker-ctl has", async () => 
   assert.ok(!findings.some(({ check }) => /Requires|NotCapable/.test(check)), JSON.stringify(findings));
 });
 
-/** Something that listens and says what it likes. */
+/** A server with an arbitrary response. */
 function startPretender(headers: Record<string, string>) {
   const server = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const text = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join("");

@@ -171,7 +171,7 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   {
     name: "an unknown host",
     flags: "--host nowhere",
-    error: /"nowhere": unknown host\nhint: .*host list/,
+    error: /"nowhere": unknown host\nfix: .*host list/,
     exit: 1,
   },
   { name: "an inherited name", flags: "--host constructor", error: /unknown host/, exit: 1 },
@@ -310,7 +310,7 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   {
     name: "an unknown cluster",
     flags: "--cluster dev",
-    error: /unknown cluster\nhint: broker-ctl cluster list/,
+    error: /unknown cluster\nfix: broker-ctl cluster list/,
     exit: 1,
   },
   { name: "an inherited name", flags: "--cluster constructor", error: /unknown cluster/, exit: 1 },

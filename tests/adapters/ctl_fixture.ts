@@ -1,4 +1,4 @@
-/** What the tests of `broker-ctl` share. */
+/** Shared by the tests of `broker-ctl` share. */
 import { runProgram } from "../../ctl/program.ts";
 import { createFolder } from "../stage/folder.ts";
 
@@ -9,7 +9,7 @@ export const SIGNER_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   ["server_cert", "server_key", "client_ca", "ca_key", "audit_log", "audit_key"].map((key) => [key, "x"]),
 );
 
-/** The words of a command line. Of several texts, only the first is split at spaces. */
+/** The words of a command line. Only the first text is split at spaces. */
 export function words(line: string | readonly string[]): string[] {
   const [text = "", ...more] = [line].flat();
   return text === "" ? more : [...text.split(" "), ...more];
@@ -20,7 +20,7 @@ export function run(workingFolder: string, ...args: string[]) {
   return runInTerminal({ workingFolder }, ...args);
 }
 
-/** A folder with a signer's config, and `broker-ctl` in it. */
+/** A directory with a signer's config, and `broker-ctl` in it. */
 export async function withConfig(text: string) {
   const folder = await createFolder();
   const path = `${folder.path}/signer.json`;

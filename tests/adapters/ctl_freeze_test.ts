@@ -224,7 +224,7 @@ const FREEZE = ["freeze", "--caller", "x"];
 const KILL = ["session", "kill", "x"];
 
 Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
-  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /requested / },
+  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /check / },
   { what: "freeze", args: FREEZE, status: 401, detail: "no certificate", hint: /client_ca/ },
   { what: "freeze", args: FREEZE, status: 403, detail: "not in reload_callers", hint: /reload_callers/ },
   { what: "freeze", args: FREEZE, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },

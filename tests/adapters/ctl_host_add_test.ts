@@ -102,7 +102,7 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     name: "a name that is there",
     args: newHost("", "web01"),
     exit: 1,
-    err: /it exists\nhint: pass --force to change it/,
+    err: /it exists\nfix: pass --force to change it/,
   },
   {
     name: "a new host without a key",
@@ -130,7 +130,7 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
   {
     name: "a comma that would make a pattern wider",
     args: [...newHost("--policy-mode allowlist"), "--allow", "^echo a,b$"],
-    err: /hint: repeat --allow/,
+    err: /fix: repeat --allow/,
   },
   {
     name: "whom to ask without asking",

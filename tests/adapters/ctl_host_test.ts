@@ -94,7 +94,7 @@ Deno.test("host list says how to name a config that is not there", async () => {
   const { err, exit } = await run(folder.path, "host", "list");
   assert.match(
     err,
-    /^error: Cannot load signer config "[^"]*signer\.json": no such file\nhint: pass --config, or create a config with broker-ctl init/,
+    /^error: Cannot load signer config "[^"]*signer\.json": no such file\nfix: pass --config, or create a config with broker-ctl init/,
   );
   assert.equal(exit, 1);
 });

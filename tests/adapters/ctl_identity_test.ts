@@ -247,7 +247,7 @@ Deno.test("identity revoke that can't freeze has denied all the same, and says w
 Deno.test("identity revoke says of nobody that he is on the list whom the list can't name", async () => {
   await using it = await setUp();
   const before = await it.read("pki/denied_callers");
-  // A comment, to whoever reads the list.
+  // A comment for readers of the list.
   const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze");
   assert.equal(exit, 1);
   assert.match(out, /NOT added to .*Cannot add "#agent-7" to denied_callers/);

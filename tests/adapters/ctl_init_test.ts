@@ -48,7 +48,7 @@ Deno.test.each([
   await using folder = await createFolder();
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { success, stderr } = await new Deno.Command("sh", {
-    // The umask belongs to a whole process: setting it here would reach tests that run beside this one.
+    // The umask belongs to a whole process: setting it here would affect concurrent tests.
     args: [
       "-c",
       'umask "$0"; exec "$@"',
@@ -87,7 +87,7 @@ Deno.test.each([
   await Deno.writeTextFile(join(folder.path, name), "mine");
   const result = await run(folder.path, "init", "--dir=.");
   assert.deepEqual([result.exit, result.out], [1, ""]);
-  assert.match(result.err, new RegExp(`"${name}" exists\nhint: pass --force`));
+  assert.match(result.err, new RegExp(`"${name}" exists\nfix: pass --force`));
   assert.deepEqual(await names(folder.path), [name]);
   assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
 });

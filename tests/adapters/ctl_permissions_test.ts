@@ -83,7 +83,7 @@ Deno.test("commands that start ssh can do so under their own permissions", async
     ]
   ) {
     const { text } = await brokerCtl(cwd, args);
-    // What they say then shows that the program ran.
+    // This output proves that the program ran.
     assert.match(text, /refused|no Ed25519 host key/, `${args.join(" ")}: ${text}`);
     assert.doesNotMatch(text, /Cannot start|run access/);
   }
@@ -143,12 +143,12 @@ Deno.test("init --register-mcp hands the broker to claude, and says how where th
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** What asks a shell for the completions of a line, and prints them one a line. */
+/** A script that requests the completions of a line from a shell and prints one per line. */
 const ASK: Readonly<Record<(typeof SHELLS)[number], (script: string, words: readonly string[]) => string>> = {
   bash: (script, words) =>
     `source ${script}; COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); ` +
     `COMP_CWORD=${words.length - 1}; _broker_ctl; printf '%s\\n' "\${COMPREPLY[@]}"`,
-  // Outside of the line editor compadd has nobody to tell: here it tells us.
+  // Outside the line editor, compadd has no effect, so this function replaces it.
   zsh: (script, words) =>
     `compdef() { }; _files() { print -l -- \${words[CURRENT]}*(N) }; ` +
     `compadd() { shift; print -l -- \${(M)@:#\${words[CURRENT]}*} }; source ${script}; ` +
@@ -192,7 +192,7 @@ Deno.test.each(rows.filter(({ shell }) => there.includes(shell)))(
   },
 );
 
-/** What every command loads; another library needs a reason to be here, or `await import()` where it is used. */
+/** The libraries that every command loads. A new one needs a reason, or `await import()` where it is used. */
 const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "zod"];
 
 interface Module {

@@ -161,7 +161,7 @@ const GRANTS = ["policy", "grants"];
 const REVOKE = ["policy", "revoke", ID];
 
 Deno.test.each<{ args: string[]; status: number; code: string; detail: string; hint: RegExp }>([
-  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /requested / },
+  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /check / },
   { args: ADD, status: 401, code: "unauthenticated", detail: "no", hint: /client_ca/ },
   {
     args: ADD,
@@ -219,7 +219,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
     assert.equal(error, `error: ${args[0]} ${args[1]} failed (HTTP ${status}): ${detail}`);
     assert.match(
       advice,
-      /^hint: requested https:\/\/127\.0\.0\.1:\d+\/v1\/policy\/\S+ with certificate \S+operator\.crt/,
+      /^fix: check https:\/\/127\.0\.0\.1:\d+\/v1\/policy\/\S+ and certificate \S+operator\.crt/,
     );
     assert.match(advice, hint);
     const json = await signer.run("--json", ...args);
@@ -233,7 +233,7 @@ Deno.test("a refusal that is not a problem document is shown without its control
   assert.equal(exit, 1);
   assert.match(
     err,
-    /^error: policy grants failed \(HTTP 404\): "[^\n]*<html>\\u\{202e\}"\nhint: \P{Cc}*\n$/u,
+    /^error: policy grants failed \(HTTP 404\): "[^\n]*<html>\\u\{202e\}"\nfix: \P{Cc}*\n$/u,
   );
 });
 

@@ -58,35 +58,35 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   {
     name: "who may not",
     flags: ["--cert", "agent.crt", "--key", "agent.key"],
-    error: /failed \(HTTP 403\): caller is not in reload_callers\nhint: requested .*agent\.crt/,
+    error: /failed \(HTTP 403\): caller is not in reload_callers\nfix: check .*agent\.crt/,
   },
   {
     name: "a signer of another CA",
     flags: ["--ca", "foreign.crt"],
     error:
-      /^error: .*\nhint: requested .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
+      /^error: .*\nfix: check .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
   },
   {
     name: "nobody",
     flags: ["--url", "127.0.0.1:1"],
     error:
-      /^error: .*\nhint: requested https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens at this address: is the signer run/,
+      /^error: .*\nfix: check https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens at this address: is the signer run/,
   },
   {
     name: "a path that is not a signer",
     flags: ["--cert", "nowhere.crt"],
-    error: /Cannot read certificate .*no such file\nhint: pass --client-config, or --cert, --key and --ca/,
+    error: /Cannot read certificate .*no such file\nfix: pass --client-config, or --cert, --key and --ca/,
   },
   {
     name: "a key of another certificate",
     flags: ["--key", "agent.key"],
     error:
-      /Cannot use the TLS private key.*\nhint: certificate .*operator\.crt, private key .*agent\.key, CA /,
+      /Cannot use the TLS private key.*\nfix: check certificate .*operator\.crt, private key .*agent\.key, CA /,
   },
 ])("reload fails, with exit code 1, for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
-  // The paths of flags are relative to the working folder of the process, not of the client config.
+  // Paths in flags are relative to the working directory, not to the client config.
   const absolute = flags.map((flag) => /\.(?:crt|key)$/.test(flag) ? join(folder.path, flag) : flag);
   const result = await run(folder.path, "reload", "--client-config", "client.json", ...absolute);
   assert.match(result.err, error);

@@ -42,7 +42,7 @@ async function replaceKeys({ at, editManifest }: BackupScene, recipient: string,
 const ATTACKS: readonly {
   readonly name: string;
   readonly attack: (it: BackupScene, recipient: string) => Promise<void>;
-  /** What stops it without the signature too. */
+  /** The error of a restore without a signature check. */
   readonly unsigned?: RegExp;
 }[] = [
   {

@@ -197,7 +197,7 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
   await poll(() => shown.includes("[q]uit"), { what: "the request" });
   assert.match(shown, /command\s+"systemctl restart nginx"/);
   assert.equal(shown.includes("\x1b[2J"), false);
-  // What is typed too soon counts for nothing: a key that means nothing is typed until it counts, and then those that do.
+  // Early keys are ignored: send a key without a meaning until it is read, and then the real keys.
   await poll(async () => {
     await type("x");
     return shown.split("[q]uit").length > 2;
@@ -223,6 +223,6 @@ Deno.test("approval watch wants a terminal", async () => {
   assert.equal(exit, 2);
   assert.match(
     err,
-    /standard input is not a terminal\nhint: in programs, use broker-ctl approval list --status pending --json/,
+    /standard input is not a terminal\nfix: in programs, use broker-ctl approval list --status pending --json/,
   );
 });

@@ -1,4 +1,4 @@
-/** What the tests of the commands that ask a service share: one that answers what it is told to. */
+/** A service with scripted responses, for tests of commands that query a service. */
 import { join } from "node:path";
 import type { PeerHandler } from "@gateway/shared/http";
 import { createFolder, run } from "./ctl_fixture.ts";
@@ -8,7 +8,7 @@ const operator = await issue({ subject: "CN=operator-local", usage: "client" });
 const approver = await issue({ subject: "CN=approver-local", usage: "client" });
 const agent = await issue({ subject: "CN=agent-local", usage: "client" });
 
-/** A folder with the files of an operator and an approver, and a client config, `client.json`, that names the server. */
+/** A directory with the files of an operator and an approver, and a client config, `client.json`, that names the server. */
 export async function createOperator(
   server: TestServer,
 ): Promise<{ readonly path: string } & AsyncDisposable> {

@@ -274,7 +274,7 @@ for (const shell of shells) {
     await withShell(async (local) => {
       await local.run("mkfifo_dir=$(mktemp -d); mkfifo $mkfifo_dir/p");
       await local.run("{ read line < $mkfifo_dir/p; echo late; echo done > $mkfifo_dir/p; } &");
-      // The background process prints between two commands: it is told to, and waited for, outside of the frame.
+      // The background process prints between two commands, outside the frame.
       const { stdout } = await local.run("echo go > $mkfifo_dir/p; read line < $mkfifo_dir/p; echo mine");
       assert.match(stdout, /mine\n$/);
       assert.deepEqual(await local.run("rm -r $mkfifo_dir; echo clean"), ok("clean\n"));

@@ -261,7 +261,7 @@ const SIGNALS = ["", "SIGHUP", "SIGINT", "SIGQUIT", "", "", "SIGABRT", "", "", "
 SIGNALS[13] = "SIGPIPE";
 SIGNALS[15] = "SIGTERM";
 
-/** Gives a test a correctly invoked shell and a folder. */
+/** Passes a correctly started shell and a directory to a test. */
 async function withShell(shell: Shell, test: (shell: Shell, dir: string) => Promise<void>): Promise<void> {
   await using dir = await createFolder();
   if (shell.path !== "ash") return await test(shell, dir.path);

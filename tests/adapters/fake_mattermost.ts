@@ -18,7 +18,7 @@ export class FakeMattermost implements AsyncDisposable {
   readonly posts = new Map<string, FakePost>();
   readonly users = new Map<string, Readonly<Record<string, unknown>>>();
   readonly faults: (() => Response)[] = [];
-  /** Sockets that have said who they are. */
+  /** Authenticated sockets. */
   #sockets: WebSocket[] = [];
   #count = 0;
   readonly #server: Deno.HttpServer<Deno.NetAddr>;

@@ -30,7 +30,7 @@ export class FakeSlack implements AsyncDisposable {
   readonly messages = new Map<string, FakeMessage>();
   readonly acknowledged: string[] = [];
   readonly calls: string[] = [];
-  /** What a method answers next, first in first out. */
+  /** The next responses of each method, first in first out. */
   readonly faults = new Map<string, Fault[]>();
   readonly users = new Map<string, Readonly<Record<string, unknown>>>();
   lastForm = new URLSearchParams();
@@ -50,7 +50,7 @@ export class FakeSlack implements AsyncDisposable {
     return `http://127.0.0.1:${this.#server.addr.port}/api/`;
   }
 
-  /** The messages that stand in the channel itself. */
+  /** The messages in the channel, outside threads. */
   get posted(): readonly FakeMessage[] {
     return [...this.messages.values()].filter(({ thread }) => thread === "");
   }
@@ -85,7 +85,7 @@ export class FakeSlack implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.cut();
-    // What a test that failed still holds back: the server waits for it.
+    // The server waits for responses that a failed test still holds.
     this.#closed.resolve();
     await this.#server.shutdown();
   }
@@ -158,7 +158,7 @@ export function textOf({ blocks }: FakeMessage): string {
   return blocks.map(({ text }) => text?.text ?? "").filter((text) => text !== "").join("\n");
 }
 
-/** What can be clicked in a message. */
+/** The buttons of a message. */
 export function elementsOf({ blocks }: FakeMessage): readonly FakeElement[] {
   return blocks.find(({ type }) => type === "actions")?.elements ?? [];
 }

@@ -16,7 +16,7 @@ import { openConfigFile } from "../../signer/config/snapshot.ts";
 
 const readEnv = () => undefined;
 
-/** Everything that reads a file which an operator named, and tells why it could not. */
+/** All functions that read a file named by an operator and report a failure. */
 const READERS: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
   "a config": (path) => loadConfig({ path, what: "control plane config", schema: controlPlaneConfig }),
   "the signer's config": (path) => openConfigFile(path, { clock: systemClock, fetch, readEnv }).read(),
@@ -58,7 +58,7 @@ Deno.test("ifThere() tells only of what is not there", async () => {
   }
 });
 
-/** What can stand where a file should, by the program that makes it. */
+/** Objects in place of a regular file, by the program that creates them. */
 const SPECIAL = [
   { made: ["mkfifo"], says: /^Cannot .*: it is a pipe, not a file$/ },
   { made: ["ln", "-s", "/dev/zero"], says: /^Cannot .*: it is a device, not a file$/ },

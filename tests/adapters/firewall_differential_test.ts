@@ -1,5 +1,5 @@
 /**
- * The firewall's whole promise: what it believes a text runs is what every shell runs. Seeded, so that a
+ * The firewall's promise: every shell runs exactly the commands that the firewall finds in a text. Seeded, so that a
  * failure comes back; FIREWALL_SEED and FIREWALL_COMMANDS run another or a longer series, and
  * `deno task test:firewall` the long one.
  */
@@ -17,7 +17,7 @@ const SEED = Number(Deno.env.get("FIREWALL_SEED") ?? "20240607");
 const COMMANDS = Number(Deno.env.get("FIREWALL_COMMANDS") ?? "20000");
 
 const BATCH = 5000;
-// One text in so many is also run by a process of its own, which costs a hundred times as much.
+// One text in this many also runs in a separate process, which takes a hundred times as long.
 const ALONE_EVERY = 64;
 const AT_ONCE = 2;
 const MOST_SHOWN = 3;
@@ -97,7 +97,7 @@ Deno.test("a builtin call that is accepted runs nothing else and changes nothing
   assert.deepEqual(found, [], `seed ${SEED}`);
 });
 
-// What each refusal is for. A row that fails in another version of its shell has lost its reason.
+// The reason for each rejection. A row that fails in another version of its shell has lost its reason.
 Deno.test.each([
   { shell: "bash", text: "printf '%n' PATH" },
   { shell: "bash", text: "test -v 'x[$(pwn)]'" },

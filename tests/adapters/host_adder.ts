@@ -1,4 +1,4 @@
-/** Adds hosts to the signer's config in the folder of its first argument, and says each that is there, until it is killed. */
+/** Adds hosts to the signer's config in the directory of its first argument and prints each, until it is killed. */
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { runProgram } from "../../ctl/program.ts";
 

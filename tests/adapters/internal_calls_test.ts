@@ -1,4 +1,4 @@
-/** What one service asks of another, asked of the other's own handler: a stand-in accepts what the real one rejects. */
+/** Requests between services, sent to the real handler, because a fake could accept a request that the real one rejects. */
 import assert from "node:assert/strict";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http";
 import { UnansweredRequests } from "../../shared/http/upstreams.ts";

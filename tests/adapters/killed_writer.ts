@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-/** A program that writes to one file and says on standard output, a line each, what it was promised is there. */
+/** A program that writes to one file and prints a line for each durable write. */
 export interface Writer {
   readonly module: string;
   /** The only path it may touch. */
@@ -8,7 +8,7 @@ export interface Writer {
   readonly args: readonly string[];
 }
 
-/** Runs a writer, kills it without warning after so many lines, and gives every whole line it has said. */
+/** Runs a writer, kills it after this number of lines, and returns every complete line. */
 export async function runUntilKilled(
   { module, path, args }: Writer,
   count: number,

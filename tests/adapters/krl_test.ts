@@ -135,13 +135,21 @@ interface Refusal {
 const newer = listOf(9);
 
 Deno.test.each<Refusal>([
-  { name: "an older version", wrong: { list: listOf(3) }, err: /cannot install version 3: version 5 is installed/ },
+  {
+    name: "an older version",
+    wrong: { list: listOf(3) },
+    err: /cannot install version 3: version 5 is installed/,
+  },
   {
     name: "another list of the same version",
     wrong: { status: 200, body: listOf(5).bytes, list: newer },
     err: /cannot install version 5: version 5 is installed/,
   },
-  { name: "an empty list", wrong: { list: newer, body: bytes("") }, err: /cannot install the list: it is empty/ },
+  {
+    name: "an empty list",
+    wrong: { list: newer, body: bytes("") },
+    err: /cannot install the list: it is empty/,
+  },
   {
     name: "garbage",
     wrong: { list: newer, body: bytes("x".repeat(500)) },
@@ -278,7 +286,10 @@ Deno.test(
     host.answers.list = listOf(9_000_000_000_000);
     assert.equal((await host.pull()).code, 0);
     host.answers.list = listOf(1_700_000_000_000);
-    assert.match((await host.pull()).err, /cannot install version 1700000000000: version 9000000000000 is installed/);
+    assert.match(
+      (await host.pull()).err,
+      /cannot install version 1700000000000: version 9000000000000 is installed/,
+    );
     const guide = await Deno.readTextFile(new URL("../../docs/guides/revocation-lists.md", import.meta.url));
     const [commands = ""] = guide.match(/(?<=```sh\n)\. [^`]+(?=```)/) ?? [];
     const here = commands.replaceAll("/etc/gateway/krl", host.conf).replaceAll(

@@ -82,7 +82,7 @@ class HeldListeners implements Disposable {
   }
 }
 
-/** What `/readyz` answers; empty when nobody listens there. */
+/** What `/readyz` answers; empty without a listener. */
 async function readiness(monitor: string): Promise<string> {
   try {
     const response = await fetch(`http://${monitor}/readyz`);
@@ -94,7 +94,7 @@ async function readiness(monitor: string): Promise<string> {
 
 const isReady = async (monitor: string) => await readiness(monitor) === "200 ready\n";
 
-/** A listener on the port of a service that has ended: it takes connections and says nothing. */
+/** A listener on the port of a service that has ended: it accepts connections and sends nothing. */
 function silentListener(port: number): Service {
   const listener = Deno.listen({ hostname: "127.0.0.1", port });
   const connections: Deno.Conn[] = [];
@@ -193,7 +193,7 @@ Deno.test.each([
   assert.match(said, /^503 not ready: no answer from .* for 1\d s\n$/);
   assert.ok(said.includes(problem), said);
   if (isSigner) {
-    // The broker's own upstream answers: that one says what is wrong.
+    // The broker's upstream answers and reports the problem.
     await poll(() => isReady(at(monitors.broker)), { what: "the broker to be ready still" });
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { constants, generateKeyPairSync, type KeyObject, privateEncrypt } from "node:crypto";
 
-/** What stands before a SHA-256 digest in an RSA signature (RFC 8017 section 9.2, note 1). */
+/** The prefix of a SHA-256 digest in an RSA signature (RFC 8017 section 9.2, note 1). */
 const SHA256_INFO = Uint8Array.fromHex("3031300d060960864801650304020105000420");
 
 /** The order of each curve's group (SEC 2 version 2), hexadecimal. */

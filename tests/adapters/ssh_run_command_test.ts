@@ -137,7 +137,7 @@ Deno.test("runCommand() takes a gigabyte of output without keeping it", {
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
 }, () =>
   withTarget("openssh", async ({ run }) => {
-    // Of this thread: what the process has belongs to other tests too.
+    // Measure this thread only, because other tests share the process.
     const used = () => Deno.memoryUsage().heapUsed + Deno.memoryUsage().external;
     const before = used();
     let peak = before;

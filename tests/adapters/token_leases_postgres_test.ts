@@ -159,7 +159,7 @@ Deno.test({
       await scene.gone("one");
       await two.sweep();
       assert.equal(await scene.rows(), "two alice false");
-      // Started anew under its name, it knows of no Secret, finds one of that name, and makes another.
+      // After a restart under the same name, it knows no Secret, finds one with that name, and creates another.
       const again = await scene.signer("one");
       const made = await scene.ensure(again, "alice");
       assert.equal(await scene.rows(), "one alice false");
@@ -167,7 +167,7 @@ Deno.test({
       await two.sweep();
       assert.equal(scene.secrets.uids.get(made.name), made.uid);
       assert.equal(await scene.rows(), "one alice false");
-      // It was only silent: what it has in memory it goes on to use, and it writes to it.
+      // It was only silent: it continues to use its memory and writes to the database.
       await scene.gone("one");
       await two.sweep();
       assert.equal(await scene.rows(), "two alice false");
@@ -181,7 +181,7 @@ Deno.test({
   },
 });
 
-/** Whoever reads or writes a table waits for these. */
+/** All reads and writes of a table wait for these locks. */
 const BARRING = `SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
   WHERE c.relnamespace = 'signer'::regnamespace AND c.relkind = 'r' AND l.granted AND l.mode = 'AccessExclusiveLock'`;
 

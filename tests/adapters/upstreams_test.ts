@@ -13,7 +13,7 @@ const SIGN = { method: "POST", path: "/v1/sign", body: { host: "web01" } } as co
 const LIST = { method: "GET", path: "/v1/hosts" } as const;
 const REPORT = "/v1/revocations/requests";
 
-/** What a server was asked, without the probes of its health. */
+/** The requests to a server, without health checks. */
 interface Asked {
   readonly path: string;
   readonly id: string;

@@ -34,7 +34,7 @@ function draw(events: readonly (readonly [number, string])[]): string {
   let time = 0;
   let before = 0;
   for (const [at, output] of events) {
-    // Long waits become short, and lines that the demo prints at once appear at a pace that people can follow.
+    // Long waits become short, and lines that the demo prints together appear at a readable pace.
     time += Math.min(at - before, 0.5) + output.split("\n").length * 0.25;
     before = at;
     text += output.replaceAll("\r", "");

@@ -8,7 +8,7 @@ import { type ControlPlaneScene, withControlPlane } from "./control_plane_scene.
 
 const TOKENS = { SLACK_BOT_TOKEN: "xoxb-secret", SLACK_APP_TOKEN: "xapp-secret" };
 
-/** The bridge as a process of its own, under the permissions that its settings call for. */
+/** The bridge as a separate process, with the permissions that its settings require. */
 class BridgeProcess implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #collected: Promise<void>;

@@ -162,7 +162,7 @@ for (const scripts of [true, false]) {
         await page.getByLabel("Comment").fill("x");
         await page.getByLabel("Comment").press("Enter");
         await page.keyboard.press("Escape");
-        // Whatever those keys have sent would have arrived before this.
+        // A request caused by those keys would have arrived before this one.
         await page.goto("/ui/approvals");
         assert.ok(sent.every((method) => method === "GET"), sent.join(" "));
         assert.equal(controlPlane.registry.pendingCount(), 1);

@@ -159,7 +159,7 @@ diskTest("a service whose audit log is on a full disk is not ready, until there 
 const SUBJECT = { kind: "caller", value: "broker-local" };
 const HOUR = { allow: ["^id$"], ttl_seconds: 3600 };
 
-/** A stage whose signer keeps its state on a disk of its own, and all else elsewhere. */
+/** A stage whose signer has its state on a separate disk. */
 async function withStateDisk(test: (stage: Stage, ballast: string) => Promise<void>): Promise<void> {
   await using disk = await TinyDisk.mount("size=256k");
   const edit = { path: ["state_db"], value: `${disk.folder}/state.db` };

@@ -105,7 +105,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
     );
   }));
 
-/** A set-up of files alone, as a backup sees it. */
+/** An installation without processes, as a backup sees it. */
 async function backedUp(folder: string, ...more: string[]) {
   await createInstallation(join(folder, "gateway"), []);
   const made = await ctl(

@@ -15,7 +15,7 @@ export interface BrokerKeys {
   readonly approvalViaElicitation?: boolean;
   /** The value of the host in the signer's policy. */
   readonly stopOnDisconnect?: boolean;
-  /** Paths are relative to the scene's folder. */
+  /** Paths are relative to the scene's directory. */
   readonly sockets?: readonly BrokerSocket[];
 }
 

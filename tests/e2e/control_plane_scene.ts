@@ -81,7 +81,7 @@ export interface AuditRecord {
 }
 
 /**
- * Runs a test on a set-up with a control plane and a policy that requires approval for {@linkcode GATED}.
+ * Runs a test with a control plane and a policy that requires approval for {@linkcode GATED}.
  */
 export async function withControlPlane(
   options: Omit<StageOptions, "dir" | "controlPlane">,

@@ -171,7 +171,7 @@ Deno.test("signer and broker answer 401 to whoever does not prove one name", asy
   const caPath = await Deno.makeTempFile({ suffix: ".crt" });
   await Deno.writeTextFile(caPath, authority.certPem);
   try {
-    // The signer must still trust the set-up's broker: one bundle with both CAs.
+    // The signer must still trust the first broker, so the bundle has both CAs.
     const broker = [
       { path: ["client_ca"], value: caPath },
       { path: ["run_callers"], value: ["broker-local"] },

@@ -5,13 +5,13 @@ import { poll } from "../stage/poll.ts";
 import { TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
-/** A server on a folder, and a page of it in a session of its own. */
+/** A server on a directory, and one of its pages in a separate browser session. */
 export interface DebatePage {
   readonly home: string;
   readonly server: DebateProcess;
   readonly browser: TestBrowser;
   readonly page: Page;
-  /** What went wrong on the page; there must be nothing at the end. */
+  /** Errors of the page. At the end there must be none. */
   readonly problems: string[];
 }
 

@@ -13,7 +13,7 @@ browserTest("the page of a run shows the answer first, in every state, width and
   await using folder = await createFolder();
   await lookAtScreens(async ({ name, path }, open) => {
     for (const { width, height, colorScheme } of VIEWS) {
-      // Each width has a theme of its own; together they show each state in both.
+      // Each width uses another theme; together they show each state in both themes.
       if ((width === 390) !== (colorScheme === "dark")) continue;
       const what = `${name}, ${width} pixels wide, ${colorScheme}`;
       const page = await open(path, { viewport: { width, height }, colorScheme });

@@ -34,7 +34,7 @@ const CLUSTER_STEPS = [
   "audit",
 ];
 
-/** The demo, with its temporary folder inside the given one. */
+/** The demo, with its temporary directory inside the given one. */
 function startDemo(
   folder: string,
   launcher: readonly string[] = [],
@@ -64,7 +64,7 @@ function startDemo(
   }).spawn();
 }
 
-/** Processes with a path in the folder on their command line. */
+/** Processes with a path in the directory on their command line. */
 async function processesOf(folder: string): Promise<string> {
   const { stdout } = await new Deno.Command("ps", { args: ["-eo", "pid,args"] }).output();
   const lines = new TextDecoder().decode(stdout).split("\n");

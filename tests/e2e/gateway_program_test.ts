@@ -228,7 +228,7 @@ Deno.test("host add --scan takes no other key than the config has, unless its fi
       );
     const refused = await scan();
     assert.equal(refused.exit, 1);
-    assert.match(refused.err, /so it may be an attacker's key\nhint: .*--new-key/);
+    assert.match(refused.err, /so it may be an attacker's key\nfix: .*--new-key/);
     const known = "SHA256:AAAA";
     assert.match((await scan("--new-key", known)).err, /not "SHA256:AAAA"/);
     assert.equal(await Deno.readTextFile(path), before);

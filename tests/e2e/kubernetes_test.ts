@@ -104,7 +104,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     assert.equal(isError, false, text);
     assert.deepEqual((await cluster.admin.must({ path })).data, { replicas: "3" });
 
-    // A cluster removed during the decision is not contacted, and the agent gets an error at once.
+    // A cluster removed during the decision is not contacted, and the agent gets an error immediately.
     const late = apply("4");
     const asked = await pending();
     const config = await Deno.readTextFile(stage.init.signer_config);

@@ -113,7 +113,7 @@ Deno.test("broker serve-mcp-http writes no token anywhere", () =>
     const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: UPTIME };
     await (await scene.send({ method: "POST", token, session, body })).text();
     await (await scene.send({ method: "POST", token: `${token}x`, session, body })).text();
-    await poll(() => scene.broker.log.includes("Bearer token refused"), { what: "the refusal in the log" });
+    await poll(() => scene.broker.log.includes("Bearer token rejected"), { what: "the refusal in the log" });
     const [, payload = token] = token.split(".");
     const written = scene.broker.log +
       JSON.stringify(await scene.scene.records(), (_key, value) => `${value}`);

@@ -67,7 +67,7 @@ Deno.test.each([
   assert.deepEqual(Object.fromEntries(metrics.map(({ name, labels }) => [name, labels])), found);
 });
 
-/** What a service shows: the labels of each series name. */
+/** The metrics of a service: the labels of each series name. */
 type Shown = Map<string, Set<string>>;
 
 async function scrape(monitor: string, into: Shown): Promise<string> {
@@ -101,7 +101,7 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
     assert.equal((await scene.decide(id, { approve: true, learn: false, ttl_seconds: 0 })).status, 200);
     const shown: Shown = new Map();
     const monitors = services.map(({ command }) => command.monitor);
-    // The event loop is looked at once a second.
+    // The event loop is sampled every second.
     await poll(
       async () =>
         /^process_event_loop_lag_seconds_count\{.*\} [1-9]/m.test(await scrape(monitors[0] ?? "", shown)),

@@ -44,7 +44,7 @@ type OpenPages = Awaited<ReturnType<typeof startPages>> & {
   readonly page: Page;
 };
 
-/** Who looks at the pages, by default `approver-1`, and what address is configured. */
+/** The viewer of the pages, by default `approver-1`, and what address is configured. */
 interface PageOptions extends BrowserContextOptions {
   readonly as?: string;
   readonly template?: string;

@@ -33,7 +33,7 @@ export async function withSessions(
     readonly signer?: readonly ConfigEdit[];
     readonly broker?: readonly ConfigEdit[];
     readonly targetKind?: StageOptions["targetKind"];
-    /** Extends the set-up before the signer starts. */
+    /** Extends the installation before the signer starts. */
     readonly prepare?: (stage: Stage) => Promise<void>;
   },
   test: (scene: SessionScene) => Promise<void>,

@@ -94,7 +94,7 @@ Deno.test.each<{ name: string; args: string[]; deno?: string; exit: number; mess
     name: "a config that is not there",
     args: ["broker"],
     exit: 1,
-    message: /no such file\nhint: pass --config, or create a config with broker-ctl init\n$/,
+    message: /no such file\nfix: pass --config, or create a config with broker-ctl init\n$/,
   },
   {
     name: "an unknown service",

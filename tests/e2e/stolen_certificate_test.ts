@@ -20,7 +20,7 @@ async function ctl({ init }: Stage, ...args: readonly string[]): Promise<string>
   return text;
 }
 
-/** A certificate that was recorded but not stored, because the signer was killed at once. */
+/** A certificate that was recorded but not stored, because the signer was killed immediately. */
 async function stealAndKill(stage: Stage, first: ServiceProcess): Promise<Loot> {
   for (let signer = first;; signer = await stage.startSigner()) {
     const loot = await steal(stage, "late");

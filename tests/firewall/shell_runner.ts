@@ -1,7 +1,7 @@
 /**
- * Runs texts in a real shell and tells which commands it executed, word for word.
+ * Runs texts in a real shell and returns the commands that it executed, word for word.
  *
- * No program of the machine can run: PATH is a scratch folder of stubs that write down their arguments, and
+ * No program of the machine can run: PATH is a temporary directory of stubs that write down their arguments, and
  * the environment is empty. Two ways: `runTexts` gives thousands of texts to one process, each through `eval`,
  * which reads exactly as `-c` does, with stubs that are functions (so builtins of their names do not run);
  * `runProcesses` starts the shell again for every text, as sshd does, with stubs that are executables.

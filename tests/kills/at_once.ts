@@ -1,13 +1,13 @@
 /**
- * Two operators do something at one moment. Whoever is told that it is done has done it, whoever is not reads why, and
- * nothing is torn.
+ * Two operators run a command at the same time. A reported success is real, a failure has a reason, and no file is
+ * torn.
  */
 import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
 import type { KillOptions } from "./kill_run.ts";
 import { findLost, findMissing, findTorn, SetUpFolder, type Tree } from "./set_up_folder.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** What a loser may read: somebody else is at it, or has done it. */
+/** The allowed error of the second operator: another command is running, or has made the change. */
 const WORDS = /edit|changed it|try again|exist|is there|There is|Cannot find|unknown/i;
 
 interface Told {

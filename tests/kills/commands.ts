@@ -1,4 +1,4 @@
-/** Commands of `broker-ctl` that write, each with the set-up in which it is killed. */
+/** Commands of `broker-ctl` that write, each with the installation in which it is killed. */
 import { generateIdentity, identityToRecipient } from "age-encryption";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { join } from "node:path";
@@ -7,13 +7,13 @@ import type { SetUpFolder } from "./set_up_folder.ts";
 export interface KilledCommand {
   readonly name: string;
   readonly args: readonly string[];
-  /** What has been done before, each a command line. */
+  /** Command lines that run before. */
   readonly before: readonly (readonly string[])[];
-  /** What is gone by then, below the folder. */
+  /** Paths that are removed before. */
   readonly gone?: string;
-  /** What it says when it is run again after it has ended, with an exit code of 1; else that is to succeed too. */
+  /** The error of a second run after a success (exit code 1). Absent: the second run must succeed. */
   readonly done?: RegExp;
-  /** What mends a state that is not whole, where running it again refuses to. */
+  /** The command that repairs an incomplete state if a second run is rejected. */
   readonly mend?: readonly string[];
   /** It puts all that was there somewhere else. */
   readonly keeps?: true;
@@ -46,7 +46,7 @@ function addCaller(name: string): readonly string[] {
   return ["callers", "add", "--name", name, "--groups", "web", ...SIGNER];
 }
 
-/** All of them; the identity that opens backups is put in the folder. */
+/** All of them; the identity that opens backups is in the directory. */
 export async function killedCommands(folder: string): Promise<readonly KilledCommand[]> {
   const identity = await generateIdentity();
   const recipient = ["--recipient", await identityToRecipient(identity)];
@@ -100,7 +100,7 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
       name: "identity revoke",
       args: ["identity", "revoke", "agent", ...SIGNER, "--client-config", "gateway/broker-ctl.json"],
       before: [INIT],
-      // The signer, which it tells as well, does not run.
+      // The signer, which it also notifies, does not run.
       done: / on .*denied_callers/,
     },
     { name: "ca rotate begin", args: ["ca", "rotate", "begin", ...SIGNER], before: [INIT] },

@@ -1,12 +1,12 @@
 /**
- * Commands that write are killed at any moment, and run again. What they find by then must be whole, and what they leave
- * in the end what an undisturbed run leaves.
+ * Kills commands that write at any moment and runs them again. The files must be complete after the kill, and at the end
+ * equal to the files of an undisturbed run.
  */
 import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
 import { findLost, findMissing, findTorn, leftIn, SetUpFolder, type Tree } from "./set_up_folder.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** How often, what of it, and who is told. */
+/** The number of rounds, the selected commands, and the output. */
 export interface KillOptions {
   readonly rounds: number;
   /** All when absent. */
@@ -126,7 +126,7 @@ async function runUntil(
   return signal;
 }
 
-/** Does something and is told of each change of a file meanwhile. */
+/** Runs an action and is called for each change of a file meanwhile. */
 async function watching<T>(folder: SetUpFolder, onEvent: () => void, act: () => Promise<T>): Promise<T> {
   const watcher = Deno.watchFs(folder.path);
   const told = (async () => {

@@ -2,21 +2,21 @@ import { join } from "node:path";
 import { parse, type ParseError } from "jsonc-parser";
 import { ROOT } from "../stage/service_command.ts";
 
-/** What a file is, as far as it can be compared: configs and keys are made anew each time. */
+/** The comparable part of a file: each run creates new configs and keys. */
 interface Entry {
   /** Of files: 9 bits. */
   readonly mode: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Files by their path below a folder; the stamp of a former set-up's folder is left out. */
+/** Files by their path in a directory, without the time stamp of an earlier installation. */
 export type Tree = ReadonlyMap<string, Entry>;
 
 const STAMP = /backup-\d{8}T\d{6}Z(?:-\d+)?/;
-/** What a process that was killed may leave; doctor tells of it, and nobody reads it. */
+/** Files that a killed process may leave. doctor reports them, and no program reads them. */
 const LEFT = /(?:^|\/)\.[^/]*\.(?:[0-9a-f]{16}|[0-9a-f]{24})(?:\/|$)/;
 
-/** A folder in which `broker-ctl` is run, at one path each time, since configs name their files by absolute ones. */
+/** A directory in which `broker-ctl` is run, at one path each time, since configs name their files by absolute ones. */
 export class SetUpFolder {
   readonly path: string;
   readonly #kept: string;
@@ -41,7 +41,7 @@ export class SetUpFolder {
     await copy(this.#kept, this.path);
   }
 
-  /** Starts `broker-ctl` from source in it, with no more than it needs. */
+  /** Starts `broker-ctl` from source in it, with minimal permissions. */
   start(args: readonly string[]): Deno.ChildProcess {
     const permissions = [
       "--allow-read",
@@ -93,7 +93,7 @@ export class SetUpFolder {
   }
 }
 
-/** Of several former set-ups each counts. */
+/** Keeps the files of every earlier installation under a separate name. */
 function unusedName(path: string, found: Tree): string {
   return found.has(path) ? unusedName(`${path}~`, found) : path;
 }
@@ -107,7 +107,7 @@ export function leftIn(tree: Tree): readonly string[] {
   return [...tree.keys()].filter((path) => LEFT.test(path));
 }
 
-/** What is torn: neither as it was before nor as it is after. */
+/** Torn files: equal to neither the earlier nor the later file. */
 export function findTorn(tree: Tree, before: Tree, after: Tree): readonly string[] {
   return [...tree].filter(([path]) => !LEFT.test(path)).flatMap(([path, { mode, bytes }]) => {
     const known = [before.get(path), after.get(path)].filter((entry) => entry !== undefined);
@@ -133,7 +133,7 @@ export function findMissing(tree: Tree, after: Tree): readonly string[] {
   return [...missing, ...more.map((path) => `${path} is there too`)];
 }
 
-/** Files of before whose bytes are nowhere any more. */
+/** Earlier files whose bytes no longer exist. */
 export function findLost(tree: Tree, before: Tree): readonly string[] {
   const there = new Set([...tree.values()].map(({ bytes }) => bytes.toHex()));
   return [...before].filter(([, { bytes }]) => !there.has(bytes.toHex())).map(([path]) => `${path} is lost`);

@@ -215,7 +215,7 @@ Deno.test.each(KINDS)(
     await Deno.remove(join(folder.path, "token"));
     assert.match(
       (await enrolled.ctl("check", name)).err,
-      /Cannot read token_file .*no such file\nhint: broker-ctl cluster enrol/,
+      /Cannot read token_file .*no such file\nfix: broker-ctl cluster enrol/,
     );
     await Deno.writeTextFile(join(folder.path, "token"), "t");
     await Deno.writeTextFile(join(folder.path, "ca.crt"), foreignCa);

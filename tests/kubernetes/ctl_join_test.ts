@@ -254,7 +254,7 @@ Deno.test("an operator enrols a cluster, checks it, grants more on it, and follo
     what: "the use in the API server's audit log",
   });
   const joined = JSON.parse((await join("--json")).out);
-  // What check made to look at rights, and said so.
+  // The reviews that check created to read rights, and reported.
   const [, id = ""] = /token issued for this check, ID (\S+)/.exec(checked.out) ?? [];
   const idsOf = (events: readonly Record<string, unknown>[]) =>
     new Set(events.map((event) => event["jti"] ?? event["issued_jti"]));

@@ -7,7 +7,7 @@ import type { Account, Cluster } from "./cluster.ts";
 export const CLUSTER = "prod";
 
 export interface EnrollOptions {
-  /** The rules of the signer for agents; `<ns>` stands for the namespace that agents use. */
+  /** The rules of the signer for agents; `<ns>` is the namespace that agents use. */
   readonly rules: readonly ClusterRule[];
   /** By default the one of the cluster. */
   readonly apiServer?: string;

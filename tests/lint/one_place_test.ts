@@ -76,7 +76,7 @@ Deno.test.each<Row>([
 /** Generous, because a literal takes at most 0.4 s of an idle processor. */
 const TIMEOUT_MS = 20_000;
 
-/** Returns the literals that are not checked again, for the reason above them. */
+/** Returns the literals that are not checked again, because of the reason above them. */
 async function readReviewed(): Promise<ReadonlySet<string>> {
   const text = await Deno.readTextFile(new URL("expressions.txt", import.meta.url));
   return new Set(text.split("\n").filter((line) => line !== "" && !line.startsWith("# ")));

@@ -26,7 +26,7 @@ export class Lan {
   async join(name: string, address: string): Promise<string> {
     const [hub, namespace] = [this.nameOf("hub"), await this.#add(name)];
     const peer = ["peer", "name", name, "netns", hub];
-    // The IP address determines the MAC, so neighbors reach a machine that takes over an address without a new ARP.
+    // The IP address determines the MAC, so neighbors reach a machine that gets the address of another machine without a new ARP.
     const mac = ["02", "00", ...address.split(".").map((part) => Number(part).toString(16).padStart(2, "0"))];
     const link = ["eth0", "address", mac.join(":"), "netns", namespace];
     await mustRun("ip", "link", "add", ...link, "type", "veth", ...peer);

@@ -196,7 +196,7 @@ Deno.test({
 
     await rotate("begin", {
       code: 1,
-      says: /Cannot find ".*ca\.pub\.next"\nhint: add the next key to the same agent/,
+      says: /Cannot find ".*ca\.pub\.next"\nfix: add the next key to the same agent/,
     });
     await Deno.writeTextFile(at("ca.pub.next"), first);
     await rotate("begin", { code: 1, says: /it is the current key/ });

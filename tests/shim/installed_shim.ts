@@ -85,7 +85,7 @@ export class InstalledShim implements AsyncDisposable {
 
   /**
    * @param shell the words of the shell that interprets it
-   * @param disk where it keeps used nonces; beside it when absent
+   * @param disk directory of used nonces (default: next to the shim)
    */
   static async create(
     format: ShimFormat,

@@ -17,7 +17,7 @@ Deno.test("systemd takes gateway-krl.service without a word, and exposes it litt
   const folder = await Deno.makeTempDir({ prefix: "krl-unit-" });
   try {
     const unit = `${folder}/gateway-krl.service`;
-    // What it starts need not be installed here.
+    // The started program need not be installed here.
     const text = await Deno.readTextFile(UNIT);
     await Deno.writeTextFile(unit, text.replace("=/usr/local/bin/gateway-krl", "=/bin/true"));
     for (
@@ -72,14 +72,14 @@ Deno.test({
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
     assert.equal((await status()).includes(`ca: ${ours}\n`), true);
 
-    // sshd reads no further than this, so that it trusts nobody.
+    // sshd stops reading here, so it trusts no key.
     await host.sh("cp /etc/ssh/cas /etc/ssh/cas.good; sed -i '2i no key' /etc/ssh/cas");
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), false);
     const refused = await host.enrol();
     assert.match(refused.stderr, /an earlier line is not a key[^]*all changes were rolled back/);
     await host.sh("mv /etc/ssh/cas.good /etc/ssh/cas");
 
-    // By hand, as sshd takes them too.
+    // A manual entry in a form that sshd also accepts.
     await host.sh(
       `sed -i 's/^ssh-ed25519 /ssh-ed25519\\t/' /etc/ssh/cas; sed -i 's/^${PRINCIPAL}$/& # ann/' ${who}`,
     );
@@ -155,7 +155,7 @@ Deno.test.each([
 Deno.test("gateway-shim-v1 starts the executable beside it where there is one, with the paths in it", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   const main = new URL("../../shim/main.ts", import.meta.url).pathname;
-  // What deno compile makes holds these arguments and permissions; here a shell stands in for it.
+  // The compiled verifier contains these arguments and permissions; a shell script replaces it here.
   await Deno.writeTextFile(
     `${shim.folder}/gateway-shim-verify`,
     `#!/bin/sh\nexec '${Deno.execPath()}' run --quiet --cached-only -RWE '${main}' '${shim.keyFile}' '${shim.store}' "$@"\n`,
@@ -177,7 +177,7 @@ for (const { name, format, shell } of SHIMS) {
     const sent = envelope === undefined ? shim.seal() : envelope(shim);
     const { code, stdout, stderr } = await shim.run(sent, options);
     const expected = reason.replace("KEYS", shim.keyFile).replace("STORE", shim.store);
-    // What can't be started may say so itself before.
+    // A program that cannot be started may print an error first.
     const told = reason.includes("not run") ? stderr.slice(stderr.indexOf("gateway-shim:")) : stderr;
     assert.deepEqual({ code, stdout, told }, {
       code: 126,
@@ -198,7 +198,7 @@ const V3 = "gateway-sealed-exec-v3";
 interface StdinCase {
   readonly name: string;
   readonly envelope: string;
-  /** What the allowed signers file lets the key sign; both formats when absent. */
+  /** The namespaces of the key in the allowed signers file (default: both formats). */
   readonly namespaces?: readonly string[];
   /** What `cat` prints, or why the shim refuses it. */
   readonly printed?: string;

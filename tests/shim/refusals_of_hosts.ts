@@ -4,7 +4,7 @@ export interface RefusedCase {
   readonly name: string;
   /** The only format that the case applies to; both when absent. */
   readonly only?: "v1" | "v2";
-  /** What the broker sends; a valid envelope when absent. */
+  /** The text from the broker (default: a valid envelope). */
   envelope?(shim: InstalledShim): string | undefined;
   arrange?(shim: InstalledShim): Promise<void>;
   readonly options?: RunOptions;

@@ -26,7 +26,7 @@ export class SshClient implements AsyncDisposable {
     this.#target = target;
   }
 
-  /** @param fields what the certificate says beside the usual */
+  /** @param fields additional fields of the certificate */
   static async logIn(
     target: SshTarget,
     ca: TestCa,

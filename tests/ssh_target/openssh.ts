@@ -4,7 +4,7 @@ import { endProcessTree } from "./process_tree.ts";
 import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 const SSHD_PATHS = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd", "/sbin/sshd"];
-/** The empty folder required by an sshd started as root. */
+/** The empty directory required by an sshd started as root. */
 const PRIVILEGE_SEPARATION_DIR = "/run/sshd";
 const READY = /^Server listening on /m;
 /** Another process can take the port between our look for a free one and sshd's start. */

@@ -25,7 +25,7 @@ export interface SceneRequest
 /** A target, and the means to run commands on it. */
 export interface Scene {
   readonly target: SshTarget;
-  /** A folder that is removed at the end. */
+  /** A directory that is removed at the end. */
   readonly dir: string;
   /** A certificate that the target accepts. */
   certify(publicKeyLine: string): Promise<string>;

@@ -1,5 +1,5 @@
 export interface SshTarget {
-  /** The system's sshd, or the server in this folder. */
+  /** The system's sshd, or the server in this directory. */
   readonly kind: "openssh" | "embedded";
   readonly port: number;
   /** Its host key, as a line of authorized_keys. */
@@ -15,7 +15,7 @@ export interface SshTargetOptions {
   readonly caPublicKeyLine: string;
   /** For each account the principals that may log in to it. */
   readonly principals: Readonly<Record<string, readonly string[]>>;
-  /** A folder for files of the server. */
+  /** A directory for files of the server. */
   readonly dir: string;
   /** A file of revoked keys, which the system's sshd looks at and the embedded server does not. */
   readonly revokedKeys?: string;

@@ -13,9 +13,9 @@ export const SUDO_ACCOUNTS = {
 
 /** A host with sudo, whose accounts and rules are invisible to the rest of the machine. */
 export interface SudoHost extends SshTarget {
-  /** A folder writable by every account; removed at the end. */
+  /** A directory writable by every account; removed at the end. */
   readonly folder: string;
-  /** The home folder, writable only by the login account. */
+  /** The home directory, writable only by the login account. */
   readonly home: string;
 }
 

@@ -190,7 +190,7 @@ export class RevocationList {
   /** Searches for answers that were given up before the start, elsewhere, or while the log could not be read. */
   async seekGivenUp(): Promise<void> {
     await this.#search().catch((error) => {
-      this.#options.logger.error("revoking the results of lost requests failed, retrying", {
+      this.#options.logger.error("revoking unanswered requests failed, retrying", {
         error,
       });
     });

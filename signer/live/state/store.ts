@@ -28,7 +28,7 @@ import {
 } from "../krl/certificates.ts";
 import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
 
-/** Who must see a change: all instances at once, instances that look up certificates, or this instance alone. */
+/** The instances that must see a change: all immediately, those that look up certificates, or only this one. */
 type Topic = "state" | "certificates" | "own";
 
 /** A database, and what it does differently from the other one. */
