@@ -167,16 +167,10 @@ Deno.test("debate:lab reads a directory of Cloud-OpsBench", () =>
         JSON.stringify({ 'GetAppYAML:{"app_name":"x"}': "a: b" }),
       );
     }
-    const { code, out, err } = await lab([
-      "--incidents",
-      "set",
-      "--offline",
-      "--runs",
-      "1",
-      "--arm",
-      "single",
-      "--json",
-    ], folder);
+    const { code, out, err } = await lab(
+      "--incidents set --offline --runs 1 --arm single --json".split(" "),
+      folder,
+    );
     assert.equal(code, 0, err);
     const { trials } = JSON.parse(out);
     assert.deepEqual(trials.map(({ incident }: { incident: string }) => incident), [
