@@ -32,13 +32,6 @@ function testOverTargets(
   }
 }
 
-testOverTargets("runCommand() returns stdout, stderr and exit code", async ({ run }) => {
-  const result = await run("echo out; echo err >&2; exit 3");
-  assert.equal(text(result.stdout), "out\n");
-  assert.equal(text(result.stderr), "err\n");
-  assert.equal(result.exitCode, 3);
-});
-
 testOverTargets("runCommand() gives a command that reads stdin its end at once", async ({ run }) => {
   const result = await run("cat; echo done");
   assert.equal(text(result.stdout), "done\n");
