@@ -218,21 +218,6 @@ Deno.test("putFile() hands the bytes to the command that its certificate is made
   assert.deepEqual(run?.stdin, ALL_BYTES);
 });
 
-Deno.test("putFile() records the command, then the write", async () => {
-  const broker = new BrokerFixture();
-  await put(broker);
-  const digest = sha256(ALL_BYTES);
-  assert.deepEqual(
-    broker.log.entries.map((
-      { outcome, command, serial, host, user },
-    ) => [outcome, command, serial, host, user]),
-    [
-      ["executed", "cat > '/tmp/a'", SERIAL, "10.0.0.1:22", "deploy"],
-      ["file_put", `path=/tmp/a bytes=256 sha256=${digest}`, SERIAL, "10.0.0.1:22", "deploy"],
-    ],
-  );
-});
-
 Deno.test.each([
   ["an allow rule names it", true, "allow:^head -c [0-9]+ < '/proc/(version|loadavg)'$"],
   ["no rule decides", false, undefined],
@@ -258,12 +243,6 @@ Deno.test.each([
   assert.equal(broker.runner.runs.length, allowed ? 1 : 0);
 });
 
-Deno.test("putFile() writes an empty file", async () => {
-  const broker = new BrokerFixture();
-  await put(broker, { content: new Uint8Array() });
-  assert.deepEqual(broker.runner.runs[0]?.stdin, new Uint8Array());
-});
-
 Deno.test("putFile() does not hold the stdin open where the signer ends commands by it (K16)", async () => {
   const broker = new BrokerFixture();
   broker.authority.list = () => ({
@@ -271,43 +250,6 @@ Deno.test("putFile() does not hold the stdin open where the signer ends commands
   });
   await put(broker);
   assert.equal(broker.runner.runs[0]?.stopsAtStdinEnd, false);
-});
-
-Deno.test.each<[name: string, request: Partial<PutRequest>, message: string]>([
-  [
-    "more than the limit",
-    { content: new Uint8Array(MAX_TRANSFER_BYTES + 1) },
-    `content is ${MAX_TRANSFER_BYTES + 1} bytes, the transfer limit is ${MAX_TRANSFER_BYTES}`,
-  ],
-  ["a path with a blank", { path: "/a b" }, "path contains whitespace or control characters"],
-  ["a broken mode", { mode: "u+x" }, 'invalid mode "u+x" (expect 3-4 octal digits)'],
-])("putFile() refuses %s before anything is signed, without a record", async (_name, request, message) => {
-  const broker = new BrokerFixture();
-  await assert.rejects(put(broker, request), { code: "invalid_request", message: `bad request: ${message}` });
-  assert.deepEqual(broker.authority.requests, []);
-  assert.deepEqual(broker.log.entries, []);
-});
-
-Deno.test("putFile() takes exactly the limit", async () => {
-  await put(new BrokerFixture(), { content: new Uint8Array(MAX_TRANSFER_BYTES) });
-});
-
-Deno.test("getFile() gives every byte as the host sent it", async () => {
-  const broker = new BrokerFixture();
-  prints(broker, ALL_BYTES);
-  assert.deepEqual(await get(broker), {
-    bytes: ALL_BYTES,
-    sha256: sha256(ALL_BYTES),
-    serial: SERIAL,
-    warnings: [],
-  });
-  assert.equal(broker.authority.requests[0]?.file_transfer, true);
-  assert.equal(broker.runner.runs[0]?.command, `head -c ${MAX_TRANSFER_BYTES + 1} < '/tmp/a'`);
-  assert.equal(broker.runner.runs[0]?.stdin, undefined);
-  assert.deepEqual(broker.log.entries.map(({ outcome, command }) => [outcome, command]), [
-    ["executed", `head -c ${MAX_TRANSFER_BYTES + 1} < '/tmp/a'`],
-    ["file_get", `path=/tmp/a bytes=256 sha256=${sha256(ALL_BYTES)}`],
-  ]);
 });
 
 Deno.test.each([
@@ -325,12 +267,6 @@ Deno.test.each([
     message: `bad request: file exceeds the transfer limit of ${limit} bytes`,
   });
   assert.deepEqual(broker.log.entries.map(({ outcome }) => outcome), ["executed", "file_get", "executed"]);
-});
-
-Deno.test("getFile() refuses a path before anything is signed", async () => {
-  const broker = new BrokerFixture();
-  await assert.rejects(get(broker, { path: "" }), { message: "bad request: path is required" });
-  assert.deepEqual(broker.authority.requests, []);
 });
 
 Deno.test.each([

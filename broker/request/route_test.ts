@@ -261,12 +261,6 @@ Deno.test("execute() gets a certificate for each hop in the order of dialling, a
   ]);
 });
 
-Deno.test("execute() creates a key for every hop", async () => {
-  const broker = chained();
-  await broker.run({ host: "db" });
-  assert.equal(new Set(broker.runner.runs[0]?.hops.map(({ key }) => key)).size, 3);
-});
-
 Deno.test("execute() asks a bastion's certificate for nothing but the way, for the same end user", async () => {
   const broker = chained();
   await broker.run({

@@ -39,17 +39,6 @@ Deno.test("the queue of a shell is bounded", async () => {
   assert.equal((await Promise.allSettled(runs)).filter(({ status }) => status === "fulfilled").length, 33);
 });
 
-Deno.test("commands of an exec session overlap", async () => {
-  const { broker, id } = await openedSession();
-  const both = Promise.withResolvers<void>();
-  broker.links[0]!.answer = async () => {
-    if (broker.links[0]!.runs.length === 2) both.resolve();
-    await both.promise;
-    return printed("");
-  };
-  await Promise.all([broker.exec(id), broker.exec(id)]);
-});
-
 Deno.test("closing a session interrupts its command, which is recorded as an error", async () => {
   const { broker, id } = await openedSession();
   const started = Promise.withResolvers<void>();
@@ -63,17 +52,6 @@ Deno.test("closing a session interrupts its command, which is recorded as an err
   await broker.close(id);
   await assert.rejects(running, { message: `session "${id}" has ended` });
   assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_close", "session_open"]);
-});
-
-Deno.test("a canceled command says so, and its record too", async () => {
-  const { broker, id } = await openedSession();
-  const cancel = new AbortController();
-  broker.links[0]!.answer = (_command, { signal }) => {
-    cancel.abort();
-    return Promise.reject(signal.reason);
-  };
-  await assert.rejects(broker.exec(id, {}, cancel.signal), { code: "canceled" });
-  assert.deepEqual(broker.log.entries.at(-1)?.err, "canceled");
 });
 
 Deno.test("a command that waits for its turn ends with the session", async () => {

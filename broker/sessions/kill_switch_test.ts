@@ -201,22 +201,6 @@ Deno.test("a failed report to the signer is repeated; a rejected one is logged a
     assert.deepEqual([scene.told, scene.errors.length], [[TOLD, TOLD, TOLD], 3]);
   }));
 
-Deno.test("a frozen end user's sessions are killed and recorded, others stay", () =>
-  new Scene().watch(async (scene) => {
-    const { broker } = scene;
-    await broker.open();
-    await broker.open({ caller: "bob" });
-    scene.freeze("end_user", "alice");
-    await scene.clock.advance(10_000);
-    assert.deepEqual(broker.links.map(({ closed }) => closed), [true, false]);
-    const entry = broker.log.entries.at(-1);
-    assert.deepEqual([entry?.outcome, entry?.err, entry?.caller], [
-      "session_killed",
-      "frozen (kill switch)",
-      "alice",
-    ]);
-  }));
-
 Deno.test("a session that is opened while its subject is being frozen is killed on the next poll", () =>
   new Scene().watch(async (scene) => {
     scene.freeze("end_user", "alice");

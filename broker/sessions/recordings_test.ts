@@ -71,18 +71,6 @@ Deno.test("createRecordings() gives up a hanging disk and releases a late file",
   await closed.promise;
 });
 
-Deno.test("createRecordings() writes the session's header", async () => {
-  const parts: string[] = [];
-  const { start } = scene(true, () =>
-    Promise.resolve({
-      write: (bytes) => Promise.resolve(void parts.push(new TextDecoder().decode(bytes))),
-      truncate: () => Promise.resolve(),
-      close: () => Promise.resolve(),
-    }));
-  await (await start(HEADER))?.close();
-  assert.equal(JSON.parse(parts.join("")).gateway.session_id, "a");
-});
-
 const HEADER_ASCIICAST = {
   sessionId: "0123456789abcdef01234567",
   caller: "agent-1",
@@ -190,19 +178,6 @@ Deno.test("Recorder never goes back in time, whatever the clock does", async () 
   await recorder.output("b");
   await recorder.close();
   assert.equal(file.text, `${FIRST_LINE}[0.5, "o", "a"]\n[0.5, "o", "b"]\n`);
-});
-
-Deno.test("Recorder returns the digest of the file", async () => {
-  const { file, start } = setUp();
-  const recorder = await start();
-  await recorder.output("ä\n");
-  const summary = await recorder.close();
-  assert.deepEqual(summary, {
-    sha256: createHash("sha256").update(file.text).digest("hex"),
-    bytes: new TextEncoder().encode(file.text).length,
-    complete: true,
-  });
-  assert.equal(await recorder.close(), summary);
 });
 
 Deno.test("Recorder stops at its limit with a mark, also in strict mode without an error", async () => {

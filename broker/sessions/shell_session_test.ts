@@ -105,23 +105,6 @@ async function start(
 
 const text = (output: Output) => Buffer.from(markedHead(output)).toString();
 
-Deno.test("ShellLink gives both streams and the exit code", async () => {
-  const { link, shell } = await start();
-  shell.answer = (_line, reply) => reply({ out: "a\n", err: "b", code: "7" });
-  const { stdout, stderr, exitCode } = await link.run("x", { signal: NEVER });
-  assert.deepEqual([text(stdout), text(stderr), exitCode], ["a\n", "b", 7]);
-});
-
-Deno.test("ShellLink waits for one stream only of a terminal", async () => {
-  const { link, shell } = await start({ mode: "pty" });
-  shell.answer = (line) => {
-    const [begin, end] = [BEGIN.exec(line)?.[1], END.exec(line)?.[1]];
-    shell.print("stdout", `${begin}:0\r\na\r\n${end}:3\r\n`);
-  };
-  const { stdout, stderr, exitCode } = await link.run("x", { signal: NEVER });
-  assert.deepEqual([text(stdout), stderr.totalBytes, exitCode], ["a\r\n", 0, 3]);
-});
-
 Deno.test("ShellLink makes a fresh frame for every command", async () => {
   const { link, shell } = await start();
   await link.run("x", { signal: NEVER });
@@ -160,14 +143,6 @@ Deno.test("a command that takes too long is ended and breaks the session (K11)",
   assert.equal(shell.lines.length, 1);
 });
 
-Deno.test("a command that is canceled breaks the session", async () => {
-  const { link, shell } = await start();
-  const cancel = new AbortController();
-  shell.answer = () => cancel.abort();
-  await assert.rejects(link.run("x", { signal: cancel.signal }), { code: "canceled" });
-  await assert.rejects(link.run("x", { signal: NEVER }), { message: DESYNCHRONISED });
-});
-
 Deno.test("ShellLink reports a command that left the shell's loop and runs the next one in a fresh shell", async () => {
   const { link, shell, shells } = await start();
   shell.answer = () => {
@@ -198,17 +173,6 @@ Deno.test("ShellLink is broken if no fresh shell starts after a command left the
     message: "execution: session shell has ended",
   });
   assert.match(link.broken ?? "", /^session shell has ended/);
-});
-
-Deno.test("an ended shell fails its command and every later one", async () => {
-  const { link, shell } = await start();
-  shell.answer = () => shell.end();
-  await assert.rejects(link.run("exit", { signal: NEVER }), {
-    message: "execution: session shell has ended",
-  });
-  const later = "session shell has ended; close this session and open a new one";
-  assert.equal(link.broken, later);
-  await assert.rejects(link.run("x", { signal: NEVER }), { message: `execution: ${later}` });
 });
 
 Deno.test("a shell that ends between two commands fails the next one before it is sent", async () => {
@@ -380,11 +344,4 @@ Deno.test("encodeCommand() quotes the command as one word and clears the variabl
     line.includes(`\\command \\eval 'echo '\\''a'\\''; "' </dev/null 6>&- 7>&-; gateway_code=$?; done; `),
   );
   assert.equal(line.split("\n").length, 2);
-});
-
-Deno.test("encodeCommand() frames both streams of a shell, and the one of a terminal", () => {
-  const count = (text: string) => text.split("__BRK_b__").length - 1;
-  // Each print has a fallback.
-  assert.equal(count(encodeCommand("true", FRAME, "shell")), 4);
-  assert.equal(count(encodeCommand("true", FRAME, "pty")), 2);
 });

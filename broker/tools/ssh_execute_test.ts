@@ -54,7 +54,7 @@ Deno.test.each([
   });
 });
 
-Deno.test("ssh_execute shows the warning of an audit-mode policy", async () => {
+Deno.test("ssh_execute shows and records the warning of an audit-mode policy", async () => {
   const { broker, tool } = fixture();
   const decision = { allowed: true, warning: "would be denied" };
   broker.authority.answer = () => ({ ...ISSUED_UPTIME, serial: 7n, decision });
@@ -64,6 +64,7 @@ Deno.test("ssh_execute shows the warning of an audit-mode policy", async () => {
     `[stdout ${MARK} 10 bytes]\nup 3 days\n[end ${MARK}]\n[warning] would be denied\n[exit=0 serial=7]`,
   );
   assert.deepEqual(shown.structured["warnings"], ["would be denied"]);
+  assert.equal(broker.log.entries[0]?.warning, "would be denied");
 });
 
 Deno.test("ssh_execute previews with dry_run, denial included, as a result", async () => {

@@ -41,12 +41,6 @@ Deno.test("sign requests contain the content of ssh_put_file and the reasons of 
   assert.deepEqual([read?.content_sha256, read?.reason], [undefined, "to compare"]);
 });
 
-Deno.test("ssh_put_file decodes base64", async () => {
-  const { broker, put } = fixture();
-  await put.call({ server: "web01", path: "/a", content: "AP8=", content_base64: true }, TOOL_CONTEXT);
-  assert.deepEqual(broker.runner.runs[0]?.stdin, Uint8Array.of(0, 255));
-});
-
 Deno.test("ssh_put_file takes content that no other argument could be", async () => {
   const { put } = fixture();
   await assert.rejects(

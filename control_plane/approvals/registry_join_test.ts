@@ -27,21 +27,6 @@ async function parkTwo(registry: ApprovalRegistry) {
   return [first, second.approval] as const;
 }
 
-Deno.test("identical requests wait as one approval, and are decided by the id of either", async () => {
-  for (const decided of [0, 1] as const) {
-    const scene = new RegistryScene();
-    const registry = await scene.open();
-    const two = await parkTwo(registry);
-    const [first, second] = two;
-    assert.deepEqual(registry.list().map(({ id }) => id), [first.id]);
-    assert.deepEqual(two.map((each) => registry.describe(each).joined), [[second.id], [first.id]]);
-    assert.equal((await scene.decide(registry, two[decided])).kind, "decided");
-    assert.deepEqual(scene.audited, ["approve alice", "approve alice"], "each has a record of its own");
-    assert.equal((await scene.decide(registry, two[1 - decided]!, { approve: false })).kind, "not_pending");
-    assert.deepEqual(two.map((each) => poll(registry, each)), ["claimed", "claimed"]);
-  }
-});
-
 Deno.test("each of two identical requests is collected once, for its own key and with its own token", async () => {
   const { scene, registry } = await openRegistry();
   const [first, second] = await parkTwo(registry);

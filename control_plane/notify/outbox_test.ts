@@ -75,13 +75,6 @@ function hang(_id: string, signal: AbortSignal): Promise<Attempt> {
   });
 }
 
-Deno.test("Outbox sends an accepted notification once", async () => {
-  const { outbox, add, attempts, results, logger } = scene(answers(SENT));
-  add("a");
-  await outbox.close();
-  assert.deepEqual([attempts, results, logger.calls], [["a"], ["sent"], []]);
-});
-
 Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 seconds more", async () => {
   const { add, clock, attempts, results, logger, prepared } = scene(answers(DOWN, DOWN, DOWN, SENT));
   add("a");

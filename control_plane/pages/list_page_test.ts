@@ -97,22 +97,6 @@ Deno.test("renderListPage() links each request by a distinct name in a table wit
   );
 });
 
-Deno.test("renderListPage() names the roles of a table, which narrow screens lay out as blocks", () => {
-  const roles = {
-    table: "table",
-    thead: "rowgroup",
-    tbody: "rowgroup",
-    tr: "row",
-    th: "columnheader",
-    td: "cell",
-  };
-  const elements = render([recordOf(), DENIED]);
-  for (const [tag, role] of Object.entries(roles)) {
-    const found = elements.filter((element) => element.tag === tag);
-    assert.ok(found.length >= 2 && found.every(({ attributes }) => attributes["role"] === role), tag);
-  }
-});
-
 Deno.test("renderListPage() truncates long commands with a note", () => {
   const [command] = render([recordOf({ command: "x".repeat(61_440) })]).filter(({ tag }) => tag === "td");
   assert.equal(command?.text, `${"x".repeat(200)} … 61,240 more characters`);

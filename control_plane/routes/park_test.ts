@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";
 import { openMemoryStore } from "../testing/failing_control_store.ts";
-import { gate, SERIAL } from "../testing/fake_signer.ts";
+import { gate } from "../testing/fake_signer.ts";
 import { ONE_SHOT, PUBLIC_KEY, startControlPlane, startGated } from "../testing/memory_control_plane.ts";
-import type { SignRequest } from "@gateway/shared/wire";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { inRequest } from "@gateway/shared/service";
 import { FakeClock } from "@gateway/shared/testing";
@@ -114,45 +113,6 @@ Deno.test("POST /v1/sign that cannot be stored is 500 without a notification", a
   assert.equal(plane.registry.pendingCount(), 0);
 });
 
-/** A value of every field that is not its default. */
-const EVERYTHING: SignRequest = {
-  host: "web01",
-  role: "bastion",
-  purpose: "session",
-  session_mode: "pty",
-  command: "ls 'a b' \u00e4 \ud83d\ude00",
-  ttl_seconds: 77,
-  public_key: PUBLIC_KEY,
-  sudo: true,
-  sudo_user: "db",
-  pty: true,
-  file_transfer: true,
-  dry_run: true,
-  preflight: true,
-  on_behalf_of: "broker-9",
-  approved: true,
-  end_user: "alice",
-  end_user_groups: ["web", "db"],
-  bearer_token: "token",
-  learn_ttl_seconds: 60,
-  learn_approver: "me",
-  learn_approval_id: "abc",
-  target_type: "ssh",
-  k8s_verb: "get",
-  k8s_resource: "pods",
-  k8s_group: "apps",
-  k8s_namespace: "prod",
-  k8s_name: "web-1",
-  k8s_manifest: "{}",
-  k8s_force_fields: [".data.a"],
-  session_max_seconds: 1800,
-  session_id: "s-1",
-  reason: "ticket 42",
-  content_sha256: "aa".repeat(32),
-  content_bytes: 3,
-  content_head: "abc",
-};
-
 /** The fields that only the control plane may set. */
 const OWN = {
   on_behalf_of: "broker-1",
@@ -161,23 +121,6 @@ const OWN = {
   learn_approver: "",
   learn_approval_id: "",
 };
-
-Deno.test("the signer gets every field of the broker except those of the control plane", async () => {
-  const plane = await startControlPlane();
-  await plane.sign({ ...EVERYTHING, new_field: 1 });
-  assert.deepEqual(plane.signer.signed, [{ ...EVERYTHING, ...OWN }], "and unknown fields are dropped");
-});
-
-Deno.test.each<{ name: string; sent: Partial<SignRequest>; groups: readonly string[] | null }>([
-  { name: "absent stays no filter", sent: {}, groups: null },
-  { name: "null stays no filter", sent: { end_user_groups: null }, groups: null },
-  { name: "an empty list stays empty (I3)", sent: { end_user_groups: [] }, groups: [] },
-  { name: "a list stays what it is", sent: { end_user_groups: ["a", ""] }, groups: ["a", ""] },
-])("end_user_groups: $name", async ({ sent, groups }) => {
-  const plane = await startControlPlane();
-  await plane.sign(sent);
-  assert.deepEqual(plane.signer.signed[0]?.end_user_groups, groups);
-});
 
 Deno.test("a minimal request is forwarded with defaults", async () => {
   const plane = await startControlPlane();
@@ -212,19 +155,6 @@ const DECISION = {
   would_deny: true,
   would_require_approval: true,
 };
-
-Deno.test("the broker is given every field that the signer answered", async () => {
-  const plane = await startControlPlane();
-  const full = {
-    certificate: "ssh-ed25519-cert-v01@openssh.com AAAA\n",
-    serial: SERIAL,
-    elevation_prefix: "sudo -n",
-    decision: DECISION,
-    envelope: { payload: "e30=", sig: [1, 2.5, SERIAL], nested: { a: null } },
-  };
-  plane.signer.reply = () => ({ body: full });
-  assert.deepEqual((await plane.sign()).body, full);
-});
 
 Deno.test("a dry run is given decision and envelope, and nothing else", async () => {
   const plane = await startControlPlane();

@@ -89,12 +89,6 @@ Deno.test.each([
   if (expected === 400) assert.equal(body.detail, "invalid pubkey");
 });
 
-Deno.test("GET /v1/sign/result/{id}?pubkey= with another key uses nothing up", async () => {
-  const { plane, id } = await startApproved();
-  assert.equal((await plane.poll(id, "broker-1", query(OTHER_KEY))).status, 400);
-  assert.equal((await plane.poll(id)).status, 200);
-});
-
 Deno.test("GET /v1/sign/result/{id} answers only the owner", async () => {
   const { plane, id } = await startParked();
   for (const decision of [undefined, { approve: true }]) {

@@ -233,50 +233,18 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
   assert.deepEqual(readClusterEntry(flags), entry);
 });
 
-Deno.test.each<{ name: string; flags: ClusterFlags; error: RegExp }>([
-  { name: "a rule without resources", flags: { rule: ["allow get"] }, error: /Cannot read rule "allow get"/ },
-  {
-    name: "an effect that there is not",
-    flags: { rule: ["permit get pods"] },
-    error: /allow\|deny\|require_approval/,
-  },
-  {
-    name: "a rule with too many words",
-    flags: { rule: ["allow get pods prod web"] },
-    error: /Cannot read rule/,
-  },
-  { name: "a rule with two names", flags: { rule: ["allow get pods prod/a/b"] }, error: /Cannot read rule/ },
-  {
-    name: "a rule whose verbs would be all",
-    flags: { rule: ["allow , pods prod"] },
-    error: /Cannot read rule/,
-  },
-  {
-    name: "a rule whose names would be all",
-    flags: { rule: ["allow get pods prod/"] },
-    error: /Cannot read rule/,
-  },
-  {
-    name: "a rule with an empty namespace",
-    flags: { rule: ["allow get pods prod,"] },
-    error: /Cannot read rule/,
-  },
-  {
-    name: "an empty rule among others",
-    flags: { rule: ["", "allow get pods"] },
-    error: /Cannot read rule ""/,
-  },
-  {
-    name: "an account without a namespace",
-    flags: { serviceAccount: ["agent"] },
-    error: /Cannot read ServiceAccount/,
-  },
-  {
-    name: "a resource without a version",
-    flags: { resource: ["widgets.example.com"] },
-    error: /Cannot read resource/,
-  },
-])("readClusterEntry() refuses $name", ({ flags, error }) => {
+Deno.test.each<[string, ClusterFlags, RegExp]>([
+  ["a rule without resources", { rule: ["allow get"] }, /Cannot read rule "allow get"/],
+  ["an effect that there is not", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
+  ["a rule with too many words", { rule: ["allow get pods prod web"] }, /Cannot read rule/],
+  ["a rule with two names", { rule: ["allow get pods prod/a/b"] }, /Cannot read rule/],
+  ["a rule whose verbs would be all", { rule: ["allow , pods prod"] }, /Cannot read rule/],
+  ["a rule whose names would be all", { rule: ["allow get pods prod/"] }, /Cannot read rule/],
+  ["a rule with an empty namespace", { rule: ["allow get pods prod,"] }, /Cannot read rule/],
+  ["an empty rule among others", { rule: ["", "allow get pods"] }, /Cannot read rule ""/],
+  ["an account without a namespace", { serviceAccount: ["agent"] }, /Cannot read ServiceAccount/],
+  ["a resource without a version", { resource: ["widgets.example.com"] }, /Cannot read resource/],
+])("readClusterEntry() refuses %s", (_name, flags, error) => {
   assert.throws(() => readClusterEntry(flags), error);
 });
 
@@ -322,47 +290,22 @@ function answer(status: number, body: unknown): ApiOutcome {
   };
 }
 
-Deno.test.each<{ name: string; outcome: ApiOutcome; problem: RegExp }>([
-  { name: "silence", outcome: { kind: "timed_out" }, problem: /^no response within 10 s$/ },
-  { name: "a flood", outcome: { kind: "too_large" }, problem: /larger than 4194304 bytes/ },
-  {
-    name: "a foreign certificate",
-    outcome: { kind: "untrusted", cause: new Error("UnknownIssuer") },
-    problem: /ca_cert.*UnknownIssuer/,
-  },
-  {
-    name: "nobody",
-    outcome: { kind: "unreachable", cause: new Error("refused") },
-    problem: /it is unreachable \(refused\)/,
-  },
-  {
-    name: "a refused token",
-    outcome: answer(401, { message: "Unauthorized" }),
-    problem: /it rejected the token/,
-  },
-  {
-    name: "a refused right",
-    outcome: answer(403, { message: "secrets is forbidden" }),
-    problem: /HTTP 403: secrets is forbidden/,
-  },
-  {
-    name: "a redirect",
-    outcome: answer(302, "<html>"),
-    problem: /redirect \(HTTP 302\), which is not followed/,
-  },
-  { name: "an error without words", outcome: answer(500, "<html>"), problem: /^it responded with HTTP 500$/ },
-  { name: "a page", outcome: answer(200, "<html>ok</html>"), problem: /did not respond like an API server/ },
-  {
-    name: "another object",
-    outcome: answer(200, { status: { allowed: "yes" } }),
-    problem: /did not respond like an API server/,
-  },
-  {
-    name: "an empty token",
-    outcome: answer(201, { status: { token: "" } }),
-    problem: /did not respond like an API server/,
-  },
-])("Reviews tells of $name", async ({ outcome, problem }) => {
+const NO_API = /did not respond like an API server/;
+const ended = (kind: "untrusted" | "unreachable", cause: string) => ({ kind, cause: new Error(cause) });
+
+Deno.test.each<[string, ApiOutcome, RegExp]>([
+  ["silence", { kind: "timed_out" }, /^no response within 10 s$/],
+  ["a flood", { kind: "too_large" }, /larger than 4194304 bytes/],
+  ["a foreign certificate", ended("untrusted", "UnknownIssuer"), /ca_cert.*UnknownIssuer/],
+  ["nobody", ended("unreachable", "refused"), /it is unreachable \(refused\)/],
+  ["a refused token", answer(401, { message: "Unauthorized" }), /it rejected the token/],
+  ["a refused right", answer(403, { message: "secrets is forbidden" }), /HTTP 403: secrets is forbidden/],
+  ["a redirect", answer(302, "<html>"), /redirect \(HTTP 302\), which is not followed/],
+  ["an error without words", answer(500, "<html>"), /^it responded with HTTP 500$/],
+  ["a page", answer(200, "<html>ok</html>"), NO_API],
+  ["another object", answer(200, { status: { allowed: "yes" } }), NO_API],
+  ["an empty token", answer(201, { status: { token: "" } }), NO_API],
+])("Reviews tells of %s", async (_name, outcome, problem) => {
   const reviews = answering(outcome);
   const account = { namespace: "gateway", name: "agent" };
   await assert.rejects(reviews.mint("t", account), { message: problem });

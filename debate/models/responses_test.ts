@@ -30,12 +30,6 @@ const completed = (response: Record<string, unknown> = {}) =>
 const whole = (response: Record<string, unknown>) =>
   json({ object: "response", status: "completed", output: [], ...response });
 
-const USAGE = {
-  input_tokens: 7,
-  output_tokens: 3,
-  total_tokens: 11,
-  input_tokens_details: { cached_tokens: 1 },
-};
 const listening: Partial<ModelRequest> = { onDelta: () => {} };
 
 Deno.test("RESPONSES.body() follows the protocol", () => {
@@ -78,36 +72,6 @@ Deno.test("RESPONSES.body() follows the protocol", () => {
     tool_choice: "none",
     text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
   });
-});
-
-Deno.test("OpenAiChat streams a response in order, with its calls and its usage", async () => {
-  const { model, requests } = modelOfResponses(() =>
-    stream(
-      event({ type: "response.created", response: { object: "response", status: "in_progress" } }),
-      done({ type: "reasoning", summary: [] }),
-      text("The "),
-      text("heap"),
-      done(message({ type: "output_text", text: "The heap" })),
-      event({ type: "response.function_call_arguments.delta", delta: '{"url"' }),
-      done(call("c1", '{"url":"a"}')),
-      done(call("c2", '{"url":"b"}')),
-      completed({
-        output: [message({ type: "output_text", text: "The heap" }), call("c1", "{}")],
-        usage: USAGE,
-      }),
-    )
-  );
-  const deltas: string[] = [];
-  assert.deepEqual(await model.complete(requestOf({ onDelta: (delta) => deltas.push(delta) })), {
-    text: "The heap",
-    toolCalls: [
-      { id: "c1", name: "http_get", arguments: '{"url":"a"}' },
-      { id: "c2", name: "http_get", arguments: '{"url":"b"}' },
-    ],
-    usage: { input_tokens: 7, output_tokens: 3, total_tokens: 11 },
-  });
-  assert.deepEqual(deltas, ["The ", "heap"]);
-  assert.equal(requests[0]?.url, "https://models.test/v1/responses");
 });
 
 Deno.test.each([

@@ -227,17 +227,8 @@ Deno.test.each([
   assert.deepEqual(ports.requests, []);
 });
 
-const NAMES = [
-  "http_get",
-  "query_prometheus",
-  "query_loki",
-  "query_elasticsearch",
-  "git_recent_changes",
-  "run_db_explain",
-  "run_local_command",
-  "run_ssh_command",
-  "run_kubectl",
-];
+const NAMES = ("http_get query_prometheus query_loki query_elasticsearch git_recent_changes run_db_explain " +
+  "run_local_command run_ssh_command run_kubectl").split(" ");
 
 function names(settings: Partial<typeof BARE_SETTINGS>): readonly string[] {
   return createTools({ ...BARE_SETTINGS, ...settings }, new FakePorts()).map(({ name }) => name);

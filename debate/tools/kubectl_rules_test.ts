@@ -47,77 +47,30 @@ Deno.test.each([
   assert.deepEqual(argv(text), runs);
 });
 
+/** Rejected arguments of each command, separated by " | ". */
+const REFUSED: Readonly<Record<string, string>> = {
+  get: "secrets | secret | Secrets | secrets.v1. | secret/db | pods,secrets | pod/a secret/b | " +
+    "pods secret/b | --raw /api | --raw=/api | pods --kubeconfig /tmp/x | pods --kubeconfig=/tmp/x | " +
+    "pods --server=http://evil | pods -s http://evil | pods --token=x | pods --as=admin | " +
+    "pods --as-group system:masters | pods --cluster x | pods --user x | " +
+    "pods --insecure-skip-tls-verify | pods --certificate-authority=/x | -f http://evil/x | " +
+    "--filename=/etc/x | -k /etc | pods -w | pods --watch | pods --watch-only | " +
+    "pods -o jsonpath-file=/etc/x | pods -o go-template-file=/etc/x | " +
+    "pods -o custom-columns-file=/etc/x | pods --template=/etc/x | " +
+    "pods --profile=cpu --profile-output=/x | pods --cache-dir=/x | pods -v 9 | pods --v=9 | " +
+    "pods --request-timeout=0 | pods -n | pods -n -A | pods; id | pods -o jsonpath=$(id)",
+  logs: "-f web | --follow web | web --limit-bytes=0 | web --pod-running-timeout=1h",
+  config: "view --raw | view --flatten | set x y | use-context x | ",
+  "cluster-info": "dump | dump --output-directory=/x",
+};
 Deno.test.each([
-  "",
-  "kubectl",
-  "delete pod web",
-  "exec web -- id",
-  "apply -f x",
-  "edit pod web",
-  "proxy",
-  "port-forward web 80",
-  "cp web:/etc/x x",
-  "debug web",
-  "attach web",
-  "plugin list",
-  "auth can-i get pods",
-  "constructor",
-  "get secrets",
-  "get secret",
-  "get Secrets",
-  "get secrets.v1.",
-  "get secret/db",
-  "get pods,secrets",
-  "get pod/a secret/b",
-  "get pods secret/b",
-  "describe secrets db",
-  "get --raw /api",
-  "get --raw=/api",
-  "get pods --kubeconfig /tmp/x",
-  "get pods --kubeconfig=/tmp/x",
-  "--kubeconfig=/tmp/x get pods",
-  "get pods --server=http://evil",
-  "get pods -s http://evil",
-  "get pods --token=x",
-  "get pods --as=admin",
-  "get pods --as-group system:masters",
-  "get pods --cluster x",
-  "get pods --user x",
-  "get pods --insecure-skip-tls-verify",
-  "get pods --certificate-authority=/x",
-  "get -f http://evil/x",
-  "get --filename=/etc/x",
-  "get -k /etc",
-  "get pods -w",
-  "get pods --watch",
-  "get pods --watch-only",
-  "get pods -o jsonpath-file=/etc/x",
-  "get pods -o go-template-file=/etc/x",
-  "get pods -o custom-columns-file=/etc/x",
-  "get pods --template=/etc/x",
-  "get pods --profile=cpu --profile-output=/x",
-  "get pods --cache-dir=/x",
-  "get pods -v 9",
-  "get pods --v=9",
-  "get pods --request-timeout=0",
-  "logs -f web",
-  "logs --follow web",
-  "logs web --limit-bytes=0",
-  "logs web --pod-running-timeout=1h",
-  "events -w",
-  "config view --raw",
-  "config view --flatten",
-  "config set x y",
-  "config use-context x",
-  "config",
-  "cluster-info dump",
-  "cluster-info dump --output-directory=/x",
-  "get pods -n",
-  "-n",
-  "get pods -n -A",
-  "get pods; id",
-  "get pods -o jsonpath=$(id)",
-  "get pods\n--raw",
+  ...["", "kubectl", "delete pod web", "exec web -- id", "apply -f x", "edit pod web", "proxy"],
+  ...["port-forward web 80", "cp web:/etc/x x", "debug web", "attach web", "plugin list"],
+  ...["auth can-i get pods", "constructor", "describe secrets db", "--kubeconfig=/tmp/x get pods"],
+  ...["events -w", "-n", "get pods\n--raw"],
+  ...Object.entries(REFUSED).flatMap(([command, all]) =>
+    all.split(" | ").map((args) => `${command} ${args}`.trim())
+  ),
 ].map((text) => ({ name: JSON.stringify(text), text })))("checkKubectl() refuses $name", ({ text }) => {
   assert.equal(typeof argv(text), "string", JSON.stringify(argv(text)));
 });

@@ -18,32 +18,13 @@ Deno.test("POST /api/runs holds a debate and stores its record", async () => {
   assert.match(runId, /^[0-9a-f]{32}$/);
   const record = JSON.parse(web.directory.text(`${runId}.json`));
   assert.deepEqual(await web.record(runId), record);
-  assert.deepEqual(Object.keys(record), [
-    "run_id",
-    "topic",
-    "timestamp",
-    "models",
-    "reasoning_effort",
-    "template",
-    "language",
-    "parent_run_id",
-    "finished_at",
-    "duration_seconds",
-    "token_totals",
-    "cost_estimate",
-    "status",
-    "conclusion",
-    "schema_version",
-    "context",
-    "context_redactions",
-    "context_notes",
-    "final_result",
-    "decision",
-    "hypotheses",
-    "round_log",
-    "tool_calls_log",
-    "events",
-  ]);
+  assert.deepEqual(
+    Object.keys(record),
+    ("run_id topic timestamp models reasoning_effort template language parent_run_id finished_at " +
+      "duration_seconds token_totals cost_estimate status conclusion schema_version context " +
+      "context_redactions context_notes final_result decision hypotheses round_log tool_calls_log " +
+      "events").split(" "),
+  );
   assert.equal(record.status, "completed");
   assert.match(record.context, /File: base\.txt/);
   assert.doesNotMatch(record.context, /hunter22x/);
@@ -61,25 +42,11 @@ Deno.test("GET /api/runs lists runs, newest first, with every field", async () =
   const second = await web.startAndEnd({ topic: "another" });
   const { runs } = await (await web.get("/api/runs")).json();
   assert.deepEqual(runs.map((run: { run_id: string }) => run.run_id), [second, first]);
-  assert.deepEqual(Object.keys(runs[0]).toSorted(), [
-    "conclusion",
-    "cost_estimate",
-    "duration_seconds",
-    "finished_at",
-    "imported",
-    "imported_at",
-    "language",
-    "models",
-    "parent_run_id",
-    "run_id",
-    "status",
-    "template",
-    "timestamp",
-    "title",
-    "token_totals",
-    "topic",
-    "waits_for",
-  ]);
+  assert.deepEqual(
+    Object.keys(runs[0]).toSorted(),
+    ("conclusion cost_estimate duration_seconds finished_at imported imported_at language models " +
+      "parent_run_id run_id status template timestamp title token_totals topic waits_for").split(" "),
+  );
 });
 
 Deno.test.each([

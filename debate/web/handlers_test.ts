@@ -9,19 +9,11 @@ Deno.test("settings, prompts, models and status have their specified fields", as
   const web = await WebFixture.open();
   const settings = await (await web.get("/api/settings")).json();
   for (
-    const key of [
-      "diagnostic_model",
-      "skeptic_model",
-      "moderator_model",
-      "summary_model",
-      "max_rounds",
-      "confidence_threshold",
-      "early_out_threshold",
-      "prompt_template",
-      "prompt_language",
-      "tool_approval_required",
-      "compress_history",
-    ]
+    const key
+      of ("diagnostic_model skeptic_model moderator_model summary_model max_rounds confidence_threshold " +
+        "early_out_threshold prompt_template prompt_language tool_approval_required compress_history").split(
+          " ",
+        )
   ) assert.ok(key in settings, key);
   assert.doesNotMatch(JSON.stringify(settings), /token|password/i);
   const { templates } = await (await web.get("/api/prompts")).json();

@@ -8,13 +8,16 @@ async function setUp(...initFlags: string[]) {
   const folder = await createFolder();
   const { exit, err } = await run(folder.path, "init", "--dir=.", ...initFlags);
   assert.deepEqual([exit, err], [0, ""]);
-  const pki = (name: string) => join(folder.path, "pki", name);
+  const at = (path: string) => join(folder.path, path);
+  const pki = (name: string) => at(`pki/${name}`);
   return {
     ...folder,
+    at,
     pki,
     identity: (...args: string[]) => run(folder.path, "identity", ...args),
     cert: async (name: string) => new X509Certificate(await Deno.readTextFile(pki(`${name}.crt`))),
-    read: (path: string) => Deno.readTextFile(join(folder.path, path)),
+    read: (path: string) => Deno.readTextFile(at(path)),
+    write: (path: string, text: string) => Deno.writeTextFile(at(path), text),
     [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
 }
@@ -275,25 +278,11 @@ Deno.test("every command that reads a config warns of a certificate that ends wi
   );
 });
 
-async function setUpMends() {
-  const folder = await createFolder();
-  const { exit, err } = await run(folder.path, "init", "--dir=.");
-  assert.deepEqual([exit, err], [0, ""]);
-  return {
-    ...folder,
-    identity: (...args: string[]) => run(folder.path, "identity", ...args),
-    read: (path: string) => Deno.readTextFile(join(folder.path, path)),
-    write: (path: string, text: string) => Deno.writeTextFile(join(folder.path, path), text),
-    at: (path: string) => join(folder.path, path),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
-}
-
 Deno.test.each([
   { kind: "operator", name: "olga", config: "signer.json" },
   { kind: "approver", name: "ann", config: "control-plane.json" },
 ])("identity add of an $kind that was ended before its place in the config goes on", async (row) => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   const before = await it.read(row.config);
   const add = () => it.identity("add", row.kind, row.name);
   assert.equal((await add()).exit, 0);
@@ -307,7 +296,7 @@ Deno.test.each([
 });
 
 Deno.test("identity add --out that was ended between its copies goes on, and takes no other's files", async () => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   await Deno.mkdir(it.at("usb"));
   const add = () => it.identity("add", "agent", "agent-8", "--out", it.at("usb"));
   assert.equal((await add()).exit, 0);
@@ -327,7 +316,7 @@ Deno.test("identity add --out that was ended between its copies goes on, and tak
 });
 
 Deno.test("twenty who revoke at once: who is told that it is done is on the list, the others are told to try again", async () => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   const names = Array.from({ length: 20 }, (_, index) => `agent-${index}`);
   const results = await Promise.all(names.map((name) => it.identity("revoke", name, "--no-freeze")));
   const listed = (await it.read("pki/denied_callers")).split("\n");
@@ -342,7 +331,7 @@ Deno.test("twenty who revoke at once: who is told that it is done is on the list
 });
 
 Deno.test("identity revoke does the half that can be done, and says what to do about the other", async () => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   const unfrozen = await it.identity("revoke", "agent-1", "--url", "127.0.0.1:1");
   assert.equal(unfrozen.exit, 1);
   assert.match(
@@ -364,7 +353,7 @@ const COMMANDS = [
 Deno.test("identity refuses to work as root where somebody else may write (as root)", {
   ignore: Deno.uid() !== 0,
 }, async () => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   const state = async () => [
     await Array.fromAsync(Deno.readDir(it.at("pki")), ({ name }) => name),
     await it.read("pki/broker.crt"),
@@ -393,7 +382,7 @@ Deno.test("identity refuses to work as root where somebody else may write (as ro
 });
 
 Deno.test("identity --pki takes no other folder from the config", async () => {
-  await using it = await setUpMends();
+  await using it = await setUp();
   await Deno.mkdir(it.at("other"));
   for (const args of [...COMMANDS, ["list"]]) {
     const { exit, err } = await it.identity(...args, "--pki", it.at("other"));

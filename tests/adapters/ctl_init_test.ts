@@ -49,18 +49,8 @@ Deno.test.each([
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { success, stderr } = await new Deno.Command("sh", {
     // The umask belongs to a whole process: setting it here would affect concurrent tests.
-    args: [
-      "-c",
-      'umask "$0"; exec "$@"',
-      umask,
-      Deno.execPath(),
-      "run",
-      "-q",
-      "--no-prompt",
-      "-P=broker-ctl",
-      main,
-    ]
-      .concat("init", "--dir", "set-up"),
+    args: ["-c", 'umask "$0"; exec "$@"', umask, Deno.execPath()]
+      .concat("run -q --no-prompt -P=broker-ctl".split(" "), main, "init", "--dir", "set-up"),
     cwd: folder.path,
     stdout: "null",
   }).output();
@@ -75,22 +65,20 @@ Deno.test("init leaves the mode of a folder alone that was there before", async 
   assert.deepEqual(await modes(folder.path, ["", "pki"]), { "": "755", pki: "700" });
 });
 
-Deno.test.each([
-  { name: "signer.json" },
-  { name: "control-plane.json" },
-  { name: "config.json" },
-  { name: "broker-ctl.json" },
-  { name: "pki" },
-  { name: "log" },
-])("init refuses a folder that holds $name, names it and --force, and changes nothing", async ({ name }) => {
-  await using folder = await createFolder();
-  await Deno.writeTextFile(join(folder.path, name), "mine");
-  const result = await run(folder.path, "init", "--dir=.");
-  assert.deepEqual([result.exit, result.out], [1, ""]);
-  assert.match(result.err, new RegExp(`"${name}" exists\nfix: pass --force`));
-  assert.deepEqual(await names(folder.path), [name]);
-  assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
-});
+const HELD = "signer.json control-plane.json config.json broker-ctl.json pki log".split(" ");
+
+Deno.test.each(HELD.map((name) => ({ name })))(
+  "init refuses a folder that holds $name, names it and --force, and changes nothing",
+  async ({ name }) => {
+    await using folder = await createFolder();
+    await Deno.writeTextFile(join(folder.path, name), "mine");
+    const result = await run(folder.path, "init", "--dir=.");
+    assert.deepEqual([result.exit, result.out], [1, ""]);
+    assert.match(result.err, new RegExp(`"${name}" exists\nfix: pass --force`));
+    assert.deepEqual(await names(folder.path), [name]);
+    assert.equal(await Deno.readTextFile(join(folder.path, name)), "mine");
+  },
+);
 
 Deno.test("init refuses a dangling link in the place of a config, rather than write through it", async () => {
   await using folder = await createFolder();
@@ -222,16 +210,15 @@ Deno.test("init --force keeps the former set-up, heals modes and makes new keys 
   assert.deepEqual(await modes(backup, [""]), { "": "700" });
 });
 
+async function planOf(folder: string) {
+  const choices = { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] } as const;
+  return planInstallation(createLayout(folder), choices, await createKeyMaterial(systemRandom));
+}
+
 Deno.test("init --force twice within a second keeps both former set-ups", async () => {
   await using folder = await createFolder();
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
-  const material = await createKeyMaterial(systemRandom);
-  const plan = planInstallation(createLayout(folder.path), {
-    route: "control_plane",
-    listeners: DEFAULT_LISTENERS,
-    networks: [],
-    hosts: [],
-  }, material);
+  const plan = await planOf(folder.path);
   assert.equal((await writeInstallation(plan, { ...options, force: true })).backup, undefined);
   const first = await writeInstallation(plan, { ...options, force: true });
   const second = await writeInstallation(plan, { ...options, force: true });
@@ -258,13 +245,7 @@ Deno.test.each([{ args: [] }, { args: ["--force"] }])(
 
 Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
   await using folder = await createFolder();
-  const material = await createKeyMaterial(systemRandom);
-  const plan = planInstallation(createLayout(folder.path), {
-    route: "control_plane",
-    listeners: DEFAULT_LISTENERS,
-    networks: [],
-    hosts: [],
-  }, material);
+  const plan = await planOf(folder.path);
   const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
 
@@ -274,16 +255,10 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   await writeInstallation(plan, { ...options, force: false });
   const former = await Deno.readTextFile(join(folder.path, "signer.json"));
   await assert.rejects(writeInstallation(broken, { ...options, force: true }));
-  assert.deepEqual(await names(folder.path), [
-    "broker-ctl.json",
-    "config.json",
-    "control-plane.json",
-    "log",
-    "mcp.json",
-    "pki",
-    "signer.json",
-    "state",
-  ]);
+  assert.deepEqual(
+    await names(folder.path),
+    "broker-ctl.json config.json control-plane.json log mcp.json pki signer.json state".split(" "),
+  );
   assert.equal(await Deno.readTextFile(join(folder.path, "signer.json")), former);
 });
 
@@ -291,17 +266,8 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   await using folder = await createFolder();
   const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
   const host = `web01=127.0.0.1:2222,user=deploy,key=${key}`;
-  const result = await run(
-    folder.path,
-    "init",
-    "--dir=.",
-    "--json",
-    "--host",
-    host,
-    "--listen-signer",
-    "127.0.0.1:19443",
-    "-listen-control-plane=127.0.0.1:17443",
-  );
+  const listen = ["--listen-signer", "127.0.0.1:19443", "-listen-control-plane=127.0.0.1:17443"];
+  const result = await run(folder.path, "init", "--dir=.", "--json", "--host", host, ...listen);
   const json = JSON.parse(result.out);
   assert.equal(json.folder, folder.path);
   for (
@@ -348,14 +314,8 @@ Deno.test.each([
 
 Deno.test("init --direct has the brokers ask the signer, and starts no control plane", async () => {
   await using folder = await createFolder();
-  const { out } = await run(
-    folder.path,
-    "init",
-    "--dir=.",
-    "--json",
-    "--direct=true",
-    "--listen-signer=127.0.0.1:19443",
-  );
+  const words = ["--dir=.", "--json", "--direct=true", "--listen-signer=127.0.0.1:19443"];
+  const { out } = await run(folder.path, "init", ...words);
   const json = JSON.parse(out);
   for (const path of [json.broker_config, json.mcp_config]) {
     assert.match(await Deno.readTextFile(path), /"url": "https:\/\/127\.0\.0\.1:19443"/);

@@ -2,8 +2,9 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { loadSettings } from "../../debate/settings/config.ts";
-import { ModelError, type ModelRequest } from "../../debate/engine/ports.ts";
+import { ModelError } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
+import { delta, event, finish } from "../../debate/testing/chat_provider.ts";
 
 /** Pauses before a retry are shorter. Timeouts of unanswered requests are at least as long. */
 const BOUND_MS = 5000;
@@ -72,17 +73,6 @@ export function providersOf(env: Record<string, string>, home = "/nonexistent") 
   return { providers, warnings, [Symbol.dispose]: () => client.close() };
 }
 
-export function requestOf(request: Partial<ModelRequest> = {}): ModelRequest {
-  return {
-    messages: [{ role: "user", content: "Why?" }],
-    temperature: 0.2,
-    signal: new AbortController().signal,
-    purpose: "diagnostic_agent",
-    round: 1,
-    ...request,
-  };
-}
-
 /** The error of a failed call. Its message must not contain tokens or addresses. */
 export async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   const [result] = await Promise.allSettled([promise]);
@@ -92,9 +82,6 @@ export async function failureOf(promise: Promise<unknown>): Promise<ModelError> 
   return result.reason;
 }
 
-const event = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
-export const delta = (content: string) => event({ choices: [{ index: 0, delta: { content } }] });
-const FINISH = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
 const USAGE = event({
   choices: [],
   usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
@@ -107,6 +94,6 @@ export function openStream(response: ServerResponse, ...texts: string[]): void {
 }
 
 export const answerYes: Listener = (_call, response) => {
-  openStream(response, delta("Yes."), FINISH, USAGE, DONE);
+  openStream(response, delta("Yes."), finish(), USAGE, DONE);
   response.end();
 };

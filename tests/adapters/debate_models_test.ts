@@ -3,14 +3,13 @@ import { join } from "node:path";
 import type { ModelRequest } from "../../debate/engine/ports.ts";
 import {
   answerYes,
-  delta,
   failureOf,
   type Listener,
   openStream,
   providersOf,
-  requestOf,
   startProvider,
 } from "./debate_models_fixture.ts";
+import { delta, requestOf } from "../../debate/testing/chat_provider.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder } from "../stage/folder.ts";
 
@@ -55,14 +54,6 @@ Deno.test("a model of provider A is called at its base URL, with its token and t
   assert.equal(JSON.parse(call.body).model, "vendor/some-model");
 });
 
-Deno.test("a connection that breaks before the answer is retried", async () => {
-  const called = callHub((call, response, count) => {
-    if (count > 1) return answerYes(call, response, count);
-    response.destroy();
-  });
-  assert.equal((await replyOf(called)).text, "Yes.");
-});
-
 Deno.test("a stream that breaks in the middle is an error, after the text so far", async () => {
   let cut = () => {};
   const deltas: string[] = [];
@@ -79,14 +70,6 @@ Deno.test("a stream that breaks in the middle is an error, after the text so far
   assert.match(error.message, /connection was lost/);
   assert.deepEqual(deltas, ["Half a"]);
   assert.equal((await called).calls.length, 1);
-});
-
-Deno.test("a call ends if the provider hangs, before its answer and in the middle of it", async () => {
-  const env = { MODEL_TIMEOUT_SECONDS: "4" };
-  const hangs: Listener = () => {};
-  assert.equal((await errorOf(callHub(hangs, {}, env))).kind, "timeout");
-  const halts: Listener = (_call, response) => openStream(response, delta("Half a"));
-  assert.equal((await errorOf(callHub(halts, {}, env))).kind, "timeout");
 });
 
 Deno.test("a call to an unreachable provider fails after its retries", async () => {

@@ -1,9 +1,8 @@
-import { systemClock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import assert from "node:assert/strict";
-import { loadSettings } from "../../debate/settings/config.ts";
 import type { ChatMessage, ModelRequest } from "../../debate/engine/ports.ts";
-import { openProviders } from "../../debate/models/providers.ts";
+import { requestOf } from "../../debate/testing/chat_provider.ts";
+import { providersOf } from "./debate_models_fixture.ts";
 
 /** The request body of the responses protocol. It rejects fields of chat completions. */
 const responsesRequest = z.strictObject({
@@ -134,34 +133,12 @@ function streamOf(response: { readonly output: readonly Item[] }): Response {
 const TOOL = { name: "http_get", description: "gets", parameters: { type: "object", properties: {} } };
 
 function providersAt(url: string) {
-  const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
-  const env = {
-    HOME: "/nonexistent",
-    ASSIST_TOKEN: "assist-token",
-    ASSIST_BASE_URL: url,
-    HUB_TOKEN: "assist-token",
-    HUB_BASE_URL: url,
-  };
-  const providers = openProviders(loadSettings({ env, workingFolder: "/" }), {
-    fetch: (input, init) => fetch(input, { ...init, client }),
-    clock: systemClock,
-    random: () => 0,
-    newId: () => "id",
-    warn: () => {},
-  });
-  return { providers, [Symbol.dispose]: () => client.close() };
+  const settings = { ASSIST_TOKEN: "assist-token", ASSIST_BASE_URL: url };
+  return providersOf({ ...settings, HUB_TOKEN: "assist-token", HUB_BASE_URL: url });
 }
 
-const requestOf = (messages: readonly ChatMessage[], more: Partial<ModelRequest> = {}): ModelRequest => ({
-  messages,
-  tools: [TOOL],
-  temperature: 0.2,
-  reasoningEffort: "medium",
-  signal: new AbortController().signal,
-  purpose: "diagnostic_agent",
-  round: 1,
-  ...more,
-});
+const askedOf = (messages: readonly ChatMessage[], more: Partial<ModelRequest> = {}) =>
+  requestOf({ messages, tools: [TOOL], reasoningEffort: "medium", ...more });
 
 Deno.test.each([
   { name: "streamed", isStreamed: true },
@@ -176,13 +153,13 @@ Deno.test.each([
     { role: "system", content: "You diagnose." },
     { role: "user", content: "Why?" },
   ];
-  const first = await model.complete(requestOf(question, listening));
+  const first = await model.complete(askedOf(question, listening));
   assert.deepEqual(first.toolCalls.map(({ id, arguments: text }) => [id, JSON.parse(text).url]), [
     ["call_1", "http://a.test/1"],
     ["call_2", "http://a.test/2"],
   ]);
   assert.deepEqual(deltas, []);
-  const second = await model.complete(requestOf([
+  const second = await model.complete(askedOf([
     ...question,
     { role: "assistant", content: first.text, toolCalls: first.toolCalls },
     ...first.toolCalls.map(({ id }) => ({ role: "tool" as const, content: "200 OK", toolCallId: id })),
@@ -206,6 +183,6 @@ Deno.test.each([
   await using server = startProvider();
   using fixture = providersAt(server.url);
   const model = await fixture.providers.model(id);
-  await model.complete(requestOf([{ role: "user", content: "Why?" }])).catch(() => {});
+  await model.complete(askedOf([{ role: "user", content: "Why?" }])).catch(() => {});
   assert.equal(server.paths[0], path);
 });

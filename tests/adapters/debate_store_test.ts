@@ -135,16 +135,10 @@ Deno.test("createToolAuditLog() writes one redacted line per call, for the owner
       error: true,
     },
   ]);
-  assert.deepEqual(Object.keys((await lines(path))[0] as object), [
-    "timestamp",
-    "run_id",
-    "agent",
-    "tool",
-    "args",
-    "result",
-    "error",
-    "approval",
-  ]);
+  assert.deepEqual(
+    Object.keys((await lines(path))[0] as object),
+    "timestamp run_id agent tool args result error approval".split(" "),
+  );
   assert.equal((await Deno.stat(path)).mode! & 0o777, 0o600);
 });
 

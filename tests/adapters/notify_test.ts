@@ -156,51 +156,6 @@ Deno.test("notifier: a receiver that hangs costs 5 seconds an attempt and no con
   await scene.notifier.close();
 });
 
-Deno.test("notifier: notify() returns at once and close() waits 2 seconds at most while a receiver hangs", async () => {
-  await using receiver = await startReceiver(() => {});
-  const clock = new FakeClock();
-  const scene = notifierFor(receiver.url, { clock });
-  for (let index = 0; index < 300; index++) scene.notifier.notify(sampleApproval({ expires_at: undefined }));
-  await waitFor("four posts", () => receiver.requests.length === 4);
-  const closed = scene.notifier.close();
-  await clock.advance(2000);
-  await closed;
-  assert.deepEqual(await scene.results(), { dropped: 300 });
-  assert.equal(receiver.requests.length, 4);
-  await waitFor("the end of all connections", async () => await receiver.connections() === 0);
-});
-
-Deno.test("notifier: a receiver that answers 500 is tried three times, then one warning", async () => {
-  await using receiver = await startReceiver((_request, response) =>
-    response.writeHead(500).end("internal s3cret")
-  );
-  const clock = impatientClock();
-  const scene = notifierFor(receiver.url, { clock });
-  scene.notifier.notify(sampleApproval());
-  await waitFor("the result", async () => (await scene.results())["failed"] === 1);
-  assert.deepEqual(clock.pauses, [1000, 4000]);
-  assert.deepEqual(scene.logger.calls.map(({ fields }) => fields), [
-    { approval: APPROVAL_ID, reason: "answered 500" },
-  ]);
-  assertNoAddress(scene);
-  const ids = receiver.requests.map(({ headers }) => headers["webhook-id"]);
-  assert.deepEqual(ids, [APPROVAL_ID, APPROVAL_ID, APPROVAL_ID]);
-  await scene.notifier.close();
-});
-
-Deno.test("notifier: a receiver that closes instead of answering is tried again", async () => {
-  let refusals = 0;
-  await using receiver = await startReceiver((request, response) => {
-    if (refusals++ < 1) return request.socket.destroy();
-    response.writeHead(200).end();
-  });
-  const scene = notifierFor(receiver.url, { clock: impatientClock() });
-  scene.notifier.notify(sampleApproval());
-  await waitFor("the result", async () => (await scene.results())["sent"] === 1);
-  assert.equal(receiver.requests.length, 2);
-  await scene.notifier.close();
-});
-
 Deno.test("notifier: a receiver that is not there is told without its address", async () => {
   const receiver = await startReceiver(() => {});
   await receiver[Symbol.asyncDispose]();

@@ -66,7 +66,9 @@ Deno.test("a recording plays in asciinema, and its digest is that of the file", 
     await recorder.input("echo ä\n");
     await recorder.output("ä \u001b[31mred\u001b[0m\r\n");
     await recorder.output("last");
-    const { sha256, bytes, complete } = await recorder.close();
+    const summary = await recorder.close();
+    assert.equal(await recorder.close(), summary);
+    const { sha256, bytes, complete } = summary;
     const path = join(folder, `${SESSION}.cast`);
     const content = await Deno.readFile(path);
     assert.equal(complete, true);

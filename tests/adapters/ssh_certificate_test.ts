@@ -41,10 +41,7 @@ Deno.test.each([
   const line = await readVector(`${name}-cert.pub`);
   const certificate = parseCertificate(line);
   assert.ok(verifyCertificateSignature(certificate));
-  assert.equal(
-    describeCertificate(certificate, { title: `${name}-cert.pub` }),
-    await readVector(`${name}-cert.txt`),
-  );
+  assert.equal(describeCertificate(certificate, `${name}-cert.pub`), await readVector(`${name}-cert.txt`));
   const whole = encodeCertificate(certificate.signedBytes, certificate.signature);
   assert.equal(formatCertificate(whole).trimEnd(), line.split(" ").slice(0, 2).join(" "));
 });
@@ -175,7 +172,7 @@ Deno.test.each([...CA_FILES])(
     const line = formatCertificate(await issueCertificate(fields(), ca));
     await Deno.writeTextFile(`${folder.path}/x-cert.pub`, line);
     const shown = await sshKeygen("-L", "-f", `${folder.path}/x-cert.pub`);
-    assert.equal(describeCertificate(parseCertificate(line), { title: `${folder.path}/x-cert.pub` }), shown);
+    assert.equal(describeCertificate(parseCertificate(line), `${folder.path}/x-cert.pub`), shown);
     assert.match(shown, new RegExp(`\\(using ${signs}\\)`));
     assert.match(shown, /Serial: 18446744073709551614\n/);
     assert.match(shown, /Valid: from 2026-01-02T03:03:35 to 2026-01-02T03:06:05\n/);

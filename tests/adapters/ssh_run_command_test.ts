@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { type Scene, withTarget } from "../ssh_target/scene.ts";
+import { type Scene, shareTargets } from "../ssh_target/scene.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
 import { availableKinds, currentUser } from "../ssh_target/target.ts";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
@@ -17,6 +17,7 @@ import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { createFolder } from "../stage/folder.ts";
 
 const kinds = availableKinds().map((kind) => ({ kind }));
+const withTarget = shareTargets();
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const LIMIT = 10_485_760;
 const MARK = `\n[output truncated: limit of ${LIMIT} bytes exceeded]\n`;
@@ -31,13 +32,6 @@ function testOverTargets(
     register(`${name} (${kind})`, () => withTarget(kind, test));
   }
 }
-
-testOverTargets("runCommand() returns stdout, stderr and exit code", async ({ run }) => {
-  const result = await run("echo out; echo err >&2; exit 3");
-  assert.equal(text(result.stdout), "out\n");
-  assert.equal(text(result.stderr), "err\n");
-  assert.equal(result.exitCode, 3);
-});
 
 testOverTargets("runCommand() gives a command that reads stdin its end at once", async ({ run }) => {
   const result = await run("cat; echo done");
@@ -102,7 +96,7 @@ testOverTargets("runCommand() reports a refused terminal", async ({ run }) => {
 
 testOverTargets("runCommand() cuts a flood of both streams and still gets the exit code", async ({ run }) => {
   const result = await run(
-    "head -c 30000000 /dev/zero | tr '\\0' a & head -c 30000000 /dev/zero | tr '\\0' b >&2; wait; exit 7",
+    "head -c 15000000 /dev/zero | tr '\\0' a & head -c 15000000 /dev/zero | tr '\\0' b >&2; wait; exit 7",
   );
   assert.equal(result.exitCode, 7);
   for (const [stream, letter] of [[result.stdout, "a"], [result.stderr, "b"]] as const) {
@@ -133,7 +127,7 @@ testOverTargets(
   },
 );
 
-Deno.test("runCommand() takes a gigabyte of output without keeping it", {
+Deno.test("runCommand() takes 400 MB of output without keeping it", {
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
 }, () =>
   withTarget("openssh", async ({ run }) => {
@@ -144,7 +138,7 @@ Deno.test("runCommand() takes a gigabyte of output without keeping it", {
     const sampler = setInterval(() => {
       peak = Math.max(peak, used());
     }, 10);
-    const result = await run("head -c 1000000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
+    const result = await run("head -c 400000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
     assert.equal(result.exitCode, 5);
     assert.equal(result.stdout.length, LIMIT + MARK.length);
     assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);

@@ -112,20 +112,10 @@ browserTest(
         await page.getByRole("region", { name, exact: true }).waitFor();
       }
       const group = page.getByRole("group", { name: "Approval for a time" });
+      assert.equal(await page.getByLabel("Number").isVisible(), false);
       await group.getByRole("combobox", { name: "For" }).selectOption("custom");
       await group.getByRole("spinbutton", { name: "Number" }).waitFor();
       await group.getByRole("combobox", { name: "Unit" }).waitFor();
-    }),
-);
-
-browserTest(
-  "the fields for another time are there only when they count",
-  () =>
-    onPage({}, async ({ park, page }) => {
-      await page.goto(`/ui/approvals/${await park()}`);
-      assert.equal(await page.getByLabel("Number").isVisible(), false);
-      await page.getByLabel("For").selectOption("custom");
-      assert.equal(await page.getByLabel("Number").isVisible(), true);
     }),
 );
 

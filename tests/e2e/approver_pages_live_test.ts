@@ -185,28 +185,3 @@ browserTest(
       assert.equal(controlPlane.registry.pendingCount(), 0);
     }),
 );
-
-browserTest(
-  "an approver's own request has an explanation where others have buttons",
-  () =>
-    onPage({ as: "both" }, async ({ park, page }) => {
-      const id = await park({ caller: "both" });
-      await page.goto("/ui/approvals");
-      await page.getByRole("link", { name: /^View own/ }).click();
-      await page.waitForURL(`**/${id}`);
-      await page.getByText("You cannot decide your own request").waitFor();
-      assert.equal(await page.getByRole("button").count(), 0);
-    }),
-);
-
-browserTest(
-  "who is not an approver gets a page that says so, and nothing else",
-  () =>
-    onPage({ as: "broker-1" }, async ({ park, page }) => {
-      await park({ command: "uptime --secret" });
-      const response = await page.goto("/ui/approvals");
-      assert.equal(response?.status(), 403);
-      await page.getByText("not authorised").waitFor();
-      assert.ok(!(await page.content()).includes("--secret"));
-    }),
-);

@@ -3,7 +3,6 @@ import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
-import { ServiceProcess } from "../stage/service_process.ts";
 import type { ServiceCommand } from "../stage/service_command.ts";
 import { type ConfigEdit, editConfig, post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -111,44 +110,6 @@ Deno.test.each(GENERATIONS)(
     assert.deepEqual([...new Set(waits)], [`waiting for approval ${id}`]);
   },
 );
-
-Deno.test("broker serve-mcp tells that an approval did not come in time", async () => {
-  await using scene = await BrokerScene.create({ approvalWaitSeconds: 1 });
-  scene.signer.approval = "control plane";
-  await using mcp = await McpClient.start(scene.command("serve-mcp"), "2025-11-25");
-  const late = await mcp.run("uptime");
-  assert.equal(late.isError, true);
-  assert.match(
-    late.text,
-    /^signing cert for "web01": approval not granted within deadline \(id [0-9a-f]{32}\)$/,
-  );
-});
-
-Deno.test("broker serve-http waits for the control plane's human as long as its client does", async () => {
-  await using scene = await BrokerScene.create({ approvalWaitSeconds: 600 });
-  scene.signer.approval = "control plane";
-  await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
-  using client = await scene.agent();
-  const run = (signal?: AbortSignal) =>
-    client.request({
-      method: "POST",
-      path: "/v1/ssh_run",
-      body: { host: "web01", command: "echo hi" },
-      ...(signal === undefined ? {} : { signal }),
-    });
-  const hangUp = new AbortController();
-  const given = run(hangUp.signal);
-  await poll(() => scene.signer.holding === 1, { what: "the broker to poll" });
-  hangUp.abort();
-  await assert.rejects(given, { code: "canceled" });
-  await poll(async () => (await outcomes(scene)).length === 1, { what: "the record" });
-  await poll(() => scene.signer.holding === 0, { what: "the end of the poll" });
-
-  const waiting = run();
-  await poll(() => scene.signer.holding === 1, { what: "the broker to poll again" });
-  scene.signer.decision.resolve("approved");
-  assert.equal((await waiting).status, 200);
-});
 
 const YES: ElicitResult = { action: "accept", content: { approve: true } };
 

@@ -191,6 +191,19 @@ terminalTest("broker serve-mcp ends what runs when it gets SIGTERM", async () =>
   assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
 });
 
+Deno.test("broker serve-mcp ends with its client, also when the client has stopped reading", async () => {
+  await using scene = await BrokerScene.create();
+  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
+  const run = (command: string) =>
+    mcp.start("tools/call", { name: "ssh_execute", arguments: { server: "web01", command } });
+  for (let count = 0; count < 3; count++) await run("yes 0123456789abcdef | head -c 300000");
+  await run(`echo $$ > ${scene.dir}/alive; while :; do echo tick; sleep 0.05; done`);
+  await pidIn(`${scene.dir}/alive`);
+  await poll(async () => (await scene.records()).length === 3, { what: "the others to end" });
+  assert.equal(await mcp.end(), 0);
+  assert.equal((await scene.records()).at(-1)?.["err"], "canceled");
+});
+
 Deno.test("broker serve-mcp answers while the first host list is on its way, not ready yet (R12), and ends without one", async () => {
   await using scene = await BrokerScene.create();
   const arrived = Promise.withResolvers<void>();

@@ -18,31 +18,6 @@ import {
 import { ca } from "../adapters/mtls_fixture.ts";
 import { type ServiceCommand, signerCommand } from "../stage/service_command.ts";
 
-Deno.test({
-  name: "a signer whose CA key is in ssh-agent never reads a private key, and its certificates work",
-  ignore,
-}, () =>
-  withStage({}, async (stage) => {
-    const { init } = stage;
-    await using agent = await startAgent(`${init.folder}/agent.sock`);
-    await agent.add(init.ssh_ca);
-    await Deno.remove(init.ssh_ca);
-    const text = await Deno.readTextFile(init.signer_config);
-    const key = { type: "agent", socket: agent.socket, public_key_path: init.ssh_ca_public };
-    await Deno.writeTextFile(
-      init.signer_config,
-      text.replace(/"ca_key": "[^"]*"/, `"ca_keys": { "_default": ${JSON.stringify(key)} }`),
-    );
-    const signer = await stage.startSigner();
-    assert.doesNotMatch(signer.log, /for labs/);
-    await stage.startBroker();
-    const client = await stage.brokerClient();
-    const run = { method: "POST", path: "/v1/ssh_run", body: { host: HOST, command: "uptime" } } as const;
-    assert.equal((await client.request(run)).status, 200);
-    await agent[Symbol.asyncDispose]();
-    assert.equal((await client.request(run)).status, 502, "without the agent nothing is signed");
-  }));
-
 /** Names of the CA key types besides Ed25519 in ssh-keygen, pkcs11-tool and certificates. */
 const KINDS = [
   { name: "rsa2048", file: ["rsa", "2048"], token: "rsa:2048", signs: "rsa-sha2-512", shown: "RSA" },

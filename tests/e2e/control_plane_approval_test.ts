@@ -8,7 +8,7 @@ import { share } from "../stage/share.ts";
 import { controlPlaneCommand } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { HOST } from "../stage/stage.ts";
-import { type AuditRecord, type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
+import { type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
 
 /** A full disk's last page still takes records: has a short one written until it is lost, and counted. */
 async function recordUntilLost(scene: ControlPlaneScene, controlPlane: ServiceProcess): Promise<void> {
@@ -16,10 +16,6 @@ async function recordUntilLost(scene: ControlPlaneScene, controlPlane: ServicePr
     assert.equal((await scene.get("broker", "/v1/approvals")).status, 403);
     return await metricOf(controlPlane, "audit_append_failures_total") > 0;
   }, { what: "a record to be lost" });
-}
-
-async function countIssued(scene: ControlPlaneScene): Promise<number> {
-  return (await scene.records("signer")).filter(({ outcome }) => outcome === "issued").length;
 }
 
 const statusOf = (body: unknown) => (body as { readonly status?: string }).status;
@@ -71,34 +67,6 @@ Deno.test("an approval from the request to the certificate, and no further", () 
     await scene.assertLogVerifies();
   }));
 
-Deno.test("a denial reaches a poll that waits for it", () =>
-  withShared(async (scene) => {
-    const before = await countIssued(scene);
-    const id = await scene.park();
-    const polling = scene.poll(id, "?wait=8");
-    await scene.decide(id, { approve: false });
-    assert.equal((await polling).status, 403);
-    assert.equal(await countIssued(scene), before);
-  }));
-
-Deno.test("two identical requests are one approval, and each gets a certificate for its own key, once", () =>
-  withShared(async (scene) => {
-    const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
-    const [first, second] = [await scene.park({}), await scene.park({ public_key: key })];
-    const list = (await scene.get("approver", "/v1/approvals")).body as readonly { readonly id: string }[];
-    assert.ok(list.some(({ id }) => id === first) && !list.some(({ id }) => id === second));
-    const waiting = [first, second].map((id) => scene.poll(id, "?wait=8"));
-    assert.equal((await scene.decide(second, { approve: true, shown_ids: [first, second] })).status, 200);
-    const answers = await Promise.all(waiting);
-    assert.deepEqual(answers.map((each) => each.status), [200, 200]);
-    const serials = answers.map((each) => String((each.body as { readonly serial: bigint }).serial));
-    assert.notEqual(serials[0], serials[1]);
-    assert.deepEqual([(await scene.poll(first)).status, (await scene.poll(second)).status], [410, 410]);
-    const granted = (await scene.records()).filter(({ outcome }) => outcome === "approval-granted");
-    const ids = granted.slice(-2).map(({ approval_id }) => approval_id);
-    assert.deepEqual(new Set(ids), new Set([first, second]));
-  }));
-
 Deno.test("an approved and learned file transfer needs no approval again for that content alone", () =>
   withControlPlane({
     signer: [
@@ -128,46 +96,6 @@ Deno.test("an approved and learned file transfer needs no approval again for tha
     assert.equal((await scene.sign({ ...write, content_sha256: digest })).status, 200);
     await park({ content_sha256: "bb".repeat(32) });
     await park({});
-  }));
-
-Deno.test("two approvers at the same instant: one decides", () =>
-  withShared(async (scene) => {
-    const isDecision = ({ outcome, approved_by }: AuditRecord) =>
-      outcome === "approval-decision-allow" || outcome === "approval-denied" && approved_by !== "";
-    const before = (await scene.records()).filter(isDecision).length;
-    for (let round = 0; round < 10; round++) {
-      const id = await scene.park();
-      const answers = await Promise.all([
-        scene.decide(id, { approve: true }),
-        scene.decide(id, { approve: false }, "operator"),
-      ]);
-      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409]);
-      const winner = answers.find(({ status }) => status === 200);
-      assert.equal((await scene.poll(id)).status, statusOf(winner?.body) === "approved" ? 200 : 403);
-    }
-    assert.ok((await scene.records()).filter(isDecision).length >= before + 10);
-  }));
-
-Deno.test("of many concurrent polls one collects, and the signer gets one request", () =>
-  withShared(async (scene) => {
-    const before = await countIssued(scene);
-    const id = await scene.park();
-    await scene.decide(id, { approve: true });
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => scene.poll(id, index % 2 ? "?wait=8" : "")),
-    );
-    assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-    assert.ok(answers.every(({ status }) => [200, 202, 410].includes(status)));
-    assert.equal(await countIssued(scene), before + 1);
-  }));
-
-Deno.test("a learned approval is reused for a limited time", () =>
-  withShared(async (scene) => {
-    const id = await scene.park();
-    assert.equal((await scene.decide(id, { approve: true, learn: true })).status, 400);
-    assert.equal((await scene.decide(id, { approve: true, learn: true, ttl_seconds: 60 })).status, 200);
-    assert.equal((await scene.poll(id)).status, 200);
-    assert.equal((await scene.sign({ command: GATED })).status, 200);
   }));
 
 Deno.test("a webhook is told what waits, also after kill -9 before it has answered, signed with the secret of the environment", async () => {
@@ -239,25 +167,6 @@ diskTest(
     });
   },
 );
-
-diskTest("a full audit disk stops no approval (open), and is counted", async () => {
-  await using disk = await TinyDisk.mount("size=64k");
-  const edits = [
-    { path: ["audit_log"], value: `${disk.folder}/audit.log` },
-    { path: ["audit_fail_mode"], value: "open" },
-  ];
-  await withControlPlane({ controlPlaneConfig: edits }, async (scene) => {
-    await scene.stage.startSigner();
-    const controlPlane = await scene.stage.startControlPlane();
-    fill(`${disk.folder}/filler`);
-    await recordUntilLost(scene, controlPlane);
-    const id = await scene.park();
-    assert.equal((await scene.decide(id, { approve: true })).status, 200);
-    assert.equal((await scene.poll(id)).status, 200);
-    assert.ok(await metricOf(controlPlane, "audit_append_failures_total") >= 3);
-    assert.equal(await metricOf(controlPlane, "audit_blocked_total"), 0);
-  });
-});
 
 Deno.test("a browser without a client certificate gets a page that explains how to get one: 401; programs get JSON", () =>
   withShared(async ({ stage }) => {

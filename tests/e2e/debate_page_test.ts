@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
 import { browserTest } from "./chromium.ts";
 import { onDebatePage } from "./debate_screens.ts";
-import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+import { sceneEnv, withHome } from "./debate_scene.ts";
 import { PROGRAM_PATH } from "../../debate/tools/run_program.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";
@@ -162,7 +162,7 @@ browserTest(
 browserTest(
   "the list of runs refreshes and keeps the focus",
   () =>
-    onDebatePage({ isQuiet: false }, async ({ server, page }) => {
+    onDebatePage({ isQuiet: false, isHurried: true }, async ({ server, page }) => {
       const asked: string[] = [];
       page.on("dialog", (dialog) => {
         asked.push(dialog.message());
@@ -263,13 +263,6 @@ Deno.test.each([
       child.kill("SIGTERM");
     }
     assert.match(await log, says);
-  }));
-
-Deno.test("the server logs a failed run at level ERROR", () =>
-  withHome(async (home) => {
-    await using server = await DebateProcess.start(sceneEnv(home, { LOG_LEVEL: "ERROR" }));
-    const runId = await server.run({ topic: "slow", diagnostic_model: "replay/gone" });
-    await poll(() => server.log.includes(`run ${runId} failed: `), { what: "the failure in the log" });
   }));
 
 Deno.test("debate/start.sh rejects invalid settings and names them", () =>

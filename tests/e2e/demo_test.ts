@@ -4,35 +4,12 @@ import { availableKinds as availableServers } from "../kubernetes/start.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { ROOT } from "../stage/service_command.ts";
 
-const STEPS = [
-  "init",
-  "start",
-  "hosts",
-  "run",
-  "run_http",
-  "denied",
-  "smuggling",
-  "certificate",
-  "approval_asked",
-  "self_approval",
-  "approval",
-  "approval_learned",
-  "frozen",
-  "stolen",
-  "audit",
-];
+const STEPS =
+  ("init start hosts run run_http denied smuggling certificate approval_asked self_approval approval " +
+    "approval_learned frozen stolen audit").split(" ");
 
-const CLUSTER_STEPS = [
-  "enrol",
-  "start",
-  "list",
-  "logs",
-  "delete_refused",
-  "apply_asked",
-  "apply_approved",
-  "token_frozen",
-  "audit",
-];
+const CLUSTER_STEPS = "enrol start list logs delete_refused apply_asked apply_approved token_frozen audit"
+  .split(" ");
 
 /** The demo, with its temporary directory inside the given one. */
 function startDemo(

@@ -5,6 +5,8 @@ import { type SeenRequest, startHostile, type Treatment, TREATMENTS } from "../k
 import { startCluster } from "../kubernetes/start.ts";
 import { signBody } from "../bench/sign_request.ts";
 import { poll } from "../stage/poll.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { share } from "../stage/share.ts";
 import { post, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
@@ -16,15 +18,17 @@ const RULES = [
 /** Behaviour of an API server that accepts a request and does not answer. */
 const SILENCES = ["hangs before the answer", "hangs in the head", "hangs in the body", "drips"] as const;
 
-/** Runs a test before an API server that does with requests what the test likes. */
-function withHanging(
-  test: (scene: {
-    readonly stage: Stage;
-    readonly namespace: string;
-    readonly seen: () => readonly SeenRequest[];
-    readonly treat: (treatment: (request: SeenRequest) => Treatment) => void;
-  }) => Promise<void>,
-): Promise<void> {
+interface HangingScene {
+  readonly stage: Stage;
+  readonly signer: ServiceProcess;
+  readonly namespace: string;
+  /** The requests since the last call of `treat()`. */
+  readonly seen: () => readonly SeenRequest[];
+  readonly treat: (treatment: (request: SeenRequest) => Treatment) => void;
+}
+
+/** A signer before an API server that does with requests what the test likes. */
+const withHanging = share<HangingScene>((use) => {
   // A preview is made for a forwarder alone.
   const signer = [{ path: ["trusted_forwarders"], value: ["broker-local"] }];
   return withStage({ signer }, async (stage) => {
@@ -38,13 +42,22 @@ function withHanging(
       caPem,
       bindTokens: false,
     });
-    await test({ stage, namespace, seen: () => requests, treat: (next) => treatment = next });
+    let first = 0;
+    await use({
+      stage,
+      signer: await stage.startSigner(),
+      namespace,
+      seen: () => requests.slice(first),
+      treat(next) {
+        treatment = next;
+        first = requests.length;
+      },
+    });
   });
-}
+});
 
 Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves others meanwhile", () =>
   withHanging(async ({ stage, namespace, seen, treat }) => {
-    await stage.startSigner();
     const broker = await stage.signerClient("broker");
     const sign = (body: unknown) => post(broker, "/v1/sign", body);
     const ended: string[] = [];
@@ -86,24 +99,8 @@ Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves othe
     assert.deepEqual(ended, ["preview", ...SILENCES.map(() => "token")]);
   }));
 
-Deno.test("a signer that is stopped while an API server hangs ends cleanly", () =>
-  withHanging(async ({ stage, namespace, seen, treat }) => {
-    const signer = await stage.startSigner();
-    const broker = await stage.signerClient("broker");
-    treat(() => TREATMENTS["hangs before the answer"]);
-    const body = signRequest({ verb: "list", resource: "pods", namespace });
-    const asked = post(broker, "/v1/sign", body).then(
-      ({ status }) => status,
-      () => "closed",
-    );
-    await poll(() => Promise.resolve(seen().length === 1), { what: "the request for a token" });
-    assert.equal((await signer.stop()).code, 0);
-    assert.notEqual(await asked, 200);
-  }));
-
 Deno.test("a broker whose API server hangs serves other calls, and ends with the call under way", () =>
   withHanging(async ({ stage, namespace, seen, treat }) => {
-    await stage.startSigner();
     treat(({ path }) => path.endsWith("/slow") ? TREATMENTS["drips"] : { kind: "pass" });
     const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
     const get = (name: string) =>
@@ -119,4 +116,18 @@ Deno.test("a broker whose API server hangs serves other calls, and ends with the
     assert.equal(isOver, false);
     await agent.close();
     await slow;
+  }));
+
+Deno.test("a signer that is stopped while an API server hangs ends cleanly", () =>
+  withHanging(async ({ stage, signer, namespace, seen, treat }) => {
+    const broker = await stage.signerClient("broker");
+    treat(() => TREATMENTS["hangs before the answer"]);
+    const body = signRequest({ verb: "list", resource: "pods", namespace });
+    const asked = post(broker, "/v1/sign", body).then(
+      ({ status }) => status,
+      () => "closed",
+    );
+    await poll(() => Promise.resolve(seen().length === 1), { what: "the request for a token" });
+    assert.equal((await signer.stop()).code, 0);
+    assert.notEqual(await asked, 200);
   }));

@@ -234,24 +234,3 @@ Deno.test("a signer makes no token from an invalid answer, reveals no address, a
     treatment = { kind: "pass" };
     assert.equal((await sign()).status, 200);
   }));
-
-Deno.test("a signer shows its credential to no API server whose certificate is wrong", () =>
-  withStage({}, async (stage) => {
-    await using cluster = await startCluster("embedded");
-    await using server = await startHostile({
-      certificate: "foreign CA",
-      treat: () => TREATMENTS["sends nothing"],
-    });
-    const { apiServer, caPem } = server;
-    const rules = [{ verbs: ["list"], resources: ["nodes"], effect: "allow" }] as const;
-    await enrollCluster(stage, cluster, { apiServer, caPem, rules });
-    await stage.startSigner();
-    const broker = await stage.signerClient("broker");
-    const { status, body } = await post(broker, "/v1/sign", signRequest({ verb: "list", resource: "nodes" }));
-    assert.equal(status, 502);
-    assert.match(
-      (body as Record<string, string>).detail ?? "",
-      /: the API server's certificate does not come from ca_cert$/,
-    );
-    assert.deepEqual(server.requests, []);
-  }));

@@ -148,43 +148,6 @@ Deno.test({
   assert.equal(await mcp.end(), 0);
 });
 
-Deno.test("a broker in local mode goes through a bastion that only a jump makes one", async () => {
-  await using scene = await LocalScene.create({ jump: "hop", shared_principal: true });
-  const hop = {
-    addr: `127.0.0.1:${scene.target.port}`,
-    user: scene.target.user,
-    host_key: scene.target.hostKeyLine,
-    principal: PRINCIPAL,
-    // One machine behind both names.
-    shared_principal: true,
-  };
-  await editConfig(scene.configPath, [{ path: ["hosts", "hop"], value: hop }]);
-  await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
-  const ran = await mcp.call("ssh_execute", { server: "web01", command: "echo behind" });
-  assert.equal(ran.structuredContent?.stdout, "behind\n", ran.content[0].text);
-  assert.equal(await mcp.end(), 0);
-  const records = await scene.records("outcome", "command");
-  assert.deepEqual(
-    records,
-    [
-      ["issued", "role=bastion purpose=oneshot user=mcp-stdio"],
-      ["issued", "role=target purpose=oneshot user=mcp-stdio"],
-      ["executed", "echo behind"],
-    ],
-  );
-});
-
-Deno.test("a broker in local mode does not start with a policy that can't be compiled", async () => {
-  await using scene = await LocalScene.create({
-    jump: "nowhere",
-    command_policy: { mode: "denylist", deny: ["("] },
-  });
-  await using mcp = new McpProcess(await scene.command("serve-mcp"));
-  assert.equal(await mcp.ended(), 1);
-  assert.match(mcp.log, /hosts\.web01\.jump: unknown host "nowhere"/);
-  assert.match(mcp.log, /hosts\.web01\.command_policy\.deny/);
-});
-
 Deno.test("a broker in remote mode says in one line what of local mode it ignores, and reads none of it", async () => {
   await using scene = await BrokerScene.create();
   await editConfig(scene.configPath, [

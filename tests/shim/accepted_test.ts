@@ -239,34 +239,11 @@ async function ignoresSurroundings(format: Format, shell: Shell): Promise<void> 
   const folder = `${shim.folder}/hostile`;
   await Deno.mkdir(folder);
   for (
-    const name of [
-      "ssh-keygen",
-      "base64",
-      "tr",
-      "date",
-      "find",
-      "mkdir",
-      "deno",
-      "env",
-      "dirname",
-      "readlink",
-    ]
+    const name of "ssh-keygen base64 tr date find mkdir deno env dirname readlink".split(" ")
   ) {
     await Deno.writeTextFile(`${folder}/${name}`, "#!/bin/sh\necho id; exit 0\n", { mode: 0o755 });
   }
-  const names = [
-    "keys",
-    "store",
-    "format",
-    "line",
-    "pinned",
-    "message",
-    "nonce",
-    "expiry",
-    "now",
-    "command",
-    "lf",
-  ];
+  const names = "keys store format line pinned message nonce expiry now command lf".split(" ");
   const env = {
     ...Object.fromEntries(names.map((name) => [name, "1"])),
     PATH: `${folder}:/usr/bin:/bin`,

@@ -54,16 +54,7 @@ export class SshClient implements AsyncDisposable {
         this.#target.user,
       ],
       ...["-p", String(this.#target.port), "-o", `UserKnownHostsFile=${this.#folder}/known_hosts`],
-      ...[
-        "-o",
-        "HostKeyAlias=target",
-        "-o",
-        "BatchMode=yes",
-        "-o",
-        "IdentitiesOnly=yes",
-        "-o",
-        "LogLevel=ERROR",
-      ],
+      ..."-o HostKeyAlias=target -o BatchMode=yes -o IdentitiesOnly=yes -o LogLevel=ERROR".split(" "),
     ];
   }
 

@@ -1,28 +1,6 @@
-/**
- * Describes a certificate in the format of `ssh-keygen -L` (ssh-keygen(1)).
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import type { Certificate } from "@gateway/shared/ssh";
- * import { describeCertificate } from "./describe_certificate.ts";
- *
- * const show = (certificate: Certificate) => describeCertificate(certificate, { title: "web01-cert.pub" });
- * assert.equal(typeof show, "function");
- * ```
- *
- * @module
- */
-
 import { visibleText } from "@gateway/shared/text";
 import { type Certificate, CERTIFICATE_ALGORITHM, fingerprint, SshReader } from "@gateway/shared/ssh";
 import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/keys.ts";
-
-export interface DescribeOptions {
-  /** File name for the first line, which ends with a colon. If absent, there is no such line. */
-  readonly title?: string;
-  /** Formats seconds since the epoch. The default is UTC, like ssh-keygen with `TZ=UTC`. */
-  readonly formatTime?: (seconds: number) => string;
-}
 
 const FIELD = " ".repeat(8);
 const ITEM = " ".repeat(16);
@@ -36,17 +14,12 @@ const FLAG_EXTENSIONS: readonly string[] = [
   "permit-pty",
   "permit-user-rc",
 ];
-/** Last second of the year 9999. Later years have more than four digits in ISO 8601. */
-const LAST_SECOND = 253_402_300_799;
 
 /**
- * Returns the exact output of `ssh-keygen -L`, except that control and invisible characters in the certificate are
- * escaped (`\x1b`), because they could fake lines or control the terminal.
- *
- * @returns lines, each with a line end
+ * Returns the output of `TZ=UTC ssh-keygen -L` (ssh-keygen(1)) with control and invisible characters of the
+ * certificate escaped. The title is the file name in the first line.
  */
-export function describeCertificate(certificate: Certificate, options: DescribeOptions = {}): string {
-  const { title, formatTime = formatUtc } = options;
+export function describeCertificate(certificate: Certificate, title?: string): string {
   const key = encodeKeyBlob({ kind: "ed25519", point: certificate.publicKey });
   const ca = certificate.caPublicKey;
   const using = visibleText(certificate.signatureAlgorithm);
@@ -57,7 +30,7 @@ export function describeCertificate(certificate: Certificate, options: DescribeO
     `${FIELD}Signing CA: ${decodeKeyBlob(ca).kind.toUpperCase()} ${fingerprint(ca)} (using ${using})`,
     `${FIELD}Key ID: "${visibleText(certificate.keyId)}"`,
     `${FIELD}Serial: ${certificate.serial}`,
-    `${FIELD}Valid: ${describeValidity(certificate, formatTime)}`,
+    `${FIELD}Valid: ${describeValidity(certificate)}`,
     ...describeList("Principals", certificate.principals.map(visibleText)),
     ...describeList("Critical Options", describeOptions(certificate.criticalOptionData, describeCritical)),
     ...describeList("Extensions", describeOptions(certificate.extensionData, describeExtension)),
@@ -65,13 +38,10 @@ export function describeCertificate(certificate: Certificate, options: DescribeO
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function describeValidity(
-  { validAfter, validBefore }: Certificate,
-  formatTime: (seconds: number) => string,
-): string {
-  if (validAfter === 0) return validBefore === Infinity ? "forever" : `before ${formatTime(validBefore)}`;
-  const from = formatTime(validAfter);
-  return validBefore === Infinity ? `after ${from}` : `from ${from} to ${formatTime(validBefore)}`;
+function describeValidity({ validAfter, validBefore }: Certificate): string {
+  if (validAfter === 0) return validBefore === Infinity ? "forever" : `before ${formatUtc(validBefore)}`;
+  const from = formatUtc(validAfter);
+  return validBefore === Infinity ? `after ${from}` : `from ${from} to ${formatUtc(validBefore)}`;
 }
 
 function describeList(name: string, items: readonly string[]): readonly string[] {
@@ -101,8 +71,6 @@ function describeUnknown(data: Uint8Array): string {
   return ` UNKNOWN OPTION: ${data.toHex()} (len ${data.length})`;
 }
 
-/** Returns `2026-01-02T03:04:05`, or `@` and the seconds for a year with more than four digits. */
 function formatUtc(seconds: number): string {
-  if (seconds > LAST_SECOND) return `@${seconds}`;
   return new Date(seconds * 1000).toISOString().slice(0, "2026-01-02T03:04:05".length);
 }

@@ -28,19 +28,12 @@ Deno.test("conductDebate() emits the events of a round in order", async () => {
   const fixture = new DebateFixture();
   const outcome = await fixture.run();
   assert.equal(outcome.status, "completed");
-  assert.deepEqual(fixture.types(), [
-    "run_started",
-    "agent_turn_started",
-    "agent_completed",
-    "hypothesis_update",
-    "agent_turn_started",
-    "agent_completed",
-    "hypothesis_update",
-    "agent_turn_started",
-    "agent_completed",
-    "moderator_decision",
-    "final_result",
-  ]);
+  assert.deepEqual(
+    fixture.types(),
+    ("run_started agent_turn_started agent_completed hypothesis_update agent_turn_started " +
+      "agent_completed hypothesis_update agent_turn_started agent_completed moderator_decision " +
+      "final_result").split(" "),
+  );
   assert.equal(fixture.of("final_result")[0]?.content, outcome.finalText);
   assert.match(outcome.finalText, /^Status: final_diagnosis/);
   assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["active"]);
@@ -164,15 +157,6 @@ Deno.test("conductDebate() ends early only when the moderator agrees", async () 
     POOL,
   );
   assert.equal((await off.run()).roundLog.length, 2);
-});
-
-Deno.test("conductDebate() does not reopen a rejected hypothesis that is only listed again", async () => {
-  const fixture = new DebateFixture({
-    skeptic_agent: ["[hypothesis:1] rejected\nReason: the pool is half empty", "nothing to add"],
-    moderator_agent: [CONTINUE, CLOSING],
-  });
-  const [hypothesis] = (await fixture.run()).hypotheses;
-  assert.deepEqual([hypothesis?.state, hypothesis?.rejected_reason], ["rejected", "the pool is half empty"]);
 });
 
 Deno.test("conductDebate() summarises from round 3 on, so that round 1 does not vanish", async () => {
