@@ -55,7 +55,7 @@ export default {
   title: "Gateway",
   description: "Run commands on your servers from an AI agent. The agent never holds a credential.",
   srcDir: "..",
-  srcExclude: ["{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
+  srcExclude: ["README.md", "{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
   rewrites: pageOf,
   outDir: "../dist/docs",
   vite: { plugins: [{ name: "find-vue", enforce: "pre", resolveId: findVue }] },
