@@ -164,15 +164,8 @@ Deno.test("parseLine() refuses bytes that are not UTF-8", () => {
 Deno.test("seal() signs any entry so that its line reads back and verifies", () => {
   const text = fc.string({ unit: "binary" });
   const arbitrary = fc.record({
-    outcome: text,
-    caller: text,
-    host: text,
-    command: text,
-    err: text,
-    policy_rule: text,
-    command_line: text,
-    reason: text,
-    request_id: text,
+    ...{ outcome: text, caller: text, host: text, command: text, err: text, policy_rule: text },
+    ...{ command_line: text, reason: text, request_id: text },
     serial: fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
   });
   fc.assert(fc.property(arbitrary, (entry) => {
