@@ -44,14 +44,8 @@ Deno.test("quoteText() gives one printable line that ends at its own quote only"
 });
 
 Deno.test.each([
-  ...["alice", "al-ice@example.com", "host:web01", "brøker", "日本", "e\u0301", "Zoë", "😀", ""].map((
-    text,
-  ) => ({
-    name: JSON.stringify(text),
-    text,
-    unseen: false,
-    unsafe: false,
-  })),
+  ...["alice", "al-ice@example.com", "host:web01", "brøker", "日本", "e\u0301", "Zoë", "😀", ""]
+    .map((text) => ({ name: JSON.stringify(text), text, unseen: false, unsafe: false })),
   { name: "a space", text: "al ice", unseen: false, unsafe: true },
   { name: "a no-break space", text: "al\u00a0ice", unseen: false, unsafe: true },
   { name: "an ideographic space", text: "al\u3000ice", unseen: false, unsafe: true },
@@ -233,10 +227,8 @@ Deno.test("formatKeyPath() gives two paths two texts", () => {
   const step = fc.oneof(fc.nat(3), fc.string({ unit: fc.constantFrom(...'ab.0[]" \\') }));
   fc.assert(
     fc.property(fc.array(step, { maxLength: 4 }), fc.array(step, { maxLength: 4 }), (one, other) => {
-      assert.equal(
-        formatKeyPath(one) === formatKeyPath(other),
-        JSON.stringify(one) === JSON.stringify(other),
-      );
+      const isSame = JSON.stringify(one) === JSON.stringify(other);
+      assert.equal(formatKeyPath(one) === formatKeyPath(other), isSame);
     }),
     { numRuns: 2000 },
   );
