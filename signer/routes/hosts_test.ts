@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { hostsResponse } from "@gateway/shared/wire";
-import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, HOST_KEY, startSigner } from "../testing/memory_signer.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import type { PolicyVersions } from "../live/state/postgres.ts";
 import { prepareOtherInstances } from "./policy.ts";

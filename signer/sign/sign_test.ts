@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
-import { CONFIG, NOW_MS, ONE_SHOT, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, NOW_MS, ONE_SHOT, post, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("POST /v1/sign issues a certificate locked to the command", async () => {
   const signer = await startSigner();
