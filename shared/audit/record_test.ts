@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { anyCharacter } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import {
@@ -40,7 +41,7 @@ Deno.test.each([
 });
 
 Deno.test("encodeText() gives one line of JSON that reads back, whatever the text (L13)", () => {
-  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+  fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     const json = encodeText(text);
     assert.equal(JSON.parse(json), text.toWellFormed());
     assert.doesNotMatch(json, /[\n\r\u2028\u2029<>&]/);
@@ -194,7 +195,7 @@ Deno.test("encodeRecord() cuts where the room ends, to the byte, whatever the ch
   const unit = fc.constantFrom(...'a<&"\\\n\x01\x7fé日😀\u2028', "\ud800");
   fc.assert(
     fc.property(fc.array(unit, { minLength: 1, maxLength: 6 }), (units) => {
-      const text = units.join("").repeat(270_000);
+      const text = units.join("").repeat(Math.ceil(270_000 / units.length));
       const bytes = Buffer.byteLength(encodeRecord({ outcome: "x", command: text }, { time: TIME }).body);
       assert.ok(bytes <= MAX_LINE_BYTES - 1024 && bytes > MAX_LINE_BYTES - 1024 - 6, `${bytes} bytes`);
     }),

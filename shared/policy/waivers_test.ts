@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { anyCharacter } from "@gateway/shared/testing";
 import { SAMPLE_NOW, sampleGrant, sampleGrants } from "../testing/sample_grant.ts";
 import { LONGEST_GRANT_TTL_SECONDS } from "../wire/policy.ts";
 import {
@@ -39,7 +40,7 @@ Deno.test("waiverPattern() escapes what is special in a pattern and nothing else
 });
 
 Deno.test("waiverPattern() is found in its command and in no other", () => {
-  const text = fc.string({ unit: "binary", maxLength: 40 });
+  const text = fc.string({ unit: anyCharacter(fc), maxLength: 40 });
   fc.assert(fc.property(text, text, (command, other) => {
     const pattern = compilePattern(waiverPattern(command));
     assert.equal(pattern.test(command), true);
