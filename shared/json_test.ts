@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { wholeCharacter } from "@gateway/shared/testing";
 import { parseJson, parseStandardJson, stringifyJson, withPlainKeys } from "./json.ts";
 import { writtenJson } from "./testing/written_json.ts";
 
@@ -100,16 +101,20 @@ Deno.test("stringifyJson() refuses what is not JSON", () => {
 const exactValue = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
-    fc.string({ unit: "binary" }),
+    fc.string({ unit: wholeCharacter(fc) }),
     fc.boolean(),
     fc.constant(null),
     fc.maxSafeInteger(),
     fc.double({ noNaN: true, noDefaultInfinity: true }).filter((number) => !Object.is(number, -0)),
     fc.bigInt().filter((integer) => !Number.isSafeInteger(Number(integer))),
     fc.array(tie("value")),
-    fc.dictionary(fc.string({ unit: "binary" }).filter((key) => key !== "__proto__"), tie("value"), {
-      noNullPrototype: true,
-    }),
+    fc.dictionary(
+      fc.string({ unit: wholeCharacter(fc) }).filter((key) => key !== "__proto__"),
+      tie("value"),
+      {
+        noNullPrototype: true,
+      },
+    ),
   ),
 })).value;
 

@@ -5,16 +5,10 @@ import { CONFIG, get, post, snapshotOf, startSigner } from "./testing/memory_sig
 import type { CaKey } from "@gateway/shared/ca";
 import { parseCertificate } from "@gateway/shared/ssh";
 
-Deno.test.each([
-  { method: "GET", path: "/v1/sign", status: 405, allow: "POST" },
-  { method: "PUT", path: "/v1/sign", status: 405, allow: "POST" },
-  { method: "POST", path: "/v1/hosts", status: 405, allow: "GET" },
-  { method: "GET", path: "/v1/reload", status: 405, allow: "POST" },
-  { method: "GET", path: "/v1/nothing", status: 404, allow: null },
-  { method: "POST", path: "/v1/sign/", status: 404, allow: null },
-])("$method $path answers $status", async ({ method, path, status, allow }) => {
+Deno.test.each(["GET /v1/nothing", "POST /v1/sign/"])("%s answers 404", async (route) => {
+  const [method = "", path] = route.split(" ");
   const answer = await (await startSigner()).send(new Request(`https://signer${path}`, { method }));
-  assert.deepEqual([answer.status, answer.headers.get("allow")], [status, allow]);
+  assert.deepEqual([answer.status, answer.headers.get("allow")], [404, null]);
 });
 
 Deno.test.each(refusedMethods(SIGNER_ROUTES))("$method $path is 405 and says $allow", async (row) => {
@@ -82,13 +76,12 @@ Deno.test("a CA key that can't be reached is not a denial, and its address stays
 Deno.test("a dry run stays one through forwarding, approval and self-approval (I21)", async () => {
   const signer = await startSigner();
   const restart = { command: "systemctl restart nginx", dry_run: true, approved: true };
-  for (
-    const { body } of [
-      await signer.sign({ ...restart, on_behalf_of: "broker-1" }, "control-plane"),
-      await signer.sign(restart, "approver-broker"),
-      await signer.sign({ dry_run: true }),
-    ]
-  ) {
+  const asks = [
+    signer.sign({ ...restart, on_behalf_of: "broker-1" }, "control-plane"),
+    signer.sign(restart, "approver-broker"),
+    signer.sign({ dry_run: true }),
+  ];
+  for (const { body } of await Promise.all(asks)) {
     assert.deepEqual([body.certificate, body.serial], [undefined, undefined]);
   }
   assert.deepEqual(new Set(signer.log.entries.map(({ outcome }) => outcome)), new Set(["dry_run_allowed"]));
@@ -102,10 +95,8 @@ Deno.test("a host is a bastion only where its policy says so (I22)", async () =>
   assert.ok(bastion.body.certificate);
   const target = await signer.sign({ host: "open01" });
   const certificates = [target, bastion].map(({ body }) => parseCertificate(body.certificate ?? ""));
-  assert.deepEqual(
-    certificates.map(({ extensions }) => extensions.includes("permit-port-forwarding")),
-    [false, true],
-  );
+  const forwards = certificates.map(({ extensions }) => extensions.includes("permit-port-forwarding"));
+  assert.deepEqual(forwards, [false, true]);
   assert.equal(certificates[1]?.criticalOptions["force-command"], "exit 1");
 });
 
@@ -115,14 +106,9 @@ Deno.test("no field of a request forges a token or a line of the audit record (L
   for (const field of ["host", "end_user", "role", "purpose", "session_mode", "sudo_user", "on_behalf_of"]) {
     await signer.sign({ [field]: forged }, "control-plane");
   }
-  await signer.send(
-    post(`/v1/policy/hosts/${encodeURIComponent(forged)}/allow`, { pattern: "x" }),
-    "operator",
-  );
-  await signer.send(
-    post(`/v1/policy/hosts/${encodeURIComponent(forged)}/grants`, { allow: ["x"], ttl_seconds: 60 }),
-    "operator",
-  );
+  const path = `/v1/policy/hosts/${encodeURIComponent(forged)}`;
+  await signer.send(post(`${path}/allow`, { pattern: "x" }), "operator");
+  await signer.send(post(`${path}/grants`, { allow: ["x"], ttl_seconds: 60 }), "operator");
   for (const { host, caller, user, command } of signer.log.entries) {
     for (const text of [host, caller, user, command]) {
       assert.doesNotMatch(text ?? "", /outcome=issued|\n/);
@@ -139,8 +125,7 @@ Deno.test("a reload that hangs holds up neither signing nor the kill switch (R11
   });
   const reload = signer.send(post("/v1/reload", {}), "operator");
   assert.equal((await signer.sign({})).status, 200);
-  const stop = { kind: "caller", value: "broker-1", allow_volatile: true };
-  assert.equal((await signer.send(post("/v1/freeze", stop), "operator")).status, 200);
+  await signer.freeze("caller", "broker-1");
   assert.equal((await signer.sign({})).status, 403);
   release.resolve();
   assert.equal((await reload).status, 200);

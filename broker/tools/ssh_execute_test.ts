@@ -6,7 +6,7 @@ import { ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { keepOf, printed } from "../testing/fake_runner.ts";
 import { createSshExecuteTool } from "./ssh_commands.ts";
 import fc from "fast-check";
-import { FixedRandom } from "@gateway/shared/testing";
+import { anyCharacter, FixedRandom, wholeCharacter } from "@gateway/shared/testing";
 import { jsonEnd, jsonLength, jsonStart, keptFor, renderExecuted, selectOutput } from "./executed.ts";
 import { RESULT_BYTES } from "./tool.ts";
 
@@ -284,7 +284,7 @@ Deno.test("output can forge neither an end, nor another stream, a warning or an 
 });
 
 Deno.test("text between the marks never has control or invisible characters", () => {
-  fc.assert(fc.property(fc.string({ unit: "binary" }), fc.boolean(), (output, tail) => {
+  fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), fc.boolean(), (output, tail) => {
     const { text } = render(output, { limits: LIMITS, args: { tail, max_output_bytes: 20 } });
     assert.doesNotMatch(text.replaceAll(/[\n\t]/g, ""), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
   }));
@@ -301,7 +301,7 @@ Deno.test("renderExecuted() draws a new mark for each result", () => {
   assert.notEqual(texts[0], texts[1]);
 });
 
-const texts = fc.string({ unit: "binary", maxLength: 60 });
+const texts = fc.string({ unit: wholeCharacter(fc), maxLength: 60 });
 const sizeOf = (text: string) => new TextEncoder().encode(JSON.stringify(text)).length - 2;
 
 Deno.test("jsonLength() is the length of the text in JSON", () => {

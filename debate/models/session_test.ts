@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing";
+import { FakeClock, wholeCharacter } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { ModelError, type ModelRequest } from "../engine/ports.ts";
 import { type SessionOptions, sessionTokens, tokenPreview } from "./tokens.ts";
@@ -328,7 +328,7 @@ Deno.test("replayModel() pauses between pieces, and ends immediately when cancel
 });
 
 Deno.test("replayModel() streams exactly its text, in pieces that are not empty", async () => {
-  await fc.assert(fc.asyncProperty(fc.string({ unit: "binary", maxLength: 300 }), async (text) => {
+  await fc.assert(fc.asyncProperty(fc.string({ unit: wholeCharacter(fc), maxLength: 300 }), async (text) => {
     const deltas: string[] = [];
     const script = { ...one({ text }), variables: {} };
     if (/\{\{\w+\}\}/.test(text)) return;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { AppError } from "../errors.ts";
 import { inRequest } from "../service/mod.ts";
 import { MemoryAuditLog } from "../testing/memory_audit_log.ts";
 import { AuditGate } from "./gate.ts";
@@ -36,12 +35,8 @@ Deno.test.each(
 )("AuditGate.require() withholds the action when the mode is $name (L11)", async ({ failMode }) => {
   const { log, gate, seen } = setUp(failMode);
   log.failing = true;
-  await assert.rejects(gate.require({ outcome: "issued" }), (error: unknown) => {
-    assert.ok(error instanceof AppError);
-    assert.equal(error.code, "audit_unavailable");
-    assert.equal(error.message, "audit unavailable");
-    return true;
-  });
+  const refusal = { name: "AppError", code: "audit_unavailable", message: "audit unavailable" };
+  await assert.rejects(gate.require({ outcome: "issued" }), refusal);
   assert.deepEqual([seen.failures, seen.blocked, seen.errors.length], [1, 1, 1]);
 });
 
@@ -50,12 +45,9 @@ Deno.test("AuditGate.require() lets the action proceed in the open mode, counted
   log.failing = true;
   await gate.require({ outcome: "issued", caller: "broker-1" });
   assert.deepEqual([seen.failures, seen.blocked], [1, 0]);
-  assert.deepEqual(seen.errors, [["Cannot append audit record", {
-    outcome: "issued",
-    caller: "broker-1",
-    consequence: "action proceeds",
-    cause: "audit unavailable: no space left",
-  }]]);
+  const why = { consequence: "action proceeds", cause: "audit unavailable: no space left" };
+  const fields = { outcome: "issued", caller: "broker-1", ...why };
+  assert.deepEqual(seen.errors, [["Cannot append audit record", fields]]);
 });
 
 Deno.test.each([{ failMode: "closed" }, { failMode: "open" }] as const)(
@@ -129,18 +121,13 @@ Deno.test("formatStamp() gives seconds in UTC", () => {
 });
 
 Deno.test("sortSegments() orders by time, then by number and not as text (L5)", () => {
-  const names = [
-    "a.log.20260102T030405Z.10",
-    "a.log.20260102T030405Z.2",
-    "a.log.20260102T030405Z",
+  const sorted = [
     "a.log.20251231T235959Z.11",
+    "a.log.20260102T030405Z",
+    "a.log.20260102T030405Z.2",
+    "a.log.20260102T030405Z.10",
   ];
-  assert.deepEqual(sortSegments("a.log", names).map(({ name }) => name), [
-    "a.log.20251231T235959Z.11",
-    "a.log.20260102T030405Z",
-    "a.log.20260102T030405Z.2",
-    "a.log.20260102T030405Z.10",
-  ]);
+  assert.deepEqual(sortSegments("a.log", sorted.toReversed()).map(({ name }) => name), sorted);
 });
 
 Deno.test.each([
@@ -193,11 +180,8 @@ Deno.test("logsOfSet() finds the logs that are there, or were, and nothing else"
     "other.log",
     "audit.log",
   ];
-  assert.deepEqual(logsOfSet("/log/audit.log", names), [
-    "/log/audit.log",
-    "/log/audit-3.log",
-    "/log/audit-4.log",
-  ]);
+  const logs = ["/log/audit.log", "/log/audit-3.log", "/log/audit-4.log"];
+  assert.deepEqual(logsOfSet("/log/audit.log", names), logs);
 });
 
 const KEY = createAuditKey(new Uint8Array(32).fill(3));
@@ -278,10 +262,8 @@ Deno.test("inspectTail() refuses a window that shows no whole line", () => {
 
 async function split(chunks: readonly string[], maxBytes = 100) {
   const lines: [string, boolean, boolean][] = [];
-  for await (
-    const { bytes, terminated, tooLong } of splitLines(chunks.map((c) => Buffer.from(c)), maxBytes)
-  ) {
-    lines.push([Buffer.from(bytes).toString(), terminated, tooLong]);
+  for await (const line of splitLines(chunks.map((chunk) => Buffer.from(chunk)), maxBytes)) {
+    lines.push([Buffer.from(line.bytes).toString(), line.terminated, line.tooLong]);
   }
   return lines;
 }

@@ -297,7 +297,7 @@ interface SegmentedFileOptions extends Pick<FileAuditLogOptions, "path" | "clock
 }
 
 /** A log file that can be rotated between two appends. */
-export class SegmentedFile {
+class SegmentedFile {
   readonly #options: SegmentedFileOptions;
   #file: Deno.FsFile;
   #own: Deno.FileInfo;

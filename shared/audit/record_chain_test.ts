@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { anyCharacter } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
@@ -162,17 +163,10 @@ Deno.test("parseLine() refuses bytes that are not UTF-8", () => {
 });
 
 Deno.test("seal() signs any entry so that its line reads back and verifies", () => {
-  const text = fc.string({ unit: "binary" });
+  const text = fc.string({ unit: anyCharacter(fc) });
   const arbitrary = fc.record({
-    outcome: text,
-    caller: text,
-    host: text,
-    command: text,
-    err: text,
-    policy_rule: text,
-    command_line: text,
-    reason: text,
-    request_id: text,
+    ...{ outcome: text, caller: text, host: text, command: text, err: text, policy_rule: text },
+    ...{ command_line: text, reason: text, request_id: text },
     serial: fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
   });
   fc.assert(fc.property(arbitrary, (entry) => {

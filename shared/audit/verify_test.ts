@@ -10,12 +10,9 @@ const KEY = createAuditKey(new Uint8Array(32).fill(5));
 function chain(count: number, head: ChainHead = GENESIS): readonly string[] {
   const lines: string[] = [];
   for (let index = 0; index < count; index++) {
-    const { line, next } = seal(
-      // The ext of the last record is not yet covered by a hash.
-      { body: `{"outcome":"r${index} é"`, ext: index === 0 ? '{"request_id":"r-1"}' : "" },
-      head,
-      KEY,
-    );
+    // The ext of the last record is not yet covered by a hash.
+    const ext = index === 0 ? '{"request_id":"r-1"}' : "";
+    const { line, next } = seal({ body: `{"outcome":"r${index} é"`, ext }, head, KEY);
     lines.push(line);
     head = next;
   }
@@ -53,14 +50,12 @@ Deno.test.each([
 Deno.test.each([
   ["an altered record", text(A, B.replace("r1", "r7"), C), undefined, ["2 signature", "3 prev_hash"]],
   ["a removed record", text(A, C), undefined, ["2 gap", "2 prev_hash"]],
-  ["swapped records", text(A, C, B, D), undefined, [
-    "2 gap",
-    "2 prev_hash",
-    "3 gap",
-    "3 prev_hash",
-    "4 gap",
-    "4 prev_hash",
-  ]],
+  [
+    "swapped records",
+    text(A, C, B, D),
+    undefined,
+    ["2 gap", "2 prev_hash", "3 gap", "3 prev_hash", "4 gap", "4 prev_hash"],
+  ],
   ["a repeated record", text(A, B, B, C), undefined, ["3 gap", "3 prev_hash"]],
   ["a malformed line", text(A, "x", B), undefined, ["2 malformed", "3 prev_hash"]],
   ["a last line that is cut off", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
@@ -84,14 +79,8 @@ Deno.test.each([
 
 Deno.test("checkLog() names defects in fixed words", async () => {
   const { problems } = await check(text(A, C, "x", "y".repeat(300_000), B.replace("r1", "r7")));
-  const words = [
-    "gap or reorder",
-    "prev_hash mismatch",
-    "malformed JSON",
-    "line too long",
-    "signature invalid",
-  ];
-  assert.deepEqual(problems.map(({ message }) => message.split(":")[0]), words);
+  const words = problems.map(({ message }) => message.split(":")[0]).join(", ");
+  assert.equal(words, "gap or reorder, prev_hash mismatch, malformed JSON, line too long, signature invalid");
 });
 
 Deno.test("checkLog() can't tell who wrote a log without the key", async () => {
@@ -140,13 +129,7 @@ const FIELDS =
 /** A string as Go's encoding/json writes it. */
 function goString(text: string): string {
   const short: Record<string, string> = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
+    ...{ '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t" },
   };
   let json = "";
   for (const character of text) {
@@ -198,21 +181,13 @@ function writeLog(): string[] {
     { outcome: "issued", serial: 18446744073709551615n, command_line: odd, request_id: "r-1", reason: odd },
     { outcome: "reloaded", command: "reload hosts=3" },
     {
-      outcome: "session_exec",
-      command: odd,
-      err: odd,
-      pty: true,
-      session_id: "s",
-      host_name: "web01",
-      exit_code: 3,
+      ...{ outcome: "session_exec", command: odd, err: odd, exit_code: 3 },
+      ...{ pty: true, session_id: "s", host_name: "web01" },
     },
     { outcome: "approval-granted", policy_version: 7, approved_by: "ann", target_type: "k8s", jti: "t" },
   ].map((entry) => {
-    const { line, next } = seal(
-      encodeRecord(entry, { time: "2026-01-02T03:04:05.5Z" }),
-      head,
-      KEY_REFERENCE_READER,
-    );
+    const record = encodeRecord(entry, { time: "2026-01-02T03:04:05.5Z" });
+    const { line, next } = seal(record, head, KEY_REFERENCE_READER);
     head = next;
     return line;
   });
@@ -225,19 +200,14 @@ Deno.test("a verifier that knows only the reference's fields accepts a log with 
 });
 
 Deno.test.each([
-  {
-    name: "a field that is signed",
-    from: '"serial":18446744073709551615',
-    to: '"serial":18446744073709551614',
-    defect: "signature invalid",
-  },
-  {
-    name: "what only ext holds",
-    from: '"request_id":"r-1"',
-    to: '"request_id":"r-2"',
-    defect: "prev_hash mismatch",
-  },
-])("a verifier that knows only the reference's fields finds a change of $name", ({ from, to, defect }) => {
+  [
+    "a field that is signed",
+    '"serial":18446744073709551615',
+    '"serial":18446744073709551614',
+    "signature invalid",
+  ],
+  ["what only ext holds", '"request_id":"r-1"', '"request_id":"r-2"', "prev_hash mismatch"],
+])("a verifier that knows only the reference's fields finds a change of %s", (_name, from, to, defect) => {
   const [first = "", ...more] = writeLog();
   assert.equal(findDefect([first.replace(from, to), ...more]), defect);
 });

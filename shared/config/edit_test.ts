@@ -5,167 +5,163 @@ import { appendToList, locate, removeFromList, removeMember, setValue } from "./
 
 const PATH = ["allow"];
 
-interface Row {
-  readonly name: string;
-  readonly text: string;
-  readonly expected: string;
-}
+type Row = [name: string, text: string, expected: string];
 
 Deno.test.each<Row>([
-  { name: "on one line", text: '{"allow": ["a", "b"]}', expected: '{"allow": ["a", "b", "c"]}' },
-  {
-    name: "of lines, below the comment of its last item",
-    text: '{\n  "allow": [\n    "a", // why a\n    "b" // why b\n  ]\n}',
-    expected: '{\n  "allow": [\n    "a", // why a\n    "b", // why b\n    "c"\n  ]\n}',
-  },
-  {
-    name: "of lines, above what is commented out at its end",
-    text: '{"allow": [\n    // shells\n    "a"\n    // "b"\n  ]}',
-    expected: '{"allow": [\n    // shells\n    "a",\n    "c"\n    // "b"\n  ]}',
-  },
-  {
-    name: "with a comma at its end",
-    text: '{"allow": [\n  "a", /* why */ // and\n]}',
-    expected: '{"allow": [\n  "a", /* why */ // and\n  "c",\n]}',
-  },
-  {
-    name: "with a comma at its end, on a line of its own",
-    text: '{"allow": [\n  "a" // why\n  ,\n]}',
-    expected: '{"allow": [\n  "a" // why\n  ,\n  "c",\n]}',
-  },
-  {
-    name: "whose last item has a comment on its line, and a bracket too",
-    text: '{"allow": ["a" /* why */]}',
-    expected: '{"allow": ["a", /* why */ "c"]}',
-  },
-  {
-    name: "that begins on the line of its key",
-    text: '{\n  "allow": ["a", // why\n  ]\n}',
-    expected: '{\n  "allow": ["a", // why\n    "c",\n  ]\n}',
-  },
-  {
-    name: "of comments alone",
-    text: '{\n  "allow": [ // nothing yet\n    // but soon\n  ]\n}',
-    expected: '{\n  "allow": [ // nothing yet\n    // but soon\n    "c"\n  ]\n}',
-  },
-  {
-    name: "with lines of Windows",
-    text: '{"allow": [\r\n\t"a"\r\n]}',
-    expected: '{"allow": [\r\n\t"a",\r\n\t"c"\r\n]}',
-  },
-  { name: "that is empty", text: '{"allow": []}', expected: '{"allow": [\n  "c"\n]}' },
-])("appendToList() adds to a list $name", ({ text, expected }) => {
+  ["on one line", '{"allow": ["a", "b"]}', '{"allow": ["a", "b", "c"]}'],
+  [
+    "of lines, below the comment of its last item",
+    '{\n  "allow": [\n    "a", // why a\n    "b" // why b\n  ]\n}',
+    '{\n  "allow": [\n    "a", // why a\n    "b", // why b\n    "c"\n  ]\n}',
+  ],
+  [
+    "of lines, above what is commented out at its end",
+    '{"allow": [\n    // shells\n    "a"\n    // "b"\n  ]}',
+    '{"allow": [\n    // shells\n    "a",\n    "c"\n    // "b"\n  ]}',
+  ],
+  [
+    "with a comma at its end",
+    '{"allow": [\n  "a", /* why */ // and\n]}',
+    '{"allow": [\n  "a", /* why */ // and\n  "c",\n]}',
+  ],
+  [
+    "with a comma at its end, on a line of its own",
+    '{"allow": [\n  "a" // why\n  ,\n]}',
+    '{"allow": [\n  "a" // why\n  ,\n  "c",\n]}',
+  ],
+  [
+    "whose last item has a comment on its line, and a bracket too",
+    '{"allow": ["a" /* why */]}',
+    '{"allow": ["a", /* why */ "c"]}',
+  ],
+  [
+    "that begins on the line of its key",
+    '{\n  "allow": ["a", // why\n  ]\n}',
+    '{\n  "allow": ["a", // why\n    "c",\n  ]\n}',
+  ],
+  [
+    "of comments alone",
+    '{\n  "allow": [ // nothing yet\n    // but soon\n  ]\n}',
+    '{\n  "allow": [ // nothing yet\n    // but soon\n    "c"\n  ]\n}',
+  ],
+  [
+    "with lines of Windows",
+    '{"allow": [\r\n\t"a"\r\n]}',
+    '{"allow": [\r\n\t"a",\r\n\t"c"\r\n]}',
+  ],
+  ["that is empty", '{"allow": []}', '{"allow": [\n  "c"\n]}'],
+])("appendToList() adds to a list %s", (_name, text, expected) => {
   assert.equal(appendToList(text, PATH, "c"), expected);
 });
 
-Deno.test.each<Row & { readonly path: readonly string[]; readonly value: unknown }>([
-  {
-    name: "in the place of another",
-    path: ["a", "mode"],
-    value: "allowlist",
-    text: '{ "a": { "mode": /* not yet */ "off" } }',
-    expected: '{ "a": { "mode": /* not yet */ "allowlist" } }',
-  },
-  {
-    name: "as the last member",
-    path: ["a", "mode"],
-    value: "allowlist",
-    text: '{\n  "a": {\n    "allow": ["x"] // note\n  }\n}',
-    expected: '{\n  "a": {\n    "allow": ["x"], // note\n    "mode": "allowlist"\n  }\n}',
-  },
-  {
-    name: "in an object that is not there yet",
-    path: ["a", "policy", "allow"],
-    value: ["x"],
-    text: '{\n  "a": {\n    "addr": "y"\n  }\n}',
-    expected: '{\n  "a": {\n    "addr": "y",\n    "policy": { "allow": ["x"] }\n  }\n}',
-  },
-  {
-    name: "in an empty object",
-    path: ["a", "allow"],
-    value: "x",
-    text: '{\n  "a": {}\n}',
-    expected: '{\n  "a": {\n    "allow": "x"\n  }\n}',
-  },
-  {
-    name: "in the place of a value that is not an object",
-    path: ["a", "allow"],
-    value: "x",
-    text: '{ "a": null }',
-    expected: '{ "a": { "allow": "x" } }',
-  },
-  {
-    name: "that is too long for a line over several lines",
-    path: ["a"],
-    value: { rules: [{ verbs: ["get"] }], text: "x".repeat(80) },
-    text: '{\n\t"b": 1\n}',
-    expected: `{\n\t"b": 1,\n\t"a": {\n\t  "rules": [\n\t    { "verbs": ["get"] }\n\t  ],\n\t  "text": "${
+Deno.test.each<[name: string, path: string, value: unknown, text: string, expected: string]>([
+  [
+    "in the place of another",
+    "a.mode",
+    "allowlist",
+    '{ "a": { "mode": /* not yet */ "off" } }',
+    '{ "a": { "mode": /* not yet */ "allowlist" } }',
+  ],
+  [
+    "as the last member",
+    "a.mode",
+    "allowlist",
+    '{\n  "a": {\n    "allow": ["x"] // note\n  }\n}',
+    '{\n  "a": {\n    "allow": ["x"], // note\n    "mode": "allowlist"\n  }\n}',
+  ],
+  [
+    "in an object that is not there yet",
+    "a.policy.allow",
+    ["x"],
+    '{\n  "a": {\n    "addr": "y"\n  }\n}',
+    '{\n  "a": {\n    "addr": "y",\n    "policy": { "allow": ["x"] }\n  }\n}',
+  ],
+  [
+    "in an empty object",
+    "a.allow",
+    "x",
+    '{\n  "a": {}\n}',
+    '{\n  "a": {\n    "allow": "x"\n  }\n}',
+  ],
+  [
+    "in the place of a value that is not an object",
+    "a.allow",
+    "x",
+    '{ "a": null }',
+    '{ "a": { "allow": "x" } }',
+  ],
+  [
+    "that is too long for a line over several lines",
+    "a",
+    { rules: [{ verbs: ["get"] }], text: "x".repeat(80) },
+    '{\n\t"b": 1\n}',
+    `{\n\t"b": 1,\n\t"a": {\n\t  "rules": [\n\t    { "verbs": ["get"] }\n\t  ],\n\t  "text": "${
       "x".repeat(80)
     }"\n\t}\n}`,
-  },
-  {
-    name: "by a key that is written with escapes",
-    path: ["web01", "mode"],
-    value: "b",
-    text: '{ "\\u0077eb01": { "mode": "a" } }',
-    expected: '{ "\\u0077eb01": { "mode": "b" } }',
-  },
-])("setValue() puts a value $name", ({ text, path, value, expected }) => {
-  assert.equal(setValue(text, path, value), expected);
+  ],
+  [
+    "by a key that is written with escapes",
+    "web01.mode",
+    "b",
+    '{ "\\u0077eb01": { "mode": "a" } }',
+    '{ "\\u0077eb01": { "mode": "b" } }',
+  ],
+])("setValue() puts a value %s", (_name, path, value, text, expected) => {
+  assert.equal(setValue(text, path.split("."), value), expected);
 });
 
 Deno.test.each<Row>([
-  { name: "the first on a line", text: '{"allow": ["c", "a"]}', expected: '{"allow": ["a"]}' },
-  { name: "one on a line", text: '{"allow": ["a", "c", "b"]}', expected: '{"allow": ["a", "b"]}' },
-  { name: "the last on a line", text: '{"allow": [ "a", "c" ]}', expected: '{"allow": [ "a" ]}' },
-  { name: "the only one", text: '{"allow": ["c"]}', expected: '{"allow": []}' },
-  { name: "each of several", text: '{"allow": ["c", "a", "c", "c"]}', expected: '{"allow": ["a"]}' },
-  {
-    name: "one with its line",
-    text: '{"allow": [\n  "a", // why a\n  "c",\n  "b" // why b\n]}',
-    expected: '{"allow": [\n  "a", // why a\n  "b" // why b\n]}',
-  },
-  {
-    name: "the last with its line, and the comma before it",
-    text: '{"allow": [\n  "a", // why a\n  "c"\n]}',
-    expected: '{"allow": [\n  "a" // why a\n]}',
-  },
-  {
-    name: "one, and leaves the comment beside it",
-    text: '{"allow": [\n  "c", // INC-7\n  "b"\n]}',
-    expected: '{"allow": [\n  // INC-7\n  "b"\n]}',
-  },
-  {
-    name: "one with a comma at the end of the list",
-    text: '{"allow": ["a", "c", ]}',
-    expected: '{"allow": ["a", ]}',
-  },
-  {
-    name: "one whose text is in a comment and has one in it",
-    text: '{"allow": [\n  // "c"\n  "c"\n]}',
-    expected: '{"allow": [\n  // "c"\n]}',
-  },
-])("removeFromList() takes $name out", ({ text, expected }) => {
+  ["the first on a line", '{"allow": ["c", "a"]}', '{"allow": ["a"]}'],
+  ["one on a line", '{"allow": ["a", "c", "b"]}', '{"allow": ["a", "b"]}'],
+  ["the last on a line", '{"allow": [ "a", "c" ]}', '{"allow": [ "a" ]}'],
+  ["the only one", '{"allow": ["c"]}', '{"allow": []}'],
+  ["each of several", '{"allow": ["c", "a", "c", "c"]}', '{"allow": ["a"]}'],
+  [
+    "one with its line",
+    '{"allow": [\n  "a", // why a\n  "c",\n  "b" // why b\n]}',
+    '{"allow": [\n  "a", // why a\n  "b" // why b\n]}',
+  ],
+  [
+    "the last with its line, and the comma before it",
+    '{"allow": [\n  "a", // why a\n  "c"\n]}',
+    '{"allow": [\n  "a" // why a\n]}',
+  ],
+  [
+    "one, and leaves the comment beside it",
+    '{"allow": [\n  "c", // INC-7\n  "b"\n]}',
+    '{"allow": [\n  // INC-7\n  "b"\n]}',
+  ],
+  [
+    "one with a comma at the end of the list",
+    '{"allow": ["a", "c", ]}',
+    '{"allow": ["a", ]}',
+  ],
+  [
+    "one whose text is in a comment and has one in it",
+    '{"allow": [\n  // "c"\n  "c"\n]}',
+    '{"allow": [\n  // "c"\n]}',
+  ],
+])("removeFromList() takes %s out", (_name, text, expected) => {
   assert.equal(removeFromList(text, PATH, "c"), expected);
 });
 
 Deno.test.each<Row>([
-  { name: "the only one", text: '{"m": {"c": 1}}', expected: '{"m": {}}' },
-  { name: "the first on a line", text: '{"m": {"c": [1, 2], "a": 1}}', expected: '{"m": {"a": 1}}' },
-  { name: "the last on a line", text: '{"m": { "a": 1, "c": 1 }}', expected: '{"m": { "a": 1 }}' },
-  {
-    name: "one of several lines, with the comments in it and not those about it",
-    text: '{"m": {\n  "a": 1, // why a\n  // why c\n  "c": {\n    "x": 1 // why x\n  },\n  "b": 2\n}}',
-    expected: '{"m": {\n  "a": 1, // why a\n  // why c\n  "b": 2\n}}',
-  },
-  {
-    name: "the last of several lines, and the comma before it",
-    text: '{"m": {\n  "a": 1,\n  "c": {\n    "x": 1\n  }\n}}',
-    expected: '{"m": {\n  "a": 1\n}}',
-  },
-  { name: "none of another name", text: '{"m": {"a": {"c": 1}}}', expected: '{"m": {"a": {"c": 1}}}' },
-  { name: "none of a list", text: '{"m": ["c"]}', expected: '{"m": ["c"]}' },
-])("removeMember() takes $name out", ({ text, expected }) => {
+  ["the only one", '{"m": {"c": 1}}', '{"m": {}}'],
+  ["the first on a line", '{"m": {"c": [1, 2], "a": 1}}', '{"m": {"a": 1}}'],
+  ["the last on a line", '{"m": { "a": 1, "c": 1 }}', '{"m": { "a": 1 }}'],
+  [
+    "one of several lines, with the comments in it and not those about it",
+    '{"m": {\n  "a": 1, // why a\n  // why c\n  "c": {\n    "x": 1 // why x\n  },\n  "b": 2\n}}',
+    '{"m": {\n  "a": 1, // why a\n  // why c\n  "b": 2\n}}',
+  ],
+  [
+    "the last of several lines, and the comma before it",
+    '{"m": {\n  "a": 1,\n  "c": {\n    "x": 1\n  }\n}}',
+    '{"m": {\n  "a": 1\n}}',
+  ],
+  ["none of another name", '{"m": {"a": {"c": 1}}}', '{"m": {"a": {"c": 1}}}'],
+  ["none of a list", '{"m": ["c"]}', '{"m": ["c"]}'],
+])("removeMember() takes %s out", (_name, text, expected) => {
   assert.equal(removeMember(text, ["m", "c"]), expected);
 });
 

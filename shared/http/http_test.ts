@@ -8,11 +8,9 @@ import { FakeClock } from "../testing/fake_clock.ts";
 import { refusedMethods } from "../testing/refused_methods.ts";
 import { createRouter, routesFor } from "./routes.ts";
 
-Deno.test.each(
-  ["broker-1", "a", "Ops Broker", "brøker", "host:web01", "_default", "\u00a0"].map((name) => ({ name })),
-)(
-  "callerFromCertificate() accepts $name",
-  ({ name }) => {
+Deno.test.each(["broker-1", "a", "Ops Broker", "brøker", "host:web01", "_default", "\u00a0"])(
+  "callerFromCertificate() accepts '%s'",
+  (name) => {
     assert.equal(callerFromCertificate(true, name), name);
     assert.equal(callerFromCertificate(false, name), undefined);
   },
@@ -87,11 +85,8 @@ Deno.test.each([
   "localhost:1\n",
   ":１",
 ].map((text) => ({ text })))("parseListenAddress() refuses '$text'", ({ text }) => {
-  assert.throws(() => parseListenAddress(text), (error) => {
-    assert.ok(error instanceof AppError && error.code === "invalid_config");
-    assert.equal(error.message, `Cannot use listen address ${JSON.stringify(text)}: expected host:port`);
-    return true;
-  });
+  const message = `Cannot use listen address ${JSON.stringify(text)}: expected host:port`;
+  assert.throws(() => parseListenAddress(text), { name: "AppError", code: "invalid_config", message });
 });
 
 const ask = (path: string, isReady: boolean, method = "GET") =>
@@ -196,15 +191,9 @@ const ROUTES = routesFor<string, { readonly caller: string }>()({
 
 async function send(method: string, path: string, body?: string) {
   const answer = createRouter(ROUTES, "ports", { noRoute: "no such thing", noMethod: "not so" });
-  const init = { method, ...(body === undefined ? {} : { body }) };
-  const { status, headers, ...response } = await answer(new Request(`https://localhost${path}`, init), {
-    caller: "ann",
-  }).then(async (answered) => ({
-    status: answered.status,
-    headers: answered.headers,
-    text: await answered.text(),
-  }));
-  return { status, allow: headers.get("allow"), ...response };
+  const request = new Request(`https://localhost${path}`, { method, ...(body !== undefined && { body }) });
+  const response = await answer(request, { caller: "ann" });
+  return { status: response.status, allow: response.headers.get("allow"), text: await response.text() };
 }
 
 Deno.test.each([

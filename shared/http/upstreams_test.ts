@@ -80,36 +80,30 @@ const lostOne = (id: string, broker: string): JsonClientRequest => ({
   headers: { [REQUEST_ID_HEADER]: id },
 });
 
+/** Lost requests of brokers, and the brokers whose requests were told, in order. */
+function losing(statusFor: (broker: string) => number) {
+  const told: string[] = [];
+  const [clock, stop] = [new FakeClock(), new AbortController()];
+  const client = {
+    request({ headers = {} }: JsonClientRequest) {
+      const broker = headers["x-on-behalf-of"] ?? "";
+      told.push(broker);
+      return Promise.resolve({ status: statusFor(broker), headers: {}, text: "", body: undefined });
+    },
+  };
+  return { lost: new UnansweredRequests({ client, clock, signal: stop.signal }), told, clock, stop };
+}
+
 Deno.test("a signer of an older version leaves it to another", async () => {
   const statuses = [404, 404, 200];
-  const clock = new FakeClock();
-  const client = {
-    request: () =>
-      Promise.resolve({ status: statuses.shift() ?? 500, headers: {}, text: "", body: undefined }),
-  };
-  const lost = new UnansweredRequests({ client, clock, signal: new AbortController().signal });
+  const { lost, clock } = losing(() => statuses.shift() ?? 500);
   lost.add(lostOne("a", "broker-1"));
   for (let second = 0; second < 9; second++) await clock.advance(1_000);
   assert.deepEqual(statuses, []);
 });
 
 Deno.test("a broker whose requests the signers put off does not hold up what others have lost", async () => {
-  const told: string[] = [];
-  const clock = new FakeClock();
-  const stop = new AbortController();
-  const client = {
-    request({ headers = {} }: JsonClientRequest) {
-      const broker = headers["x-on-behalf-of"] ?? "";
-      told.push(broker);
-      return Promise.resolve({
-        status: broker === "busy" ? 429 : 200,
-        headers: {},
-        text: "",
-        body: undefined,
-      });
-    },
-  };
-  const lost = new UnansweredRequests({ client, clock, signal: stop.signal });
+  const { lost, told, clock, stop } = losing((broker) => broker === "busy" ? 429 : 200);
   lost.add(lostOne("a", "busy"));
   lost.add(lostOne("b", "broker-1"));
   lost.add(lostOne("c", "broker-2"));
@@ -120,18 +114,7 @@ Deno.test("a broker whose requests the signers put off does not hold up what oth
 
 Deno.test("what is lost just when all else has been told is told as well", async () => {
   for (let turns = 0; turns < 20; turns++) {
-    const told: string[] = [];
-    const client = {
-      request({ headers = {} }: JsonClientRequest) {
-        told.push(headers["x-on-behalf-of"] ?? "");
-        return Promise.resolve({ status: 200, headers: {}, text: "", body: undefined });
-      },
-    };
-    const lost = new UnansweredRequests({
-      client,
-      clock: new FakeClock(),
-      signal: new AbortController().signal,
-    });
+    const { lost, told } = losing(() => 200);
     lost.add(lostOne("a", "broker-1"));
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
     lost.add(lostOne("b", "broker-2"));

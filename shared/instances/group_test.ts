@@ -12,13 +12,9 @@ function createScene() {
   shared.readClock = () => clock.now();
   let sessions = 0;
   const join = async (name: string, { elapsed = () => clock.now(), schema = 1 } = {}) => {
-    const options = { name, version: "1", newSession: () => `session-${++sessions}`, clock, elapsed };
-    return await SharedGroup.join({
-      ...options,
-      shared: shared.of(name, schema),
-      what: "signer",
-      logger: IGNORED,
-    });
+    const identity = { name, version: "1", newSession: () => `session-${++sessions}`, what: "signer" };
+    const options = { ...identity, clock, elapsed, logger: IGNORED };
+    return await SharedGroup.join({ ...options, shared: shared.of(name, schema) });
   };
   const start = async (name: string, more = {}) => {
     const group = await join(name, more);
@@ -32,7 +28,16 @@ function createScene() {
     await clock.advance(0);
     return kept;
   };
-  return { shared, clock, join, start, isKept };
+  /** Delays the requests of an instance until the returned function is called. */
+  const hold = (name: string) => {
+    const held = Promise.withResolvers<void>();
+    shared.heldNames.set(name, held.promise);
+    return () => {
+      held.resolve();
+      shared.heldNames.clear();
+    };
+  };
+  return { shared, clock, join, start, isKept, hold };
 }
 
 const isStale = { code: "state_stale" };
@@ -85,16 +90,14 @@ Deno.test("SharedGroup refuses when the clock is put forward, and when it alone 
 });
 
 Deno.test("SharedGroup waits until the others have seen a change", async () => {
-  const { shared, clock, start, isKept } = createScene();
+  const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
-  const held = Promise.withResolvers<void>();
-  shared.heldNames.set("b", held.promise);
+  const release = hold("b");
   shared.change();
   const settled = a.settled();
   await clock.advance(1_000);
   assert.equal(await isKept(settled), false);
-  held.resolve();
-  shared.heldNames.clear();
+  release();
   await clock.advance(1_000);
   assert.equal(await isKept(settled), true);
   await a.leave();
@@ -102,36 +105,32 @@ Deno.test("SharedGroup waits until the others have seen a change", async () => {
 });
 
 Deno.test("SharedGroup hears at once what others have seen where it waits for it, and looks for nothing otherwise", async () => {
-  const { shared, start, isKept } = createScene();
+  const { shared, start, isKept, hold } = createScene();
   const [a, b, c] = [await start("a"), await start("b"), await start("c")];
-  const held = Promise.withResolvers<void>();
-  shared.heldNames.set("b", held.promise);
+  const release = hold("b");
   shared.change();
   const settled = a.settled();
   assert.equal(await isKept(settled), false);
   const looks = shared.heartbeats.get("c");
-  held.resolve();
-  shared.heldNames.clear();
+  release();
   assert.equal(await isKept(settled), true);
   assert.equal(shared.heartbeats.get("c"), looks, "it waits for nobody");
   for (const group of [a, b, c]) await group.leave();
 });
 
 Deno.test("SharedGroup does not take an answer of before a change for one of after it", async () => {
-  const { shared, clock, start, isKept } = createScene();
+  const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
-  const heldB = Promise.withResolvers<void>();
-  shared.heldNames.set("b", heldB.promise);
+  const release = hold("b");
   shared.change();
   const first = a.settled();
   await clock.advance(0);
   // Delay the answer to a until b has seen the first change and a second change is made.
   const heldA = Promise.withResolvers<void>();
   shared.holdGroupReads = heldA.promise;
-  heldB.resolve();
-  shared.heldNames.clear();
+  release();
   await clock.advance(0);
-  shared.heldNames.set("b", new Promise<void>(() => {}));
+  hold("b");
   shared.change();
   const second = a.settled();
   heldA.resolve();
@@ -184,10 +183,9 @@ Deno.test("SharedGroup keeps nothing that a newer version has brought it", async
 });
 
 Deno.test("SharedGroup waits for one that is silent no longer than that one decides", async () => {
-  const { shared, clock, start, isKept } = createScene();
+  const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
-  const never = new Promise<void>(() => {});
-  shared.heldNames.set("b", never);
+  hold("b");
   shared.change();
   const settled = a.settled();
   await clock.advance(2_000);
@@ -207,14 +205,12 @@ Deno.test("SharedGroup waits for one that is silent no longer than that one deci
 });
 
 Deno.test("SharedGroup that was taken for gone comes back, with all that it missed", async () => {
-  const { shared, clock, start } = createScene();
+  const { shared, clock, start, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
-  const held = Promise.withResolvers<void>();
-  shared.heldNames.set("b", held.promise);
+  const release = hold("b");
   await clock.advance(6_000);
   assert.deepEqual(shared.names, ["a"]);
-  held.resolve();
-  shared.heldNames.clear();
+  release();
   await clock.advance(1_000);
   b.requireFresh();
   assert.deepEqual(shared.names, ["a", "b"]);
@@ -224,12 +220,12 @@ Deno.test("SharedGroup that was taken for gone comes back, with all that it miss
 });
 
 Deno.test("SharedGroup does not take the name of one that lives, and that of one that is silent", async () => {
-  const { clock, start, join, shared } = createScene();
+  const { clock, start, join, shared, hold } = createScene();
   const living = await start("a");
   const [refused] = await Promise.allSettled([join("a"), clock.advance(5_000)]);
   assert.equal(refused.status, "rejected");
   assert.match(String(refused.reason), /a signer with the instance name "a" is running/);
-  shared.heldNames.set("a", new Promise<void>(() => {}));
+  hold("a");
   await clock.advance(500);
   shared.heldNames.clear();
   const [taken] = await Promise.allSettled([join("a"), clock.advance(5_000)]);

@@ -24,16 +24,13 @@ const SECRET = {
   stringData: { other: "hünter2" },
 };
 
+const { annotations } = SECRET.metadata;
 const MASKED = {
-  apiVersion: "v1",
-  kind: "Secret",
-  type: "Opaque",
-  immutable: true,
+  ...SECRET,
   metadata: {
     name: "db",
     annotations: {
-      owner: "team-a",
-      "kubed.appscode.com/sync": "app=db,team in (a, b)",
+      ...annotations,
       "kubectl.kubernetes.io/last-applied-configuration": `[masked: ${WHOLE.length} bytes]`,
       "kapp.k14s.io/original": `[masked: ${WHOLE.length} bytes]`,
       "objectset.rio.cattle.io/applied": `[masked: ${PACKED.length} bytes]`,
@@ -43,6 +40,8 @@ const MASKED = {
   stringData: { other: "[masked: 8 bytes]" },
 };
 
+const SECRET_LIST = { kind: "SecretList", apiVersion: "v1", metadata: { resourceVersion: "7" } };
+const STATUS = { kind: "Status", status: "Success", details: { name: "db" } };
 const CONFIG_MAP = { kind: "ConfigMap", metadata: SECRET.metadata, data: { a: "b" } };
 const { kind: _kind, apiVersion: _version, ...item } = SECRET;
 const { kind: _maskedKind, apiVersion: _maskedVersion, ...maskedItem } = MASKED;
@@ -52,13 +51,8 @@ Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unkno
   { name: "nothing of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
   {
     name: "the items of a SecretList, which do not say what they are",
-    value: { kind: "SecretList", apiVersion: "v1", metadata: { resourceVersion: "7" }, items: [item, item] },
-    masked: {
-      kind: "SecretList",
-      apiVersion: "v1",
-      metadata: { resourceVersion: "7" },
-      items: [maskedItem, maskedItem],
-    },
+    value: { ...SECRET_LIST, items: [item, item] },
+    masked: { ...SECRET_LIST, items: [maskedItem, maskedItem] },
   },
   {
     name: "the Secrets of a mixed list, and nothing else of it",
@@ -109,9 +103,9 @@ Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unkno
   { name: "a text where a Secret was asked for", value: VALUE, isSecret: true, masked: "[masked: 12 bytes]" },
   {
     name: "nothing of a status",
-    value: { kind: "Status", status: "Success", details: { name: "db" } },
+    value: STATUS,
     isSecret: true,
-    masked: { kind: "Status", status: "Success", details: { name: "db" } },
+    masked: STATUS,
   },
 ])("maskObject() masks $name", ({ value, isSecret = false, masked }) => {
   assert.deepEqual(maskObject(value, { isSecret }), masked);

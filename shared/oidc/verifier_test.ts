@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../testing/fake_clock.ts";
-import { endUserOidcConfig } from "./model.ts";
-import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "../testing/token_issuer.ts";
+import { createIssuerKey, type IssuerKey, type TokenIssuer } from "../testing/token_issuer.ts";
 import {
-  AUDIENCE,
   CLAIMS,
-  ISSUER,
   NOW,
   openVerifierScene,
   OTHER_KEY,
@@ -14,7 +10,6 @@ import {
   SECRET_MARK,
   verified,
 } from "../testing/verifier_scene.ts";
-import { loadEndUserVerifier } from "./mod.ts";
 
 const ecKey = await createIssuerKey("e1", "ES256");
 const edKey = await createIssuerKey("d1", "EdDSA");
@@ -33,9 +28,8 @@ const encode = (value: unknown) => encodeText(JSON.stringify(value));
 async function signSymmetric(secret: string, header: object): Promise<string> {
   const input = `${encode(header)}.${encode(CLAIMS)}`;
   const bytes = new TextEncoder().encode(secret);
-  const hmac = await crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, [
-    "sign",
-  ]);
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const hmac = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
   const signature = new Uint8Array(await crypto.subtle.sign("HMAC", hmac, new TextEncoder().encode(input)));
   return `${input}.${signature.toBase64({ alphabet: "base64url", omitPadding: true })}`;
 }
@@ -49,96 +43,65 @@ Deno.test.each([
   assert.deepEqual(await verifier.verify(await issuer.sign(CLAIMS, signer)), verified("alice"));
 });
 
-Deno.test.each<{
-  readonly name: string;
-  readonly make: (issuer: TokenIssuer) => string | Promise<string>;
-  readonly reason?: string;
-}>([
-  { name: "no text at all", make: () => "" },
-  { name: "text that is not a token", make: () => "alice" },
-  { name: "five parts, an encrypted token", make: () => "a.b.c.d.e" },
-  { name: "parts that are not JSON", make: () => "YQ.YQ.YQ" },
-  { name: "a scheme before it", make: async (issuer) => `Bearer ${await issuer.sign(CLAIMS, RSA_KEY)}` },
-  { name: "a line end behind it", make: async (issuer) => `${await issuer.sign(CLAIMS, RSA_KEY)}\n` },
-  {
-    name: "a header that the library could misread",
-    make: async (issuer) =>
-      splice(await issuer.sign(CLAIMS, RSA_KEY), 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
-  },
-  {
-    name: "a list for claims",
-    make: async (issuer) => splice(await issuer.sign(CLAIMS, RSA_KEY), 1, encode([1])),
-  },
-  {
-    name: "an ID token",
-    make: (issuer) => issuer.sign({ ...CLAIMS, nonce: "n" }, RSA_KEY),
-    reason: "token is an ID or logout token, not an access token",
-  },
-  {
-    name: "more than 16 KiB",
-    make: (issuer) => issuer.sign({ ...CLAIMS, pad: "x".repeat(13_000) }, RSA_KEY),
-  },
-  {
-    name: "changed claims",
-    make: async (issuer) => splice(await issuer.sign(CLAIMS, RSA_KEY), 1, encode({ ...CLAIMS, sub: "root" })),
-    reason: "signature does not verify",
-  },
-  {
-    name: "a changed signature",
-    make: async (issuer) => splice(await issuer.sign(CLAIMS, RSA_KEY), 2, "A".repeat(342)),
-    reason: "signature does not verify",
-  },
-  {
-    name: "a signature by a stranger under a known key id",
-    make: (issuer) => issuer.sign(CLAIMS, { ...OTHER_KEY, kid: "k1" }),
-    reason: "signature does not verify",
-  },
-  {
-    name: "an unknown key id",
-    make: (issuer) => issuer.sign(CLAIMS, OTHER_KEY),
-    reason: "no key of the issuer fits the token",
-  },
-  { name: "no signature", make: () => `${encode({ alg: "none" })}.${encode(CLAIMS)}.` },
-  {
-    name: "alg none and a signature",
-    make: () => `${encode({ alg: "none" })}.${encode(CLAIMS)}.AAAA`,
-    reason: "signature algorithm not allowed",
-  },
-  { name: "no alg", make: () => `${encode({ kid: "k1" })}.${encode(CLAIMS)}.AAAA` },
-  {
-    name: "a symmetric signature made with the public key",
-    make: () => signSymmetric(RSA_KEY.jwk.n ?? "", { alg: "HS256", kid: "k1" }),
-    reason: "signature algorithm not allowed",
-  },
-  {
-    name: "an algorithm that the issuer does not use",
-    make: (issuer) => issuer.sign(CLAIMS, ecKey),
-    reason: "signature algorithm not allowed",
-  },
-  {
-    name: "a critical header",
-    make: (issuer) => withHeader(issuer, { crit: ["b64"], b64: true }),
-    reason: "token has critical header parameters",
-  },
-  {
-    name: "an empty list of critical headers",
-    make: (issuer) => withHeader(issuer, { crit: [] }),
-    reason: "token has critical header parameters",
-  },
-  {
-    name: "a key of its own in the header",
-    make: (issuer) => issuer.sign(CLAIMS, { ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk }),
-    reason: "no key of the issuer fits the token",
-  },
-])("verify() refuses $name", async ({ make, reason = "token malformed" }) => {
-  const { issuer, verifier } = await openVerifierScene();
-  assert.deepEqual(await verifier.verify(await make(issuer)), refused(reason));
-});
+type Make = (issuer: TokenIssuer, token: string) => string | Promise<string>;
 
+/** A token without a signature of the issuer. */
+const unsigned = (header: object, signature: string) => `${encode(header)}.${encode(CLAIMS)}.${signature}`;
 /** A valid token with a different header, so that its signature is never checked. */
-async function withHeader(issuer: TokenIssuer, header: object): Promise<string> {
-  return splice(await issuer.sign(CLAIMS, RSA_KEY), 0, encode({ alg: "RS256", kid: "k1", ...header }));
-}
+const withHeader = (header: object): Make => (_issuer, token) =>
+  splice(token, 0, encode({ alg: "RS256", kid: "k1", ...header }));
+const signedBy = (key: IssuerKey, header = {}): Make => (issuer) => issuer.sign(CLAIMS, key, header);
+const claiming = (claims: object): Make => (issuer) => issuer.sign({ ...CLAIMS, ...claims }, RSA_KEY);
+
+/** By the reason. `make` gets a good token. */
+const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: Make])[]>> = {
+  "token malformed": [
+    ["no text at all", () => ""],
+    ["text that is not a token", () => "alice"],
+    ["five parts, an encrypted token", () => "a.b.c.d.e"],
+    ["parts that are not JSON", () => "YQ.YQ.YQ"],
+    ["a scheme before it", (_issuer, token) => `Bearer ${token}`],
+    ["a line end behind it", (_issuer, token) => `${token}\n`],
+    [
+      "a header that the library could misread",
+      (_issuer, token) => splice(token, 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
+    ],
+    ["a list for claims", (_issuer, token) => splice(token, 1, encode([1]))],
+    ["more than 16 KiB", claiming({ pad: "x".repeat(13_000) })],
+    ["no signature", () => unsigned({ alg: "none" }, "")],
+    ["no alg", () => unsigned({ kid: "k1" }, "AAAA")],
+  ],
+  "token is an ID or logout token, not an access token": [["an ID token", claiming({ nonce: "n" })]],
+  "signature does not verify": [
+    ["changed claims", (_issuer, token) => splice(token, 1, encode({ ...CLAIMS, sub: "root" }))],
+    ["a changed signature", (_issuer, token) => splice(token, 2, "A".repeat(342))],
+    ["a signature by a stranger under a known key id", signedBy({ ...OTHER_KEY, kid: "k1" })],
+  ],
+  "no key of the issuer fits the token": [
+    ["an unknown key id", signedBy(OTHER_KEY)],
+    ["a key of its own in the header", signedBy({ ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk })],
+  ],
+  "signature algorithm not allowed": [
+    ["alg none and a signature", () => unsigned({ alg: "none" }, "AAAA")],
+    [
+      "a symmetric signature made with the public key",
+      () => signSymmetric(RSA_KEY.jwk.n ?? "", { alg: "HS256", kid: "k1" }),
+    ],
+    ["an algorithm that the issuer does not use", signedBy(ecKey)],
+  ],
+  "token has critical header parameters": [
+    ["a critical header", withHeader({ crit: ["b64"], b64: true })],
+    ["an empty list of critical headers", withHeader({ crit: [] })],
+  ],
+};
+
+Deno.test.each(
+  Object.entries(REFUSED).flatMap(([reason, rows]) => rows.map(([name, make]) => ({ name, make, reason }))),
+)("verify() refuses $name", async ({ make, reason }) => {
+  const { issuer, verifier } = await openVerifierScene();
+  const token = await make(issuer, await issuer.sign(CLAIMS, RSA_KEY));
+  assert.deepEqual(await verifier.verify(token), refused(reason));
+});
 
 Deno.test("a token that names no key is tried with every key that fits", async () => {
   const { issuer, verifier } = await openVerifierScene({}, [RSA_KEY, OTHER_KEY, ecKey]);
@@ -151,24 +114,21 @@ Deno.test("a token that names no key is tried with every key that fits", async (
 });
 
 Deno.test("a symmetric key that the issuer publishes is not used, whatever it advertises", async () => {
-  const issuer = createTokenIssuer(ISSUER, [RSA_KEY]);
   const secret = "0".repeat(32);
-  const k = new TextEncoder().encode(secret).toBase64({ alphabet: "base64url", omitPadding: true });
-  issuer.published = [{ kty: "oct", k, kid: "h1", alg: "HS256" }];
-  issuer.metadata = { id_token_signing_alg_values_supported: ["HS256", "none", "RS256"] };
-  const config = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE });
-  const clock = new FakeClock(NOW * 1000);
-  const verifier = await loadEndUserVerifier(config, { fetch: issuer.fetch, clock });
+  const { verifier } = await openVerifierScene({}, [RSA_KEY], (issuer) => {
+    issuer.published = [{ kty: "oct", k: encodeText(secret), kid: "h1", alg: "HS256" }];
+    issuer.metadata = { id_token_signing_alg_values_supported: ["HS256", "none", "RS256"] };
+  });
   const token = await signSymmetric(secret, { alg: "HS256", kid: "h1" });
   assert.deepEqual(await verifier.verify(token), refused("signature algorithm not allowed"));
 });
 
 Deno.test("an issuer that advertises no algorithms is believed to use RS256 only", async () => {
-  const issuer = createTokenIssuer(ISSUER, [RSA_KEY, ecKey]);
-  issuer.metadata = {};
-  const config = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE });
-  const clock = new FakeClock(NOW * 1000);
-  const verifier = await loadEndUserVerifier(config, { fetch: issuer.fetch, clock });
+  const { issuer, verifier } = await openVerifierScene(
+    {},
+    [RSA_KEY, ecKey],
+    (issuer) => issuer.metadata = {},
+  );
   assert.deepEqual(await verifier.verify(await issuer.sign(CLAIMS, RSA_KEY)), verified("alice"));
   const other = await verifier.verify(await issuer.sign(CLAIMS, ecKey));
   assert.deepEqual(other, refused("signature algorithm not allowed"));
@@ -179,12 +139,8 @@ Deno.test("I13: nothing of a token stands in any result", async () => {
   const token = await issuer.sign(CLAIMS, RSA_KEY);
   const parts = token.split(".");
   const foreign = await issuer.sign(CLAIMS, OTHER_KEY);
-  const results = [
-    await verifier.verify(token),
-    await verifier.verify(`${token}x`),
-    await verifier.verify(foreign),
-  ];
-  results.push(await verifier.verify(`${token} `));
+  const results = [];
+  for (const text of [token, `${token}x`, foreign, `${token} `]) results.push(await verifier.verify(text));
   issuer.answers.set("jwks", () => Promise.reject(new Error(`cannot send ${token}`)));
   await clock.advance(10_000);
   results.push(await verifier.verify(foreign));
@@ -294,14 +250,9 @@ Deno.test("without the issuer no token is believed when the keys are old, and ag
   issuer.answers.set("jwks", () => Promise.reject(new TypeError("connection refused")));
   assert.deepEqual(await verifier.verify(token), verified("alice"), "the keys are fresh");
   await clock.advance(60_000);
-  assert.deepEqual(
-    await verifier.verify(token),
-    refused("Cannot use the OpenID provider: its key set cannot be fetched"),
-  );
-  assert.deepEqual(
-    await verifier.verify(token),
-    refused("Cannot use the OpenID provider: its keys could not be fetched just now"),
-  );
+  for (const what of ["its key set cannot be fetched", "its keys could not be fetched just now"]) {
+    assert.deepEqual(await verifier.verify(token), refused(`Cannot use the OpenID provider: ${what}`));
+  }
   issuer.answers.delete("jwks");
   await clock.advance(10_000);
   assert.deepEqual(await verifier.verify(token), verified("alice"));
@@ -318,22 +269,20 @@ Deno.test("a token that expires while keys are fetched is refused", async () => 
   assert.deepEqual(await result, refused("token expired"));
 });
 
+const NO_LIST = "Cannot use the OpenID provider: its key set is not a list of keys";
+const NO_FIT = "no key of the issuer fits the token";
+const UNUSABLE = "the issuer's key cannot be used";
+const SHORT = "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLw7onLRnrq0_IzW7yWR7QkrmBL7jTKEn5u";
+
 Deno.test.each<[name: string, keys: unknown, reason: string]>([
-  ["no list", { k1: RSA_KEY.jwk }, "Cannot use the OpenID provider: its key set is not a list of keys"],
-  [
-    "too many keys",
-    Array(101).fill(RSA_KEY.jwk),
-    "Cannot use the OpenID provider: its key set is not a list of keys",
-  ],
-  ["things that are not keys", [null, 7, "x", [], {}], "no key of the issuer fits the token"],
-  ["a key without numbers", [{ kty: "RSA", kid: "k2", alg: "RS256" }], "the issuer's key cannot be used"],
-  ["numbers instead of text", [{ ...OTHER_KEY.jwk, n: 7 }], "the issuer's key cannot be used"],
-  ["a key for encryption", [{ ...OTHER_KEY.jwk, use: "enc" }], "no key of the issuer fits the token"],
-  ["a key of another algorithm", [{ ...OTHER_KEY.jwk, alg: "PS256" }], "no key of the issuer fits the token"],
-  ["a short RSA key", [{
-    ...OTHER_KEY.jwk,
-    n: "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLw7onLRnrq0_IzW7yWR7QkrmBL7jTKEn5u",
-  }], "the issuer's key cannot be used"],
+  ["no list", { k1: RSA_KEY.jwk }, NO_LIST],
+  ["too many keys", Array(101).fill(RSA_KEY.jwk), NO_LIST],
+  ["things that are not keys", [null, 7, "x", [], {}], NO_FIT],
+  ["a key without numbers", [{ kty: "RSA", kid: "k2", alg: "RS256" }], UNUSABLE],
+  ["numbers instead of text", [{ ...OTHER_KEY.jwk, n: 7 }], UNUSABLE],
+  ["a key for encryption", [{ ...OTHER_KEY.jwk, use: "enc" }], NO_FIT],
+  ["a key of another algorithm", [{ ...OTHER_KEY.jwk, alg: "PS256" }], NO_FIT],
+  ["a short RSA key", [{ ...OTHER_KEY.jwk, n: SHORT }], UNUSABLE],
 ])("a key set with %s makes no token good", async (_name, keys, reason) => {
   const { issuer, clock, verifier } = await openVerifierScene();
   issuer.answers.set("jwks", () => Response.json({ keys }));

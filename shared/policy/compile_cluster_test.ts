@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { compileSampleCluster, sampleAction, sampleCluster } from "../testing/sample_cluster.ts";
-import { compileSample, sampleConfig, sampleHost, sampleIntent } from "../testing/sample_policy.ts";
+import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
 import { clusterPolicy, type CommandPolicy, type HostPolicy } from "./model.ts";
 import { compilePolicy } from "./compile.ts";
 import { decideCluster } from "./clusters.ts";
@@ -18,165 +18,139 @@ import {
 import { type Grant, type LiveGrants, waiverScope } from "./grants.ts";
 import { decideSsh, type SshDecision, type SshIntent, toWireDecision } from "./ssh.ts";
 
-function compile(clusters: Readonly<Record<string, unknown>>) {
-  return compilePolicy({
-    hosts: { web01: sampleHost() },
-    callers: {},
-    command_policies: {},
-    group_command_policies: {},
-    max_ttl_seconds: 0,
-    kubernetes: {
-      clusters: Object.fromEntries(
-        Object.entries(clusters).map(([name, cluster]) => [name, clusterPolicy.parse(cluster)]),
-      ),
-    },
-  });
-}
+const compile = (name: string, cluster: object) =>
+  compilePolicy(sampleConfig({}, {
+    kubernetes: { clusters: { [name]: clusterPolicy.parse({ ...sampleCluster(), ...cluster }) } },
+  }));
 
-Deno.test.each<{ name: string; cluster?: Record<string, unknown>; at?: string; problem: string }>([
-  {
-    name: "the name of a host",
-    at: "web01",
-    problem: "kubernetes.clusters.web01: there is a host of this name",
-  },
-  {
-    name: "a name with a blank",
-    at: "a b",
-    problem:
-      'kubernetes.clusters["a b"]: a cluster name must be 1 to 63 of a-z A-Z 0-9 . _ - and start with a letter or digit',
-  },
-  {
-    name: "an API server without TLS",
-    cluster: { api_server: "http://10.0.0.5:6443" },
-    problem: 'kubernetes.clusters.prod.api_server: "http://10.0.0.5:6443" is not an https URL with a host',
-  },
-  {
-    name: "an API server that is no URL",
-    cluster: { api_server: "10.0.0.5:6443" },
-    problem: 'kubernetes.clusters.prod.api_server: "10.0.0.5:6443" is not an https URL with a host',
-  },
-  {
-    name: "a password in the URL, without repeating it",
-    cluster: { api_server: "https://admin:hunter2@10.0.0.5" },
-    problem: "kubernetes.clusters.prod.api_server: contains a user or a password",
-  },
-  {
-    name: "a query in the URL",
-    cluster: { api_server: "https://10.0.0.5/?" },
-    problem: 'kubernetes.clusters.prod.api_server: "https://10.0.0.5/?" has a query or a fragment',
-  },
-  {
-    name: "a life below what an API server gives",
-    cluster: { token_ttl_seconds: 599 },
-    problem: "kubernetes.clusters.prod.token_ttl_seconds: 599 is neither 0 nor between 600 and 900",
-  },
-  {
-    name: "a life above the cap",
-    cluster: { token_ttl_seconds: 901 },
-    problem: "kubernetes.clusters.prod.token_ttl_seconds: 901 is neither 0 nor between 600 and 900",
-  },
-  {
-    name: "no ServiceAccount",
-    cluster: { sa_bindings: [] },
-    problem: "kubernetes.clusters.prod.sa_bindings: is empty: at least one is required",
-  },
-  {
-    name: "a ServiceAccount that is a path",
-    cluster: { sa_bindings: [{ namespace: "gateway", service_account: "../admin" }] },
-    problem:
-      'kubernetes.clusters.prod.sa_bindings[0].service_account: "../admin" is not the name of a ServiceAccount',
-  },
-  {
-    name: "a ServiceAccount's namespace that is a path",
-    cluster: { sa_bindings: [{ namespace: "kube-system/x", service_account: "reader" }] },
-    problem: 'kubernetes.clusters.prod.sa_bindings[0].namespace: "kube-system/x" is not a namespace',
-  },
-  {
-    name: "an empty group, which would be no filter",
-    cluster: { sa_bindings: [{ groups: [""], namespace: "gateway", service_account: "reader" }] },
-    problem: "kubernetes.clusters.prod.sa_bindings[0].groups: a group is empty or contains spaces",
-  },
-  {
-    name: "tokens bound in another namespace",
-    cluster: { token_binding: { namespace: "leases" } },
-    problem:
-      'kubernetes.clusters.prod.sa_bindings[0].namespace: "gateway" is not "leases" of token_binding: ' +
-      "a token can only be bound to a Secret in the namespace of its ServiceAccount",
-  },
-  {
-    name: "an unknown verb",
-    cluster: { rules: [{ verbs: ["get", "exec"], effect: "allow" }] },
-    problem: 'kubernetes.clusters.prod.rules[0].verbs[1]: "exec" is not a verb',
-  },
-  {
-    name: "an unknown resource",
-    cluster: { rules: [{ resources: ["widgets"], effect: "allow" }] },
-    problem:
-      'kubernetes.clusters.prod.rules[0].resources[0]: "widgets" is not a resource of the core table nor of extra_resources',
-  },
-  {
-    name: "a resource with its group",
-    cluster: { rules: [{ resources: ["deployments.apps"], effect: "allow" }] },
-    problem:
-      'kubernetes.clusters.prod.rules[0].resources[0]: "deployments.apps" is not a resource of the core table nor of extra_resources (did you mean "deployments"?)',
-  },
-  {
-    name: "a resource in the singular",
-    cluster: { rules: [{ resources: ["ingress"], effect: "allow" }] },
-    problem:
-      'kubernetes.clusters.prod.rules[0].resources[0]: "ingress" is not a resource of the core table nor of extra_resources (did you mean "ingresses"?)',
-  },
-  {
-    name: "a namespace with a slash",
-    cluster: { rules: [{ namespaces: ["a/b"], effect: "allow" }] },
-    problem: 'kubernetes.clusters.prod.rules[0].namespaces[0]: "a/b" is not a namespace',
-  },
-  {
-    name: "a pattern as a name",
-    cluster: { rules: [{ names: ["web-*"], effect: "allow" }] },
-    problem: 'kubernetes.clusters.prod.rules[0].names[0]: "web-*" is not the name of an object',
-  },
-  {
-    name: "nothing that is allowed",
-    cluster: { rules: [{ verbs: ["delete"], effect: "deny" }] },
-    problem:
-      "kubernetes.clusters.prod.rules: no rule has the effect allow or require_approval, so every action is denied",
-  },
-  {
-    name: "secrets shown of what is denied",
-    cluster: { rules: [{ effect: "allow" }, { effect: "deny", verbs: ["delete"], reveal: true }] },
-    problem: "kubernetes.clusters.prod.rules[1].reveal: a denied action shows nothing",
-  },
-  {
-    name: "an extra resource that is built in",
-    cluster: { extra_resources: [{ resource: "pods", version: "v1", kind: "Pod" }] },
-    problem: 'kubernetes.clusters.prod.extra_resources[0]: resource "pods" is there already',
-  },
-  {
-    name: "two extra resources of one name",
-    cluster: {
-      extra_resources: [
-        { resource: "widgets", group: "a.example", version: "v1", kind: "Widget" },
-        { resource: "widgets", group: "b.example", version: "v1", kind: "Widget" },
-      ],
-    },
-    problem: 'kubernetes.clusters.prod.extra_resources[1]: resource "widgets" is there already',
-  },
-  {
-    name: "an extra resource with a path as its version",
-    cluster: {
-      extra_resources: [{ resource: "widgets", group: "a.example", version: "../v1", kind: "Widget" }],
-    },
-    problem: 'kubernetes.clusters.prod.extra_resources[0]: version "../v1" is not an API version',
-  },
-])("compilePolicy() refuses a cluster with $name", ({ at = "prod", cluster, problem }) => {
-  const compiled = compile({ [at]: { ...sampleCluster(), ...cluster } });
-  assert.ok(compiled.kind === "invalid");
-  assert.deepEqual(compiled.problems, [problem]);
+const rule = (keys: object) => ({ rules: [{ effect: "allow", ...keys }] });
+const binding = (keys: object) => ({
+  sa_bindings: [{ namespace: "gateway", service_account: "reader", ...keys }],
+});
+const widget = (keys: object) => ({
+  ...{ resource: "widgets", group: "a.example", version: "v1", kind: "Widget" },
+  ...keys,
+});
+const NO_RESOURCE = "is not a resource of the core table nor of extra_resources";
+
+// The problem follows `kubernetes.clusters.prod.`.
+Deno.test.each<[name: string, cluster: object, problem: string]>([
+  [
+    "an API server without TLS",
+    { api_server: "http://10.0.0.5:6443" },
+    'api_server: "http://10.0.0.5:6443" is not an https URL with a host',
+  ],
+  [
+    "an API server that is no URL",
+    { api_server: "10.0.0.5:6443" },
+    'api_server: "10.0.0.5:6443" is not an https URL with a host',
+  ],
+  [
+    "a password in the URL, without repeating it",
+    { api_server: "https://admin:hunter2@10.0.0.5" },
+    "api_server: contains a user or a password",
+  ],
+  [
+    "a query in the URL",
+    { api_server: "https://10.0.0.5/?" },
+    'api_server: "https://10.0.0.5/?" has a query or a fragment',
+  ],
+  ...[599, 901].map((token_ttl_seconds): [string, object, string] => [
+    `a life of ${token_ttl_seconds} s`,
+    { token_ttl_seconds },
+    `token_ttl_seconds: ${token_ttl_seconds} is neither 0 nor between 600 and 900`,
+  ]),
+  ["no ServiceAccount", { sa_bindings: [] }, "sa_bindings: is empty: at least one is required"],
+  [
+    "a ServiceAccount that is a path",
+    binding({ service_account: "../admin" }),
+    'sa_bindings[0].service_account: "../admin" is not the name of a ServiceAccount',
+  ],
+  [
+    "a ServiceAccount's namespace that is a path",
+    binding({ namespace: "kube-system/x" }),
+    'sa_bindings[0].namespace: "kube-system/x" is not a namespace',
+  ],
+  [
+    "an empty group, which would be no filter",
+    binding({ groups: [""] }),
+    "sa_bindings[0].groups: a group is empty or contains spaces",
+  ],
+  [
+    "tokens bound in another namespace",
+    { token_binding: { namespace: "leases" } },
+    'sa_bindings[0].namespace: "gateway" is not "leases" of token_binding: ' +
+    "a token can only be bound to a Secret in the namespace of its ServiceAccount",
+  ],
+  ["an unknown verb", rule({ verbs: ["get", "exec"] }), 'rules[0].verbs[1]: "exec" is not a verb'],
+  [
+    "an unknown resource",
+    rule({ resources: ["widgets"] }),
+    `rules[0].resources[0]: "widgets" ${NO_RESOURCE}`,
+  ],
+  [
+    "a resource with its group",
+    rule({ resources: ["deployments.apps"] }),
+    `rules[0].resources[0]: "deployments.apps" ${NO_RESOURCE} (did you mean "deployments"?)`,
+  ],
+  [
+    "a resource in the singular",
+    rule({ resources: ["ingress"] }),
+    `rules[0].resources[0]: "ingress" ${NO_RESOURCE} (did you mean "ingresses"?)`,
+  ],
+  [
+    "a namespace with a slash",
+    rule({ namespaces: ["a/b"] }),
+    'rules[0].namespaces[0]: "a/b" is not a namespace',
+  ],
+  [
+    "a pattern as a name",
+    rule({ names: ["web-*"] }),
+    'rules[0].names[0]: "web-*" is not the name of an object',
+  ],
+  [
+    "nothing that is allowed",
+    rule({ verbs: ["delete"], effect: "deny" }),
+    "rules: no rule has the effect allow or require_approval, so every action is denied",
+  ],
+  [
+    "secrets shown of what is denied",
+    { rules: [{ effect: "allow" }, { effect: "deny", verbs: ["delete"], reveal: true }] },
+    "rules[1].reveal: a denied action shows nothing",
+  ],
+  [
+    "an extra resource that is built in",
+    { extra_resources: [{ resource: "pods", version: "v1", kind: "Pod" }] },
+    'extra_resources[0]: resource "pods" is there already',
+  ],
+  [
+    "two extra resources of one name",
+    { extra_resources: [widget({}), widget({ group: "b.example" })] },
+    'extra_resources[1]: resource "widgets" is there already',
+  ],
+  [
+    "an extra resource with a path as its version",
+    { extra_resources: [widget({ version: "../v1" })] },
+    'extra_resources[0]: version "../v1" is not an API version',
+  ],
+])("compilePolicy() refuses a cluster with %s", (_name, cluster, problem) => {
+  const problems = [`kubernetes.clusters.prod.${problem}`];
+  assert.deepEqual(compile("prod", cluster), { kind: "invalid", problems });
+});
+
+Deno.test.each([
+  ["the name of a host", "web01", ".web01: there is a host of this name"],
+  [
+    "a name with a blank",
+    "a b",
+    '["a b"]: a cluster name must be 1 to 63 of a-z A-Z 0-9 . _ - and start with a letter or digit',
+  ],
+])("compilePolicy() refuses a cluster with %s", (_name, name, problem) => {
+  assert.deepEqual(compile(name, {}), { kind: "invalid", problems: [`kubernetes.clusters${problem}`] });
 });
 
 Deno.test("compilePolicy() resolves a cluster's defaults, and takes the slash off its URL", () => {
-  const compiled = compile({ prod: { ...sampleCluster(), api_server: "https://10.0.0.5:6443/" } });
+  const compiled = compile("prod", { api_server: "https://10.0.0.5:6443/" });
   assert.ok(compiled.kind === "ok");
   const cluster = compiled.policy.clusters.get("prod");
   assert.equal(cluster?.apiServer, "https://10.0.0.5:6443");
@@ -239,29 +213,27 @@ function assertSame(left: SshDecision, right: SshDecision): void {
 
 const ANY: Partial<Grant> = { allow: ["."] };
 
-Deno.test.each<
-  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
->([
-  ["allows what it matches", RULES, "id", "allow:^id$", {}],
-  ["allows a chain with the host's own rules", RULES, "uptime; id", "allow:^id$", {}],
-  ["is asked after the host's own rules", RULES, "id; uptime", "allow:^uptime$", { grant: ANY }],
-  ["leaves the host's own rule the first", RULES, "uptime", "allow:^uptime$", { grant: ANY }],
-])("a grant %s", (_name, policy, command, rule, { grant = {} }) => {
-  const decision = decide(policy, sampleGrants(grant), { command });
+Deno.test.each<[name: string, command: string, rule: string, grant: Partial<Grant>]>([
+  ["allows what it matches", "id", "allow:^id$", {}],
+  ["allows a chain with the host's own rules", "uptime; id", "allow:^id$", {}],
+  ["is asked after the host's own rules", "id; uptime", "allow:^uptime$", ANY],
+  ["leaves the host's own rule the first", "uptime", "allow:^uptime$", ANY],
+])("a grant %s", (_name, command, rule, grant) => {
+  const decision = decide(RULES, sampleGrants(grant), { command });
   assert.deepEqual([decision.kind, decision.matchedRule, decision.enforcement], ["allowed", rule, "enforce"]);
 });
 
 Deno.test.each<
-  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
+  [name: string, policy: CommandPolicy, command: string, rule: string, grant: Partial<Grant>]
 >([
   ["a command that it does not match", RULES, "who", "allowlist:no-match", {}],
   ["a chain with a stranger", RULES, "id; who", "allowlist:no-match", {}],
-  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", { grant: ANY }],
-  ["what deny refuses behind what it allows", RULES, "id; cat /etc/shadow", "deny:shadow", { grant: ANY }],
-  ["what can't be parsed", RULES, "id $(id)", "shell-parse:", { grant: ANY }],
-  ["a wrapper", RULES, "sudo id", "shell-parse:", { grant: ANY }],
-  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", { grant: ANY }],
-])("a grant does not allow %s", (_name, policy, command, rule, { grant = {} }) => {
+  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", ANY],
+  ["what deny refuses behind what it allows", RULES, "id; cat /etc/shadow", "deny:shadow", ANY],
+  ["what can't be parsed", RULES, "id $(id)", "shell-parse:", ANY],
+  ["a wrapper", RULES, "sudo id", "shell-parse:", ANY],
+  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", ANY],
+])("a grant does not allow %s", (_name, policy, command, rule, grant) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.equal(decision.kind, "denied");
   assert.ok(decision.matchedRule.startsWith(rule), decision.matchedRule);
@@ -340,19 +312,16 @@ Deno.test("a waiver is not a permission: a denied command stays denied", () => {
 
 Deno.test("a waiver without a rule that asks for approval says nothing", () => {
   const policy: CommandPolicy = { mode: "allowlist", allow: ["^systemctl "] };
-  assertSame(
-    decide(policy, waiverFor(), { command: RESTART }),
-    decide(policy, NOTHING, { command: RESTART }),
-  );
+  const restart = { command: RESTART };
+  assertSame(decide(policy, waiverFor(), restart), decide(policy, NOTHING, restart));
 });
 
 Deno.test("a waiver works without an allowlist, and on what a grant allows", () => {
   const policy: CommandPolicy = { mode: "off", require_approval: ["restart"] };
   const alone = decide(policy, waiverFor(), { command: RESTART });
   const granted = sampleGrants({ allow: ["restart"] }, waiverScope(sampleIntent({ command: RESTART })));
-  const both = decide({ mode: "allowlist", allow: ["^x$"], require_approval: ["restart"] }, granted, {
-    command: RESTART,
-  });
+  const listed: CommandPolicy = { mode: "allowlist", allow: ["^x$"], require_approval: ["restart"] };
+  const both = decide(listed, granted, { command: RESTART });
   for (const decision of [alone, both]) {
     assert(decision.kind === "allowed");
     assert.deepEqual([decision.requireApproval, decision.approvalWaived], [false, true]);

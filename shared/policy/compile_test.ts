@@ -11,166 +11,104 @@ function findProblems(config: PolicyConfig): readonly string[] {
   return compiled.kind === "invalid" ? compiled.problems : [];
 }
 
-Deno.test.each(
-  [
-    {
-      name: "a bad inline pattern",
-      host: { command_policy: { mode: "allowlist", allow: ["a", "("] } },
-      problem: /^hosts\.web01\.command_policy\.allow\[1\]: Cannot compile pattern "\("/,
-    },
-    {
-      name: "a bad deny pattern",
-      host: { command_policy: { mode: "denylist", deny: ["(?=a)"] } },
-      problem: /^hosts\.web01\.command_policy\.deny\[0\]: /,
-    },
-    {
-      name: "a bad approval pattern",
-      host: { command_policy: { require_approval: ["a{2000}"] } },
-      problem: /^hosts\.web01\.command_policy\.require_approval\[0\]: /,
-    },
-    {
-      name: "a bad pattern of a policy that is off",
-      host: { command_policy: { mode: "off", deny: ["("] } },
-      problem: /deny\[0\]/,
-    },
-    {
-      name: "allow rules on a denylist",
-      host: { command_policy: { mode: "denylist", allow: ["a"] } },
-      problem: /^hosts\.web01\.command_policy\.allow: a denylist has no allow rules/,
-    },
-    {
-      name: "an unknown mode",
-      host: { command_policy: { mode: "alowlist" as "allowlist" } },
-      problem: /^hosts\.web01\.command_policy\.mode: unknown mode/,
-    },
-    {
-      name: "an unknown enforcement",
-      host: { command_policy: { enforcement: "warn" as "audit" } },
-      problem: /enforcement: unknown enforcement/,
-    },
-    {
-      name: "an undefined bastion",
-      host: { jump: "nowhere" },
-      problem: /^hosts\.web01\.jump: unknown host "nowhere"/,
-    },
-    {
-      name: "a jump to itself",
-      host: { jump: "web01" },
-      problem: /^hosts\.web01\.jump: the chain never ends, "web01" -> "web01"/,
-    },
-    {
-      name: "a TTL above 900 (C13)",
-      host: { max_ttl_seconds: 901 },
-      problem: /^hosts\.web01\.max_ttl_seconds: 901 is not between 0 and 900/,
-    },
-    { name: "a negative TTL", host: { max_ttl_seconds: -1 }, problem: /max_ttl_seconds/ },
-    {
-      name: "a bastion with rules",
-      host: { allow_as_bastion: true, command_policy: { require_approval: ["a"] } },
-      problem: /^hosts\.web01\.allow_as_bastion: a host with command rules/,
-    },
-    {
-      name: "an addr without port",
-      host: { addr: "10.0.0.1" },
-      problem: /^hosts\.web01\.addr: "10\.0\.0\.1" is not host:port/,
-    },
-    { name: "a user with a blank", host: { user: "a b" }, problem: /^hosts\.web01\.user: / },
-    {
-      name: "an invalid host key",
-      host: { host_key: "ssh-ed25519 AAAA" },
-      problem: /^hosts\.web01\.host_key: /,
-    },
-    {
-      name: "a principal with a newline",
-      host: { principal: "a\nb" },
-      problem: /^hosts\.web01\.principal: /,
-    },
-    {
-      name: "an invalid source address",
-      host: { source_address: "10.0.0.1/8" },
-      problem: /^hosts\.web01\.source_address: /,
-    },
-    {
-      name: "a sudo user that is not an account",
-      host: { allowed_sudo_users: ["db", "a b"] },
-      problem: /^hosts\.web01\.allowed_sudo_users\[1\]: "a b"/,
-    },
-  ] satisfies { name: string; host: Partial<HostPolicy>; problem: RegExp }[],
-)(
-  "compilePolicy() refuses $name",
-  ({ host, problem }) => {
-    const problems = findProblems(sampleConfig(host));
-    assert.equal(problems.length, 1, problems.join("\n"));
-    assert.match(problems[0]!, problem);
-  },
-);
-
-Deno.test.each([
-  {
-    name: "a bad library pattern",
-    keys: { command_policies: { base: { mode: "denylist", deny: ["("] } } },
-    problem: /^command_policies\.base\.deny\[0\]: /,
-  },
-  {
-    name: "a name that is not in the library",
-    keys: { group_command_policies: { web: ["a"] } },
-    problem: /^group_command_policies\.web\[0\]: unknown command policy "a"/,
-  },
-  { name: "a global TTL above 900 (C13)", keys: { max_ttl_seconds: 901 }, problem: /^max_ttl_seconds: 901/ },
-  {
-    name: "a host name with a blank",
-    keys: { hosts: { "web 01": sampleHost() } },
-    problem: /^hosts\["web 01"\]: a host name must not/,
-  },
-  { name: "an empty host name", keys: { hosts: { "": sampleHost() } }, problem: /^hosts\[""\]: / },
-  {
-    name: "a jump of a host whose name has a dot, in the notation of the schema",
-    keys: { hosts: { "web.01": sampleHost({ jump: "nope" }) } },
-    problem: /^hosts\["web\.01"\]\.jump: unknown host/,
-  },
-  {
-    name: "a host name with a control character",
-    keys: { hosts: { "a\x1b": sampleHost() } },
-    problem: /^hosts\["a\\x1b"\]: /,
-  },
-  {
-    name: "a bastion that a group gives rules",
-    keys: {
-      hosts: { b: sampleHost({ allow_as_bastion: true, groups: ["web"] }) },
-      command_policies: { base: { mode: "allowlist" as const } },
-      group_command_policies: { web: ["base"] },
-    },
-    problem: /^hosts\.b\.allow_as_bastion: /,
-  },
-  {
-    name: "a bastion that _default gives rules",
-    keys: {
-      hosts: { b: sampleHost({ allow_as_bastion: true }) },
-      command_policies: { base: { mode: "allowlist" as const } },
-      group_command_policies: { _default: ["base"] },
-    },
-    problem: /^hosts\.b\.allow_as_bastion: /,
-  },
-  {
-    name: "a library policy whose patterns have no mode",
-    keys: { command_policies: { base: { allow: ["^uptime$"], require_approval: ["^reboot$"] } } },
-    problem: /^command_policies\.base\.mode: the allow patterns have no effect .* write mode "allowlist"/,
-  },
-  {
-    name: "deny patterns under an empty mode",
-    keys: { hosts: { b: sampleHost({ command_policy: { mode: "" as const, deny: ["^rm"] } }) } },
-    problem: /^hosts\.b\.command_policy\.mode: the deny patterns have no effect .* write mode "denylist"/,
-  },
-  ...["a,b", "*", "host:*", "a b", "a\u200bb", "a\nb"].map((principal) => ({
-    name: `the principal ${JSON.stringify(principal)}`,
-    keys: { hosts: { b: sampleHost({ principal }) } },
-    problem: /^hosts\.b\.principal: contains /,
-  })),
-])("compilePolicy() refuses $name", ({ keys, problem }) => {
-  const problems = findProblems(sampleConfig({}, keys));
+function assertProblem(config: PolicyConfig, problem: RegExp): void {
+  const problems = findProblems(config);
   assert.equal(problems.length, 1, problems.join("\n"));
   assert.match(problems[0]!, problem);
+}
+
+const BASTION = { allow_as_bastion: true };
+
+Deno.test.each<[name: string, policy: object, problem: RegExp]>([
+  [
+    "a bad inline pattern",
+    { mode: "allowlist", allow: ["a", "("] },
+    /^allow\[1\]: Cannot compile pattern "\("/,
+  ],
+  ["a bad deny pattern", { mode: "denylist", deny: ["(?=a)"] }, /^deny\[0\]: /],
+  ["a bad approval pattern", { require_approval: ["a{2000}"] }, /^require_approval\[0\]: /],
+  ["a bad pattern of a policy that is off", { mode: "off", deny: ["("] }, /^deny\[0\]/],
+  ["allow rules on a denylist", { mode: "denylist", allow: ["a"] }, /^allow: a denylist has no allow rules/],
+  ["an unknown mode", { mode: "alowlist" }, /^mode: unknown mode/],
+  ["an unknown enforcement", { enforcement: "warn" }, /^enforcement: unknown enforcement/],
+  [
+    "deny patterns under an empty mode",
+    { mode: "", deny: ["^rm"] },
+    /^mode: the deny patterns have no effect .* write mode "denylist"/,
+  ],
+])("compilePolicy() refuses a host's command policy with %s", (_name, command_policy, problem) => {
+  const path = String.raw`^hosts\.web01\.command_policy\.`;
+  assertProblem(sampleConfig({ command_policy }), new RegExp(problem.source.replace("^", path)));
 });
+
+Deno.test.each<[name: string, host: Partial<HostPolicy>, problem: RegExp]>([
+  ["an undefined bastion", { jump: "nowhere" }, /^hosts\.web01\.jump: unknown host "nowhere"/],
+  ["a jump to itself", { jump: "web01" }, /^hosts\.web01\.jump: the chain never ends, "web01" -> "web01"/],
+  [
+    "a TTL above 900 (C13)",
+    { max_ttl_seconds: 901 },
+    /^hosts\.web01\.max_ttl_seconds: 901 is not between 0 and 900/,
+  ],
+  ["a negative TTL", { max_ttl_seconds: -1 }, /max_ttl_seconds/],
+  [
+    "a bastion with rules",
+    { ...BASTION, command_policy: { require_approval: ["a"] } },
+    /^hosts\.web01\.allow_as_bastion: a host with command rules/,
+  ],
+  ["an addr without port", { addr: "10.0.0.1" }, /^hosts\.web01\.addr: "10\.0\.0\.1" is not host:port/],
+  ["a user with a blank", { user: "a b" }, /^hosts\.web01\.user: /],
+  ["an invalid host key", { host_key: "ssh-ed25519 AAAA" }, /^hosts\.web01\.host_key: /],
+  ["a principal with a newline", { principal: "a\nb" }, /^hosts\.web01\.principal: /],
+  ["an invalid source address", { source_address: "10.0.0.1/8" }, /^hosts\.web01\.source_address: /],
+  [
+    "a sudo user that is not an account",
+    { allowed_sudo_users: ["db", "a b"] },
+    /^hosts\.web01\.allowed_sudo_users\[1\]: "a b"/,
+  ],
+  ...["a,b", "*", "host:*", "a b", "a\u200bb", "a\nb"].map((principal): [string, object, RegExp] => [
+    `the principal ${JSON.stringify(principal)}`,
+    { principal },
+    /^hosts\.web01\.principal: contains /,
+  ]),
+])("compilePolicy() refuses %s", (_name, host, problem) => assertProblem(sampleConfig(host), problem));
+
+const hostNamed = (name: string, keys: Partial<HostPolicy> = {}) => ({ hosts: { [name]: sampleHost(keys) } });
+
+Deno.test.each<[name: string, keys: Partial<PolicyConfig>, problem: RegExp]>([
+  [
+    "a bad library pattern",
+    { command_policies: { base: { mode: "denylist", deny: ["("] } } },
+    /^command_policies\.base\.deny\[0\]: /,
+  ],
+  [
+    "a name that is not in the library",
+    { group_command_policies: { web: ["a"] } },
+    /^group_command_policies\.web\[0\]: unknown command policy "a"/,
+  ],
+  ["a global TTL above 900 (C13)", { max_ttl_seconds: 901 }, /^max_ttl_seconds: 901/],
+  ["a host name with a blank", hostNamed("web 01"), /^hosts\["web 01"\]: a host name must not/],
+  ["an empty host name", hostNamed(""), /^hosts\[""\]: /],
+  [
+    "a jump of a host whose name has a dot, in the notation of the schema",
+    hostNamed("web.01", { jump: "nope" }),
+    /^hosts\["web\.01"\]\.jump: unknown host/,
+  ],
+  ["a host name with a control character", hostNamed("a\x1b"), /^hosts\["a\\x1b"\]: /],
+  ...["web", "_default"].map((group): [string, Partial<PolicyConfig>, RegExp] => [
+    `a bastion that ${group} gives rules`,
+    {
+      ...hostNamed("b", { ...BASTION, groups: ["web"] }),
+      command_policies: { base: { mode: "allowlist" } },
+      group_command_policies: { [group]: ["base"] },
+    },
+    /^hosts\.b\.allow_as_bastion: /,
+  ]),
+  [
+    "a library policy whose patterns have no mode",
+    { command_policies: { base: { allow: ["^uptime$"], require_approval: ["^reboot$"] } } },
+    /^command_policies\.base\.mode: the allow patterns have no effect .* write mode "allowlist"/,
+  ],
+])("compilePolicy() refuses %s", (_name, keys, problem) => assertProblem(sampleConfig({}, keys), problem));
 
 Deno.test("compilePolicy() reports a jump cycle at each host in it and at no other", () => {
   const problems = findProblems(sampleConfig({}, {
@@ -212,10 +150,8 @@ Deno.test("findInertPolicies() names policies whose patterns are switched off, a
   const approval = { mode: "off", require_approval: ["^reboot$"] } as const;
   const config = sampleConfig({ command_policy: off }, { command_policies: { base: off, approval } });
   compileSample(config);
-  assert.deepEqual(finish(findInertPolicies(config)), [
-    "command_policies.base",
-    "hosts.web01.command_policy",
-  ]);
+  const inert = ["command_policies.base", "hosts.web01.command_policy"];
+  assert.deepEqual(finish(findInertPolicies(config)), inert);
 });
 
 Deno.test("compilePolicy() accepts deny rules beside an allowlist", () => {
@@ -262,12 +198,10 @@ Deno.test("compilePolicy() takes names of Object's own members for names", () =>
 });
 
 Deno.test("compilePolicy() takes over the patterns of the policy before it, and no others", () => {
-  const before = compileSample(
-    sampleConfig({ command_policy: { mode: "allowlist", allow: ["^a$", "^b$"] } }),
-  );
-  const config = sampleConfig({
-    command_policy: { mode: "allowlist", allow: ["^b$", "^c$"], deny: ["^b$"] },
-  });
+  const rules = (allow: string[], deny: string[] = []) =>
+    sampleConfig({ command_policy: { mode: "allowlist", allow, deny } });
+  const before = compileSample(rules(["^a$", "^b$"]));
+  const config = rules(["^b$", "^c$"], ["^b$"]);
   const compiled = compilePolicy(config, before);
   assert(compiled.kind === "ok");
   const { patterns } = compiled.policy;
@@ -276,30 +210,25 @@ Deno.test("compilePolicy() takes over the patterns of the policy before it, and 
 });
 
 Deno.test("compilePolicy() refuses a bad pattern also beside a policy before it", () => {
-  const before = compileSample(sampleConfig());
-  const compiled = compilePolicy(
-    sampleConfig({ command_policy: { mode: "allowlist", allow: ["("] } }),
-    before,
-  );
-  assert.equal(compiled.kind, "invalid");
+  const config = sampleConfig({ command_policy: { mode: "allowlist", allow: ["("] } });
+  assert.equal(compilePolicy(config, compileSample(sampleConfig())).kind, "invalid");
 });
 
 Deno.test("compilePolicy() shares the rules of hosts in equal groups, and only of those", () => {
-  const { hosts } = compileSample({
+  const web = { groups: ["web"] };
+  const { hosts } = compileSample(sampleConfig({}, {
     hosts: {
-      a: sampleHost({ groups: ["web"] }),
-      b: sampleHost({ groups: ["web"] }),
+      a: sampleHost(web),
+      b: sampleHost(web),
       c: sampleHost({ groups: ["db"] }),
-      d: sampleHost({ groups: ["web"], command_policy: { mode: "denylist", deny: ["^id$"] } }),
+      d: sampleHost({ ...web, command_policy: { mode: "denylist", deny: ["^id$"] } }),
     },
-    callers: {},
     command_policies: {
       web: { mode: "allowlist", allow: ["^a$"] },
       db: { mode: "allowlist", allow: ["^b$"] },
     },
     group_command_policies: { web: ["web"], db: ["db"] },
-    max_ttl_seconds: 0,
-  });
+  }));
   assert.equal(hosts.get("a")?.commands, hosts.get("b")?.commands);
   const allows = (name: string) =>
     hosts.get(name)?.commands.members.map(({ mode, allow }) => [mode, ...allow.map(({ source }) => source)]);

@@ -8,7 +8,7 @@ import {
   resolveElevation,
 } from "./shell.ts";
 import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
-import type { ClusterRule, CommandPolicy, HostPolicy } from "./model.ts";
+import type { ClusterRule, HostPolicy } from "./model.ts";
 import { rulesOf, visibleRules } from "./host_rules.ts";
 import { compileSampleCluster, sampleCluster } from "../testing/sample_cluster.ts";
 import { findListGaps } from "./warnings.ts";
@@ -132,10 +132,8 @@ Deno.test.each([
     reason: 'host "web01" does not allow elevation (allow_sudo=false)',
   },
 ])("resolveElevation() denies $name", ({ sudoUser = "", allow_sudo = true, reason }) => {
-  assert.deepEqual(resolveElevation({ ...HOST, allow_sudo }, { sudo: true, sudoUser }), {
-    kind: "denied",
-    reason,
-  });
+  const elevation = resolveElevation({ ...HOST, allow_sudo }, { sudo: true, sudoUser });
+  assert.deepEqual(elevation, { kind: "denied", reason });
 });
 
 Deno.test("resolveElevation() ignores the user when sudo is not asked for", () => {
@@ -155,21 +153,14 @@ Deno.test.each([
   assert.equal(elevationLabel(sudo, user), label);
 });
 
-function rules(command_policy: CommandPolicy | undefined, host: Partial<HostPolicy> = {}) {
-  const policies = command_policy === undefined ? {} : { command_policy };
-  const policy = compileSample(
-    sampleConfig({}, { hosts: { web01: sampleHost({ ...host, ...policies }) }, group_command_policies: {} }),
-  );
-  return rulesOf(policy.hosts.get("web01")!);
+function rules(host: Partial<HostPolicy>) {
+  return rulesOf(compileSample(sampleConfig(host)).hosts.get("web01")!);
 }
 
 Deno.test("rulesOf() tells what is allowed and what needs approval, and nothing that is denied", () => {
+  const list = { allow: ["^a$", "^b$", "^a$"], deny: ["^secret"], require_approval: ["^b$"] };
   const shown = rules({
-    mode: "allowlist",
-    allow: ["^a$", "^b$", "^a$"],
-    deny: ["^secret"],
-    require_approval: ["^b$"],
-  }, {
+    command_policy: { mode: "allowlist", ...list },
     allow_sudo: true,
     allowed_sudo_users: ["db", "root"],
     allow_file_transfer: true,
@@ -189,62 +180,58 @@ Deno.test("rulesOf() tells what is allowed and what needs approval, and nothing 
   });
 });
 
-Deno.test.each<
-  { name: string; policy: CommandPolicy | undefined; host?: Partial<HostPolicy>; shown: object }
->([
-  {
-    name: "no rules",
-    policy: undefined,
-    shown: { commands: "any", shell_parse: false, session_modes: ["exec", "shell"], file_transfer: false },
-  },
-  {
-    name: "a terminal and files without rules",
-    policy: undefined,
-    host: { allow_pty: true, allow_file_transfer: true },
-    shown: { session_modes: ["exec", "shell", "pty"], file_transfer: true },
-  },
-  {
-    name: "a seal, which only sessions of mode exec go through",
-    policy: undefined,
-    host: { allow_pty: true, sealed_exec: true },
-    shown: { session_modes: ["exec"] },
-  },
-  {
-    name: "a denylist, without what is in it",
-    policy: { mode: "denylist", deny: ["^rm"] },
-    shown: { commands: "denylist", some_denied: true, allow: undefined, session_modes: ["exec"] },
-  },
-  {
-    name: "approval alone",
-    policy: { require_approval: ["^reboot$"] },
-    shown: { commands: "any", require_approval: ["^reboot$"], session_modes: ["exec"], shell_parse: true },
-  },
-  {
-    name: "patterns that are off: not",
-    policy: { mode: "off", deny: ["^x"], allow: ["^y"] },
-    shown: { commands: "any", some_denied: undefined, allow: undefined },
-  },
-  {
-    name: "an audit: files pass with a warning",
-    policy: { mode: "allowlist", allow: [], enforcement: "audit" },
-    host: { allow_file_transfer: true },
-    shown: { enforcement: "audit", allow: [], file_transfer: true },
-  },
-  {
-    name: "an unparsed list: files as far as it allows",
-    policy: { mode: "allowlist", allow: ["^cat"], shell_parse: false },
-    host: { allow_file_transfer: true },
-    shown: { shell_parse: false, file_transfer: true },
-  },
-])("rulesOf() tells of $name", ({ policy, host, shown }) => {
-  const all: Readonly<Record<string, unknown>> = { ...rules(policy, host) };
+const FILES = { allow_file_transfer: true };
+
+Deno.test.each<[name: string, host: Partial<HostPolicy>, shown: object]>([
+  [
+    "no rules",
+    {},
+    { commands: "any", shell_parse: false, session_modes: ["exec", "shell"], file_transfer: false },
+  ],
+  [
+    "a terminal and files without rules",
+    { allow_pty: true, ...FILES },
+    { session_modes: ["exec", "shell", "pty"], file_transfer: true },
+  ],
+  [
+    "a seal, which only sessions of mode exec go through",
+    { allow_pty: true, sealed_exec: true },
+    { session_modes: ["exec"] },
+  ],
+  [
+    "a denylist, without what is in it",
+    { command_policy: { mode: "denylist", deny: ["^rm"] } },
+    { commands: "denylist", some_denied: true, allow: undefined, session_modes: ["exec"] },
+  ],
+  [
+    "approval alone",
+    { command_policy: { require_approval: ["^reboot$"] } },
+    { commands: "any", require_approval: ["^reboot$"], session_modes: ["exec"], shell_parse: true },
+  ],
+  [
+    "patterns that are off: not",
+    { command_policy: { mode: "off", deny: ["^x"], allow: ["^y"] } },
+    { commands: "any", some_denied: undefined, allow: undefined },
+  ],
+  [
+    "an audit: files pass with a warning",
+    { command_policy: { mode: "allowlist", allow: [], enforcement: "audit" }, ...FILES },
+    { enforcement: "audit", allow: [], file_transfer: true },
+  ],
+  [
+    "an unparsed list: files as far as it allows",
+    { command_policy: { mode: "allowlist", allow: ["^cat"], shell_parse: false }, ...FILES },
+    { shell_parse: false, file_transfer: true },
+  ],
+])("rulesOf() tells of %s", (_name, host, shown) => {
+  const all: Readonly<Record<string, unknown>> = { ...rules(host) };
   const asked = Object.keys(shown).map((key) => [key, all[key]]);
   assert.deepEqual(Object.fromEntries(asked), shown);
 });
 
 Deno.test("rulesOf() bounds what it tells, and says how much is left out", () => {
   const allow = Array.from({ length: 1000 }, (_, number) => `^command ${`${number}`.padStart(20, "0")}$`);
-  const shown = rules({ mode: "allowlist", allow });
+  const shown = rules({ command_policy: { mode: "allowlist", allow } });
   const count = shown.allow?.length ?? 0;
   assert.ok(count > 100 && count < 1000);
   assert.equal(shown.allow_omitted, 1000 - count);

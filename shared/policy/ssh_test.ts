@@ -12,41 +12,33 @@ import {
 import type { HostPolicy } from "./model.ts";
 import { decideSsh, type SshIntent, toWireDecision } from "./ssh.ts";
 
+const RULED = { command_policy: SAMPLE_RULES };
+const EXEC = { purpose: "session", sessionMode: "exec" };
+const AS_DB = { sudo: true, sudoUser: "db" };
+const ELEVATING = { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true };
+const BASTION = { allow_as_bastion: true };
+
+const BY_POLICY = 'command not allowed on "web01" by command_policy (allowlist:no-match)';
+const ENV = 'program "env" that runs another command';
+
 Deno.test.each([
-  {
-    name: "an unlisted command",
-    command: "id",
-    reason: 'command not allowed on "web01" by command_policy (allowlist:no-match)',
-    rule: "allowlist:no-match",
-  },
-  {
-    name: "a smuggled command",
-    command: "uptime; id",
-    reason: 'command not allowed on "web01" by command_policy (allowlist:no-match)',
-    rule: "allowlist:no-match",
-  },
-  {
-    name: "a structure",
-    command: "uptime $(id)",
-    reason: 'command_policy for "web01": command substitution',
-    rule: "shell-parse:command substitution",
-  },
-  {
-    name: "a wrapper, although allowlisted",
-    command: "systemctl x | env id",
-    reason: 'command_policy for "web01": program "env" that runs another command',
-    rule: 'shell-parse:program "env" that runs another command',
-  },
-])("decideSsh() denies by the rules: $name", ({ command, reason, rule }) => {
-  const decision = decideUnder(SAMPLE_RULES, command);
-  assert(decision.kind === "denied");
-  assert.equal(decision.reason, reason);
-  assert.deepEqual(toWireDecision(decision), {
-    allowed: false,
-    reason,
-    matched_rule: rule,
-    enforcement: "enforce",
-  });
+  ["an unlisted command", "id", BY_POLICY, "allowlist:no-match"],
+  ["a smuggled command", "uptime; id", BY_POLICY, "allowlist:no-match"],
+  [
+    "a structure",
+    "uptime $(id)",
+    'command_policy for "web01": command substitution',
+    "shell-parse:command substitution",
+  ],
+  [
+    "a wrapper, although allowlisted",
+    "systemctl x | env id",
+    `command_policy for "web01": ${ENV}`,
+    `shell-parse:${ENV}`,
+  ],
+])("decideSsh() denies by the rules: %s", (_name, command, reason, matched_rule) => {
+  const decision = toWireDecision(decideUnder(SAMPLE_RULES, command));
+  assert.deepEqual(decision, { allowed: false, reason, matched_rule, enforcement: "enforce" });
 });
 
 Deno.test("decideSsh() asks for approval and stays allowed", () => {
@@ -61,43 +53,30 @@ Deno.test("decideSsh() asks for approval and stays allowed", () => {
   });
 });
 
-Deno.test.each([
-  {
-    name: "would deny",
-    command: "id",
-    warning: "command_policy audit: would deny (allowlist:no-match)",
-    deny: true,
-    approval: false,
-  },
-  {
-    name: "would deny for structure",
-    command: "id > x",
-    warning: "command_policy audit: would deny (shell-parse:file redirect)",
-    deny: true,
-    approval: false,
-  },
-  {
-    name: "would require approval",
-    command: "systemctl restart x",
-    warning: "command_policy audit: would require approval (require_approval:restart)",
-    deny: false,
-    approval: true,
-  },
-  {
-    name: "would deny and require approval",
-    command: "restart x",
-    warning: "command_policy audit: would deny and would require approval (allowlist:no-match)",
-    deny: true,
-    approval: true,
-  },
-  { name: "has nothing to say", command: "uptime", warning: "", deny: false, approval: false },
-])("decideSsh() warns in audit mode when the policy $name", ({ command, warning, deny, approval }) => {
+Deno.test.each<[name: string, command: string, warning: string, deny: boolean, approval: boolean]>([
+  ["would deny", "id", "would deny (allowlist:no-match)", true, false],
+  ["would deny for structure", "id > x", "would deny (shell-parse:file redirect)", true, false],
+  [
+    "would require approval",
+    "systemctl restart x",
+    "would require approval (require_approval:restart)",
+    false,
+    true,
+  ],
+  [
+    "would deny and require approval",
+    "restart x",
+    "would deny and would require approval (allowlist:no-match)",
+    true,
+    true,
+  ],
+  ["has nothing to say", "uptime", "", false, false],
+])("decideSsh() warns in audit mode when the policy %s", (_name, command, warning, deny, approval) => {
   const decision = decideUnder({ ...SAMPLE_RULES, enforcement: "audit" }, command);
   assert(decision.kind === "allowed");
   assert.equal(decision.enforcement, "audit");
-  assert.equal(decision.warning, warning);
-  assert.equal(decision.wouldDeny, deny);
-  assert.equal(decision.wouldRequireApproval, approval);
+  assert.equal(decision.warning, warning && `command_policy audit: ${warning}`);
+  assert.deepEqual([decision.wouldDeny, decision.wouldRequireApproval], [deny, approval]);
   assert.equal(decision.requireApproval, false);
   assert.equal(decision.forceCommand, command);
 });
@@ -105,81 +84,51 @@ Deno.test.each([
 Deno.test.each(["shell", "pty"].map((sessionMode) => ({ sessionMode })))(
   "decideSsh() denies a $sessionMode session on a host with rules",
   ({ sessionMode }) => {
-    const decision = denySample({ command_policy: SAMPLE_RULES }, {
-      purpose: "session",
-      sessionMode,
-      command: "",
-    });
+    const session = { purpose: "session", sessionMode, command: "" };
+    const decision = denySample(RULED, session);
     assert.equal(decision.reason, 'host "web01" has command_policy: sessions require mode="exec"');
     assert.equal(decision.enforcement, "enforce");
-    assert.equal(allowSample({}, { purpose: "session", sessionMode, command: "" }).forceCommand, "");
+    assert.equal(allowSample({}, session).forceCommand, "");
   },
 );
 
 Deno.test("decideSsh() opens an exec session on a host with rules and decides each command", () => {
-  const session = { purpose: "session", sessionMode: "exec" };
-  const opened = allowSample({ command_policy: SAMPLE_RULES }, { ...session, command: "" });
+  const opened = allowSample(RULED, { ...EXEC, command: "" });
   assert.deepEqual(toWireDecision(opened), { allowed: true, ttl_seconds: 300, enforcement: "enforce" });
-  const command = allowSample({ command_policy: SAMPLE_RULES }, { ...session, command: "uptime" });
+  const command = allowSample(RULED, { ...EXEC, command: "uptime" });
   assert.equal(command.forceCommand, "");
   assert.equal(command.matchedRule, "allow:^uptime$");
-  assert.equal(
-    denySample({ command_policy: SAMPLE_RULES }, { ...session, command: "id" }).matchedRule,
-    "allowlist:no-match",
-  );
-  assert.equal(
-    denySample({ command_policy: SAMPLE_RULES }, { ...session, command: " " }).matchedRule,
-    "shell-parse:no command found",
-  );
+  for (
+    const [command, rule] of [["id", "allowlist:no-match"], [" ", "shell-parse:no command found"]] as const
+  ) {
+    assert.equal(denySample(RULED, { ...EXEC, command }).matchedRule, rule);
+  }
 });
 
 Deno.test.each<[name: string, fields: Partial<SshIntent>, force: string, prefix: string]>([
   ["a target's one-shot command", {}, "uptime", ""],
   ["a target's session", { purpose: "session", sessionMode: "shell" }, "", ""],
   ["a bastion", { role: "bastion" }, "exit 1", ""],
-  [
-    "a bastion on the way of a session",
-    { role: "bastion", purpose: "session", sessionMode: "exec" },
-    "exit 1",
-    "",
-  ],
+  ["a bastion on the way of a session", { role: "bastion", ...EXEC }, "exit 1", ""],
   ["an elevated one-shot command", { sudo: true }, "sudo -n -- uptime", ""],
-  [
-    "one elevated to a user",
-    { sudo: true, sudoUser: "db", command: "id; id" },
-    "sudo -n -u db -- /bin/sh -c 'id; id'",
-    "",
-  ],
-  [
-    "an elevated session",
-    { sudo: true, sudoUser: "db", purpose: "session", sessionMode: "exec" },
-    "",
-    "sudo -n -u db",
-  ],
+  ["one elevated to a user", { ...AS_DB, command: "id; id" }, "sudo -n -u db -- /bin/sh -c 'id; id'", ""],
+  ["an elevated session", { ...AS_DB, ...EXEC }, "", "sudo -n -u db"],
   ["a bastion that asks for sudo", { role: "bastion", sudo: true, sudoUser: "not listed" }, "exit 1", ""],
   ["a user without sudo", { sudoUser: "not listed" }, "uptime", ""],
   ["a lone surrogate, as U+FFFD", { command: "echo \ud800" }, "echo \ufffd", ""],
 ])("decideSsh() gives force-command and prefix for %s", (_name, fields, force, prefix) => {
-  const decision = allowSample(
-    { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
-    fields,
-  );
-  assert.equal(decision.forceCommand, force);
-  assert.equal(decision.elevationPrefix, prefix);
+  const decision = allowSample(ELEVATING, fields);
+  assert.deepEqual([decision.forceCommand, decision.elevationPrefix], [force, prefix]);
 });
 
 Deno.test.each<[name: string, fields: Partial<SshIntent>, elevation: string, sudoPrefix: string]>([
   ["no elevation", {}, "", ""],
   ["root", { sudo: true }, "sudo:root", "sudo -n"],
-  ["another user", { sudo: true, sudoUser: "db" }, "sudo:db", "sudo -n -u db"],
+  ["another user", AS_DB, "sudo:db", "sudo -n -u db"],
   ["none for a bastion", { sudo: true, role: "bastion" }, "", ""],
 ])("decideSsh() names the elevation: %s", (_name, fields, elevation, sudoPrefix) => {
-  const decision = allowSample(
-    { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
-    fields,
-  );
-  assert.equal(decision.elevation, elevation);
-  assert.equal(decision.sudoPrefix, sudoPrefix);
+  const decision = allowSample(ELEVATING, fields);
+  assert.deepEqual([decision.elevation, decision.sudoPrefix], [elevation, sudoPrefix]);
 });
 
 Deno.test("decideSsh() evaluates the rules on the command without its elevation", () => {
@@ -236,69 +185,43 @@ Deno.test("toWireDecision() keeps the order of the keys and omits what is empty"
   );
 });
 
+const DISALLOWED = "contains disallowed characters";
+const ONE_LINE = "command must not contain newline or carriage return";
+const NO_COMMAND = "one-shot command must not be empty";
+const OTHER_GROUPS = 'user "eve" not authorised for "web01" (groups)';
+const NO_PTY = 'host "web01" does not allow PTY (allow_pty=false)';
+const eve = (...endUserGroups: string[]) => ({ endUser: "eve", endUserGroups });
+
 // One row for every gate, in the order of the gates.
 Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshIntent>, reason: string]>([
   ["an unknown host", {}, { host: "nope" }, 'no policy for host: "nope"'],
+  ["a host whose name would end the quote", {}, { host: 'a"\nb' }, 'no policy for host: "a\\"\\nb"'],
   ["an unknown role", {}, { role: "admin" }, 'unknown role: "admin"'],
   ["an empty role", {}, { role: "" }, 'unknown role: ""'],
   ["an unknown purpose", {}, { purpose: "exec" }, 'unknown purpose: "exec"'],
   ["an empty purpose", {}, { purpose: "" }, 'unknown purpose: ""'],
   ["an unknown session mode", {}, { purpose: "session", sessionMode: "x11" }, 'unknown session mode: "x11"'],
   ["a session without mode", {}, { purpose: "session" }, 'unknown session mode: ""'],
-  ["a caller with a blank", {}, { caller: "a b" }, 'caller "a b" contains disallowed characters'],
-  [
-    "a caller with a control character",
-    {},
-    { caller: "a\x1b" },
-    'caller "a\\x1b" contains disallowed characters',
-  ],
-  [
-    "an end user with a blank",
-    {},
-    { endUser: "x role=bastion" },
-    'end_user "x role=bastion" contains disallowed characters',
-  ],
-  ["an end user with a tab", {}, { endUser: "x\ty" }, 'end_user "x\\ty" contains disallowed characters'],
-  ["a newline", {}, { command: "uptime\nid" }, "command must not contain newline or carriage return"],
-  ["a carriage return", {}, { command: "uptime\rid" }, "command must not contain newline or carriage return"],
+  ["a caller with a blank", {}, { caller: "a b" }, `caller "a b" ${DISALLOWED}`],
+  ["a caller with a control character", {}, { caller: "a\x1b" }, `caller "a\\x1b" ${DISALLOWED}`],
+  ["an end user with a blank", {}, { endUser: "x role=bastion" }, `end_user "x role=bastion" ${DISALLOWED}`],
+  ["an end user with a tab", {}, { endUser: "x\ty" }, `end_user "x\\ty" ${DISALLOWED}`],
+  ["a newline", {}, { command: "uptime\nid" }, ONE_LINE],
+  ["a carriage return", {}, { command: "uptime\rid" }, ONE_LINE],
   ["NUL", {}, { command: "uptime\0id" }, "command must not contain NUL"],
-  [
-    "a newline for a bastion",
-    { allow_as_bastion: true },
-    { role: "bastion", command: "a\nb" },
-    "command must not contain newline or carriage return",
-  ],
-  ["a newline in a session under rules", { command_policy: SAMPLE_RULES }, {
-    purpose: "session",
-    sessionMode: "exec",
-    command: "uptime\nid",
-  }, "command must not contain newline or carriage return"],
-  ["an empty one-shot command", {}, { command: "" }, "one-shot command must not be empty"],
-  ["a blank one-shot command", {}, { command: " \t\u00a0" }, "one-shot command must not be empty"],
+  ["a newline for a bastion", BASTION, { role: "bastion", command: "a\nb" }, ONE_LINE],
+  ["a newline in a session under rules", RULED, { ...EXEC, command: "uptime\nid" }, ONE_LINE],
+  ["an empty one-shot command", {}, { command: "" }, NO_COMMAND],
+  ["a blank one-shot command", {}, { command: " \t\u00a0" }, NO_COMMAND],
   [
     "a caller that the host does not list",
     { allowed_callers: ["broker-2"] },
     {},
     'caller "broker-1" not authorised for "web01"',
   ],
-  [
-    "an end user of other groups",
-    { groups: ["web"] },
-    { endUser: "eve", endUserGroups: ["db"] },
-    'user "eve" not authorised for "web01" (groups)',
-  ],
-  [
-    "an end user of no group",
-    { groups: ["web"] },
-    { endUser: "eve", endUserGroups: [] },
-    'user "eve" not authorised for "web01" (groups)',
-  ],
-  [
-    "an end user on a host of no group",
-    {},
-    { endUser: "eve", endUserGroups: ["db"] },
-    'user "eve" not authorised for "web01" (groups)',
-  ],
+  ["an end user of other groups", { groups: ["web"] }, eve("db"), OTHER_GROUPS],
+  ["an end user of no group", { groups: ["web"] }, eve(), OTHER_GROUPS],
+  ["an end user on a host of no group", {}, eve("db"), OTHER_GROUPS],
   ["an invalid bastion", {}, { role: "bastion" }, 'host "web01" is not allowed as a bastion'],
   [
     "sudo where it is forbidden",
@@ -306,20 +229,10 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
     { sudo: true },
     'host "web01" does not allow elevation (allow_sudo=false)',
   ],
-  [
-    "an unlisted sudo user",
-    { allow_sudo: true },
-    { sudo: true, sudoUser: "db" },
-    'sudo_user "db" is not allowed on "web01"',
-  ],
+  ["an unlisted sudo user", { allow_sudo: true }, AS_DB, 'sudo_user "db" is not allowed on "web01"'],
   ["an invalid sudo user", { allow_sudo: true }, { sudo: true, sudoUser: "a;b" }, 'invalid sudo_user: "a;b"'],
-  ["a PTY where it is forbidden", {}, { pty: true }, 'host "web01" does not allow PTY (allow_pty=false)'],
-  [
-    "a PTY for a bastion where it is forbidden",
-    { allow_as_bastion: true },
-    { role: "bastion", pty: true },
-    'host "web01" does not allow PTY (allow_pty=false)',
-  ],
+  ["a PTY where it is forbidden", {}, { pty: true }, NO_PTY],
+  ["a PTY for a bastion where it is forbidden", BASTION, { role: "bastion", pty: true }, NO_PTY],
   [
     "a file transfer where it is forbidden",
     {},
@@ -329,20 +242,14 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   ["a host without principal", { principal: "" }, {}, "principal is required"],
 ])("decideSsh() denies %s", (_name, host, fields, reason) => {
   const decision = denySample(host, fields);
-  assert.equal(decision.reason, reason);
-  assert.equal(decision.matchedRule, "");
-  assert.equal(decision.enforcement, "");
+  assert.deepEqual([decision.reason, decision.matchedRule, decision.enforcement], [reason, "", ""]);
 });
 
 // Each intent fails two neighbouring gates; the earlier one has to speak.
 Deno.test.each<[name: string, fields: Partial<SshIntent>, reason: RegExp]>([
   ["role before purpose", { role: "x", purpose: "x" }, /unknown role/],
   ["purpose before identities", { purpose: "x", caller: "a b" }, /unknown purpose/],
-  [
-    "session mode before identities",
-    { purpose: "session", sessionMode: "x", caller: "a b" },
-    /unknown session mode/,
-  ],
+  ["session mode before identities", { ...EXEC, sessionMode: "x", caller: "a b" }, /unknown session mode/],
   ["identities before newline", { caller: "a b", command: "a\nb" }, /disallowed characters/],
   ["newline before blank", { command: "\n" }, /must not contain newline/],
   ["blank before allowed_callers", { command: " ", caller: "x" }, /must not be empty/],
@@ -383,10 +290,4 @@ Deno.test.each(
     { allowed_callers: ["broker-1"], command_policy: { ...SAMPLE_RULES, enforcement: "audit" } },
     fields,
   );
-});
-
-Deno.test("decideSsh() quotes names so that nothing in them ends the quote", () => {
-  const decision = decideSsh(compileSample(sampleConfig()), sampleIntent({ host: 'a"\nb' }));
-  assert(decision.kind === "denied");
-  assert.equal(decision.reason, 'no policy for host: "a\\"\\nb"');
 });

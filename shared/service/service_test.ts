@@ -10,6 +10,7 @@ import {
   parseServiceArguments,
 } from "./mod.ts";
 import fc from "fast-check";
+import { anyCharacter } from "@gateway/shared/testing";
 import { formatLogLine, getServiceLogger } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 
@@ -50,43 +51,22 @@ Deno.test.each([
   { args: ["--config="], message: /^Option --config needs/ },
   { args: ["--version=yes"], message: /^Cannot use "--version=yes"/ },
 ])("parseServiceArguments() refuses $args", ({ args, message }) => {
-  assert.throws(() => parseServiceArguments(args, { defaultConfig: "signer.json" }), (error) => {
-    assert.ok(error instanceof AppError && error.code === "invalid_request");
-    assert.match(error.message, message);
-    return true;
-  });
+  const parse = () => parseServiceArguments(args, { defaultConfig: "signer.json" });
+  assert.throws(parse, { name: "AppError", code: "invalid_request", message });
 });
 
-Deno.test.each<
-  { readonly name: string; readonly run: () => number | void; readonly code: number; readonly told: RegExp }
->([
-  { name: "no failure", run: () => {}, code: 0, told: /^$/ },
-  { name: "a code of its own", run: () => 3, code: 3, told: /^$/ },
-  {
-    name: "a wrong command line",
-    run: () => {
-      throw new AppError("invalid_request", "Unknown argument");
-    },
-    code: 2,
-    told: /^Unknown argument\n$/,
-  },
-  {
-    name: "a broken config",
-    run: () => {
-      throw new AppError("invalid_config", "Cannot load", { cause: new Error("secret") });
-    },
-    code: 1,
-    told: /^Cannot load\n$/,
-  },
-  {
-    name: "a defect",
-    run: () => {
-      throw new TypeError("x is undefined");
-    },
-    code: 1,
-    told: /^Unexpected failure: TypeError: x is undefined\n/,
-  },
-])("exitCodeOf() gives $code for $name", async ({ run, code, told }) => {
+const failing = (error: Error) => () => {
+  throw error;
+};
+const LOADING = new AppError("invalid_config", "Cannot load", { cause: new Error("secret") });
+
+Deno.test.each<[code: number, name: string, run: () => number | void, told: RegExp]>([
+  [0, "no failure", () => {}, /^$/],
+  [3, "a code of its own", () => 3, /^$/],
+  [2, "a wrong command line", failing(new AppError("invalid_request", "Bad option")), /^Bad option\n$/],
+  [1, "a broken config", failing(LOADING), /^Cannot load\n$/],
+  [1, "a defect", failing(new TypeError("no x")), /^Unexpected failure: TypeError: no x\n/],
+])("exitCodeOf() gives %d for %s", async (code, _name, run, told) => {
   let text = "";
   assert.equal(await exitCodeOf(() => Promise.try(run), (more) => text += more), code);
   assert.match(text, told);
@@ -98,7 +78,7 @@ const format = (message: string, fields: LogFields = {}) =>
 Deno.test("formatLogLine() writes one line of JSON without control characters, whatever is logged", () => {
   fc.assert(
     fc.property(
-      fc.string({ unit: "binary" }),
+      fc.string({ unit: anyCharacter(fc) }),
       fc.dictionary(fc.string(), fc.anything()),
       (message, fields) => {
         const line = format(message, fields);
@@ -111,22 +91,14 @@ Deno.test("formatLogLine() writes one line of JSON without control characters, w
 });
 
 Deno.test("formatLogLine() does not let a field replace time, level, service or message", () => {
-  const line = JSON.parse(
-    format("denied", { level: "debug", message: "issued", time: "never", service: "x", a: 1 }),
-  );
-  assert.deepEqual(line, {
-    time: "1970-01-01T00:00:00.000Z",
-    level: "info",
-    service: "signer",
-    message: "denied",
-    a: 1,
-  });
+  const own = { level: "info", service: "signer", message: "denied" };
+  const line = format("denied", { level: "debug", message: "issued", time: "never", service: "x", a: 1 });
+  assert.deepEqual(JSON.parse(line), { time: "1970-01-01T00:00:00.000Z", ...own, a: 1 });
 });
 
 Deno.test("formatLogLine() spells out errors with their causes, and stacks only of defects", () => {
-  const error = new AppError("upstream_failure", "Failed contacting the signer", {
-    cause: new TypeError("reset"),
-  });
+  const cause = new TypeError("reset");
+  const error = new AppError("upstream_failure", "Failed contacting the signer", { cause });
   const { error: written } = JSON.parse(format("request failed", { error }));
   assert.equal(written.code, "upstream_failure");
   assert.equal(written.stack, undefined);
@@ -148,12 +120,7 @@ Deno.test("formatLogLine() survives causes in a circle, circles and throwing mem
   assert.ok(JSON.parse(format("x", { error })));
   const circle: Record<string, unknown> = {};
   circle["self"] = circle;
-  const hostile = {
-    toJSON() {
-      throw new Error("no");
-    },
-  };
-  for (const value of [circle, hostile]) {
+  for (const value of [circle, { toJSON: failing(new Error("no")) }]) {
     assert.equal(JSON.parse(format("x", { value })).fields, "not representable as JSON");
   }
 });

@@ -30,11 +30,12 @@ Deno.test("ChangeLock.run() carries on after a change that failed", async () => 
 Deno.test.each([
   ["postgres://app@db/gw", "postgres://app@db:5432/gw", [true], ""],
   ["postgresql://app:p%40:w@127.0.0.1/gw", "postgres://app@127.0.0.1:5432/gw", [false], "p@:w"],
-  ["postgres://a:s@localhost:1,[::1]:2,db2:3/gw", "postgres://a@localhost:1,[::1]:2,db2:3/gw", [
-    false,
-    false,
-    true,
-  ], "s"],
+  [
+    "postgres://a:s@localhost:1,[::1]:2,db2:3/gw",
+    "postgres://a@localhost:1,[::1]:2,db2:3/gw",
+    [false, false, true],
+    "s",
+  ],
   ["postgres://a@db/gw?sslmode=disable", "postgres://a@db:5432/gw", [false], ""],
   ["postgres://a@127.0.0.1/gw?sslmode=verify-full", "postgres://a@127.0.0.1:5432/gw", [true], ""],
   [

@@ -4,6 +4,7 @@
  * @module
  */
 
+export { anyCharacter, wholeCharacter } from "./any_character.ts";
 export { type EscapedKey, escapeKey } from "./escaped_key.ts";
 export { FakeClock } from "./fake_clock.ts";
 export { FixedRandom } from "./fixed_random.ts";

@@ -55,8 +55,11 @@ export interface VerifierScene {
 export async function openVerifierScene(
   change: Partial<EndUserOidcConfig> = {},
   keys: readonly IssuerKey[] = [RSA_KEY],
+  /** Runs before the verifier is loaded. */
+  prepare: (issuer: TokenIssuer) => void = () => {},
 ): Promise<VerifierScene> {
   const issuer = createTokenIssuer(change.issuer ?? ISSUER, keys);
+  prepare(issuer);
   const clock = new FakeClock(NOW * 1000);
   const config = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE, ...change });
   return { issuer, clock, verifier: await loadEndUserVerifier(config, { fetch: issuer.fetch, clock }) };

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { wholeCharacter } from "@gateway/shared/testing";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseConfig, parseConfigSteps } from "@gateway/shared/config";
@@ -53,11 +54,7 @@ Deno.test.each([
 
 Deno.test.each([
   ["an unknown key (C1)", `"x": 1`, 'unknown key "x"'],
-  [
-    "a misspelled key",
-    `"audit_failmode": "open"`,
-    'unknown key "audit_failmode" (did you mean "audit_fail_mode"?)',
-  ],
+  ["a misspelled key", `"audit_failmod": 1`, 'unknown key "audit_failmod" (did you mean "audit_fail_mode"?)'],
   [
     "a nested unknown key",
     `"hosts": {"web01": {${HOST}, "command_policy": {"alow": []}}}`,
@@ -95,22 +92,41 @@ Deno.test.each([
     "redact.patterns[0].name: must be 1 to 64 of a-z A-Z 0-9 . _ -",
   ],
   ["an unsupported key", `"later": {}`, '"later": not supported yet by this version'],
+  ["a duplicate key (C3)", `"listen": ":1",\n"listen": ":2"`, 'duplicate key "listen" in line 2'],
+  ["a duplicate comment (C3)", `"_comment": 1, "_comment": 2`, 'duplicate key "_comment" in line 1'],
+  [
+    "a typo in a _ host (C2)",
+    `"hosts": {"_web": {${HOST}, "alow_sudo": true}}`,
+    'unknown key "hosts._web.alow_sudo" (did you mean "allow_sudo"?)',
+  ],
+  [
+    "a typo in _default (C2)",
+    `"callers": {"_default": {"allowed_group": []}}`,
+    'unknown key "callers._default.allowed_group" (did you mean "allowed_groups"?)',
+  ],
+  [
+    "a text as _default (C2)",
+    `"callers": {"_default": "x"}`,
+    "callers._default: must be an object, is a string",
+  ],
+  ["an empty _ host (C2)", `"hosts": {"_web": []}`, "hosts._web: must be an object, is an array"],
+  ["a state_db URL without user", `"state_db": "postgres://db/x"`, "state_db: it names no user"],
+  [
+    "two passwords, and shows neither",
+    `"state_db": "postgres://a:s3cret@db/x", "state_db_password_file": "p"`,
+    "state_db_password_file: is set, and the URL in state_db has a password as well",
+  ],
+  [
+    "a password for a file",
+    `"state_db": "s.db", "state_db_password_file": "p"`,
+    "state_db_password_file: is for a state_db that is a postgres: URL",
+  ],
+  [
+    "a CA without TLS",
+    `"state_db": "postgres://a@localhost/x", "state_db_ca": "p"`,
+    "state_db_ca: is set, and no host of state_db is used with TLS",
+  ],
 ])("parseConfig() refuses %s", (_name, members, problem) => {
-  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
-});
-
-Deno.test.each([
-  {
-    name: "at the top",
-    members: `"listen": ":1",\n"listen": ":2"`,
-    problem: 'duplicate key "listen" in line 2',
-  },
-  {
-    name: "of a comment",
-    members: `"_comment": 1, "_comment": 2`,
-    problem: 'duplicate key "_comment" in line 1',
-  },
-])("parseConfig() refuses a duplicate key $name (C3)", ({ members, problem }) => {
   assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
 });
 
@@ -158,31 +174,6 @@ Deno.test("parseConfig() keeps _ entries of a map of texts: they cannot be told 
   assert.deepEqual({ ...users }, { _ops: "root" });
 });
 
-Deno.test.each([
-  {
-    name: "a typo in a _ host",
-    members: `"hosts": {"_web": {${HOST}, "alow_sudo": true}}`,
-    problem: 'unknown key "hosts._web.alow_sudo" (did you mean "allow_sudo"?)',
-  },
-  {
-    name: "a typo in _default",
-    members: `"callers": {"_default": {"allowed_group": []}}`,
-    problem: 'unknown key "callers._default.allowed_group" (did you mean "allowed_groups"?)',
-  },
-  {
-    name: "a text as _default",
-    members: `"callers": {"_default": "x"}`,
-    problem: "callers._default: must be an object, is a string",
-  },
-  {
-    name: "an empty _ host",
-    members: `"hosts": {"_web": []}`,
-    problem: "hosts._web: must be an object, is an array",
-  },
-])("parseConfig() sees $name (C2)", ({ members, problem }) => {
-  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
-});
-
 Deno.test("parseConfig() takes a null map as absent", () => {
   const config = parseSigner(`"hosts": null, "callers": null, "command_policies": null`);
   assert.deepEqual(Object.keys(config.hosts), []);
@@ -219,18 +210,7 @@ Deno.test("parseConfig() does not repeat a value that may be a secret", () => {
 });
 
 Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => {
-  const token = fc.constantFrom(
-    ...'{}[],:"\\',
-    "\n",
-    "//",
-    "/*",
-    "*/",
-    '"hosts"',
-    '"__proto__"',
-    "null",
-    "1",
-    "_a",
-  );
+  const token = fc.constantFrom(...'{}[],:"\\\n', ...'// /* */ "hosts" "__proto__" null 1 _a'.split(" "));
   fc.assert(fc.property(fc.array(token).map((tokens) => tokens.join("")), (text) => {
     problemsOf(() => parseConfig({ ...SIGNER, text }));
   }));
@@ -241,37 +221,12 @@ Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => 
 
 Deno.test("parseConfig() reads what may be any value as JSON.parse does, _ keys included", () => {
   const schema = z.strictObject({ value: z.unknown() });
-  const value = fc.jsonValue({ noUnicodeString: false }).map((any) => JSON.stringify({ value: any }))
-    .filter((text) => text.isWellFormed() && !/\\ud[89a-f]|__proto__/i.test(text));
+  const value = fc.jsonValue({ stringUnit: wholeCharacter(fc) }).map((any) => JSON.stringify({ value: any }))
+    .filter((text) => !text.includes("__proto__"));
   fc.assert(fc.property(value, (text) => {
     const parsed = parseConfig({ what: "x", source: "x", schema, text });
     assert.equal(JSON.stringify(parsed), text);
   }));
-});
-
-Deno.test.each([
-  {
-    name: "a URL without user",
-    members: `"state_db": "postgres://db/x"`,
-    problem: "state_db: it names no user",
-  },
-  {
-    name: "two passwords",
-    members: `"state_db": "postgres://a:s3cret@db/x", "state_db_password_file": "p"`,
-    problem: "state_db_password_file: is set, and the URL in state_db has a password as well",
-  },
-  {
-    name: "a password for a file",
-    members: `"state_db": "s.db", "state_db_password_file": "p"`,
-    problem: "state_db_password_file: is for a state_db that is a postgres: URL",
-  },
-  {
-    name: "a CA without TLS",
-    members: `"state_db": "postgres://a@localhost/x", "state_db_ca": "p"`,
-    problem: "state_db_ca: is set, and no host of state_db is used with TLS",
-  },
-])("parseConfig() refuses $name, and shows no password", ({ members, problem }) => {
-  assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
 });
 
 /** A `signer.json` with these members, read whole or host by host; the lines of the problems, sorted. */
@@ -315,17 +270,11 @@ Deno.test.each([
 
 Deno.test("parseConfigSteps() reports a key that is not supported in an entry of a large map (I23)", () => {
   const hosts = z.record(z.string(), z.strictObject({ addr: z.string() }));
-  const config = {
-    what: "x",
-    source: "s",
-    schema: z.strictObject({ hosts: hosts.default({}) }),
-    unsupported: ["hosts.*.later"],
-  };
+  const schema = z.strictObject({ hosts: hosts.default({}) });
+  const config = { what: "x", source: "s", schema, unsupported: ["hosts.*.later"] };
   const text = `{"hosts":{"a":{"addr":"h","later":1}}}`;
-  assert.throws(
-    () => finish(parseConfigSteps({ ...config, text, large: { hosts } })),
-    { message: `Cannot load x "s": "hosts.a.later": not supported yet by this version` },
-  );
+  const message = `Cannot load x "s": "hosts.a.later": not supported yet by this version`;
+  assert.throws(() => finish(parseConfigSteps({ ...config, text, large: { hosts } })), { message });
 });
 
 Deno.test("parseConfigSteps() may pause after each entry of a large map", () => {

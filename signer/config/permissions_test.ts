@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { AppError } from "@gateway/shared/errors";
 import type { PermissionSet } from "@gateway/shared/permissions";
 import { sampleCluster } from "@gateway/shared/testing";
 import { signerConfig } from "./config.ts";
@@ -22,7 +21,7 @@ const SIGNER = {
 const signer = (changes: object = {}, configPath = "/etc/gateway/signer.json") =>
   signerPermissions(signerConfig.parse({ ...SIGNER, ...changes }), { configPath, workingFolder: "/srv" });
 
-const isInvalidConfig = (error: unknown) => error instanceof AppError && error.code === "invalid_config";
+const INVALID = { name: "AppError", code: "invalid_config" };
 
 Deno.test("signerPermissions() grants the files of the config, its log folder and its listeners", () => {
   assert.deepEqual(signer(), {
@@ -86,15 +85,13 @@ Deno.test.each<{ name: string; changes: Partial<typeof SIGNER> }>([
   { name: "a certificate that is the log's folder", changes: { server_cert: "/var/log/signer/" } },
   { name: "a listen address with a host name", changes: { listen: "signer.example:9443" } },
 ])("signerPermissions() refuses $name", ({ changes }) => {
-  assert.throws(() => signer(changes), isInvalidConfig);
+  assert.throws(() => signer(changes), INVALID);
 });
 
 Deno.test("signerPermissions() wants an absolute working folder", () => {
   const config = signerConfig.parse(SIGNER);
-  assert.throws(
-    () => signerPermissions(config, { configPath: "signer.json", workingFolder: "." }),
-    TypeError,
-  );
+  const options = { configPath: "signer.json", workingFolder: "." };
+  assert.throws(() => signerPermissions(config, options), TypeError);
 });
 
 Deno.test("signerPermissions() lets a signer with admins write its config and the file that replaces it, no more", () => {
@@ -134,7 +131,7 @@ Deno.test.each<{ name: string; key: object; expected: Partial<PermissionSet> }>(
 
 Deno.test("signerPermissions() refuses an agent whose socket only the environment names", () => {
   const key = { type: "agent", public_key_path: "/etc/gateway/ca.pub" };
-  assert.throws(() => signer({ ca_key: "", ca_keys: { _default: key } }), isInvalidConfig);
+  assert.throws(() => signer({ ca_key: "", ca_keys: { _default: key } }), INVALID);
 });
 
 Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
@@ -143,11 +140,8 @@ Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
 });
 
 Deno.test("signerPermissions() grants a cluster's API server, its CA and the credential for tokens, to read", () => {
-  const cluster = sampleCluster({
-    api_server: "https://k8s.example",
-    ca_cert: "/k8s/ca.crt",
-    token_file: "/k8s/token",
-  });
+  const files = { ca_cert: "/k8s/ca.crt", token_file: "/k8s/token" };
+  const cluster = sampleCluster({ api_server: "https://k8s.example", ...files });
   const { net, read, write } = signer({ kubernetes: { clusters: { prod: cluster } } });
   assert.ok(Array.isArray(net) && net.includes("k8s.example:443"));
   assert.ok(Array.isArray(read) && read.includes("/k8s/ca.crt") && read.includes("/k8s/token"));

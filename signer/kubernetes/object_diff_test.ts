@@ -47,11 +47,7 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
     name: "a key that reads like a path of what is left out",
     before: { "metadata.uid": 1, spec: { status: 1 } },
     after: { "metadata.uid": 2, spec: { status: 2 } },
-    changes: [{ path: '["metadata.uid"]', before: "1", after: "2" }, {
-      path: "spec.status",
-      before: "1",
-      after: "2",
-    }],
+    changes: ['["metadata.uid"]', "spec.status"].map((path) => ({ path, before: "1", after: "2" })),
   },
   {
     name: "items without names by their places",
@@ -99,12 +95,11 @@ const secretOf = (password: string, members: Record<string, unknown> = {}) => ({
 Deno.test.each([{ name: "that says so", kind: "Secret" }, { name: "that hides it", kind: "ConfigMap" }])(
   "diffObjects() masks the values of a Secret $name, also such that are as long",
   ({ kind }) => {
-    const diff = diffObjects(secretOf("hunter2", { kind }), secretOf("hunter3", { kind }), {
-      isSecret: true,
-    });
-    assert.deepEqual(diff, {
+    const [before, after] = [secretOf("hunter2", { kind }), secretOf("hunter3", { kind })];
+    const masked = '"[masked: 7 bytes]"';
+    assert.deepEqual(diffObjects(before, after, { isSecret: true }), {
       kind: "changed",
-      changes: [{ path: "data.password", before: '"[masked: 7 bytes]"', after: '"[masked: 7 bytes]"' }],
+      changes: [{ path: "data.password", before: masked, after: masked }],
     });
   },
 );

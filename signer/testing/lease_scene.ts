@@ -1,7 +1,5 @@
-import { AppError } from "@gateway/shared/errors";
 import type { ApiAnswer } from "@gateway/shared/kubernetes";
 import { answered, type Asked, MINTED, startClusterSigner } from "./cluster_scene.ts";
-import { post } from "./memory_signer.ts";
 
 type SceneOptions = NonNullable<Parameters<typeof startClusterSigner>[0]>;
 
@@ -57,18 +55,10 @@ export async function startLeaseSigner(
     cluster: { token_binding: { namespace: "gateway" }, ...options.cluster },
     reply: secrets.reply,
   });
-  const freeze = async (kind: string, value: string) => {
-    const answer = await signer.send(
-      post("/v1/freeze", { kind, value, allow_volatile: true }),
-      "operator",
-    );
-    if (answer.status !== 200) throw new AppError("internal", `freeze: ${answer.status}`);
-    return answer;
-  };
   const get = (end_user: string, changes: Record<string, unknown> = {}, cn?: string) =>
     signer.act("get pods web/web-1", { end_user, ...changes }, cn);
   /** The requests since the last call, as `DELETE secrets`. */
   const requests = () =>
     signer.asked.splice(0).map(({ method, path }) => `${method} ${path.split("/").slice(5, 6).join("/")}`);
-  return { ...signer, secrets, freeze, get, requests };
+  return { ...signer, secrets, get, requests };
 }

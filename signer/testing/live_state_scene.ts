@@ -50,6 +50,16 @@ export const recorded: ChangeRecords<unknown> = {
   notStored: () => Promise.resolve(),
 };
 
+/** What a revocation list needs and a test is not about: no records, no answers, no log. */
+export const QUIET_LIST = {
+  logger: { info() {}, warn() {}, error() {} },
+  onStoreError() {},
+  forwarders: [],
+  readRecords: async function* () {},
+  findAnswers: async function* () {},
+  onLost: () => Promise.resolve(),
+};
+
 /** Opens the live state of a store, with the changes that tests make most. */
 export async function openLiveState(store: StateStore = failingStore()) {
   const clock = new FakeClock(SAMPLE_NOW);

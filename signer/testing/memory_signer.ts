@@ -32,6 +32,8 @@ const PARTS: LoadedParts = {
   envelopeKey: undefined,
 };
 export const NOW_MS = 1_700_000_000_000;
+/** Random bytes that give each certificate, token and grant a different serial or id. */
+export const DISTINCT: readonly number[] = Array.from({ length: 251 }, (_, index) => index + 1);
 
 export const CONFIG = {
   server_cert: "c",
@@ -161,19 +163,20 @@ export async function startSigner(
     const body = (text === "" ? {} : parseJson(text)) as Body;
     return { status: response.status, headers: response.headers, body };
   };
+  const { state, live, leases, krl } = authority;
   return {
-    log,
-    metrics,
-    clock,
-    counts,
-    state: authority.state,
-    live: authority.live,
-    leases: authority.leases,
-    krl: authority.krl,
-    file,
-    fetch,
-    send,
+    ...{ log, metrics, clock, counts, file, fetch, send, state, live, leases, krl },
     setNext: (load: () => Promise<Snapshot>) => next = load,
+    /** Reloads a config of {@linkcode CONFIG} with these changes. */
+    async reload(changes: Partial<Record<keyof SignerConfig, unknown>>, parts?: Partial<LoadedParts>) {
+      next = () => Promise.resolve(snapshotOf({ ...CONFIG, ...changes }, parts));
+      await state.reload("operator");
+    },
+    async freeze(kind: string, value: string) {
+      const answer = await send(post("/v1/freeze", { kind, value, allow_volatile: true }), "operator");
+      assert.equal(answer.status, 200);
+      return answer;
+    },
     sign: (changes: Record<string, unknown>, cn?: string) =>
       send(post("/v1/sign", { ...ONE_SHOT, ...changes }), cn),
   };

@@ -69,10 +69,5 @@ export class LogFolder implements AsyncDisposable {
 }
 
 export async function assertRefused(folder: LogFolder, message: RegExp): Promise<void> {
-  await assert.rejects(folder.open(), (error: unknown) => {
-    assert.ok(error instanceof Error && "code" in error);
-    assert.equal(error.code, "invalid_config");
-    assert.match(error.message, message);
-    return true;
-  });
+  await assert.rejects(folder.open(), { code: "invalid_config", message });
 }

@@ -50,6 +50,7 @@ const failsWith = (code: AppError["code"], text: RegExp, retryAfterSeconds?: num
 };
 
 const silence: Misbehaviour = () => {};
+const breakOff: Misbehaviour = (_request, response) => void response.destroy();
 const status = (code: number, headers: Record<string, string> = {}): Misbehaviour => (_request, response) => {
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
   sendJson(response, code, { error: { code: "Sorry", message: "at https://ca.vault.test" } });
@@ -60,13 +61,13 @@ const text = (body: string, status = 200): Misbehaviour => (_request, response) 
 
 Deno.test.each(
   [
-    { kind: 2048, algorithm: "ssh-rsa" },
-    { kind: 3072, algorithm: "ssh-rsa" },
-    { kind: "P-256", algorithm: "ecdsa-sha2-nistp256" },
-    { kind: "P-384", algorithm: "ecdsa-sha2-nistp384" },
-    { kind: "P-521", algorithm: "ecdsa-sha2-nistp521" },
+    [2048, "ssh-rsa"],
+    [3072, "ssh-rsa"],
+    ["P-256", "ecdsa-sha2-nistp256"],
+    ["P-384", "ecdsa-sha2-nistp384"],
+    ["P-521", "ecdsa-sha2-nistp521"],
   ] as const,
-)("a key of kind $kind in a vault signs", async ({ kind, algorithm }) => {
+)("a key of kind %s in a vault signs", async (kind, algorithm) => {
   await using vault = await startKeyVault(kind);
   const key = await load(vault);
   assert.equal(key.backend, "akv");
@@ -105,44 +106,26 @@ Deno.test("a configured version is the one that is used, also when it is not the
   ]);
 });
 
+const LATEST = "";
+const NO_KEY = /its numbers do not form a key/;
+const KID = "https://localhost/keys/ssh-ca";
+
 Deno.test.each([
-  { name: "a symmetric key", change: { key: { kty: "oct-HSM", k: "AAAA" } }, shows: /key type "oct-HSM"/ },
-  { name: "a key without type", change: { key: { kty: undefined } }, shows: /key type ""/ },
-  {
-    name: "another curve",
-    change: { key: { kty: "EC", crv: "P-256K", x: "AQ", y: "AQ" } },
-    shows: /curve "P-256K" is not/,
-  },
-  {
-    name: "a point beside its curve",
-    change: { key: { kty: "EC", crv: "P-256", x: "AQ", y: "AQ" } },
-    shows: /its numbers do not form a key/,
-  },
-  {
-    name: "a key without numbers",
-    change: { key: { n: undefined } },
-    shows: /its numbers do not form a key/,
-  },
-  { name: "a disabled key", change: { attributes: { enabled: false } }, shows: /the key is disabled/ },
-  { name: "an expired key", change: { attributes: { exp: 1_600_000_001 } }, shows: /the key has expired/ },
-  { name: "a key of the future", change: { attributes: { nbf: 32_503_680_000 } }, shows: /not valid yet/ },
-  { name: "a key for other uses", change: { key: { key_ops: ["wrapKey"] } }, shows: /not for signing/ },
-  {
-    name: "a version that was not asked for",
-    change: { key: { kid: "https://localhost/keys/ssh-ca/ffff" } },
-    version: "eeee",
-    shows: /another version/,
-  },
-  {
-    name: "a key id without version",
-    change: { key: { kid: "https://localhost/keys/ssh-ca" } },
-    shows: /another version/,
-  },
-])("a vault that answers with $name is refused at load", async ({ change, version, shows }) => {
+  ["a symmetric key", { key: { kty: "oct-HSM", k: "AAAA" } }, /key type "oct-HSM"/, LATEST],
+  ["a key without type", { key: { kty: undefined } }, /key type ""/, LATEST],
+  ["another curve", { key: { kty: "EC", crv: "P-256K", x: "AQ", y: "AQ" } }, /curve "P-256K" is not/, LATEST],
+  ["a point beside its curve", { key: { kty: "EC", crv: "P-256", x: "AQ", y: "AQ" } }, NO_KEY, LATEST],
+  ["a key without numbers", { key: { n: undefined } }, NO_KEY, LATEST],
+  ["a disabled key", { attributes: { enabled: false } }, /the key is disabled/, LATEST],
+  ["an expired key", { attributes: { exp: 1_600_000_001 } }, /the key has expired/, LATEST],
+  ["a key of the future", { attributes: { nbf: 32_503_680_000 } }, /not valid yet/, LATEST],
+  ["a key for other uses", { key: { key_ops: ["wrapKey"] } }, /not for signing/, LATEST],
+  ["a version that was not asked for", { key: { kid: `${KID}/ffff` } }, /another version/, "eeee"],
+  ["a key id without version", { key: { kid: KID } }, /another version/, LATEST],
+])("a vault that answers with %s is refused at load", async (_name, change, shows, key_version) => {
   await using vault = await startKeyVault(2048);
   vault.describe(change);
-  if (version !== undefined) vault.misbehave(text(JSON.stringify(change)));
-  const key_version = version ?? "";
+  if (key_version !== LATEST) vault.misbehave(text(JSON.stringify(change)));
   await assert.rejects(load(vault, { key_version }), failsWith("invalid_config", shows));
 });
 
@@ -158,55 +141,40 @@ Deno.test("a key name or version that the vault does not have is refused at load
   await assert.rejects(load(vault, { key_version: "00" }), shows);
 });
 
-const faults: readonly {
-  readonly name: string;
-  readonly answers: readonly (Misbehaviour | undefined)[];
-  readonly shows: RegExp;
+const UNSAFE = String.raw`{"a":1,"\\":2}`;
+const IN_VAIN = /answer cannot be used/;
+const REFUSED = /refuses these credentials/;
+interface Expected {
+  readonly calls: number;
   readonly retryAfter?: number;
-  readonly calls?: number;
-}[] = [
-  { name: "answers 500 twice", answers: [status(500), status(500)], shows: /status 500/, calls: 2 },
-  { name: "answers 403", answers: [status(403)], shows: /refuses these credentials/ },
-  { name: "answers 401 for good", answers: [status(401), status(401)], shows: /credentials \(status 401\)/ },
-  {
-    name: "is busy",
-    answers: [status(429, { "retry-after": "7" })],
-    shows: /is busy \(status 429\)/,
-    retryAfter: 7,
-  },
-  {
-    name: "is down for a while",
-    answers: [status(503, { "retry-after": "99999999" })],
-    shows: /status 503/,
+}
+
+const ONCE: Expected = { calls: 1 };
+type Fault = readonly [
+  name: string,
+  answers: readonly Misbehaviour[],
+  shows: RegExp,
+  expected: Expected,
+];
+const faults: readonly Fault[] = [
+  ["answers 500 twice", [status(500), status(500)], /status 500/, { calls: 2 }],
+  ["answers 403", [status(403)], REFUSED, ONCE],
+  ["answers 401 for good", [status(401), status(401)], /credentials \(status 401\)/, ONCE],
+  ["is busy", [status(429, { "retry-after": "7" })], /is busy \(status 429\)/, { calls: 1, retryAfter: 7 }],
+  ["is down for a while", [status(503, { "retry-after": "99999999" })], /status 503/, {
+    calls: 1,
     retryAfter: 3600,
-  },
-  {
-    name: "leads elsewhere",
-    answers: [status(302, { location: "/keys/ssh-ca/" })],
-    shows: /status 302/,
-  },
-  { name: "sends text for JSON", answers: [text("<html>")], shows: /answer cannot be used/ },
-  {
-    name: "sends a key that can't be read safely",
-    answers: [text(String.raw`{"a":1,"\\":2}`)],
-    shows: /answer cannot be used/,
-  },
-  {
-    name: "answers 403 with such a key",
-    answers: [text(String.raw`{"a":1,"\\":2}`, 403)],
-    shows: /refuses these credentials/,
-  },
-  { name: "sends JSON of another shape", answers: [text("[]")], shows: /./ },
-  { name: "sends too much", answers: [text(`"${"x".repeat(300_000)}"`)], shows: /more than 262144 bytes/ },
-  {
-    name: "breaks off again and again",
-    answers: Array(9).fill((_: unknown, response: { destroy(): void }) => response.destroy()),
-    shows: /cannot be reached/,
-    calls: 2,
-  },
+  }],
+  ["leads elsewhere", [status(302, { location: "/keys/ssh-ca/" })], /status 302/, ONCE],
+  ["sends text for JSON", [text("<html>")], IN_VAIN, ONCE],
+  ["sends a key that can't be read safely", [text(UNSAFE)], IN_VAIN, ONCE],
+  ["answers 403 with such a key", [text(UNSAFE, 403)], REFUSED, ONCE],
+  ["sends JSON of another shape", [text("[]")], /./, ONCE],
+  ["sends too much", [text(`"${"x".repeat(300_000)}"`)], /more than 262144 bytes/, ONCE],
+  ["breaks off again and again", Array(9).fill(breakOff), /cannot be reached/, { calls: 2 }],
 ];
 
-Deno.test.each(faults)("a vault that $name is refused at load", async ({ answers, shows, calls = 1 }) => {
+Deno.test.each(faults)("a vault that %s is refused at load", async (_name, answers, shows, { calls }) => {
   await using vault = await startKeyVault("P-256");
   vault.misbehave(...answers);
   await assert.rejects(load(vault), failsWith("invalid_config", shows));
@@ -215,21 +183,12 @@ Deno.test.each(faults)("a vault that $name is refused at load", async ({ answers
   assert.ok(vault.requests.length <= 2 * calls, vault.requests.join());
 });
 
-Deno.test.each([
+const valueOf = (length: number) => text(JSON.stringify({ value: "A".repeat(length) }));
+Deno.test.each<Fault>([
   ...faults,
-  {
-    name: "sends another signature",
-    answers: [text(JSON.stringify({ value: "A".repeat(86) }))],
-    shows: /a signature that is not the CA's/,
-    retryAfter: undefined,
-  },
-  {
-    name: "sends a signature of another form",
-    answers: [text(JSON.stringify({ value: "A".repeat(94) }))],
-    shows: /an EC signature of 70 bytes/,
-    retryAfter: undefined,
-  },
-])("a vault that $name does not sign", async ({ answers, shows, retryAfter }) => {
+  ["sends another signature", [valueOf(86)], /a signature that is not the CA's/, ONCE],
+  ["sends a signature of another form", [valueOf(94)], /an EC signature of 70 bytes/, ONCE],
+])("a vault that %s does not sign", async (_name, answers, shows, { retryAfter }) => {
   await using vault = await startKeyVault("P-256");
   const key = await load(vault);
   vault.misbehave(...answers);
@@ -247,18 +206,15 @@ Deno.test("a vault's answer means what it says, whatever was read before", async
   await assert.rejects(key.sign(DATA), failsWith("upstream_failure", /a signature that is not the CA's/));
 });
 
-Deno.test.each([
-  { name: "a server error", answer: status(500) },
-  {
-    name: "a broken connection",
-    answer: (_: unknown, response: { destroy(): void }) => void response.destroy(),
+Deno.test.each<[string, Misbehaviour]>([["server error", status(500)], ["broken connection", breakOff]])(
+  "one %s does not keep a vault from signing",
+  async (_name, answer) => {
+    await using vault = await startKeyVault("P-256");
+    const key = await load(vault);
+    vault.misbehave(answer);
+    assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA));
   },
-])("one $name does not keep a vault from signing", async ({ answer }) => {
-  await using vault = await startKeyVault("P-256");
-  const key = await load(vault);
-  vault.misbehave(answer);
-  assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA));
-});
+);
 
 Deno.test.each([
   { name: "30 seconds at load", at: "load", ms: 30_000 },
@@ -311,65 +267,25 @@ Deno.test("a vault with a certificate that is not trusted is refused at load", a
   assert.deepEqual(other.requests, []);
 });
 
+const SIGNED = /^ssh-rsa signed$/;
+const FAILED = /signing in to the cloud failed/;
+const NO_SECRET = /environment variable CA_SECRET of client_secret_env is not set or empty/;
 Deno.test.each([
-  { name: "signs with a token from elsewhere", signIn: "token", secret: "", shows: /^ssh-rsa signed$/ },
-  {
-    name: "signs in with a client secret",
-    signIn: "secret",
-    secret: CLIENT_SECRET,
-    shows: /^ssh-rsa signed$/,
-  },
-  {
-    name: "is refused with a wrong client secret",
-    signIn: "secret",
-    secret: "wrong",
-    shows: /signing in to the cloud failed/,
-  },
-  {
-    name: "says which variable is missing",
-    signIn: "secret",
-    secret: "",
-    shows: /environment variable CA_SECRET of client_secret_env is not set or empty/,
-  },
-  {
-    name: "does not find default credentials on this machine",
-    signIn: "default",
-    secret: "",
-    shows: /signing in to the cloud failed/,
-  },
-  {
-    name: "says so without sys",
-    signIn: "token",
-    secret: "",
-    without: "sys",
-    shows: /the process needs --allow-sys=osRelease/,
-  },
-  {
-    name: "says so without net",
-    signIn: "token",
-    secret: "",
-    without: "net",
-    shows: /outside this process's permissions/,
-  },
-])("a vault's key in a process of its own $name", async ({ signIn, secret, without, shows }) => {
+  ["signs with a token from elsewhere", "token", "", SIGNED, "none"],
+  ["signs in with a client secret", "secret", CLIENT_SECRET, SIGNED, "none"],
+  ["is refused with a wrong client secret", "secret", "wrong", FAILED, "none"],
+  ["says which variable is missing", "secret", "", NO_SECRET, "none"],
+  ["does not find default credentials on this machine", "default", "", FAILED, "none"],
+  ["says so without sys", "token", "", /the process needs --allow-sys=osRelease/, "sys"],
+  ["says so without net", "token", "", /outside this process's permissions/, "net"],
+])("a vault's key in a process of its own %s", async (_name, signIn, secret, shows, without) => {
   await using vault = await startKeyVault(2048);
   const flags = [
     ...(without === "sys" ? [] : ["--allow-sys=osRelease"]),
     ...(without === "net" ? [] : [`--allow-net=127.0.0.1:${vault.port}`]),
   ];
-  const output = await run(Deno.execPath(), [
-    "run",
-    "--quiet",
-    "--no-prompt",
-    "--cached-only",
-    "--ignore-env",
-    ...flags,
-    ALONE,
-    String(vault.port),
-    ca,
-    signIn,
-    secret,
-    SIGN_IN_ANSWER.before,
-  ]);
+  const deno = ["run", "--quiet", "--no-prompt", "--cached-only", "--ignore-env", ...flags, ALONE];
+  const args = [String(vault.port), ca, signIn, secret, SIGN_IN_ANSWER.before];
+  const output = await run(Deno.execPath(), [...deno, ...args]);
   assert.match(output, shows);
 });

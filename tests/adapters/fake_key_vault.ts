@@ -19,7 +19,6 @@ export interface FakeKeyVault extends AsyncDisposable {
   readonly credential: { getToken(): Promise<{ token: string; expiresOnTimestamp: number }> };
   /** `METHOD /path` of every authorized request, in order. */
   readonly requests: readonly string[];
-  readonly tokens: () => number;
   rotate(kind: FakeKeyKind): string;
   describe(change: { key?: object; attributes?: object }): void;
   /** Answers the next authorized requests so, one after the other; `undefined` is honestly. */
@@ -54,7 +53,6 @@ export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
   const requests: string[] = [];
   let change: { key?: object; attributes?: object } = {};
   let queue: readonly (Misbehaviour | undefined)[] = [];
-  let tokens = 0;
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const path = new URL(request.url ?? "", "https://localhost").pathname;
@@ -108,13 +106,9 @@ export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
     port: address.port,
     agent,
     credential: {
-      getToken: () => {
-        tokens++;
-        return Promise.resolve({ token: TOKEN, expiresOnTimestamp: Date.now() + 3_600_000 });
-      },
+      getToken: () => Promise.resolve({ token: TOKEN, expiresOnTimestamp: Date.now() + 3_600_000 }),
     },
     requests,
-    tokens: () => tokens,
     rotate(kind) {
       const name = randomBytes(16).toString("hex");
       versions.push({ name, ...createKey(kind) });

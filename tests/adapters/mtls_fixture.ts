@@ -26,11 +26,16 @@ export async function issue(options: LeafOptions, by: "trusted" | "foreign" = "t
   return { cert: pair.certPem, key: pair.keyPem };
 }
 
-export const serverIdentity: Identity = await issue({
-  subject: "CN=signer",
-  usage: "server",
-  subjectAltNames: ["localhost", "127.0.0.1"],
-});
+const SERVER: LeafOptions = {
+  ...{ subject: "CN=signer", usage: "server", subjectAltNames: ["localhost", "127.0.0.1"] },
+};
+
+export const serverIdentity: Identity = await issue(SERVER);
+
+/** Another certificate of the same server. */
+export const renewed: Identity = await issue(SERVER);
+
+export const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "client" });
 
@@ -58,13 +63,8 @@ export async function startServer(
     ...options,
   });
   const { port } = server.address;
-  return {
-    url: `https://127.0.0.1:${port}`,
-    port,
-    errors,
-    server,
-    [Symbol.asyncDispose]: () => server.close(),
-  };
+  const url = `https://127.0.0.1:${port}`;
+  return { url, port, errors, server, [Symbol.asyncDispose]: () => server.close() };
 }
 
 /** Runs `use` with a `fetch` that shows a certificate, or none, and opens a new connection for each request. */
@@ -75,6 +75,14 @@ export async function withFetch<T>(
   using client = Deno.createHttpClient({ caCerts: [ca], ...identity, poolMaxIdlePerHost: 0, http2: false });
   return await use((url, init) => fetch(url, { ...init, client }));
 }
+
+/** The status of a GET request over a connection of its own. */
+export const statusOf = (url: string, identity: Identity = broker): Promise<number> =>
+  withFetch(identity, async (fetch) => {
+    const response = await fetch(url);
+    await response.body?.cancel();
+    return response.status;
+  });
 
 export class RawConnection implements Disposable {
   readonly #connection: Deno.TlsConn;
@@ -93,6 +101,12 @@ export class RawConnection implements Disposable {
   async write(text: string): Promise<void> {
     let bytes = new TextEncoder().encode(text);
     while (bytes.length > 0) bytes = bytes.subarray(await this.#connection.write(bytes));
+  }
+
+  /** Sends a GET request, and returns its answer as far as this text. */
+  async get(until = "hello"): Promise<string> {
+    await this.write(REQUEST);
+    return await this.read(until);
   }
 
   /** Everything until the other side closes, or until it contains `until`. */

@@ -18,8 +18,11 @@ import {
   type Identity,
   issue,
   RawConnection,
+  renewed,
+  REQUEST,
   serverIdentity,
   startServer,
+  statusOf,
   withFetch,
 } from "./mtls_fixture.ts";
 import { connect as connectPlain } from "node:net";
@@ -30,14 +33,7 @@ import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509
 import { poll } from "../stage/poll.ts";
 import { createFolder } from "./ctl_fixture.ts";
 
-const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const HOUR_MS = 3_600_000;
-
-const renewed = await issue({
-  subject: "CN=signer",
-  usage: "server",
-  subjectAltNames: ["localhost", "127.0.0.1"],
-});
 
 function tlsOf({ cert, key }: Identity, clientCa = ca) {
   return { cert, key, clientCa };
@@ -56,57 +52,41 @@ const base64 = (pem: string) => pem.replaceAll(/-----[^-]+-----|\s/g, "");
 Deno.test("a renewed certificate is shown from the next connection on, and open connections go on", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
-  await open.write(REQUEST);
-  assert.match(await open.read("hello"), /200/);
+  assert.match(await open.get(), /200/);
   server.server.renew(tlsOf(renewed));
   assert.equal(await shownBy(server.port), base64(renewed.cert));
-  await open.write(REQUEST);
-  assert.match(await open.read("hello"), /200/);
+  assert.match(await open.get(), /200/);
 });
 
 Deno.test("a listener keeps its certificate when the new one is not that of the key", async () => {
   await using server = await startServer(hello);
-  assert.throws(
-    () => server.server.renew({ ...tlsOf(renewed), key: serverIdentity.key }),
-    /it is not the key of the certificate/,
-  );
+  const mixed = { ...tlsOf(renewed), key: serverIdentity.key };
+  assert.throws(() => server.server.renew(mixed), /it is not the key of the certificate/);
   assert.equal(await shownBy(server.port), base64(serverIdentity.cert));
 });
 
 Deno.test("a caller that is denied is refused at once, also on its open connection", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
-  await open.write(REQUEST);
-  assert.match(await open.read("hello"), /200/);
+  assert.match(await open.get(), /200/);
   server.server.deny(new Set(["broker-1"]));
   await open.write(REQUEST).catch(() => undefined);
   // Not even a refusal: the connection itself has ended.
   assert.equal(await open.read(), "");
   const other = await issue({ subject: "CN=broker-2", usage: "client" });
-  const status = (who: Identity) =>
-    withFetch(who, async (fetch) => {
-      const response = await fetch(server.url);
-      await response.body?.cancel();
-      return response.status;
-    });
-  assert.deepEqual([await status(broker), await status(other)], [401, 200]);
+  assert.deepEqual([await statusOf(server.url), await statusOf(server.url, other)], [401, 200]);
 });
 
 Deno.test("a CA that is believed no more ends the connections of those whom it vouched for", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
-  await open.write(REQUEST);
-  assert.match(await open.read("hello"), /200/);
+  assert.match(await open.get(), /200/);
   server.server.renew(tlsOf(serverIdentity, foreignCa));
   await open.write(REQUEST).catch(() => undefined);
   assert.doesNotMatch(await open.read(), /200/);
   const [former, now] = [broker, await issue({ subject: "CN=broker-1", usage: "client" }, "foreign")];
   for (const [who, status] of [[former, 401], [now, 200], [former, 401]] as const) {
-    await withFetch(who, async (fetch) => {
-      const response = await fetch(server.url);
-      await response.body?.cancel();
-      assert.equal(response.status, status);
-    });
+    assert.equal(await statusOf(server.url, who), status);
   }
 });
 
@@ -130,12 +110,8 @@ Deno.test("a client shows its renewed certificate, and what is under way is answ
 
 Deno.test("a certificate that has expired is refused with the time of its end", async () => {
   const notAfter = new Date(Date.now() - HOUR_MS);
-  const late = await issue({
-    subject: "CN=broker-1",
-    usage: "client",
-    notBefore: new Date(Date.now() - 2 * HOUR_MS),
-    notAfter,
-  });
+  const notBefore = new Date(Date.now() - 2 * HOUR_MS);
+  const late = await issue({ subject: "CN=broker-1", usage: "client", notBefore, notAfter });
   await using server = await startServer(hello);
   const answer = await withFetch(late, async (fetch) => await (await fetch(server.url)).text());
   assert.match(answer, new RegExp(`expired at ${notAfter.toISOString().slice(0, 19)}`));
@@ -157,9 +133,8 @@ Deno.test("a certificate of X.509 version 1 is refused with what is wrong with i
   await openssl(`req -new ${key} -keyout client.key -out client.csr -subj /CN=broker-1`);
   // Without extensions this makes a certificate of version 1.
   await openssl("x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt");
-  await using server = await startServer(hello, {
-    clientCa: await Deno.readTextFile(`${folder.path}/ca.crt`),
-  });
+  const clientCa = await Deno.readTextFile(`${folder.path}/ca.crt`);
+  await using server = await startServer(hello, { clientCa });
   const client = `s_client -quiet -connect 127.0.0.1:${server.port} -cert client.crt -key client.key`;
   const answer = await openssl(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   assert.match(answer, /"status":401.*X\.509 version 1: issue it as version 3/);
@@ -190,14 +165,9 @@ Deno.test("startTlsServer() refuses TLS 1.2", async () => {
   const { server } = await start(() => new Response());
   await using _server = server;
   const { port } = server.address;
+  const old = { port, host: "127.0.0.1", ca, maxVersion: "TLSv1.2" } as const;
   await assert.rejects(
-    new Promise((resolve, reject) => {
-      const socket = connect(
-        { port, host: "127.0.0.1", ca, maxVersion: "TLSv1.2" },
-        () => resolve(undefined),
-      );
-      socket.on("error", reject);
-    }),
+    new Promise<void>((resolve, reject) => connect(old, () => resolve()).on("error", reject)),
   );
 });
 

@@ -1,55 +1,47 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { startMtlsServer } from "@gateway/shared/http";
-import { broker, ca, hello, RawConnection, serverIdentity, startServer, withFetch } from "./mtls_fixture.ts";
+import {
+  broker,
+  ca,
+  hello,
+  RawConnection,
+  REQUEST,
+  serverIdentity,
+  startServer,
+  withFetch,
+} from "./mtls_fixture.ts";
 
 /** For clients that are to be given up. */
 const SHORT = { headersMs: 1_000, requestMs: 2_000, idleMs: 1_000, drainMs: 1_000 };
 /** For clients that are not, however busy the machine is; afterwards the connection is closed before long. */
 const PATIENT = { headersMs: 60_000, requestMs: 60_000, idleMs: 300 };
 
-Deno.test.each([
-  {
-    name: "a target that is not a path",
-    text: "GET http://other/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    status: 400,
-  },
-  {
-    name: "an asterisk target",
-    text: "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    status: 400,
-  },
-  { name: "no HTTP at all", text: "\0\x01\x02\r\n\r\n", status: 400 },
-  { name: "HTTP/2 without agreement", text: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 400 },
-  {
-    name: "two lengths",
-    text: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    status: 400,
-  },
-  {
-    name: "a length and chunks",
-    text: "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    status: 400,
-  },
-  {
-    name: "chunks over HTTP/1.0",
-    text: "POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" +
-      "0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    status: 400,
-  },
-  {
-    name: "headers of 20 KB",
-    text: `GET / HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(20_000)}\r\n\r\n`,
-    status: 400,
-  },
-  {
-    name: "headers that do not end (R1)",
-    text: "GET / HTTP/1.1\r\nHost: x\r\nX: ",
-    status: 408,
-    timeouts: SHORT,
-  },
-])("startMtlsServer() answers $status to $name, and closes or stays in step", async (row) => {
-  const { text, status, timeouts = PATIENT } = row;
+const head = (target: string, ...lines: string[]) =>
+  [`${target} HTTP/1.1`, "Host: x", ...lines].map((line) => `${line}\r\n`).join("");
+const CLOSE = "Connection: close";
+
+Deno.test.each<[status: number, name: string, text: string]>([
+  [400, "a target that is not a path", `${head("GET http://other/", CLOSE)}\r\n`],
+  [400, "an asterisk target", `${head("OPTIONS *", CLOSE)}\r\n`],
+  [400, "no HTTP at all", "\0\x01\x02\r\n\r\n"],
+  [400, "HTTP/2 without agreement", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+  [400, "two lengths", `${head("POST /", "Content-Length: 1", "Content-Length: 2")}\r\nab`],
+  [
+    400,
+    "a length and chunks",
+    `${head("POST /", "Content-Length: 5", "Transfer-Encoding: chunked")}\r\n0\r\n\r\n`,
+  ],
+  [
+    400,
+    "chunks over HTTP/1.0",
+    "POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" +
+    `0\r\n\r\n${REQUEST}`,
+  ],
+  [400, "headers of 20 KB", `${head("GET /", `X: ${"a".repeat(20_000)}`)}\r\n`],
+  [408, "headers that do not end (R1)", `${head("GET /")}X: `],
+])("startMtlsServer() answers %d to %s, and closes or stays in step", async (status, _name, text) => {
+  const timeouts = status === 408 ? SHORT : PATIENT;
   await using server = await startServer(hello, { timeouts });
   using connection = await RawConnection.open(server.port);
   await connection.write(text);
@@ -63,18 +55,17 @@ Deno.test.each([
   { name: "CONNECT", text: "CONNECT db:5432 HTTP/1.1\r\nHost: db:5432\r\n\r\n", answer: /^$/ },
   {
     name: "Upgrade",
-    text: "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    text: `${head("GET /", "Connection: Upgrade", "Upgrade: websocket")}\r\n`,
     answer: /^HTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
   {
     name: "Expect: 100-continue",
-    text:
-      "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+    text: `${head("POST /", "Expect: 100-continue", "Content-Length: 2", CLOSE)}\r\n{}`,
     answer: /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
   {
     name: "pipelining",
-    text: "GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    text: `${head("GET /1")}\r\n${head("GET /2", CLOSE)}\r\n`,
     answer: /^HTTP\/1\.1 200 .*hello broker-1\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
 ])("startMtlsServer() stays sane with $name", async ({ text, answer }) => {
@@ -95,12 +86,10 @@ Deno.test("startMtlsServer() closes a connection that starts no TLS, and one tha
 Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async () => {
   await using server = await startServer(hello, { limits: { authenticated: 1, unauthenticated: 1 } });
   using first = await RawConnection.open(server.port);
-  await first.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  await first.read("hello");
+  await first.get();
   await assert.rejects(async () => {
     using second = await RawConnection.open(server.port);
-    await second.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert.equal(await second.read("hello"), "an answer");
+    assert.equal(await second.get(), "an answer");
   });
 });
 
@@ -113,7 +102,7 @@ Deno.test("startMtlsServer() closes a connection on which too many requests wait
     return new Response("late");
   });
   using connection = await RawConnection.open(server.port);
-  await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000)).catch(() => {});
+  await connection.write(REQUEST.repeat(1000)).catch(() => {});
   assert.equal(await connection.read(), "");
   finish.resolve();
   assert.equal(handled, 16);
@@ -123,8 +112,7 @@ Deno.test("startMtlsServer() answers any number of requests on a connection, one
   await using server = await startServer(hello);
   using connection = await RawConnection.open(server.port);
   for (let count = 0; count < 40; count++) {
-    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert.match(await connection.read("hello broker-1\n"), /^HTTP\/1\.1 200 /);
+    assert.match(await connection.get("hello broker-1\n"), /^HTTP\/1\.1 200 /);
   }
 });
 
@@ -138,7 +126,7 @@ Deno.test("startMtlsServer() aborts the request's signal when the client disconn
   });
   {
     using connection = await RawConnection.open(server.port);
-    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await connection.write(REQUEST);
     await started.promise;
   }
   const reason = await aborted.promise;
@@ -217,12 +205,12 @@ Deno.test("startMtlsServer() gives handlers a Request like any other", async () 
   await withFetch(broker, async (fetch) => {
     const headers = { "x-test": "1" };
     const response = await fetch(`${server.url}/a/../b//c?d=%2F`, { method: "PUT", headers, body: "äöü" });
+    const texts = { text: "äöü", copy: "äöü" };
     assert.deepEqual(await response.json(), {
       method: "PUT",
       path: "/b//c",
       header: "1",
-      text: "äöü",
-      copy: "äöü",
+      ...texts,
       used: true,
     });
   });
@@ -243,8 +231,7 @@ Deno.test("startMtlsServer() sends an event stream as it comes and stops it when
   });
   {
     using connection = await RawConnection.open(server.port);
-    await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    await connection.read("data: 1");
+    await connection.get("data: 1");
     send("data: 2\n\n");
     await connection.read("data: 2");
   }
@@ -261,12 +248,12 @@ Deno.test("startMtlsServer() lets running requests finish when it closes, and ac
   });
   using idle = await RawConnection.open(server.port);
   using busy = await RawConnection.open(server.port);
-  await busy.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await busy.write(REQUEST);
   await started.promise;
   const closed = server.server.close();
   await assert.rejects(async () => {
     using late = await RawConnection.open(server.port);
-    await late.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await late.write(REQUEST);
     assert.equal(await late.read(), "an answer");
   });
   await idle.read();
@@ -282,7 +269,7 @@ Deno.test("startMtlsServer() ends what does not finish within the drain time", a
     return new Promise(() => {});
   }, { timeouts: { drainMs: 100 } });
   using connection = await RawConnection.open(server.port);
-  await connection.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  await connection.write(REQUEST);
   await started.promise;
   await server.server.close();
   assert.equal(await connection.read(), "");
@@ -297,15 +284,10 @@ Deno.test.each([
   { name: "another certificate's key", change: () => ({ key: broker.key }) },
 ])("startMtlsServer() refuses $name", async ({ change }) => {
   await using server = await startServer(hello);
-  const options = {
-    listen: "127.0.0.1:0",
-    ...serverIdentity,
-    clientCa: ca,
-    handler: hello,
-    onError: () => {},
-  };
-  await assert.rejects(
-    async () => await (await startMtlsServer({ ...options, ...change(server.port) })).close(),
-    (error) => error instanceof AppError && error.code === "invalid_config",
-  );
+  const options = { listen: "127.0.0.1:0", ...serverIdentity, clientCa: ca, handler: hello, onError() {} };
+  const starting = startMtlsServer({ ...options, ...change(server.port) });
+  await assert.rejects(starting.then((started) => started.close()), {
+    name: "AppError",
+    code: "invalid_config",
+  });
 });

@@ -41,110 +41,113 @@ function dump(path: string): unknown {
 const mark = (version: number, id: number) =>
   `PRAGMA user_version = ${version}; PRAGMA application_id = ${id}`;
 
-interface Row {
-  readonly name: string;
-  readonly opener: keyof typeof OPEN;
-  readonly sql: string;
-  readonly cause: RegExp;
-  /** By default another file. */
-  readonly remedy?: RegExp;
-}
-
+const SIGNERS = MIGRATIONS.join("\n");
+const CONTROL_PLANES = CONTROL_MIGRATIONS.join("\n");
 const OWN_FILE = /name a separate or new file in state_db; this one was not changed$/;
 const LATER = /start the program version that wrote it, or a later one; the file was not changed$/;
 const BACKUP = /keep this file, and restore a backup; without a backup, move the file away, and its /;
+const SECONDS = /another implementation wrote it, with times in seconds instead of milliseconds/;
+const MELT = "CREATE TRIGGER melt AFTER INSERT ON freezes BEGIN DELETE FROM freezes; END";
 
-Deno.test.each<Row>([
-  {
-    name: "that is the control plane's",
-    opener: "signer",
-    sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA application_id = ${CONTROL_PLANE_ID}`,
-    cause: /it is the state database of a control plane, not of a signer/,
-  },
-  {
-    name: "that is the signer's",
-    opener: "control plane",
-    sql: `${MIGRATIONS.join("\n")} PRAGMA user_version = 2; PRAGMA application_id = ${SIGNER_ID}`,
-    cause: /it is the state database of a signer, not of a control plane/,
-  },
-  {
-    name: "that is marked as another program's",
-    opener: "signer",
-    sql: "PRAGMA application_id = 252006675",
-    cause: /it is another program's \(application_id 252006675\), not of a signer/,
-  },
-  {
-    name: "with a table of another program",
-    opener: "signer",
-    sql: "CREATE TABLE freezes (x)",
-    cause: /it is another program's: it has a table "freezes", which a signer's of version 0 has not/,
-  },
-  {
-    name: "of another program's version 2",
-    opener: "signer",
-    sql: "CREATE TABLE cookies (x); PRAGMA user_version = 2",
-    cause: /it is another program's: it has no table "freezes", which a signer's of version 2 has/,
-  },
-  {
-    name: "with a trigger that ends freezes",
-    opener: "signer",
-    sql: `${MIGRATIONS.join("\n")} ${mark(MIGRATIONS.length, SIGNER_ID)};
-      CREATE TRIGGER melt AFTER INSERT ON freezes BEGIN DELETE FROM freezes; END`,
-    cause: /it is damaged: it has a trigger "melt"/,
-    remedy: BACKUP,
-  },
-  {
-    name: "of another implementation, with approvals",
-    opener: "control plane",
-    sql: `${OTHER_APPROVALS} ${IN_SECONDS}`,
-    cause: /another implementation wrote it, with times in seconds instead of milliseconds/,
-  },
-  {
-    name: "of another implementation, without approvals",
-    opener: "control plane",
-    sql: OTHER_APPROVALS,
-    cause: /it is another program's: it has no column "anomalies" in table "approvals"/,
-  },
-  {
-    name: "with our tables and times in seconds",
-    opener: "control plane",
-    sql: `${CONTROL_MIGRATIONS.join("\n")} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
-    cause: /another implementation wrote it, with times in seconds instead of milliseconds/,
-  },
-  {
-    name: "of a later version of the signer",
-    opener: "signer",
-    sql: mark(MIGRATIONS.length + 1, SIGNER_ID),
-    cause: /its version is 7 and this program knows 6/,
-    remedy: LATER,
-  },
-  {
-    name: "of a later version of the control plane",
-    opener: "control plane",
-    sql: mark(CONTROL_MIGRATIONS.length + 1, CONTROL_PLANE_ID),
-    cause: /its version is 6 and this program knows 5/,
-    remedy: LATER,
-  },
-  {
-    name: "that has lost a table",
-    opener: "signer",
-    sql: `${MIGRATIONS[0]} ${mark(2, SIGNER_ID)}`,
-    cause: /it is damaged: it has no table "freezes"/,
-    remedy: BACKUP,
-  },
-])("a $opener refuses a state_db $name with path, cause and remedy, and leaves it as it is", (row) => {
+Deno.test.each<[opener: keyof typeof OPEN, name: string, sql: string, cause: RegExp, remedy: RegExp]>([
+  [
+    "signer",
+    "that is the control plane's",
+    `${CONTROL_PLANES} PRAGMA application_id = ${CONTROL_PLANE_ID}`,
+    /it is the state database of a control plane, not of a signer/,
+    OWN_FILE,
+  ],
+  [
+    "control plane",
+    "that is the signer's",
+    `${SIGNERS} ${mark(2, SIGNER_ID)}`,
+    /it is the state database of a signer, not of a control plane/,
+    OWN_FILE,
+  ],
+  [
+    "signer",
+    "that is marked as another program's",
+    "PRAGMA application_id = 252006675",
+    /it is another program's \(application_id 252006675\), not of a signer/,
+    OWN_FILE,
+  ],
+  [
+    "signer",
+    "with a table of another program",
+    "CREATE TABLE freezes (x)",
+    /it is another program's: it has a table "freezes", which a signer's of version 0 has not/,
+    OWN_FILE,
+  ],
+  [
+    "signer",
+    "of another program's version 2",
+    "CREATE TABLE cookies (x); PRAGMA user_version = 2",
+    /it is another program's: it has no table "freezes", which a signer's of version 2 has/,
+    OWN_FILE,
+  ],
+  [
+    "signer",
+    "with a trigger that ends freezes",
+    `${SIGNERS} ${mark(MIGRATIONS.length, SIGNER_ID)}; ${MELT}`,
+    /it is damaged: it has a trigger "melt"/,
+    BACKUP,
+  ],
+  [
+    "control plane",
+    "of another implementation, with approvals",
+    `${OTHER_APPROVALS} ${IN_SECONDS}`,
+    SECONDS,
+    OWN_FILE,
+  ],
+  [
+    "control plane",
+    "of another implementation, without approvals",
+    OTHER_APPROVALS,
+    /it is another program's: it has no column "anomalies" in table "approvals"/,
+    OWN_FILE,
+  ],
+  [
+    "control plane",
+    "with our tables and times in seconds",
+    `${CONTROL_PLANES} PRAGMA user_version = ${CONTROL_MIGRATIONS.length}; ${IN_SECONDS}`,
+    SECONDS,
+    OWN_FILE,
+  ],
+  [
+    "signer",
+    "of a later version",
+    mark(MIGRATIONS.length + 1, SIGNER_ID),
+    /its version is 7 and this program knows 6/,
+    LATER,
+  ],
+  [
+    "control plane",
+    "of a later version",
+    mark(CONTROL_MIGRATIONS.length + 1, CONTROL_PLANE_ID),
+    /its version is 6 and this program knows 5/,
+    LATER,
+  ],
+  [
+    "signer",
+    "that has lost a table",
+    `${MIGRATIONS[0]} ${mark(2, SIGNER_ID)}`,
+    /it is damaged: it has no table "freezes"/,
+    BACKUP,
+  ],
+])("a %s refuses a state_db %s with path, cause and remedy, and leaves it as it is", (...row) => {
+  const [opener, , sql, cause, remedy] = row;
   using folder = new StateFolder();
-  folder.exec(row.sql);
+  folder.exec(sql);
   const before = dump(folder.path);
-  assert.throws(() => OPEN[row.opener](folder.path), (error) => {
+  assert.throws(() => OPEN[opener](folder.path), (error) => {
     const text = errorText(error);
     assert.ok(text.startsWith(`Cannot open state_db ${JSON.stringify(folder.path)}: `), text);
-    assert.match(text, row.cause);
-    assert.match(text, row.remedy ?? OWN_FILE);
+    assert.match(text, cause);
+    assert.match(text, remedy);
     return true;
   });
   assert.deepEqual(dump(folder.path), before);
-  assert.throws(() => OPEN[row.opener](folder.path), { code: "invalid_config", message: row.cause }, "again");
+  assert.throws(() => OPEN[opener](folder.path), { code: "invalid_config", message: cause }, "again");
 });
 
 Deno.test.each(["signer", "control plane"] as const)(
@@ -161,48 +164,41 @@ Deno.test.each(["signer", "control plane"] as const)(
   },
 );
 
-Deno.test.each([
-  { opener: "signer" as const, id: SIGNER_ID },
-  { opener: "control plane" as const, id: CONTROL_PLANE_ID },
-])("a $opener marks a new state_db as its own", async ({ opener, id }) => {
-  using folder = new StateFolder();
-  await OPEN[opener](folder.path).close();
-  assert.deepEqual(folder.query("PRAGMA application_id"), [{ application_id: id }]);
-});
+const IDS = { signer: SIGNER_ID, "control plane": CONTROL_PLANE_ID };
 
-Deno.test.each([
-  {
-    opener: "signer" as const,
-    id: SIGNER_ID,
-    fillIn: async (path: string) => {
-      const store = OPEN.signer(path);
-      await store.putFreeze(freezeOf());
-      await store.close();
-    },
-    look: async (path: string) => {
-      const store = OPEN.signer(path);
-      assert.deepEqual(await store.loadFreezes(), [freezeOf()]);
-      await store.close();
-    },
+Deno.test.each(["signer", "control plane"] as const)(
+  "a %s marks a new state_db as its own",
+  async (opener) => {
+    using folder = new StateFolder();
+    await OPEN[opener](folder.path).close();
+    assert.deepEqual(folder.query("PRAGMA application_id"), [{ application_id: IDS[opener] }]);
   },
-  {
-    opener: "control plane" as const,
-    id: CONTROL_PLANE_ID,
-    fillIn: async (path: string) => {
-      const store = OPEN["control plane"](path);
-      await store.insertApproval(approvalOf());
-      await store.close();
-    },
-    look: async (path: string) => {
-      const store = OPEN["control plane"](path);
-      assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
-      await store.close();
-    },
-  },
-])("a $opener takes over and marks a state_db of its tables that has no mark yet", async (row) => {
+);
+
+/** Opens the same file twice, the second time without its mark. */
+async function openTwice<S extends { close(): Promise<void> }>(
+  opener: keyof typeof OPEN,
+  open: (path: string) => S,
+  use: (store: S, isAgain: boolean) => Promise<void>,
+): Promise<void> {
   using folder = new StateFolder();
-  await row.fillIn(folder.path);
-  folder.exec("PRAGMA application_id = 0");
-  await row.look(folder.path);
-  assert.deepEqual(folder.query("PRAGMA application_id"), [{ application_id: row.id }]);
-});
+  for (const isAgain of [false, true]) {
+    if (isAgain) folder.exec("PRAGMA application_id = 0");
+    const store = open(folder.path);
+    await use(store, isAgain);
+    await store.close();
+  }
+  assert.deepEqual(folder.query("PRAGMA application_id"), [{ application_id: IDS[opener] }]);
+}
+
+Deno.test("a signer takes over and marks a state_db of its tables that has no mark yet", () =>
+  openTwice("signer", OPEN.signer, async (store, isAgain) => {
+    if (!isAgain) return await store.putFreeze(freezeOf());
+    assert.deepEqual(await store.loadFreezes(), [freezeOf()]);
+  }));
+
+Deno.test("a control plane takes over and marks a state_db of its tables that has no mark yet", () =>
+  openTwice("control plane", OPEN["control plane"], async (store, isAgain) => {
+    if (!isAgain) return await store.insertApproval(approvalOf());
+    assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
+  }));

@@ -4,32 +4,13 @@ import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/live/freezes.ts";
 import type { Lease } from "../../signer/live/state/schema.ts";
 import type { IssuedBatch } from "../../signer/live/krl/certificates.ts";
-import type { Grant } from "@gateway/shared/policy";
+import { SAMPLE_NOW as NOW } from "../../shared/testing/sample_grant.ts";
 import { systemClock } from "@gateway/shared/clock";
 import type { StateSettings } from "@gateway/shared/state";
 import { openPostgresStore } from "../../signer/live/state/postgres.ts";
 import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 
-export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
-
-export function grantOf(fields: Partial<Grant> = {}): Grant {
-  return {
-    id: "0123456789abcdef01234567",
-    host: "web01",
-    allow: ["^uptime$"],
-    waiveApproval: [],
-    caller: "",
-    endUser: "",
-    sudo: false,
-    sudoUser: "",
-    contentSha256: "",
-    approver: "operator",
-    approvalId: "",
-    grantedAt: NOW,
-    expiresAt: NOW + 60_000,
-    ...fields,
-  };
-}
+export { SAMPLE_NOW as NOW, sampleGrant as grantOf } from "../../shared/testing/sample_grant.ts";
 
 export function freezeOf(fields: Partial<Freeze> = {}): Freeze {
   return {
@@ -99,21 +80,13 @@ export class StateFolder implements Disposable {
 
   /** Runs statements on the file as another program would. */
   exec(sql: string): void {
-    const database = new DatabaseSync(this.path);
-    try {
-      database.exec(sql);
-    } finally {
-      database.close();
-    }
+    using database = new DatabaseSync(this.path);
+    database.exec(sql);
   }
 
   query(sql: string): readonly Record<string, unknown>[] {
-    const database = new DatabaseSync(this.path);
-    try {
-      return database.prepare(sql).all().map((row) => ({ ...row }));
-    } finally {
-      database.close();
-    }
+    using database = new DatabaseSync(this.path);
+    return database.prepare(sql).all().map((row) => ({ ...row }));
   }
 
   [Symbol.dispose](): void {

@@ -61,20 +61,14 @@ Deno.test({
 
     await test.step("a wrong password is not shown", async () => {
       await Deno.writeTextFile(passwordFile, "wr0ng\n");
-      for (
-        const settings of [
-          { state_db: url.replace("app@", "app:wr0ng@") },
-          { state_db: url, state_db_password_file: passwordFile },
-        ]
-      ) {
+      const inFile = { state_db: url, state_db_password_file: passwordFile };
+      for (const settings of [{ state_db: url.replace("app@", "app:wr0ng@") }, inFile]) {
         const text = await refusal(settings);
         assert.match(text, /^Cannot open state_db postgres:\/\/app@127\.0\.0\.1:\d+\/gateway: .*28P01/);
         assert.doesNotMatch(text, /wr0ng/);
       }
-      assert.match(
-        await refusal({ state_db: url, state_db_password_file: `${folder}/none` }),
-        /Cannot read state_db_password_file ".*none": no such file/,
-      );
+      const missing = await refusal({ state_db: url, state_db_password_file: `${folder}/none` });
+      assert.match(missing, /Cannot read state_db_password_file ".*none": no such file/);
     });
 
     await test.step("no server, no database, no right to make tables", async () => {
@@ -109,19 +103,12 @@ Deno.test({
     await test.step("a newer version", async () => {
       await (await openShared({ state_db: server.url() })).close();
       await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
-      assert.match(
-        await refusal({ state_db: server.url() }),
-        new RegExp(
-          `signer has version 99 and this program knows ${KNOWN}; start the program version that wrote it`,
-        ),
-      );
+      const newer =
+        `signer has version 99 and this program knows ${KNOWN}; start the program version that wrote it`;
+      assert.match(await refusal({ state_db: server.url() }), new RegExp(newer));
       assert.equal(await server.sql("SELECT version FROM signer.schema_version"), "99");
       await server.sql("ALTER TABLE signer.schema_version DROP COLUMN oldest");
-      assert.match(
-        await refusal({ state_db: server.url() }),
-        /has version 99/,
-        "it says nothing of older programs",
-      );
+      assert.match(await refusal({ state_db: server.url() }), /has version 99/, "nothing of older programs");
       await server.sql("ALTER TABLE signer.schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0");
       assert.match(await refusal({ state_db: server.url() }), /another program's/);
     });
@@ -138,42 +125,25 @@ Deno.test({
       await server.sql(`UPDATE signer.schema_version SET version = ${KNOWN}`);
     });
 
+    const alter = (change: string, undo: string) =>
+      [`ALTER TABLE signer.${change}`, `ALTER TABLE signer.${undo}`] as const;
+    const ADD_KEY = "freezes ADD PRIMARY KEY (kind, value)";
+    const RULE = "CREATE RULE r AS ON INSERT TO signer.freezes DO INSTEAD NOTHING";
     for (
-      const [name, alter, undo, words] of [
-        [
-          "a column more",
-          "ALTER TABLE signer.freezes ADD x int",
-          "ALTER TABLE signer.freezes DROP x",
-          /also has freezes\.x integer/,
-        ],
+      const [name, [change, undo], words] of [
+        ["a column more", alter("freezes ADD x int", "freezes DROP x"), /also has freezes\.x integer/],
         [
           "another type",
-          "ALTER TABLE signer.krl ALTER version TYPE int4",
-          "ALTER TABLE signer.krl ALTER version TYPE int8",
+          alter("krl ALTER version TYPE int4", "krl ALTER version TYPE int8"),
           /lacks krl\.version bigint not null/,
         ],
-        [
-          "a key less",
-          "ALTER TABLE signer.freezes DROP CONSTRAINT freezes_pkey",
-          "ALTER TABLE signer.freezes ADD PRIMARY KEY (kind, value)",
-          /lacks freezes PRIMARY KEY/,
-        ],
-        [
-          "a rule",
-          "CREATE RULE r AS ON INSERT TO signer.freezes DO INSTEAD NOTHING",
-          "DROP RULE r ON signer.freezes",
-          /also has rule r on freezes/,
-        ],
-        [
-          "a table less",
-          "ALTER TABLE signer.leases RENAME TO x",
-          "ALTER TABLE signer.x RENAME TO leases",
-          /lacks leases\./,
-        ],
+        ["a key less", alter("freezes DROP CONSTRAINT freezes_pkey", ADD_KEY), /lacks freezes PRIMARY KEY/],
+        ["a rule", [RULE, "DROP RULE r ON signer.freezes"], /also has rule r on freezes/],
+        ["a table less", alter("leases RENAME TO x", "x RENAME TO leases"), /lacks leases\./],
       ] as const
     ) {
       await test.step(`a table altered by hand: ${name}`, async () => {
-        await server.sql(alter);
+        await server.sql(change);
         assert.match(await refusal({ state_db: server.url() }), words);
         await server.sql(undo);
         await (await openShared({ state_db: server.url() })).close();
@@ -187,9 +157,7 @@ Deno.test({
     });
 
     await test.step("many that start at once make the tables once", async () => {
-      const stores = await Promise.all(
-        Array.from({ length: 6 }, () => openShared({ state_db: server.url() })),
-      );
+      const stores = await Promise.all(Array(6).fill(0).map(() => openShared({ state_db: server.url() })));
       await Promise.all(stores.map((store) => store.close()));
     });
 
@@ -270,10 +238,8 @@ Deno.test({
       await store.close();
     });
     await test.step("another CA", async () => {
-      assert.match(
-        await refusal({ state_db: verified, state_db_ca: otherCa }),
-        /certificate|signature|issuer/i,
-      );
+      const foreign = await refusal({ state_db: verified, state_db_ca: otherCa });
+      assert.match(foreign, /certificate|signature|issuer/i);
       assert.match(await refusal({ state_db: verified }), /certificate|issuer/i);
     });
     await test.step("another name, or another address", async () => {

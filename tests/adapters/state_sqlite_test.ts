@@ -23,9 +23,9 @@ Deno.test("a new database has version 6, exactly the known schema, and is its ow
   assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
-  assert.deepEqual(
-    names.map(({ name }) => name),
-    "certificates certificates_valid freezes grants grants_expires krl leases revocations".split(" "),
+  assert.equal(
+    names.map(({ name }) => name).join(" "),
+    "certificates certificates_valid freezes grants grants_expires krl leases revocations",
   );
   const columns = (table: string) =>
     folder.query(`PRAGMA table_info(${table})`)
@@ -159,10 +159,8 @@ Deno.test("the permission to read and write the one file is enough, and is neede
   assert.equal(await runOpener(folder.path, [read, write]), "opened\n");
   assert.match(await runOpener(folder.path, [read]), /outside this process's permissions/);
   assert.match(await runOpener(folder.path, [write]), /outside this process's permissions/);
-  assert.match(
-    await runOpener(`${folder.folder}/other.db`, [read, write]),
-    /outside this process's permissions/,
-  );
+  const other = await runOpener(`${folder.folder}/other.db`, [read, write]);
+  assert.match(other, /outside this process's permissions/);
 });
 
 Deno.test.each([
@@ -175,10 +173,8 @@ Deno.test.each([
 diskTest("a database in a read-only folder is refused", async () => {
   await using disk = await TinyDisk.mount("size=1m,ro");
   const path = `${disk.folder}/state.db`;
-  assert.throws(() => openSqliteStore({ path, warn: () => {} }), {
-    code: "invalid_config",
-    message: /Read-only file system/,
-  });
+  const refusal = { code: "invalid_config", message: /Read-only file system/ };
+  assert.throws(() => openSqliteStore({ path, warn: () => {} }), refusal);
 });
 
 Deno.test("a checkpoint leaves nothing of a freeze to the write-ahead log alone (K2)", async () => {
@@ -195,36 +191,32 @@ Deno.test("a checkpoint leaves nothing of a freeze to the write-ahead log alone 
 });
 
 const INSERT =
-  "INSERT INTO grants (id, host, allow, waive_approval, caller, sudo, granted_at, expires_at) VALUES";
+  "INSERT INTO grants (id, host, waive_approval, granted_at, allow, caller, sudo, expires_at) VALUES";
 
+// The columns of the grant "bad" on web01: allow, caller, sudo, expires_at.
 Deno.test.each([
-  { name: "that are not JSON", row: "'bad', 'web01', '[', '[]', '', 0, 1, 9999999999" },
-  { name: "that are not a list", row: `'bad', 'web01', '{"a":1}', '[]', '', 0, 1, 9999999999` },
-  { name: "of numbers", row: "'bad', 'web01', '[1]', '[]', '', 0, 1, 9999999999" },
-  { name: "in bytes that are not UTF-8", row: "'bad', 'web01', x'ff', '[]', '', 0, 1, 9999999999" },
-])("a grant with patterns $name is left out with a warning", ({ row }) => checkBadGrant(row));
-
-Deno.test.each([
-  { name: "caller is cut off by a NUL", row: "'bad', 'web01', '[]', '[]', char(0) || 'x', 0, 1, 9999999999" },
-  { name: "caller is not UTF-8", row: "'bad', 'web01', '[]', '[]', x'ff41', 0, 1, 9999999999" },
-  { name: "sudo is neither true nor false", row: "'bad', 'web01', '[]', '[]', '', 2, 1, 9999999999" },
-  { name: "sudo is a text", row: "'bad', 'web01', '[]', '[]', '', 'no', 1, 9999999999" },
-  { name: "end is a text", row: "'bad', 'web01', '[]', '[]', '', 0, 1, 'never'" },
-  { name: "end is out of range", row: "'bad', 'web01', '[]', '[]', '', 0, 1, 9223372036854775807" },
-])("a grant whose $name is left out with a warning", ({ row }) => checkBadGrant(row));
-
-async function checkBadGrant(row: string): Promise<void> {
+  ["patterns that are not JSON", "'[', '', 0, 9999999999"],
+  ["patterns that are not a list", `'{"a":1}', '', 0, 9999999999`],
+  ["patterns of numbers", "'[1]', '', 0, 9999999999"],
+  ["patterns in bytes that are not UTF-8", "x'ff', '', 0, 9999999999"],
+  ["a caller that is cut off by a NUL", "'[]', char(0) || 'x', 0, 9999999999"],
+  ["a caller that is not UTF-8", "'[]', x'ff41', 0, 9999999999"],
+  ["a sudo that is neither true nor false", "'[]', '', 2, 9999999999"],
+  ["a sudo that is a text", "'[]', '', 'no', 9999999999"],
+  ["an end that is a text", "'[]', '', 0, 'never'"],
+  ["an end that is out of range", "'[]', '', 0, 9223372036854775807"],
+])("a grant with %s is left out with a warning", async (_name, row) => {
   using folder = new StateFolder();
   await folder.open().close();
-  folder.exec(`${INSERT} (${row})`);
-  folder.exec(`${INSERT} ('good', 'web01', 'null', 'null', '', 0, ${NOW / 1000}, ${NOW / 1000 + 60})`);
+  folder.exec(`${INSERT} ('bad', 'web01', '[]', 1, ${row})`);
+  folder.exec(`${INSERT} ('good', 'web01', 'null', ${NOW / 1000}, 'null', '', 0, ${NOW / 1000 + 60})`);
   const store = folder.open();
   const good = grantOf({ id: "good", allow: [], approver: "" });
   assert.deepEqual(await store.loadGrants(NOW), [good], "a list written as null is an empty one");
   await store.close();
   assert.equal(folder.warnings.length, 1);
   assert.match(folder.warnings[0] ?? "", /no effect: bad: column/);
-}
+});
 
 Deno.test.each([
   { name: "has an unknown kind", row: "'host', 'web01', '', 'op', 1", message: /unknown kind "host"/ },
@@ -307,10 +299,8 @@ Deno.test("a look at a PostgreSQL state reads what was changed, also what was re
   await other.addCertificates([batchOf()]);
   await here.addCertificates([batchOf({ serials: [7n] })]);
   const issued = await look();
-  assert.deepEqual([issued.state, issued.certificates.map(({ serials }) => serials)], [
-    undefined,
-    [batchOf().serials],
-  ]);
+  assert.equal(issued.state, undefined);
+  assert.deepEqual(issued.certificates.map(({ serials }) => serials), [batchOf().serials]);
   assert.equal(wakes, woken, "certificates wake nobody");
   assert.deepEqual((await look()).certificates, []);
   await other.deleteGrant("a");

@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { anyCharacter } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { sampleApproval } from "./sample_approval.ts";
 
@@ -42,7 +43,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
 /** Any text, often with what markup, terminals and readers react to. */
 export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom(...HOSTILE_TEXTS),
-  fc.string({ unit: "binary" }),
+  fc.string({ unit: anyCharacter(fc) }),
   fc.array(fc.oneof(fc.constantFrom(...HOSTILE_TEXTS, ..."\\`*_[]()#~>|<!&-+.1 \t\n{}=\"'"), fc.string()))
     .map((parts) => parts.join("")),
 );

@@ -11,6 +11,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import { NO_FREEZES } from "../freezes.ts";
 import { failingStore } from "../../testing/failing_store.ts";
 import { RevocationList } from "./revocation_list.ts";
+import { QUIET_LIST } from "../../testing/live_state_scene.ts";
 import { encodeRecord, formatTime } from "@gateway/shared/audit";
 import { describeSignRequest } from "@gateway/shared/policy";
 import { signRequest } from "@gateway/shared/wire";
@@ -33,6 +34,9 @@ const HOLDER: CertificateHolder = {
 };
 const KEY_ID = formatKeyId({ ...HOLDER, issuedAt: 100 });
 
+const AT_100 = { issuedAt: 100, validBefore: 400 };
+const OF_HOLDER = [1n, 2n ** 64n - 1n, 3n];
+
 function serialsIn(found: Iterable<FoundBatch>): readonly bigint[] {
   return [...found].flatMap(({ serials }) => serials);
 }
@@ -40,26 +44,17 @@ function serialsIn(found: Iterable<FoundBatch>): readonly bigint[] {
 /** Two of the holder in one second, one a second later, one of somebody else. */
 function sample(): IssuedCertificates {
   const issued = new IssuedCertificates();
-  issued.add(HOLDER, { serial: 1n, issuedAt: 100, validBefore: 400 });
-  issued.add(HOLDER, { serial: 2n ** 64n - 1n, issuedAt: 100, validBefore: 400 });
+  for (const serial of OF_HOLDER.slice(0, 2)) issued.add(HOLDER, { serial, ...AT_100 });
   issued.add(HOLDER, { serial: 3n, issuedAt: 101, validBefore: 401 });
-  issued.add({ ...HOLDER, peer: "broker-2", caller: "broker-2", endUser: "" }, {
-    serial: 4n,
-    issuedAt: 100,
-    validBefore: 400,
-  });
+  issued.add({ ...HOLDER, peer: "broker-2", caller: "broker-2", endUser: "" }, { serial: 4n, ...AT_100 });
   return issued;
 }
 
 Deno.test.each<[name: string, subject: CertificateSubject, expected: readonly bigint[]]>([
-  ["a caller", { kind: "caller", value: "broker-1" }, [1n, 2n ** 64n - 1n, 3n]],
+  ["a caller", { kind: "caller", value: "broker-1" }, OF_HOLDER],
   ["a caller whose name is written in another way", { kind: "caller", value: "BROKER-2." }, [4n]],
-  ["a forwarder: all that it asked for", { kind: "caller", value: "control-plane" }, [
-    1n,
-    2n ** 64n - 1n,
-    3n,
-  ]],
-  ["an end user", { kind: "end_user", value: "Alice" }, [1n, 2n ** 64n - 1n, 3n]],
+  ["a forwarder: all that it asked for", { kind: "caller", value: "control-plane" }, OF_HOLDER],
+  ["an end user", { kind: "end_user", value: "Alice" }, OF_HOLDER],
   ["a serial of 64 bits", { kind: "serial", value: "18446744073709551615" }, [2n ** 64n - 1n]],
   ["a serial that is no number", { kind: "serial", value: "0x1" }, []],
   ["a key id: the twins of one second", { kind: "key_id", value: KEY_ID }, [1n, 2n ** 64n - 1n]],
@@ -76,8 +71,7 @@ Deno.test("find() leaves out what was issued later", () => {
 
 Deno.test("find() gives many a part at a time, and goes on where others are added between", () => {
   const issued = new IssuedCertificates();
-  const add = (serial: number) =>
-    issued.add(HOLDER, { serial: BigInt(serial), issuedAt: 100, validBefore: 400 });
+  const add = (serial: number) => issued.add(HOLDER, { serial: BigInt(serial), ...AT_100 });
   const serials = Array.from({ length: 9000 }, (_, index) => index + 1);
   serials.forEach(add);
   const found = [];
@@ -111,11 +105,7 @@ Deno.test("hasRoomFor() is false for a caller that has its share, and true again
   let serial = 0n;
   const fill = (caller: string) => {
     for (; issued.hasRoomFor(caller); serial++) {
-      issued.add({ ...HOLDER, caller, endUser: `user-${serial}` }, {
-        serial: serial + 1n,
-        issuedAt: 100,
-        validBefore: 400,
-      });
+      issued.add({ ...HOLDER, caller, endUser: `user-${serial}` }, { serial: serial + 1n, ...AT_100 });
     }
   };
   fill("broker-1");
@@ -140,9 +130,7 @@ Deno.test("a caller that is signed for at 5,000 a second has room for as long as
 
 Deno.test("serials are looked for without taking each one out: many of them hold signs up less than one caller's list", () => {
   const issued = new IssuedCertificates();
-  for (let serial = 1n; serial <= 200_000n; serial++) {
-    issued.add(HOLDER, { serial, issuedAt: 100, validBefore: 400 });
-  }
+  for (let serial = 1n; serial <= 200_000n; serial++) issued.add(HOLDER, { serial, ...AT_100 });
   const least = (work: () => unknown) =>
     Math.min(...Array.from({ length: 3 }, () => {
       const from = performance.now();
@@ -168,6 +156,7 @@ async function open() {
   let asked = 0;
   const turn = { happen: () => {}, count: 0 };
   const list = await RevocationList.open({
+    ...QUIET_LIST,
     store: failingStore(),
     clock: {
       // So that every step takes a slice.
@@ -179,12 +168,6 @@ async function open() {
         return Promise.resolve();
       },
     },
-    logger: { info() {}, warn() {}, error() {} },
-    onStoreError() {},
-    forwarders: [],
-    readRecords: async function* () {},
-    findAnswers: async function* () {},
-    onLost: () => Promise.resolve(),
   }, NO_FREEZES);
   const add = (serial: number, caller: string) =>
     list.add(
@@ -245,11 +228,7 @@ const NOW_RECORDED = 1_700_000_000_500;
 const SERIAL = 2n ** 64n - 1n;
 const REQUEST = { host: "web01", role: "target", purpose: "session", session_mode: "exec", command: "" };
 
-function lineOf(
-  request: Record<string, unknown>,
-  entry: Record<string, unknown> = {},
-  now = NOW_RECORDED,
-): string {
+function lineOf(request: object, entry: object = {}, now = NOW_RECORDED): string {
   const command = describeSignRequest(signRequest.parse({ ...REQUEST, ...request }));
   const fields = { caller: "broker-1", host: "10.0.0.1:22", serial: SERIAL, outcome: "issued", command };
   const { body, ext } = encodeRecord({ ...fields, ...entry }, { time: formatTime(now) });
@@ -313,8 +292,7 @@ Deno.test("toIssued() lists a certificate for each forwarder, with the longest v
 });
 
 Deno.test("findAnswers() finds what came of a caller's requests by their ids, which no command can forge", async () => {
-  const of = (request_id: string, entry: Record<string, unknown> = {}) =>
-    lineOf({}, { request_id, ...entry });
+  const of = (request_id: string, entry: object) => lineOf({}, { request_id, ...entry });
   const lines = [
     of("r-1", { serial: 1n }),
     of("r-1", { serial: 2n, target_type: "k8s" }),
@@ -334,13 +312,11 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
   ];
   const find = (...wanted: string[]) =>
     Array.fromAsync(findAnswers(ReadableStream.from(lines), new Set(wanted), NOW_RECORDED - 1000));
-  assert.deepEqual(await find("r-1 broker-1"), [
-    { caller: "broker-1", serial: 1n, isToken: false, reason: "answer-lost" },
-    { caller: "broker-1", serial: 2n, isToken: true, reason: "answer-lost" },
-    { caller: "broker-1", serial: 14n, isToken: false, reason: "answer-lost" },
-    { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" },
-    { caller: "broker-1", serial: 12n, isToken: false, reason: "answer-lost" },
-  ]);
+  const lost = { caller: "broker-1", isToken: false, reason: "answer-lost" };
+  assert.deepEqual(
+    await find("r-1 broker-1"),
+    [1n, 2n, 14n, 9n, 12n].map((serial) => ({ ...lost, serial, isToken: serial === 2n })),
+  );
   assert.deepEqual(await find("r-1 broker-3", "x"), []);
   assert.deepEqual(await find("serial=5 broker-1", "serial=3 broker-1", "serial=8 broker-2", "serial=1"), [
     { caller: "broker-1", serial: 5n, isToken: false, reason: "named-elsewhere" },

@@ -2,22 +2,21 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { failingStore, memoryStore } from "../../testing/failing_store.ts";
+import { QUIET_LIST } from "../../testing/live_state_scene.ts";
 import type { StateStore } from "../state/store.ts";
 import type { RecordedAnswer } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
 import { REVOCATION_SECONDS } from "./certificates.ts";
-import { NO_FREEZES as NO_FREEZES_AT_ALL } from "../freezes.ts";
+import { NO_FREEZES } from "../freezes.ts";
 
 const NOW = 1_700_000_000_000;
-const NO_FREEZES = { caller: new Map(), end_user: new Map(), session_id: new Map(), serial: new Map() };
 
 /** A list over a log that has answers by request. */
 async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateStore = memoryStore()) {
   const clock = new FakeClock(NOW);
   const seen: { lost: RecordedAnswer[]; reads: number; held?: Promise<void> } = { lost: [], reads: 0 };
   const list = await RevocationList.open({
-    ...{ store, clock, logger: { info() {}, warn() {}, error() {} }, onStoreError() {}, forwarders: [] },
-    readRecords: async function* () {},
+    ...{ ...QUIET_LIST, store, clock },
     async *findAnswers(requests, since) {
       assert.equal(since, clock.now() - REVOCATION_SECONDS * 1000);
       seen.reads++;
@@ -137,15 +136,11 @@ const CERTIFICATES = [{ holder: HOLDER, issuedAt: ISSUED_AT, validBefore: ISSUED
 async function openTakeOver() {
   const store = failingStore();
   const list = await RevocationList.open({
-    ...{ store, clock: new FakeClock(NOW), logger: { info() {}, warn() {}, error() {} } },
-    ...{ onStoreError() {}, forwarders: [], readRecords: async function* () {} },
+    ...{ ...QUIET_LIST, store, clock: new FakeClock(NOW) },
     async *findAnswers(requests) {
-      if (requests.has("r-1 broker-1")) {
-        yield { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" };
-      }
+      if (requests.has("r-1 broker-1")) yield answer(9n);
     },
-    onLost: () => Promise.resolve(),
-  }, NO_FREEZES_AT_ALL);
+  }, NO_FREEZES);
   return { list, store };
 }
 
@@ -166,11 +161,9 @@ Deno.test("what is revoked by others is published, although the store took the l
 
 Deno.test("what was given up elsewhere is looked for, although the store failed when it was heard of", async () => {
   const { list, store } = await openTakeOver();
-  const request = { kind: "request", value: "r-1 broker-1", revokedAt: NOW } as const;
   const keyId = { kind: "key_id", value: "k", revokedAt: NOW } as const;
-  const others = {
-    ...{ certificates: [], state: { revocations: [request, keyId], krlVersion: list.current.version } },
-  };
+  const state = { revocations: [request("r-1"), keyId], krlVersion: list.current.version };
+  const others = { certificates: [], state };
   store.failing.add("putRevocations");
   await assert.rejects(list.takeOver(others), { code: "internal" });
   store.failing.clear();

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { SshReader } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";
-import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
+import { type Freeze, NO_FREEZES, withFreeze } from "../freezes.ts";
 import type { StateStore } from "../state/store.ts";
 import { failingStore, memoryStore } from "../../testing/failing_store.ts";
+import { QUIET_LIST } from "../../testing/live_state_scene.ts";
 import {
   type CertificateHolder,
   type CertificateSubject,
@@ -23,37 +24,28 @@ const HOLDER: CertificateHolder = {
   elevationPrefix: "",
   pty: false,
 };
+const OTHER = { caller: "broker-2", peer: "broker-2" };
 const CALLER: CertificateSubject = { kind: "caller", value: "broker-1" };
 const CALLER_FREEZE = { kind: "caller", value: "broker-1", reason: "", frozenBy: "operator" } as const;
 
 async function open(
   store: StateStore = failingStore(),
-  { now = NOW, freezes = NO_FREEZES, records = [] }: {
-    now?: number;
-    freezes?: FreezeSet;
-    records?: readonly RecordedCertificate[];
-  } = {},
+  { now = NOW, freezes = NO_FREEZES, records = [] as readonly RecordedCertificate[] } = {},
 ) {
   const clock = new FakeClock(now);
   const counts = { errors: 0, logged: 0 };
   const list = await RevocationList.open({
-    store,
-    clock,
+    ...{ ...QUIET_LIST, store, clock, forwarders: ["control-plane"] },
     logger: { info() {}, warn() {}, error: () => counts.logged++ },
     onStoreError: () => counts.errors++,
-    forwarders: ["control-plane"],
     readRecords: async function* (since) {
       for (const record of records) if (record.recordedAt >= since) yield record;
     },
-    findAnswers: async function* () {},
-    onLost: () => Promise.resolve(),
   }, freezes);
-  const add = (serial: bigint, changes: Partial<CertificateHolder> = {}, ttl = 300) =>
-    list.add({ ...HOLDER, ...changes }, {
-      serial,
-      issuedAt: Math.floor(clock.now() / 1000),
-      validBefore: Math.floor(clock.now() / 1000) + ttl,
-    });
+  const add = (serial: bigint, changes: Partial<CertificateHolder> = {}, ttl = 300) => {
+    const issuedAt = Math.floor(clock.now() / 1000);
+    list.add({ ...HOLDER, ...changes }, { serial, issuedAt, validBefore: issuedAt + ttl });
+  };
   return { list, clock, counts, add };
 }
 
@@ -84,7 +76,7 @@ Deno.test("revoke() of a caller lists its certificates and no others, in a new v
   const { list, add } = await open();
   const before = list.current;
   add(7n);
-  add(8n, { caller: "broker-2", peer: "broker-2" });
+  add(8n, OTHER);
   add(9n);
   assert.deepEqual(await list.revoke([CALLER]), { revoked: 2, version: before.version + 1, persisted: true });
   assert.deepEqual(contentOf(list.current), [7n, 9n]);
@@ -98,11 +90,8 @@ Deno.test("revoke() of what is listed already, or of nothing, makes no new versi
   assert.deepEqual(await list.revoke([CALLER]), { revoked: 0, version, persisted: true });
   add(7n);
   await list.revoke([CALLER]);
-  assert.deepEqual(await list.revoke([CALLER, { kind: "serial", value: "7" }]), {
-    revoked: 0,
-    version: version + 1,
-    persisted: true,
-  });
+  const again = await list.revoke([CALLER, { kind: "serial", value: "7" }]);
+  assert.deepEqual(again, { revoked: 0, version: version + 1, persisted: true });
 });
 
 Deno.test("revoke() lists serials and key ids that this signer does not know, and nothing for what can't be a serial", async () => {
@@ -144,9 +133,9 @@ Deno.test("what was issued and revoked is there after a restart, also without it
   const store = failingStore();
   const first = await open(store);
   first.add(7n);
-  first.add(8n, { caller: "broker-2", peer: "broker-2" });
+  first.add(8n, OTHER);
   await first.list.revoke([CALLER, { kind: "key_id", value: "a t=1" }]);
-  first.add(9n, { caller: "broker-2", peer: "broker-2" });
+  first.add(9n, OTHER);
   await first.list.close();
   const second = await open(store, { now: NOW + 1000 });
   assert.deepEqual(contentOf(second.list.current), [7n, "a t=1"]);
@@ -261,18 +250,15 @@ Deno.test("revoke() finds what was issued by a clock that is ahead, and so do ot
   await list.takeOver({ ...ahead, state: { revocations: [], krlVersion: 0 } });
   assert.equal((await list.revoke([CALLER])).revoked, 1);
   const other = await open(store);
-  await other.list.takeOver({
-    ...ahead,
-    state: { revocations: await store.loadRevocations(0), krlVersion: 0 },
-  });
+  const revocations = await store.loadRevocations(0);
+  await other.list.takeOver({ ...ahead, state: { revocations, krlVersion: 0 } });
   assert.deepEqual(contentOf(other.list.current), [7n]);
 });
 
 Deno.test("what a killed signer finds in its audit log, of a caller that is frozen, is revoked for others as well", async () => {
   const store = memoryStore();
   const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW });
-  const recorded = { caller: "broker-1", endUser: "", host: "10.0.0.1:22", role: "target", serial: 7n };
-  await open(store, { freezes, records: [{ ...recorded, recordedAt: NOW }] });
+  await open(store, { freezes, records: [{ ...RECORD, endUser: "", recordedAt: NOW }] });
   assert.deepEqual(await store.loadRevocations(0), [{ ...CALLER, revokedAt: NOW }]);
 });
 
@@ -350,11 +336,8 @@ Deno.test.each<[name: string, subject: CertificateSubject]>([
 });
 
 Deno.test("a certificate that only the audit log tells of is listed at once where its caller is frozen", async () => {
-  const freeze: Freeze = { ...CALLER, kind: "caller", reason: "", frozenBy: "op", frozenAt: NOW - 500 };
-  const { list } = await open(failingStore(), {
-    records: [RECORD],
-    freezes: withFreeze(NO_FREEZES, freeze),
-  });
+  const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW - 500 });
+  const { list } = await open(failingStore(), { records: [RECORD], freezes });
   assert.deepEqual(contentOf(list.current), [7n]);
 });
 
@@ -367,10 +350,8 @@ Deno.test("what the audit log tells of is stored, and the next start does not ad
     { peer: "control-plane", serials: [7n] },
   ]);
   await open(store, { records: [RECORD, { ...RECORD, serial: 8n }] });
-  assert.deepEqual(
-    (await store.loadCertificates(NOW)).flatMap(({ serials }) => serials),
-    [7n, 7n, 8n, 8n],
-  );
+  const again = await store.loadCertificates(NOW);
+  assert.deepEqual(again.flatMap(({ serials }) => serials), [7n, 7n, 8n, 8n]);
 });
 
 Deno.test("records are read back until there are many in turn of stored certificates", async () => {
@@ -379,19 +360,13 @@ Deno.test("records are read back until there are many in turn of stored certific
   const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
   await open(store, { records: stored.filter(({ serial }) => serial !== 500n && serial !== 2900n) });
   // Another signer of the same store has issued since: what this one had no time to store is found all the same.
-  await store.addCertificates([{
-    holder: HOLDER,
-    issuedAt: NOW / 1000,
-    validBefore: NOW / 1000 + 60,
-    serials: [1n],
-  }]);
+  await store.addCertificates(issuedElsewhere(1n, NOW / 1000).certificates);
   const { list } = await open(store, { records: stored });
   assert.deepEqual(list.issued.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
 });
 
 Deno.test("records that are older than any certificate are not asked for", async () => {
-  const { list } = await open(failingStore(), {
-    records: [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }],
-  });
+  const records = [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }];
+  const { list } = await open(failingStore(), { records });
   assert.equal((await list.revoke([CALLER])).revoked, 0);
 });
