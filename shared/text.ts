@@ -45,7 +45,7 @@ export function isUnsafe(text: string): boolean {
 }
 
 /** Removes spaces and tabs at both ends. Unlike with `trim()`, other white space stays. */
-export function trimBlanks(text: string): string {
+export function trimSpaces(text: string): string {
   return text.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, "");
 }
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
+import { type ClusterAction, parseClusterAction, type RequestedAction } from "@gateway/shared/policy";
 import { cutText, quoteText } from "@gateway/shared/text";
 import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
 import type { Authority, Requester, TokenAnswer, TokenRequest } from "../authority/authority.ts";
@@ -16,7 +16,7 @@ import type { Cluster, Clusters } from "./clusters.ts";
 
 export interface ActionRequest extends Requester {
   readonly cluster: string;
-  readonly asked: AskedAction;
+  readonly asked: RequestedAction;
   readonly options: ActionOptions;
   readonly dryRun: boolean;
 }

@@ -1,9 +1,9 @@
 import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances";
 import {
+  ADD_OLDEST_COLUMN,
   POSTGRES,
   type PostgresDatabase,
   type PostgresSchema,
-  SAY_OLDEST,
   type Steps,
 } from "@gateway/shared/state";
 import { perform, PostgresAccess } from "@gateway/shared/state/postgres_access";
@@ -41,7 +41,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     // Until then the process that inserted or claimed the approval notifies approvers. 0: no notification.
     `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
     CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
-    SAY_OLDEST,
+    ADD_OLDEST_COLUMN,
     // Until then one instance alone may sign the approval.
     `ALTER TABLE approvals ADD claimed_until int8 NOT NULL DEFAULT 0;`,
   ],

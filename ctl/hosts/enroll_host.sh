@@ -107,13 +107,13 @@ principals() { [ ! -f "$1" ] || awk '{ sub(/#.*/, "") } NF { print $NF }' "$1"; 
 admits() { principals "$1" | grep -qxF -- "$principal"; }
 # Root writes to this path, so no other user may be able to replace it. Entries of a sticky directory are safe.
 safe() {
-  folder=$(dirname -- "$1")
-  until [ -d "$folder" ]; do folder=$(dirname -- "$folder"); done
+  directory=$(dirname -- "$1")
+  until [ -d "$directory" ]; do directory=$(dirname -- "$directory"); done
   while :; do
-    [ "$(stat -c %u -- "$folder")" = 0 ] && { [ -k "$folder" ] || [ $((0$(stat -c %a -- "$folder") & 022)) -eq 0 ]; } ||
-      fail "users other than root can write to $folder; add $principal to $1 manually"
-    [ "$folder" = / ] && return
-    folder=$(dirname -- "$folder")
+    [ "$(stat -c %u -- "$directory")" = 0 ] && { [ -k "$directory" ] || [ $((0$(stat -c %a -- "$directory") & 022)) -eq 0 ]; } ||
+      fail "users other than root can write to $directory; add $principal to $1 manually"
+    [ "$directory" = / ] && return
+    directory=$(dirname -- "$directory")
   done
 }
 

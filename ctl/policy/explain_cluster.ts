@@ -1,5 +1,4 @@
 import {
-  type AskedAction,
   type ClusterDecision,
   type ClusterPolicy,
   type ClusterRule,
@@ -8,6 +7,7 @@ import {
   decideCluster,
   findCluster,
   parseClusterAction,
+  type RequestedAction,
   toWireClusterDecision,
 } from "@gateway/shared/policy";
 import { clusterOf } from "../clusters/entry.ts";
@@ -80,7 +80,7 @@ function decide(
  * Reads an action in the form of audit records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
  * group is optional, and so is the namespace of a list.
  */
-export function readAction(text: string): AskedAction {
+export function readAction(text: string): RequestedAction {
   const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
   const [namespace = "", name = "-", ...rest] = place.split("/");
   if (whole === "" || more.length > 0 || rest.length > 0) {

@@ -34,7 +34,7 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
   const isCareless = play === "weak" || play === "beside";
 
   /** The first lines of two results that are irrelevant for the accepted cause. */
-  function besidePoint(): readonly Quote[] {
+  function irrelevant(): readonly Quote[] {
     const telling = [rival?.for, rival?.against, ...proof].map((each) => each?.result);
     return tools.map(({ result }, index) => ({ result: index + 1, quote: firstWords(result) }))
       .toSorted((a, b) => Number(telling.includes(a.result)) - Number(telling.includes(b.result)))
@@ -50,7 +50,7 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
       case "weak":
         return isSkeptic ? [] : [rival?.for];
       case "beside":
-        return besidePoint();
+        return irrelevant();
     }
   }
 
@@ -85,7 +85,7 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
         block(truth, 0.3, cite(messages, [proof[0]])),
       ],
       weak: () => [block(rival ?? truth, 0.97, [MADE_UP]), EARLY_OUT],
-      beside: () => [block(rival ?? truth, 0.97, cite(messages, besidePoint())), EARLY_OUT],
+      beside: () => [block(rival ?? truth, 0.97, cite(messages, irrelevant())), EARLY_OUT],
     };
     return blocks[play]().filter((each) => each !== "").join("\n\n");
   }
@@ -96,7 +96,7 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
         [`[hypothesis:${id}] ${verdict} [P=${share}]`, `Reason: ${reason}`, ...lines].join("\n");
       if (play === "weak") return say("accepted", 0.95, "it sounds right");
       if (play === "beside") {
-        return `${say("accepted", 0.95, "it was measured")}\n${cite(messages, besidePoint()).join("\n")}`;
+        return `${say("accepted", 0.95, "it was measured")}\n${cite(messages, irrelevant()).join("\n")}`;
       }
       const refutes = cite(messages, [rivals.find((each) => isSame(each, text))?.against]);
       if (refutes.length > 0) return say("rejected", 0.03, "the measurements contradict it", refutes);

@@ -6,11 +6,11 @@ import type { SignRequest, WireDecision } from "../wire/sign.ts";
 import type { CompiledPolicy } from "./compile.ts";
 import type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
 import { decideWithGrants, type GatedCommand, isWaived, type LiveGrants, NO_GRANTS } from "./grants.ts";
-import { type AskedAction, type ClusterAction, parseClusterAction } from "./kubernetes.ts";
+import { type ClusterAction, parseClusterAction, type RequestedAction } from "./kubernetes.ts";
 import { findListDenial, isInGroups, isListedFor } from "./ssh.ts";
 
 /** A caller's intent for a cluster. */
-export interface ClusterIntent extends AskedAction {
+export interface ClusterIntent extends RequestedAction {
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;

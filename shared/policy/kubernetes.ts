@@ -23,7 +23,7 @@ export interface ClusterResource {
 export type ResourceTable = ReadonlyMap<string, ClusterResource>;
 
 /** A requested action. Absent parts are `""`. */
-export interface AskedAction {
+export interface RequestedAction {
   readonly verb: string;
   readonly resource: string;
   /** API group; `""`: that of the table. */
@@ -107,7 +107,7 @@ function findExtraFault(table: ResourceTable, extra: ExtraResource): string | un
 /** Checks an action, adds its group, and drops the namespace of a resource without namespace. */
 export function parseClusterAction(
   table: ResourceTable,
-  asked: AskedAction,
+  asked: RequestedAction,
 ):
   | { readonly kind: "ok"; readonly action: ClusterAction }
   | { readonly kind: "invalid"; readonly problem: string } {
@@ -138,7 +138,7 @@ export function parseClusterAction(
   return { kind: "ok", action: { verb, resource, namespace, name, text } };
 }
 
-function findActionFault({ verb, resource, group, namespace, name }: AskedAction): string | undefined {
+function findActionFault({ verb, resource, group, namespace, name }: RequestedAction): string | undefined {
   if (!isLabel(resource)) return `invalid k8s resource ${quoteText(resource)} (lowercase RFC 1123 label)`;
   if (group !== "" && !isSubdomain(group)) return `invalid k8s api group ${quoteText(group)}`;
   if (namespace !== "" && !isLabel(namespace)) return `invalid k8s namespace ${quoteText(namespace)}`;

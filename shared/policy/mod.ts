@@ -46,7 +46,6 @@ export {
 } from "./grants.ts";
 export { visibleHosts, visibleRules } from "./host_rules.ts";
 export {
-  type AskedAction,
   buildResourceTable,
   type ClusterAction,
   type ClusterResource,
@@ -58,6 +57,7 @@ export {
   type K8sVerb,
   objectPath,
   parseClusterAction,
+  type RequestedAction,
   type ResourceTable,
 } from "./kubernetes.ts";
 export {

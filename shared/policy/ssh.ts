@@ -92,11 +92,11 @@ export function* decideSshSteps(
     host,
   });
   if (host === undefined) return deny(`no policy for host: ${quoteText(intent.host)}`);
-  const early = firstDenial(EARLY_GATES, host, intent);
+  const early = firstDenial(EARLY_RULES, host, intent);
   if (early !== undefined) return deny(early);
   const elevation = intent.role === "target" ? resolveElevation(host, intent) : undefined;
   if (elevation?.kind === "denied") return deny(elevation.reason);
-  const late = firstDenial(LATE_GATES, host, intent);
+  const late = firstDenial(LATE_RULES, host, intent);
   if (late !== undefined) return deny(late);
   const verdict = yield* decideHostCommand(host, intent, live);
   if (verdict.kind === "denied") return { ...verdict, host };
@@ -142,8 +142,8 @@ function allow(
 type Rule = (host: CompiledHost, intent: SshIntent) => string | false | undefined;
 
 function firstDenial(rules: readonly Rule[], host: CompiledHost, intent: SshIntent): string | undefined {
-  for (const gate of rules) {
-    const reason = gate(host, intent);
+  for (const rule of rules) {
+    const reason = rule(host, intent);
     if (typeof reason === "string") return reason;
   }
   return undefined;
@@ -152,7 +152,7 @@ function firstDenial(rules: readonly Rule[], host: CompiledHost, intent: SshInte
 const isOneOf = (values: readonly string[], value: string) => values.includes(value);
 
 // The order is part of the contract: the first denial is reported and audited.
-const EARLY_GATES: readonly Rule[] = [
+const EARLY_RULES: readonly Rule[] = [
   (_host, { role }) => !isOneOf(ROLES, role) && `unknown role: ${quoteText(role)}`,
   (_host, { purpose }) => !isOneOf(PURPOSES, purpose) && `unknown purpose: ${quoteText(purpose)}`,
   checkSealedSession,
@@ -170,13 +170,13 @@ const EARLY_GATES: readonly Rule[] = [
   (host, { role }) =>
     role === "bastion" && host.allow_as_bastion !== true &&
     `host ${quoteText(host.name)} is not allowed as a bastion`,
-  // Compilation rejects such a host. Without this gate a bastion certificate would be a shell without its rules.
+  // Compilation rejects such a host. Without this rule a bastion certificate would be a shell without its rules.
   (host, { role }) =>
     role !== "target" && host.commands.restricts &&
     `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`,
 ];
 
-const LATE_GATES: readonly Rule[] = [
+const LATE_RULES: readonly Rule[] = [
   (host, { pty }) => pty && host.allow_pty !== true && forbids(host, "PTY", "allow_pty"),
   (host, { fileTransfer }) =>
     fileTransfer && host.allow_file_transfer !== true &&

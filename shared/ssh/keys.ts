@@ -11,7 +11,7 @@ import {
   sign,
   verify,
 } from "node:crypto";
-import { concatBytes, trimBlanks } from "../text.ts";
+import { concatBytes, trimSpaces } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 import { Buffer } from "node:buffer";
@@ -42,7 +42,7 @@ function unreadable(what: string, fault: string, cause?: unknown): AppError {
  */
 export function parsePublicKey(text: string): SshPublicKey {
   const invalid = (fault: string) => unreadable("SSH public key", fault);
-  const [line, ...others] = text.split(/\r?\n/).map(trimBlanks)
+  const [line, ...others] = text.split(/\r?\n/).map(trimSpaces)
     .filter((line) => line !== "" && !line.startsWith("#"));
   if (line === undefined) throw invalid("there is none");
   // A host key is pinned, so no guess is allowed.

@@ -39,7 +39,7 @@ export {
 } from "./columns.ts";
 export { ChangeLock, Durable } from "./durable.ts";
 export type { PostgresDatabase, Query } from "./postgres_access.ts";
-export { migrate, type PostgresSchema, SAY_OLDEST } from "./postgres_schema.ts";
+export { ADD_OLDEST_COLUMN, migrate, type PostgresSchema } from "./postgres_schema.ts";
 export {
   DATABASE_ACCESS_SHAPE,
   describeStateDb,

@@ -21,7 +21,7 @@ export interface PostgresSchema {
 }
 
 /** The migration that adds {@linkcode PostgresSchema.oldest} to the database. */
-export const SAY_OLDEST = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
+export const ADD_OLDEST_COLUMN = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
 
 /** A busy machine may be slow at the start, and only other instances that start wait for it. */
 const LOOK_MS = 10_000;

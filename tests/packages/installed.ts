@@ -98,7 +98,7 @@ Deno.test("packages on a Debian without our software", async (t) => {
         const state = "echo state >/srv/old/state/signer.db";
         const refused = await root.run("sh", "-c", `${inUse} && ${state} && gateway-setup --from /srv/old`);
         assert.equal(refused.code, 1, refused.stdout + refused.stderr);
-        assert.match(refused.stderr, /control-plane\.db is in use/);
+        assert.match(refused.stderr, /control-plane\.db": it is in use/);
         const nothing = 'test -z "$(find /etc/gateway /var/lib/gateway /var/log/gateway ! -type d)"';
         const taken = `set -e; ${nothing}; rm /srv/old/state/control-plane.db-wal
         echo mine >/var/log/gateway/signer/audit.log

@@ -13,12 +13,12 @@ import {
   type StoredRevocation,
 } from "../krl/certificates.ts";
 import {
+  ADD_OLDEST_COLUMN,
   columnsOf,
   flagColumn,
   integerColumn,
   listColumn,
   type PostgresSchema,
-  SAY_OLDEST,
   type StateSchema,
   Table,
   textColumn,
@@ -137,7 +137,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     `CREATE TABLE policy_proposals (${columns("document", "sha256")}, PRIMARY KEY (sha256));
     ALTER TABLE instances ADD COLUMN ${columns("prepared")} DEFAULT '';`,
     "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
-    SAY_OLDEST,
+    ADD_OLDEST_COLUMN,
   ],
   oldest: 6,
 };
