@@ -126,7 +126,7 @@ testOverTargets(
   },
 );
 
-Deno.test("runCommand() takes a gigabyte of output without keeping it", {
+Deno.test("runCommand() takes 400 MB of output without keeping it", {
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
 }, () =>
   withTarget("openssh", async ({ run }) => {
@@ -137,7 +137,7 @@ Deno.test("runCommand() takes a gigabyte of output without keeping it", {
     const sampler = setInterval(() => {
       peak = Math.max(peak, used());
     }, 10);
-    const result = await run("head -c 1000000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
+    const result = await run("head -c 400000000 /dev/zero; exit 5").finally(() => clearInterval(sampler));
     assert.equal(result.exitCode, 5);
     assert.equal(result.stdout.length, LIMIT + MARK.length);
     assert.ok(peak - before < 300_000_000, `${peak - before} bytes more`);

@@ -128,6 +128,14 @@ export class TestBrowser implements AsyncDisposable {
   }
 }
 
+/** Pauses of a page, such as those between two refreshes, end ten times as early. */
+export async function hurry(context: BrowserContext): Promise<void> {
+  await context.addInitScript(`{
+    const { setTimeout } = window;
+    window.setTimeout = (act, ms) => setTimeout(act, ms < 1000 ? ms : ms / 10);
+  }`);
+}
+
 /** Violations reported by axe for a page, with their elements. */
 export async function violationsOf(page: Page): Promise<unknown> {
   // Not as a script of the page: its policy runs none but its own.

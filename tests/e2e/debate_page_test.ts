@@ -162,7 +162,7 @@ browserTest(
 browserTest(
   "the list of runs refreshes and keeps the focus",
   () =>
-    onDebatePage({ isQuiet: false }, async ({ server, page }) => {
+    onDebatePage({ isQuiet: false, isHurried: true }, async ({ server, page }) => {
       const asked: string[] = [];
       page.on("dialog", (dialog) => {
         asked.push(dialog.message());

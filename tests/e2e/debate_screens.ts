@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { startScenario } from "../debate/scenario_fixture.ts";
 import { poll } from "../stage/poll.ts";
-import { TestBrowser } from "./chromium.ts";
+import { hurry, TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
 /** A server on a folder, and a page of it in a session of its own. */
@@ -22,11 +22,12 @@ interface DebatePageOptions extends BrowserContextOptions {
   readonly records?: readonly { readonly run_id: string }[];
   /** False where the console shows errors that belong to the test. */
   readonly isQuiet?: boolean;
+  readonly isHurried?: boolean;
 }
 
 /** Shows a test the page of a server, and fails where the page does. */
 export async function onDebatePage(
-  { env = {}, records = [], isQuiet = true, ...session }: DebatePageOptions,
+  { env = {}, records = [], isQuiet = true, isHurried = false, ...session }: DebatePageOptions,
   test: (scene: DebatePage) => Promise<void>,
 ): Promise<void> {
   await withHome(async (home) => {
@@ -36,7 +37,9 @@ export async function onDebatePage(
     }
     await using server = await DebateProcess.start(sceneEnv(home, env));
     await using browser = await TestBrowser.start();
-    const page = await (await browser.plainSession(server.url, session)).newPage();
+    const context = await browser.plainSession(server.url, session);
+    if (isHurried) await hurry(context);
+    const page = await context.newPage();
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => {

@@ -3,7 +3,7 @@ import { startControlPlane } from "../../control_plane/testing/memory_control_pl
 import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
-import { TestBrowser } from "./chromium.ts";
+import { hurry, TestBrowser } from "./chromium.ts";
 
 /** The pages over a real listener, with approvals of any content and a clock that stands still. */
 async function startPages(template?: string) {
@@ -57,5 +57,6 @@ export async function onPage(
   await using pages = await startPages(template);
   await using browser = await TestBrowser.start();
   await using session = await browser.session(pages.origin, await identityOf(as), options);
+  await hurry(session);
   await test({ ...pages, browser, session, page: await session.newPage() });
 }
