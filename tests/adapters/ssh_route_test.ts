@@ -3,7 +3,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
-import { type ChainRequest, withChain } from "../ssh_target/chain.ts";
+import { type ChainRequest, shareChains, withChain } from "../ssh_target/chain.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { readToEnd, withSshServer, withTcpServer } from "../ssh_target/hostile.ts";
@@ -13,13 +13,14 @@ import { terminalTest } from "../ssh_target/terminals.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 
 const kinds = availableKinds();
+const withShared = shareChains();
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const failure = (message: string) => ({ code: "upstream_failure", message: `connection: ${message}` });
 
 Deno.test.each(kinds.flatMap((kind) => [1, 2, 3, 4].map((hosts) => ({ kind, hosts }))))(
   "connectRoute() reaches the last of $hosts hosts ($kind)",
   ({ kind, hosts }) =>
-    withChain(kind, hosts, async ({ run }) => {
+    withShared(kind, hosts, async ({ run }) => {
       const result = await run("echo out; echo err >&2; exit 7");
       assert.deepEqual([text(result.stdout), text(result.stderr), result.exitCode], ["out\n", "err\n", 7]);
     }),
@@ -28,7 +29,7 @@ Deno.test.each(kinds.flatMap((kind) => [1, 2, 3, 4].map((hosts) => ({ kind, host
 Deno.test.each(kinds.map((kind) => ({ kind })))(
   "connectRoute() passes a megabyte through two bastions ($kind)",
   ({ kind }) =>
-    withChain(kind, 3, async ({ run }) => {
+    withShared(kind, 3, async ({ run }) => {
       assert.equal((await run("head -c 1048576 /dev/zero")).stdout.length, 1_048_576);
     }),
 );
@@ -36,7 +37,7 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
 Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
   "a bastion's certificate opens no shell on hop $hop of a chain that it carries ($kind)",
   ({ kind, hop }) =>
-    withChain(kind, 3, async ({ run, targets, certify, dir }) => {
+    withShared(kind, 3, async ({ run, targets, certify, dir }) => {
       assert.equal((await run("true")).exitCode, 0);
       const target = targets[hop];
       assert.ok(target);
@@ -65,7 +66,7 @@ for (const kind of kinds) {
   register(
     `connectRoute() passes a terminal through two bastions (${kind})`,
     () =>
-      withChain(kind, 3, async ({ run }) => {
+      withShared(kind, 3, async ({ run }) => {
         assert.equal(text((await run("echo x", { pty: true })).stdout), "x\r\n");
       }),
   );
@@ -76,7 +77,7 @@ const HOPS = [0, 1, 2].map((hop) => ({ hop, where: hop === 2 ? "" : `bastion "ho
 Deno.test.each(HOPS)(
   "connectRoute() refuses another host key at hop $hop",
   ({ hop, where }) =>
-    withChain(kinds[0] ?? "embedded", 3, async ({ run, dir }) => {
+    withShared(kinds[0] ?? "embedded", 3, async ({ run, dir }) => {
       const other = createHostKey().line;
       const change: ChainRequest["change"] = (login, index) =>
         index === hop ? { ...login, hostKey: other } : login;
@@ -88,7 +89,7 @@ Deno.test.each(HOPS)(
 Deno.test.each(HOPS)(
   "connectRoute() presents the certificate of hop $hop nowhere else",
   ({ hop, where }) =>
-    withChain(kinds[0] ?? "embedded", 3, async ({ run, certify }) => {
+    withShared(kinds[0] ?? "embedded", 3, async ({ run, certify }) => {
       const key = createEphemeralKey();
       const certificate = await certify(key.publicKeyLine, (hop + 1) % 3);
       const change: ChainRequest["change"] = (login, index) =>
@@ -103,7 +104,7 @@ Deno.test.each(HOPS)(
     withTcpServer(
       () => Promise.reject(new Error("Connected")),
       (port) =>
-        withChain("embedded", 3, async ({ run }) => {
+        withShared("embedded", 3, async ({ run }) => {
           const change: ChainRequest["change"] = (login, index) => ({
             ...login,
             addr: `127.0.0.1:${port}`,
@@ -120,7 +121,7 @@ Deno.test.each(HOPS)(
 Deno.test.each(kinds.map((kind) => ({ kind })))(
   "connectRoute() says so when a bastion permits no connection to the next host ($kind)",
   ({ kind }) =>
-    withChain(kind, 2, async ({ run, certify }) => {
+    withShared(kind, 2, async ({ run, certify }) => {
       const key = createEphemeralKey();
       const certificate = await certify(key.publicKeyLine, 0, []);
       const change: ChainRequest["change"] = (login, index) =>
@@ -136,7 +137,7 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
 Deno.test.each(kinds.map((kind) => ({ kind })))(
   "connectRoute() says so when a bastion cannot reach the next host, without its address ($kind)",
   ({ kind }) =>
-    withChain(kind, 2, async ({ run }) => {
+    withShared(kind, 2, async ({ run }) => {
       const change: ChainRequest["change"] = (login, index) =>
         index === 1 ? { ...login, addr: "127.0.0.1:1" } : login;
       await assert.rejects(run("true", { change }), (error: Error) => {
@@ -157,7 +158,7 @@ Deno.test.each([
       reached.resolve();
       return readToEnd(connection);
     }, (port) =>
-      withChain(kinds[0] ?? "embedded", 2, async ({ run }) => {
+      withShared(kinds[0] ?? "embedded", 2, async ({ run }) => {
         const change: ChainRequest["change"] = (login, index) =>
           index === hop ? { ...login, addr: `127.0.0.1:${port}` } : login;
         const clock = new FakeClock();
@@ -186,7 +187,7 @@ Deno.test("connectRoute() can be canceled while it waits for a hop behind a bast
       await readToEnd(connection);
     },
     (port) =>
-      withChain(kinds[0] ?? "embedded", 2, async ({ run }) => {
+      withShared(kinds[0] ?? "embedded", 2, async ({ run }) => {
         const change: ChainRequest["change"] = (login, index) =>
           index === 1 ? { ...login, addr: `127.0.0.1:${port}` } : login;
         await assert.rejects(run("true", { change, signal: controller.signal }), {
@@ -221,7 +222,7 @@ Deno.test.each([
       closed = true;
     });
   }, ({ port, hostKeyLine }) =>
-    withChain("embedded", 2, async ({ run }) => {
+    withShared("embedded", 2, async ({ run }) => {
       const change: ChainRequest["change"] = (login, index) =>
         index === 0 ? { ...login, addr: `127.0.0.1:${port}`, hostKey: hostKeyLine } : login;
       await assert.rejects(run("true", { change, limits, signal: controller.signal }), error);
@@ -233,7 +234,7 @@ Deno.test("connectRoute() reports a bastion that hangs up instead of opening the
   withSshServer((connection) => {
     connection.on("tcpip", () => connection.end());
   }, ({ port, hostKeyLine }) =>
-    withChain("embedded", 2, async ({ run }) => {
+    withShared("embedded", 2, async ({ run }) => {
       const change: ChainRequest["change"] = (login, index) =>
         index === 0 ? { ...login, addr: `127.0.0.1:${port}`, hostKey: hostKeyLine } : login;
       await assert.rejects(run("true", { change }), {

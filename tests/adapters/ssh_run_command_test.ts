@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { type Scene, withTarget } from "../ssh_target/scene.ts";
+import { type Scene, shareTargets } from "../ssh_target/scene.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
 import { availableKinds, currentUser } from "../ssh_target/target.ts";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
@@ -17,6 +17,7 @@ import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { createFolder } from "../stage/folder.ts";
 
 const kinds = availableKinds().map((kind) => ({ kind }));
+const withTarget = shareTargets();
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const LIMIT = 10_485_760;
 const MARK = `\n[output truncated: limit of ${LIMIT} bytes exceeded]\n`;

@@ -9,6 +9,7 @@ import { PATIENT_LIMITS } from "./patient_limits.ts";
 import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
+import { share } from "../stage/share.ts";
 
 export interface ChainRequest {
   /** Puts other facts in place of those of a hop. */
@@ -60,6 +61,14 @@ export async function withChain(
     await Promise.all(targets.map((target) => target.close()));
     await Deno.remove(dir, { recursive: true });
   }
+}
+
+/** As {@linkcode withChain}, with one chain of each kind and length, up to 4, for the tests of a file. */
+export function shareChains(): typeof withChain {
+  const open = (kind: SshTarget["kind"]) =>
+    [1, 2, 3, 4].map((count) => share<Chain>((use) => withChain(kind, count, use)));
+  const chains = { openssh: open("openssh"), embedded: open("embedded") };
+  return async (kind, count, test) => await chains[kind][count - 1]?.(test);
 }
 
 async function run(

@@ -9,6 +9,7 @@ import type { SshTarget } from "./ssh_target.ts";
 import { currentUser, startSshTarget } from "./target.ts";
 import { type Printed, printedBy } from "./printed.ts";
 import { createFolder } from "../stage/folder.ts";
+import { share } from "../stage/share.ts";
 
 export interface SceneRequest
   extends Partial<Pick<RunCommandOptions, "pty" | "signal" | "stdin" | "stopsAtStdinEnd">> {
@@ -56,6 +57,13 @@ export async function withTarget(
   } finally {
     await target.close();
   }
+}
+
+/** As {@linkcode withTarget}, with one target of each kind for the tests of a file. */
+export function shareTargets(): typeof withTarget {
+  const openssh = share<Scene>((use) => withTarget("openssh", use));
+  const embedded = share<Scene>((use) => withTarget("embedded", use));
+  return (kind, test) => (kind === "openssh" ? openssh : embedded)(test);
 }
 
 async function run(
