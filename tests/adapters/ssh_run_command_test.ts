@@ -96,7 +96,7 @@ testOverTargets("runCommand() reports a refused terminal", async ({ run }) => {
 
 testOverTargets("runCommand() cuts a flood of both streams and still gets the exit code", async ({ run }) => {
   const result = await run(
-    "head -c 30000000 /dev/zero | tr '\\0' a & head -c 30000000 /dev/zero | tr '\\0' b >&2; wait; exit 7",
+    "head -c 15000000 /dev/zero | tr '\\0' a & head -c 15000000 /dev/zero | tr '\\0' b >&2; wait; exit 7",
   );
   assert.equal(result.exitCode, 7);
   for (const [stream, letter] of [[result.stdout, "a"], [result.stderr, "b"]] as const) {

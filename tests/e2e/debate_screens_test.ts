@@ -3,14 +3,12 @@ import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
 import { browserTest, violationsOf } from "./chromium.ts";
 import { drawn, lookAtScreens, VIEWS } from "./debate_screens.ts";
-import { createFolder } from "../stage/folder.ts";
 
 /** These elements must be visible without scrolling at every width. */
 const IN_SIGHT = ["#run-status", "#answer .verdict", "#answer .cause"];
 const IN_SIGHT_AT_THE_END = [...IN_SIGHT, "#answer .figure", "#answer .reason"];
 
 browserTest("the page of a run shows the answer first, in every state, width and theme", async () => {
-  await using folder = await createFolder();
   await lookAtScreens(async ({ name, path }, open) => {
     for (const { width, height, colorScheme } of VIEWS) {
       // Each width has a theme of its own; together they show each state in both.
@@ -45,12 +43,10 @@ browserTest("the page of a run shows the answer first, in every state, width and
       }
       if (name === "paused") await page.getByText("Pin, drop or add hypotheses").click();
       assert.deepEqual(await violationsOf(page), [], what);
-      await page.screenshot({ path: `${folder.path}/${name}-${width}-${colorScheme}.png` });
       if (name === "found") {
         await page.locator("#map > summary").click();
         await page.locator("#map [data-key]").last().click();
         await page.locator("#map").scrollIntoViewIfNeeded();
-        await page.screenshot({ path: `${folder.path}/map-${width}-${colorScheme}.png` });
         assert.deepEqual(await violationsOf(page), [], `the map, ${what}`);
         await followEvidence(page);
       }

@@ -243,12 +243,14 @@ function pause(): Promise<void> {
 const BEHAVIOR = { path: ["behavior"], value: { mode: "enforce" } };
 const GATED = hostKeys({ command_policy: { mode: "off", require_approval: ["^reboot"] } });
 
+interface EnforcedScene {
+  readonly stage: Stage;
+  readonly client: SessionClient;
+  readonly shim: InstalledShim;
+}
+
 /** A sealed host of a real sshd, behind a control plane that asks a human about all that is new. */
-async function withEnforced(
-  test: (
-    scene: { readonly stage: Stage; readonly client: SessionClient; readonly shim: InstalledShim },
-  ) => Promise<void>,
-): Promise<void> {
+const withEnforced = share<EnforcedScene>(async (test) => {
   await using shim = await InstalledShim.create(FORMATS.v2);
   await withStage({
     controlPlane: true,
@@ -267,7 +269,7 @@ async function withEnforced(
     await test({ stage, client, shim });
     assert.equal(await mcp.end(), 0);
   });
-}
+});
 
 /** Asks the control plane about a command of a session as a broker does that hides nothing of the answer. */
 async function preflight(stage: Stage, command: string, fields: object = {}) {
@@ -326,7 +328,7 @@ Deno.test("a control plane that enforces gives a broker no envelope of what a hu
       assert.deepEqual([gated.status, gated.answer["envelope"]], [200, undefined]);
       assert.equal((gated.answer["decision"] as { require_approval?: boolean }).require_approval, true);
     }
-    const unusual = await preflight(stage, "touch x", { approved: true });
+    const unusual = await preflight(stage, "ln x", { approved: true });
     assert.deepEqual([unusual.status, unusual.answer["envelope"]], [202, undefined]);
     const approver = await stage.controlPlaneClient("approver");
     const id = String(unusual.answer["approval_id"]);
@@ -337,6 +339,6 @@ Deno.test("a control plane that enforces gives a broker no envelope of what a hu
     const result = body as Readonly<Record<string, unknown>>;
     assert.deepEqual([status, result["envelope"], result["certificate"]], [200, undefined, undefined]);
     // A request without a decision produces no envelope.
-    const dryRun = await preflight(stage, "touch y", { preflight: false });
+    const dryRun = await preflight(stage, "ln y", { preflight: false });
     assert.deepEqual([dryRun.status, dryRun.answer["envelope"]], [200, undefined]);
   }));

@@ -17,7 +17,10 @@ interface RouteScene {
   broker(): Promise<readonly string[]>;
 }
 
-type Start = (names: readonly string[], test: (scene: RouteScene) => Promise<void>) => Promise<void>;
+/** The hosts behind the first one, each behind the one before. */
+const NAMES = ["inner01", "db01"];
+
+type Start = (test: (scene: RouteScene) => Promise<void>) => Promise<void>;
 
 async function withFolder(test: (dir: string) => Promise<void>): Promise<void> {
   await using dir = await createFolder();
@@ -38,10 +41,10 @@ async function withClient(
   assert.equal(await mcp.end(), 0);
 }
 
-const startStage = (controlPlane: boolean): Start => (names, test) =>
+const startStage = (controlPlane: boolean): Start => (test) =>
   withFolder((dir) =>
     withStage({ controlPlane, signer: OPEN_POLICY }, async (stage) => {
-      await addHostsToStage(stage, { dir, names });
+      await addHostsToStage(stage, { dir, names: NAMES });
       await stage.startSigner();
       if (controlPlane) await stage.startControlPlane();
       await withClient(await stage.mcpCommand(), (client) =>
@@ -54,13 +57,13 @@ const startStage = (controlPlane: boolean): Start => (names, test) =>
     })
   );
 
-const startLocal: Start = (names, test) =>
+const startLocal: Start = (test) =>
   withFolder(async (dir) => {
     await using ends = new AsyncDisposableStack();
     await using scene = await LocalScene.create();
     await addHostsBehind({
       dir,
-      names,
+      names: NAMES,
       configPath: scene.configPath,
       caPublicKeyLine: await Deno.readTextFile(`${scene.dir}/ssh_ca.pub`),
       defer: (end) => ends.defer(end),
@@ -83,64 +86,64 @@ const SET_UPS: readonly { readonly setUp: string; readonly start: Start }[] = [
   { setUp: "in local mode", start: startLocal },
 ];
 const MODES = ["exec", "shell", ...(NO_TERMINAL === "" ? ["pty"] : [])];
-/** The hosts behind the first one, the last of which is where the work is. */
-const WAYS = [
-  { hops: "one bastion", names: ["db01"] },
-  { hops: "two bastions", names: ["inner01", "db01"] },
-];
 
-Deno.test.each(SET_UPS.flatMap((setUp) => WAYS.map((way) => ({ ...setUp, ...way }))))(
-  `sessions (${MODES}) and files go through $hops $setUp`,
-  ({ start, names }) =>
-    start(names, async ({ client, dir, issued, broker }) => {
-      const bastions = names.map(() => "role=bastion");
-      for (const mode of MODES) {
-        const id = await client.open({ server: "db01", mode });
-        // Each host lets in its own principal alone: where this runs is beyond doubt.
-        await client.exec(id, "x=5");
-        const state = await client.exec(id, "echo [$x]; echo err >&2; sh -c 'exit 7'");
-        const { stdout, stderr, exit_code } = state.structured;
-        assert.deepEqual(
-          [stdout, stderr, exit_code],
-          {
-            exec: ["[]\n", "err\n", 7],
-            shell: ["[5]\n", "err\n", 7],
-            pty: ["[5]\nerr\n", "", 7],
-          }[mode],
-        );
-        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
-        assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
-          "session_open",
-          "session_exec",
-          "session_exec",
-          "session_close",
-        ]);
-        const roles = (await issued()).filter((line) => /^issued .*purpose=session/.test(line))
-          .slice(-names.length - 1).map((line) => line.split(" ")[1]);
-        assert.deepEqual(roles, [...bastions, "role=target"], mode);
-      }
-      const path = `${dir}/file`;
-      const put = await client.call("ssh_put_file", {
-        server: "db01",
-        path,
-        content: "AP8K",
-        content_base64: true,
-      });
-      assert.equal(put.isError, false, put.text);
-      assert.deepEqual(await Deno.readFile(path), Uint8Array.of(0, 255, 10));
-      const got = await client.call("ssh_get_file", { server: "db01", path });
-      assert.deepEqual([got.structured["content"], got.structured["sha256"]], [
-        "AP8K",
-        put.structured["sha256"],
-      ]);
-      assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
-        "executed",
-        "file_put",
-        "executed",
-        "file_get",
-      ]);
+Deno.test.each(SET_UPS)(
+  `sessions (${MODES}) and files go through one and two bastions $setUp`,
+  ({ start }) =>
+    start(async (scene) => {
+      for (const index of NAMES.keys()) await passThrough(scene, index);
     }),
 );
+
+async function passThrough({ client, dir, issued, broker }: RouteScene, index: number): Promise<void> {
+  const server = NAMES[index];
+  const bastions = NAMES.slice(0, index + 1).map(() => "role=bastion");
+  for (const mode of MODES) {
+    const id = await client.open({ server, mode });
+    // Each host lets in its own principal alone: where this runs is beyond doubt.
+    await client.exec(id, "x=5");
+    const state = await client.exec(id, "echo [$x]; echo err >&2; sh -c 'exit 7'");
+    const { stdout, stderr, exit_code } = state.structured;
+    assert.deepEqual(
+      [stdout, stderr, exit_code],
+      {
+        exec: ["[]\n", "err\n", 7],
+        shell: ["[5]\n", "err\n", 7],
+        pty: ["[5]\nerr\n", "", 7],
+      }[mode],
+    );
+    assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+    assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
+      "session_open",
+      "session_exec",
+      "session_exec",
+      "session_close",
+    ]);
+    const roles = (await issued()).filter((line) => /^issued .*purpose=session/.test(line))
+      .slice(-bastions.length - 1).map((line) => line.split(" ")[1]);
+    assert.deepEqual(roles, [...bastions, "role=target"], mode);
+  }
+  const path = `${dir}/file-${server}`;
+  const put = await client.call("ssh_put_file", {
+    server,
+    path,
+    content: "AP8K",
+    content_base64: true,
+  });
+  assert.equal(put.isError, false, put.text);
+  assert.deepEqual(await Deno.readFile(path), Uint8Array.of(0, 255, 10));
+  const got = await client.call("ssh_get_file", { server, path });
+  assert.deepEqual([got.structured["content"], got.structured["sha256"]], [
+    "AP8K",
+    put.structured["sha256"],
+  ]);
+  assert.deepEqual((await broker()).slice(-4).map((line) => line.split(" ")[0]), [
+    "executed",
+    "file_put",
+    "executed",
+    "file_get",
+  ]);
+}
 
 Deno.test("a session behind a host that is not a bastion any more runs nothing, and says so", () =>
   withFolder((dir) =>
