@@ -143,19 +143,9 @@ Deno.test.each<{ name: string; reply: SignerReply; answer: SignAnswer }>([
     answer: { kind: "not_granted", status: 403, detail: "approval denied" },
   },
   {
-    name: "an expired approval",
-    reply: { status: 408, body: { detail: "approval expired" }, text: "" },
-    answer: { kind: "not_granted", status: 408, detail: "approval expired" },
-  },
-  {
     name: "a collected approval",
     reply: { status: 410, body: undefined, text: "approval already used\n" },
     answer: { kind: "not_granted", status: 410, detail: "approval already used" },
-  },
-  {
-    name: "an unknown approval",
-    reply: { status: 404, body: { detail: "unknown request" }, text: "" },
-    answer: { kind: "not_granted", status: 404, detail: "unknown request" },
   },
 ])("RemoteAuthority.sign() waits for an approval, and returns $name", async ({ reply, answer }) => {
   const signer = new ScriptedSigner((count) =>
@@ -170,7 +160,6 @@ Deno.test.each([
     body: { certificate: "ssh-ed25519 AAAA", serial: 7 },
     message: "signing service returned an unreadable certificate",
   },
-  { name: "no certificate", body: {}, message: "signing service returned no certificate" },
   {
     name: "a denial beside a certificate",
     body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "no" } },

@@ -293,23 +293,6 @@ Deno.test("MCP over HTTP offers the cluster tools, and announces changes on the 
   assert.deepEqual(await list(session), K8S_TOOLS);
 });
 
-Deno.test("MCP over HTTP of the stateless generation has them too", async () => {
-  const { tools: toolset, know } = scene();
-  await using frontend = new McpHttpFixture({ toolset });
-  const list = async () => {
-    const response = await frontend.send({
-      token: "alice",
-      headers: statelessHeaders("tools/list"),
-      body: statelessRpc(1, "tools/list"),
-    });
-    const text = await response.text();
-    return k8sOf(JSON.parse(text.startsWith("{") ? text : /^data: (\{.*)$/m.exec(text)?.[1] ?? ""));
-  };
-  assert.deepEqual(await list(), []);
-  await know("a");
-  assert.deepEqual(await list(), K8S_TOOLS);
-});
-
 const IN_USE = /belongs to a request that is still running/;
 
 Deno.test.each(GENERATIONS)(

@@ -81,10 +81,17 @@ Deno.test.each([
 Deno.test("an approval for the whole run covers one call, is reported, and is revocable", async () => {
   const tool = new FixedTool(GUARDED_TOOL, { ok: false, text: "not now" });
   const asks = (args: object) => ({ toolCalls: [call(GUARDED_TOOL, args)] });
-  const pods = { args: ["get", "pods"] };
+  const pods = { args: ["get", "pods"], all: true };
+  const reordered = { all: true, args: ["get", "pods"] };
   const script = {
     ...SHORT_SCRIPT,
-    diagnostic_agent: [asks(pods), asks(pods), asks({ args: ["get", "pods", "-A"] }), asks(pods), DIAGNOSIS],
+    diagnostic_agent: [
+      asks(pods),
+      asks(reordered),
+      asks({ args: ["get", "pods", "-A"] }),
+      asks(pods),
+      DIAGNOSIS,
+    ],
   };
   const web = await WebFixture.open({
     model: new ScriptedModel(script),
@@ -113,12 +120,16 @@ Deno.test("an approval for the whole run covers one call, is reported, and is re
   assert.equal((await answer({ call_id, approved: false, for_run: true })).status, 404, "only once");
   const [revoked] = await web.eventsOf(runId, "tool_approval_revoked");
   assert.deepEqual([revoked.call_id, revoked.tool_name, revoked.args], [call_id, GUARDED_TOOL, pods]);
-  assert.equal((await answer({ call_id: wider.call_id, approved: false })).status, 200);
+  assert.equal((await answer({ call_id: wider.call_id, approved: false, for_run: true })).status, 200);
   await web.settle();
   const [, , again] = await asked();
   assert.deepEqual([again.args, tool.runs.length], [pods, 2], "it is asked again");
   await answer({ call_id: again.call_id, approved: false });
   await web.end(runId);
+  assert.match(
+    await (await web.get(`/api/runs/${runId}/report`)).text(),
+    /approved \(by an earlier approval for the whole run\) at/,
+  );
 });
 
 const deep = () => JSON.parse(`${'{"a":'.repeat(40)}1${"}".repeat(40)}`);

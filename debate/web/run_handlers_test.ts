@@ -98,41 +98,6 @@ const calls = (...args: readonly object[]) => ({
   toolCalls: args.map((each, index) => call(GUARDED_TOOL, each, `c${index}`)),
 });
 
-Deno.test("an approval for the whole run covers identical calls only", async () => {
-  const tool = new FixedTool(GUARDED_TOOL);
-  const diagnostic_agent = [
-    calls({ a: 1, b: 2 }),
-    DIAGNOSIS,
-    calls({ b: 2, a: 1 }, { a: 1, b: 3 }),
-    DIAGNOSIS,
-  ];
-  const script = { ...SHORT_SCRIPT, diagnostic_agent, moderator_agent: [CONTINUING, CLOSING] };
-  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [tool] });
-  const runId = await web.start();
-  const requests = async () => await web.eventsOf(runId, "tool_approval_request");
-  await web.settle();
-  const [first] = await requests();
-  await web.post(`/api/runs/${runId}/approval`, { call_id: first.call_id, approved: true, for_run: true });
-  await web.settle();
-  const [, second, ...more] = await requests();
-  assert.deepEqual([second.args, more, tool.runs], [{ a: 1, b: 3 }, [], [{ a: 1, b: 2 }, { b: 2, a: 1 }]]);
-  await web.post(`/api/runs/${runId}/approval`, { call_id: second.call_id, approved: false, for_run: true });
-  await web.end(runId);
-  assert.equal(tool.runs.length, 2);
-  const { events } = await web.record(runId);
-  const resolved = events.filter(({ type }: Typed) => type === "tool_approval_resolved");
-  assert.deepEqual(
-    resolved.map((
-      { resolution, remembered }: { resolution: string; remembered?: true },
-    ) => [resolution, remembered]),
-    [["approved", undefined], ["approved", true], ["rejected", undefined]],
-  );
-  assert.match(
-    await (await web.get(`/api/runs/${runId}/report`)).text(),
-    /approved \(by an earlier approval for the whole run\) at/,
-  );
-});
-
 Deno.test("turning approvals on again revokes the approvals for the whole run", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const diagnostic_agent = [calls({ a: 1 }), DIAGNOSIS, calls({ a: 1 }), DIAGNOSIS];

@@ -203,17 +203,3 @@ Deno.test("of two who edit at once one is told so, and nothing is written", asyn
   }
   assert.equal((await config.ctl(...newHost())).exit, 0);
 });
-
-Deno.test("twenty who edit at once all find their hosts there, or are told that they are not", async () => {
-  await using config = await withConfig(configWith());
-  const names = Array.from({ length: 20 }, (_, index) => `many${index}`);
-  const results = await Promise.all(names.map((name) => config.ctl(...newHost("", name))));
-  const text = await config.read();
-  results.forEach(({ exit, err }, index) => {
-    assert.equal(text.includes(`"${names[index]}"`), exit === 0, err);
-    if (exit !== 0) assert.match(err, /another process (?:is editing|changed) it/);
-  });
-  assert.ok(results.some(({ exit }) => exit === 0));
-  const { mode } = await Deno.stat(config.path);
-  assert.equal((mode ?? 0) & 0o777, 0o640);
-});

@@ -181,20 +181,17 @@ Deno.test("debate:lab reads a directory of Cloud-OpsBench", () =>
     assert.deepEqual([empty.code, /"nowhere": no such directory/.test(empty.err)], [2, true]);
   }));
 
-const PERMISSIONS = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) => `--allow-${name}`);
+/** The command line of the demo. */
+function demoOf(args: readonly string[]): string[] {
+  const permissions = "read write net=127.0.0.1 run env sys".split(" ").map((name) => `--allow-${name}`);
+  const words = ["run", "-q", "--no-prompt", "--cached-only", ...permissions];
+  return [...words, `${ROOT}tests/demo_debate/main.ts`, ...args];
+}
 
 /** Starts the demo with its temporary directory in the given directory. */
 async function play(args: readonly string[], folder: string) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "-q",
-      "--no-prompt",
-      "--cached-only",
-      ...PERMISSIONS,
-      `${ROOT}tests/demo_debate/main.ts`,
-      ...args,
-    ],
+    args: demoOf(args),
     env: { TMPDIR: folder },
     stdin: "null",
     stdout: "piped",
@@ -204,9 +201,8 @@ async function play(args: readonly string[], folder: string) {
 }
 
 // An adapter test plays the other scenarios with their tools.
-Deno.test("the demo plays memory_leak with working tools and removes its files", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("the demo plays memory_leak with working tools and removes its files", () =>
+  inFolder(async (folder) => {
     const { code, out, err } = await play(["--scenario", "memory_leak"], folder);
     assert.equal(code, 0, err);
     assert.match(out, /^Final result\n/);
@@ -214,39 +210,23 @@ Deno.test("the demo plays memory_leak with working tools and removes its files",
     assert.match(err, /< ok, \d+ ms\n/);
     assert.doesNotMatch(err, /< failed/);
     assert.deepEqual(await names(folder), []);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
-Deno.test("the demo lists the scenarios", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("the demo lists the scenarios", () =>
+  inFolder(async (folder) => {
     const { code, err } = await play(["--scenario", "gone"], folder);
     assert.equal(code, 2);
     assert.match(
       err,
       /cannot play scenario "gone": choose one of certificate_expired, memory_leak, slow_query/,
     );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));
 
-Deno.test("the demo in a browser shows the run and removes its files", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
+Deno.test("the demo in a browser shows the run and removes its files", () =>
+  inFolder(async (folder) => {
     const port = freePort();
     const demo = new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "-q",
-        "--no-prompt",
-        "--cached-only",
-        ...PERMISSIONS,
-        `${ROOT}tests/demo_debate/main.ts`,
-        "--serve",
-      ],
+      args: demoOf(["--serve"]),
       env: { TMPDIR: folder, WEB_PORT: String(port) },
       stdin: "null",
       stdout: "piped",
@@ -267,7 +247,4 @@ Deno.test("the demo in a browser shows the run and removes its files", async () 
     assert.equal((await demo.status).code, 0);
     await reader.cancel();
     assert.deepEqual(await names(folder), []);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  }));

@@ -159,15 +159,6 @@ Deno.test("conductDebate() ends early only when the moderator agrees", async () 
   assert.equal((await off.run()).roundLog.length, 2);
 });
 
-Deno.test("conductDebate() does not reopen a rejected hypothesis that is only listed again", async () => {
-  const fixture = new DebateFixture({
-    skeptic_agent: ["[hypothesis:1] rejected\nReason: the pool is half empty", "nothing to add"],
-    moderator_agent: [CONTINUE, CLOSING],
-  });
-  const [hypothesis] = (await fixture.run()).hypotheses;
-  assert.deepEqual([hypothesis?.state, hypothesis?.rejected_reason], ["rejected", "the pool is half empty"]);
-});
-
 Deno.test("conductDebate() summarises from round 3 on, so that round 1 does not vanish", async () => {
   const fixture = await new DebateFixture({
     diagnostic_agent: ["First words.", "Second words.", "Third words.", "Fourth words."],
