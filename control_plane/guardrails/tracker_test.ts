@@ -27,58 +27,6 @@ function tracked(limits: Partial<TrackerLimits> = {}): Tracker {
   return tracker;
 }
 
-Deno.test.each([
-  { name: "the same host and command", host: "web01", command: "uptime -p", novelties: [] },
-  { name: "the same program with other arguments", host: "web01", command: "uptime --since", novelties: [] },
-  { name: "no command", host: "web01", command: "", novelties: [] },
-  { name: "no host", host: "", command: "uptime", novelties: [] },
-  { name: "another host alone", host: "db01", command: "uptime", novelties: ["new-host:db01"] },
-  { name: "another command alone", host: "web01", command: "id", novelties: ["new-command:id"] },
-  {
-    name: "both, the host first",
-    host: "db01",
-    command: "id",
-    novelties: ["new-host:db01", "new-command:id"],
-  },
-  { name: "another case", host: "WEB01", command: "uptime", novelties: ["new-host:WEB01"] },
-  {
-    name: "a path to the same",
-    host: "web01",
-    command: "/bin/uptime",
-    novelties: ["new-command:/bin/uptime"],
-  },
-  { name: "a host called like a command", host: "uptime", command: "uptime", novelties: ["new-host:uptime"] },
-  {
-    name: "what objects have anyway",
-    host: "web01",
-    command: "constructor",
-    novelties: ["new-command:constructor"],
-  },
-])("check() finds novelties: $name", ({ host, command, novelties }) => {
-  assert.deepEqual(tracked().check(request(host, command), 1).novelties, novelties);
-});
-
-Deno.test("the first request of a subject is not new, nor is any until one was learned", () => {
-  const tracker = trackerOf();
-  assert.deepEqual(tracker.check(request("web01", "uptime"), 0).novelties, []);
-  assert.deepEqual(tracker.check(request("db01", "id"), 1).novelties, []);
-  tracker.learn(request("web01", "uptime"), 2);
-  assert.deepEqual(tracker.check(request("db01", "id"), 3).novelties, ["new-host:db01", "new-command:id"]);
-});
-
-Deno.test("a first request without command makes the subject known: its first command is new", () => {
-  const tracker = trackerOf();
-  tracker.learn(request("web01", ""), 0);
-  assert.deepEqual(tracker.check(request("web01", "id"), 1).novelties, ["new-command:id"]);
-});
-
-Deno.test("at the cap everything counts as seen, and nothing more is remembered", () => {
-  const tracker = trackerOf({ maxDistinct: 2 });
-  for (const host of ["a", "b", "c"]) tracker.learn(request(host, ""), 0);
-  assert.deepEqual(tracker.check(request("d", "id"), 1).novelties, ["new-command:id"], "each for itself");
-  assert.deepEqual(tracker.baseline(SUBJECT)?.hosts, ["a", "b"]);
-});
-
 Deno.test("learnUsual() learns the first request and nothing new after it", () => {
   const tracker = trackerOf();
   assert.equal(tracker.learnUsual(request("web01", "uptime"), 0), true);
@@ -100,12 +48,6 @@ Deno.test("learn() returns whether the baseline has changed", () => {
   assert.equal(tracker.learn(request("web01", "uptime"), 0), true);
   assert.equal(tracker.learn(request("web01", "uptime"), 0), false);
   assert.equal(tracker.learn(request("db01", "id"), 0), false, "the sets are full");
-});
-
-Deno.test("a subject that was idle for too long starts again", () => {
-  const tracker = tracked({ idleMs: 1000 });
-  assert.deepEqual(tracker.check(request("db01", "id"), 1001).novelties, []);
-  assert.equal(tracker.baseline(SUBJECT), undefined);
 });
 
 Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is established survives it (A10)", () => {
@@ -234,12 +176,14 @@ Deno.test("check() and learn() follow the rules while there is room", () => {
   const step = fc.record({
     kind: fc.constantFrom("check" as const, "check" as const, "learn" as const, "learnUsual" as const),
     subject: fc.constantFrom('["a"]', '["a","b"]', '["c"]'),
-    host: fc.constantFrom("", "h1", "h2", "h3", "a long name, with spaces", "h1 "),
+    host: fc.constantFrom("", "h1", "h2", "H1", "id", "a long name, with spaces", "h1 "),
     command: fc.constantFrom(
       "",
       "  ",
       "id",
       "id -u",
+      "/bin/id",
+      "constructor",
       "ls",
       "A=b ls",
       "A=c ls",

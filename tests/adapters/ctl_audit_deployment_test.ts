@@ -214,13 +214,7 @@ Deno.test("audit show --set FOLDER shows all instances' records by time, and who
   const show = (...flags: readonly string[]) =>
     run(deployment.folder, "audit", "show", "--set", "logs", ...flags);
   const lines = (await show("--json")).out.trim().split("\n").map((line) => JSON.parse(line));
-  assert.deepEqual(lines.map(({ instance }) => instance), [
-    "signer-1",
-    "signer-2",
-    "cp-1",
-    "cp-1",
-    "signer-1",
-  ]);
+  assert.deepEqual(lines.map(({ instance }) => instance), "signer-1 signer-2 cp-1 cp-1 signer-1".split(" "));
   const text = await Deno.readTextFile(deployment.log("signer-2"));
   assert.ok((await show("--json")).out.includes(`"record":${text.trim()}}`), "a record as it was signed");
   const { out } = await show("--serial", "11");

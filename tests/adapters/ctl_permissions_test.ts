@@ -211,13 +211,9 @@ async function runStartUp(...args: readonly string[]): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-Deno.test.each([
-  "ctl/main.ts",
-  "ctl/bridge/main.ts",
-  "signer/main.ts",
-  "control_plane/main.ts",
-  "broker/main.ts",
-])(
+Deno.test.each(
+  "ctl/main.ts ctl/bridge/main.ts signer/main.ts control_plane/main.ts broker/main.ts".split(" "),
+)(
   "%s says its version, and with --verbose all of the build",
   async (program) => {
     const print = (...args: readonly string[]) =>

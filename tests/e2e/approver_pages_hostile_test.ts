@@ -85,13 +85,7 @@ browserTest(
     add("base", { href: "https://evil.example/" });
     fetch("https://evil.example/").catch(() => {});
   })`);
-      assert.deepEqual(violations, [
-        "base-uri",
-        "connect-src",
-        "img-src",
-        "script-src-elem",
-        "style-src-elem",
-      ]);
+      assert.deepEqual(violations, "base-uri connect-src img-src script-src-elem style-src-elem".split(" "));
       assert.equal(await page.evaluate("window.isHacked"), undefined);
     }),
 );
