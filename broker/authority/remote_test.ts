@@ -82,6 +82,10 @@ Deno.test.each([
   assert.deepEqual(await authority.sign(request, options), { kind: "rejected", status, detail });
 });
 
+const NO_SIGN_RESPONSE = "signing service returned something that is not a sign response";
+const NO_APPROVAL_ID = "signing service returned something that is not an approval id";
+const NO_HOST_LIST = "signing service returned something that is not a host list";
+
 Deno.test.each([
   {
     name: "500",
@@ -93,16 +97,8 @@ Deno.test.each([
     reply: { status: 502, body: undefined, text: "bad gateway\n" },
     message: "signing service unavailable (502): bad gateway",
   },
-  {
-    name: "no JSON",
-    reply: { status: 200, body: undefined },
-    message: "signing service returned something that is not a sign response",
-  },
-  {
-    name: "another shape",
-    reply: { status: 200, body: { certificate: 7 } },
-    message: "signing service returned something that is not a sign response",
-  },
+  { name: "no JSON", reply: { status: 200, body: undefined }, message: NO_SIGN_RESPONSE },
+  { name: "another shape", reply: { status: 200, body: { certificate: 7 } }, message: NO_SIGN_RESPONSE },
   { name: "an empty answer", reply: { status: 200, body: {} } },
   { name: "a serial alone", reply: { status: 200, body: { serial: 7 } } },
   { name: "a certificate without serial", reply: { status: 200, body: { certificate: "x" } } },
@@ -113,17 +109,13 @@ Deno.test.each([
   {
     name: "an unknown enforcement",
     reply: { status: 200, body: { decision: { allowed: true, enforcement: "maybe" } } },
-    message: "signing service returned something that is not a sign response",
+    message: NO_SIGN_RESPONSE,
   },
-  {
-    name: "202 without id",
-    reply: { status: 202, body: {} },
-    message: "signing service returned something that is not an approval id",
-  },
+  { name: "202 without id", reply: { status: 202, body: {} }, message: NO_APPROVAL_ID },
   ...["", "../../v1/freeze", "a b", "ab12)", "x".repeat(65)].map((id) => ({
     name: `202 with the id ${JSON.stringify(id)}`,
     reply: { status: 202, body: { approval_id: id }, text: "" },
-    message: "signing service returned something that is not an approval id",
+    message: NO_APPROVAL_ID,
   })),
   {
     name: "no certificate that can be read",
@@ -247,16 +239,8 @@ Deno.test.each([
     reply: { status: 503, body: undefined, text: "" },
     message: "signing service unavailable (503): no reason given",
   },
-  {
-    name: "another shape",
-    reply: { status: 200, body: { web01: {} } },
-    message: "signing service returned something that is not a host list",
-  },
-  {
-    name: "no JSON",
-    reply: { status: 200, body: undefined },
-    message: "signing service returned something that is not a host list",
-  },
+  { name: "another shape", reply: { status: 200, body: { web01: {} } }, message: NO_HOST_LIST },
+  { name: "no JSON", reply: { status: 200, body: undefined }, message: NO_HOST_LIST },
 ])("RemoteAuthority.hosts() fails on $name", async ({ reply: { status, body, text }, message }) => {
   const { authority } = replying(status, body, text);
   await assert.rejects(authority.hosts(), { code: "upstream_failure", message });
