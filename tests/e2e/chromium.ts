@@ -130,9 +130,10 @@ export class TestBrowser implements AsyncDisposable {
 
 /** Pauses of a page, such as those between two refreshes, end ten times as early. */
 export async function hurry(context: BrowserContext): Promise<void> {
-  await context.addInitScript(
-    `{ const { setTimeout } = window; window.setTimeout = (act, ms) => setTimeout(act, ms < 1000 ? ms : ms / 10); }`,
-  );
+  await context.addInitScript(`{
+    const { setTimeout } = window;
+    window.setTimeout = (act, ms) => setTimeout(act, ms < 1000 ? ms : ms / 10);
+  }`);
 }
 
 /** Violations reported by axe for a page, with their elements. */
