@@ -246,8 +246,8 @@ Deno.test.each([
   })),
 ])("signing aside makes the same blob as signing does: $name", async ({ key }) => {
   const pem = String(key.export({ type: "pkcs8", format: "pem" }));
-  const { publicKey, sign, signAside } = parsePrivateKey(pem);
-  const [here, aside] = [sign(MESSAGE), await signAside(MESSAGE)];
+  const { publicKey, sign, signAsync } = parsePrivateKey(pem);
+  const [here, aside] = [sign(MESSAGE), await signAsync(MESSAGE)];
   assert.equal(new SshReader(aside).text(), new SshReader(here).text());
   assert.ok(verifySignature(publicKey, here, MESSAGE));
   assert.ok(verifySignature(publicKey, aside, MESSAGE));
