@@ -32,7 +32,7 @@ Deno.test.each([
   "/ui/approvals/abc",
   "POST /v1/%61pprovals/abc",
   "POST /ui/%61pprovals/abc",
-])("%s is not answered from approvals that may be out of date: 503", async (route) => {
+])("%s returns 503 if the approvals may be out of date", async (route) => {
   const [path = "", method = "GET"] = route.split(" ").reverse();
   const requireFresh = () => {
     throw new AppError("state_stale", "too old");
@@ -44,7 +44,7 @@ Deno.test.each([
   }
 });
 
-Deno.test.each(SIGNING)("$name refuses a caller that is not in sign_callers", async ({ name, request }) => {
+Deno.test.each(SIGNING)("$name rejects a caller that is not in sign_callers", async ({ name, request }) => {
   const plane = await startControlPlane();
   for (const caller of ["approver-1", "broker-3", "Broker-1", "broker-1 "]) {
     const { status, body } = await plane.send(request(), caller);
@@ -60,14 +60,14 @@ Deno.test.each(SIGNING)("$name refuses a caller that is not in sign_callers", as
   });
 });
 
-Deno.test.each(SIGNING)("$name without sign_callers is for all but approvers (I7)", async ({ request }) => {
+Deno.test.each(SIGNING)("$name without sign_callers allows all but approvers (I7)", async ({ request }) => {
   const plane = await startControlPlane({ sign_callers: [] });
   assert.equal((await plane.send(request(), "approver-1")).status, 403);
   assert.notEqual((await plane.send(request(), "anyone")).status, 403);
 });
 
 Deno.test.each(SIGNING)(
-  "$name rejects a host's identity, which is for its revocation list only",
+  "$name rejects a host's identity, which can only fetch its revocation list",
   async ({ request }) => {
     for (const sign_callers of [[], ["web01.krl"]]) {
       const plane = await startControlPlane({ sign_callers });
@@ -79,7 +79,7 @@ Deno.test.each(SIGNING)(
 );
 
 Deno.test.each(SIGNING)(
-  "$name rejects a name with spaces, which a header would change",
+  "$name rejects a caller name with spaces",
   async ({ request }) => {
     const plane = await startControlPlane({ sign_callers: [] });
     for (const caller of ["broker-1 ", " broker-1", "broker\u00a01"]) {
@@ -90,7 +90,7 @@ Deno.test.each(SIGNING)(
 );
 
 Deno.test.each(APPROVING)(
-  "$name refuses a caller that is not in approval.callers",
+  "$name rejects a caller that is not in approval.callers",
   async ({ request, detail }) => {
     const plane = await startControlPlane();
     const { status, body } = await plane.send(request(), "broker-1");
@@ -99,14 +99,14 @@ Deno.test.each(APPROVING)(
   },
 );
 
-Deno.test.each(APPROVING)("$name is for no host, whatever list it is in", async ({ request }) => {
+Deno.test.each(APPROVING)("$name rejects a host's identity in any caller list", async ({ request }) => {
   const { approval } = CONFIG;
   const plane = await startControlPlane({ approval: { ...approval, callers: ["web01.krl"] } });
   assert.equal((await plane.send(request(), "web01.krl")).status, 403);
   assert.deepEqual(plane.outcomes(), ["denied"]);
 });
 
-Deno.test("a CN in both lists may ask and decide", async () => {
+Deno.test("a CN in both lists can request and decide", async () => {
   const plane = await startControlPlane();
   assert.equal((await plane.sign({}, "both")).status, 200);
   assert.equal((await plane.get("/v1/approvals", "both")).status, 200);
@@ -116,7 +116,7 @@ Deno.test.each([
   ...refusedMethods(CONTROL_PLANE_ROUTES),
   { path: "/v1/sign/result/abc", method: "HEAD", allow: "GET" },
   { path: "/ui/approvals/abc", method: "DELETE", allow: "GET, POST" },
-])("$method $path is 405 with Allow: $allow", async ({ path, method, allow }) => {
+])("$method $path returns 405 with Allow: $allow", async ({ path, method, allow }) => {
   const plane = await startControlPlane();
   const { status, headers } = await plane.send(new Request(`https://localhost${path}`, { method }), "both");
   assert.deepEqual([status, headers.get("allow")], [405, allow]);
@@ -127,7 +127,7 @@ Deno.test.each([
   { path: "/v1/revocations", caller: "broker-1" },
   { path: "/v1/approvals", caller: "approver-1" },
   { path: "/ui/approvals", caller: "approver-1" },
-])("HEAD $path answers without a body", async ({ path, caller }) => {
+])("HEAD $path returns no body", async ({ path, caller }) => {
   const plane = await startControlPlane();
   plane.signer.reply = ({ path }) => ({ body: path === "/v1/revocations" ? [] : {} });
   const { status, text } = await plane.send(
@@ -138,14 +138,14 @@ Deno.test.each([
 });
 
 Deno.test.each(["/v1/", "/v1/sign/", "/v1/sign/result/a/b", "/v1/approvals/a/b", "/v1/reload", "/v1/freeze"])(
-  "%s is not a route",
+  "%s returns 404",
   async (path) => {
     const { status } = await (await startControlPlane()).get(path, "both");
     assert.equal(status, 404);
   },
 );
 
-Deno.test("records are counted by outcome, including unwritten ones", async () => {
+Deno.test("controlplane_events_total counts records by outcome, including unwritten records", async () => {
   const plane = await startControlPlane();
   await plane.sign();
   plane.log.failing = true;
@@ -155,7 +155,7 @@ Deno.test("records are counted by outcome, including unwritten ones", async () =
   assert.equal(plane.counts.failures, 1);
 });
 
-Deno.test("controlplane_approvals_pending counts pending approvals", async () => {
+Deno.test("controlplane_approvals_pending reports the number of pending approvals", async () => {
   const plane = await startControlPlane();
   const gauge = async () => /^controlplane_approvals_pending (\d+)$/m.exec(await plane.metrics.text())?.[1];
   assert.equal(await gauge(), "0");
@@ -166,7 +166,7 @@ Deno.test("controlplane_approvals_pending counts pending approvals", async () =>
   assert.equal(await gauge(), "0");
 });
 
-Deno.test("records are in the log in the order of their events, although some are written late", async () => {
+Deno.test("the audit log keeps records in the order of their events although some are late", async () => {
   const plane = await startControlPlane({}, { lateMs: 20 });
   await plane.sign();
   assert.deepEqual(

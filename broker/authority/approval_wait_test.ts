@@ -75,7 +75,7 @@ const held = ({ waitSeconds }: { readonly waitSeconds: number }): Hold => ({
   reply: PENDING,
 });
 
-Deno.test("ApprovalWaits polls with the key and a hold, one poll after the other", async () => {
+Deno.test("ApprovalWaits sends sequential polls with the public key and a hold of 8 s", async () => {
   const plane = new ScriptedControlPlane((poll) => poll.count < 2 ? held(poll) : { ms: 100, reply: GIVEN });
   const waiting = collect(plane.waits(120));
   assert.deepEqual(await finish(plane.clock, waiting), GIVEN);
@@ -87,13 +87,13 @@ Deno.test("ApprovalWaits polls with the key and a hold, one poll after the other
   });
 });
 
-Deno.test("ApprovalWaits polls a control plane that does not hold every 2 s", async () => {
+Deno.test("ApprovalWaits polls every 2 s if the control plane does not hold polls", async () => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 100, reply: count < 3 ? PENDING : GIVEN }));
   await finish(plane.clock, collect(plane.waits(120)));
   assert.deepEqual(plane.times, [0, 2000, 4000, 6000]);
 });
 
-Deno.test("ApprovalWaits waits no longer than it may, and asks once more at the end", async () => {
+Deno.test("ApprovalWaits waits at most the configured time and polls once more at the end", async () => {
   const plane = new ScriptedControlPlane(held);
   assert.deepEqual(await finish(plane.clock, collect(plane.waits(10))), "deadline");
   assert.deepEqual(plane.polls.map(({ at, path }) => [at, path.replace(/.*wait=/, "")]), [
@@ -110,7 +110,7 @@ Deno.test("ApprovalWaits accepts an approval that arrives with the last poll", a
 });
 
 Deno.test.each([400, 401, 403, 404, 408, 410, 429, 500, 503])(
-  "ApprovalWaits ends with the first answer %d",
+  "ApprovalWaits returns a first answer of %d without another poll",
   async (status) => {
     const reply = { status, body: undefined, text: "no" };
     const plane = new ScriptedControlPlane(() => ({ ms: 0, reply }));
@@ -134,7 +134,7 @@ Deno.test("ApprovalWaits ends when the signer rejects the approved request", asy
 Deno.test.each<[name: string, reply: SignerReply | Error]>([
   ["signing has failed (502)", { status: 502, body: undefined, text: "" }],
   ["the control plane is away", new AppError("upstream_failure", "Failed contacting the signer")],
-])("ApprovalWaits tries again where %s", async (_name, reply) => {
+])("ApprovalWaits polls again if %s", async (_name, reply) => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count < 2 ? reply : GIVEN }));
   assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), GIVEN);
   assert.deepEqual(plane.times, [0, 2000, 4000]);
@@ -142,12 +142,12 @@ Deno.test.each<[name: string, reply: SignerReply | Error]>([
 
 Deno.test.each([
   {
-    name: "with the client's word for it",
+    name: "with the message of the client's error",
     error: new AppError("upstream_failure", "Timed out contacting the signer"),
     message: "querying approval result: Timed out contacting the signer",
   },
   {
-    name: "without a text that was not meant for others",
+    name: "without the message of an unexpected error",
     error: new Error("connect ECONNREFUSED 10.0.0.9:7443"),
     message: "querying approval result: failed",
   },
@@ -166,7 +166,7 @@ Deno.test("ApprovalWaits does not wait unless configured", async () => {
 Deno.test.each([
   { name: "a poll", script: held },
   { name: "a pause", script: () => ({ ms: 0, reply: PENDING }) },
-])("ApprovalWaits ends when it is canceled in $name", async ({ script }) => {
+])("ApprovalWaits ends if the client cancels during $name", async ({ script }) => {
   const plane = new ScriptedControlPlane(script);
   const client = new AbortController();
   const waits = plane.waits(120);
@@ -177,7 +177,7 @@ Deno.test.each([
   assert.equal(plane.clock.sleeping, 0);
 });
 
-Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set back", async () => {
+Deno.test("ApprovalWaits ends at most one hold late if the clock is set back", async () => {
   let setBackMs = 0;
   const plane = new ScriptedControlPlane((poll) => {
     if (poll.count === 1) setBackMs = 3_600_000;
@@ -194,7 +194,7 @@ Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set b
   assert.ok(clock.now() <= 24_000 + 8_000 + 2_500, String(plane.times));
 });
 
-Deno.test("ApprovalWaits reports the approval ID with each poll", async () => {
+Deno.test("ApprovalWaits reports the approval ID on each poll", async () => {
   const plane = new ScriptedControlPlane(held);
   const told: string[] = [];
   const { signal } = new AbortController();
@@ -203,7 +203,7 @@ Deno.test("ApprovalWaits reports the approval ID with each poll", async () => {
   assert.deepEqual(told, ["ab12", "ab12", "ab12"]);
 });
 
-Deno.test("ApprovalWaits lets one end user wait only so often at a time", async () => {
+Deno.test("ApprovalWaits limits the concurrent waits of one end user", async () => {
   const plane = new ScriptedControlPlane(held);
   const waits = plane.waits(60);
   const first = Array.from({ length: MAX_WAITING_OF_ONE }, () => collect(waits));
@@ -214,7 +214,7 @@ Deno.test("ApprovalWaits lets one end user wait only so often at a time", async 
   assert.ok(plane.polls.length > MAX_WAITING_OF_ONE + 1);
 });
 
-Deno.test("ApprovalWaits lets only so many wait in all", async () => {
+Deno.test("ApprovalWaits limits the total number of concurrent waits", async () => {
   const plane = new ScriptedControlPlane(held);
   const waits = plane.waits(60);
   const all = Array.from({ length: MAX_WAITING }, (_, at) => collect(waits, { endUser: `agent-${at}` }));
@@ -246,7 +246,7 @@ async function issue(changes: Partial<CertificateFields> = {}): Promise<string> 
 
 const expected = { publicKey: key.publicKeyLine, serial: SERIAL, use: "command", host: "web01" } as const;
 
-Deno.test("checkCertificate() accepts the certificate that was asked for", async () => {
+Deno.test("checkCertificate() accepts the requested certificate", async () => {
   checkCertificate(await issue(), expected);
 });
 
@@ -257,7 +257,7 @@ Deno.test.each([
     message: "signing service returned a certificate with another public key",
   },
   {
-    name: "a serial that differs in its last bit",
+    name: "a serial that differs in the last bit",
     changes: { serial: SERIAL - 1n },
     message: "signing service returned a certificate with another serial",
   },
@@ -266,7 +266,7 @@ Deno.test.each([
     changes: { criticalOptions: { "source-address": "10.0.0.0/8" } },
     message: "signing service returned a certificate with no force-command",
   },
-])("checkCertificate() refuses a certificate with $name", async ({ changes, message }) => {
+])("checkCertificate() rejects a certificate with $name", async ({ changes, message }) => {
   const line = await issue(changes);
   assert.throws(() => checkCertificate(line, expected), { code: "upstream_failure", message });
 });
@@ -275,7 +275,7 @@ Deno.test.each([
   { name: "nothing", line: "" },
   { name: "a plain key", line: key.publicKeyLine },
   { name: "something else", line: "ssh-ed25519-cert-v01@openssh.com AAAA" },
-])("checkCertificate() refuses $name in place of a certificate", ({ line }) => {
+])("checkCertificate() rejects $name in place of a certificate", ({ line }) => {
   assert.throws(() => checkCertificate(line, expected), {
     code: "upstream_failure",
     message: "signing service returned an unreadable certificate",
@@ -286,7 +286,7 @@ Deno.test.each([
   ["no shim", {}, undefined],
   ["the shim of its host", { "force-command": "gateway-shim web01" }, "gateway-shim"],
   ["another build's shim", { "force-command": "/opt/x/shim web01" }, "/opt/x/shim"],
-])("checkCertificate() finds %s in a session's certificate", async (_name, criticalOptions, shim) => {
+])("checkCertificate() returns %s in a session certificate", async (_name, criticalOptions, shim) => {
   const line = await issue({ criticalOptions });
   assert.deepEqual(checkCertificate(line, { ...expected, use: "session" }), shim);
 });
@@ -327,13 +327,13 @@ Deno.test.each(
       what: "other permissions than a bastion's",
     },
     {
-      name: "of a bastion that permits a terminal too",
+      name: "of a bastion that also permits a terminal",
       use: "forwarding",
       changes: { criticalOptions: {}, extensions: ["permit-port-forwarding", "permit-pty"] },
       what: "other permissions than a bastion's",
     },
   ] as const,
-)("checkCertificate() refuses a certificate $name", async ({ use, changes, what }) => {
+)("checkCertificate() rejects a certificate $name", async ({ use, changes, what }) => {
   const line = await issue(changes);
   const message = `signing service returned a certificate with ${what}`;
   assert.throws(() => checkCertificate(line, { ...expected, use }), { code: "upstream_failure", message });

@@ -67,7 +67,7 @@ function createClusters(answer: ApiAnswer = MADE, keys: Parameters<typeof sample
   return { clusters, token, asked, log };
 }
 
-Deno.test("LocalAuthority.clusters() lists the clusters of the config, with their rules only in words", async () => {
+Deno.test("LocalAuthority.clusters() lists the configured clusters and describes their rules in words", async () => {
   assert.deepEqual(await createClusters().clusters.clusters(), {
     prod: {
       api_server: "https://10.0.0.5:6443",
@@ -81,7 +81,7 @@ Deno.test("LocalAuthority.clusters() lists the clusters of the config, with thei
   });
 });
 
-Deno.test("LocalAuthority.token() creates an allowed token, and records it before its use", async () => {
+Deno.test("LocalAuthority.token() creates an allowed token and records it before returning it", async () => {
   const { token, asked, log } = createClusters();
   const answer = await token();
   assert.equal(answer.kind === "issued" && answer.token, "t");
@@ -96,7 +96,7 @@ Deno.test("LocalAuthority.token() creates an allowed token, and records it befor
   assert.match(record?.command ?? "", /^target=k8s verb=get resource=pods ns=web name=web-1/);
 });
 
-Deno.test("LocalAuthority.token() releases no token without a record", async () => {
+Deno.test("LocalAuthority.token() returns no token if the audit log fails", async () => {
   const { token, log } = createClusters();
   log.failing = true;
   await assert.rejects(token(), (error) => error instanceof AppError && error.code === "audit_unavailable");
@@ -131,7 +131,7 @@ Deno.test("LocalAuthority.token() ignores an approval in the request", async () 
   assert.deepEqual(asked, []);
 });
 
-Deno.test("LocalAuthority.token() decides a dry run, and creates no token", async () => {
+Deno.test("LocalAuthority.token() returns the decision of a dry run and creates no token", async () => {
   const { token, asked, log } = createClusters();
   const allowed = await token({ dry_run: true });
   assert.equal(allowed.kind === "decided" && allowed.decision.allowed, true);
@@ -140,7 +140,7 @@ Deno.test("LocalAuthority.token() decides a dry run, and creates no token", asyn
   assert.deepEqual([asked, log.entries], [[], []]);
 });
 
-Deno.test("LocalAuthority.token() reports refusals and failures of the API server", async () => {
+Deno.test("LocalAuthority.token() reports rejections and failures of the API server", async () => {
   const refused = await createClusters(answered(401, {})).token();
   assert.match(
     refused.kind === "rejected" ? refused.detail : "",
@@ -161,7 +161,7 @@ const tokenRequest = {
   end_user_groups: null,
 } as const;
 
-Deno.test("RemoteAuthority.token() posts the request as it is and gives the token", async () => {
+Deno.test("RemoteAuthority.token() posts the request unchanged and returns the token", async () => {
   const decision = { allowed: true, matched_rule: "allow:x", reveal: true };
   const { signer, authority } = replying(200, { k8s_token: "t", k8s_token_expiry: "x", serial: 7, decision });
   assert.deepEqual(await authority.token(tokenRequest, options), {
@@ -194,18 +194,18 @@ Deno.test.each([
     body: { k8s_token: "t", serial: 7, decision: { allowed: false } },
     message: /returned a denial as an answer$/,
   },
-])("RemoteAuthority.token() fails on $name", async ({ body, message }) => {
+])("RemoteAuthority.token() fails if the signer returns $name", async ({ body, message }) => {
   const { authority } = replying(200, body);
   await assert.rejects(authority.token(tokenRequest, options), message);
 });
 
-Deno.test("RemoteAuthority.token() gives the decision of a dry run, and no token with it", async () => {
+Deno.test("RemoteAuthority.token() returns the decision of a dry run without a token", async () => {
   const { authority } = replying(200, { decision: { allowed: true }, k8s_token: "t", serial: 7 });
   const answer = await authority.token({ ...tokenRequest, dry_run: true }, options);
   assert.deepEqual(answer, { kind: "decided", decision: { allowed: true } });
 });
 
-Deno.test("RemoteAuthority.token() waits for a human without naming a key", async () => {
+Deno.test("RemoteAuthority.token() waits for an approval without sending a public key", async () => {
   const signer = new ScriptedSigner((count) =>
     count === 0
       ? { status: 202, body: { approval_id: "id-1" }, text: "" }
@@ -216,7 +216,7 @@ Deno.test("RemoteAuthority.token() waits for a human without naming a key", asyn
   assert.equal(signer.requests[1]?.path, "/v1/sign/result/id-1?wait=8");
 });
 
-Deno.test("RemoteAuthority.clusters() gives the list, and the very same while it is the same", async () => {
+Deno.test("RemoteAuthority.clusters() returns the same object while the list is unchanged", async () => {
   const cluster = { api_server: "https://10.0.0.5:6443", ca_cert_pem: "PEM" };
   const { authority } = replying(200, { prod: cluster });
   const clusters = await authority.clusters();
@@ -224,7 +224,7 @@ Deno.test("RemoteAuthority.clusters() gives the list, and the very same while it
   assert.equal(await authority.clusters(), clusters);
 });
 
-Deno.test("RemoteAuthority.clusters() is empty for a signer without clusters, and rejects an invalid list", async () => {
+Deno.test("RemoteAuthority.clusters() returns an empty list on 404 and rejects an invalid list", async () => {
   assert.deepEqual(await replying(404, { detail: "not found" }).authority.clusters(), {});
   assert.deepEqual(await replying(200, {}).authority.clusters(), {});
   await assert.rejects(replying(200, { prod: {} }).authority.clusters(), /not a cluster list$/);

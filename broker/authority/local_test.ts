@@ -67,7 +67,7 @@ function createAuthority(caKeys: CaKeyRing<CaKey> = { fallback: caKey(1), byGrou
   return { authority, sign, log };
 }
 
-Deno.test("LocalAuthority.hosts() lists the hosts of the config, without their policy", async () => {
+Deno.test("LocalAuthority.hosts() lists the configured hosts without their policy", async () => {
   assert.deepEqual(await createAuthority().authority.hosts(), {
     hop: { addr: "10.0.0.2:22", user: "jump", host_key: SAMPLE_HOST_KEY },
     web01: {
@@ -82,13 +82,13 @@ Deno.test("LocalAuthority.hosts() lists the hosts of the config, without their p
   });
 });
 
-Deno.test("LocalAuthority.rules() returns the rules of known hosts", async () => {
+Deno.test("LocalAuthority.rules() returns only the rules of known hosts", async () => {
   const rules = await createAuthority().authority.rules(["web01", "other"]);
   assert.deepEqual(Object.keys(rules), ["web01"]);
   assert.equal(rules["web01"]?.policy?.max_ttl_seconds, 300);
 });
 
-Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and records it first", async () => {
+Deno.test("LocalAuthority.sign() records and issues a certificate that is locked to the command", async () => {
   const { sign, log } = createAuthority();
   const answer = await sign({ ttl_seconds: 60 });
   assert.ok(answer.kind === "issued");
@@ -129,13 +129,13 @@ Deno.test("LocalAuthority.sign() issues a certificate locked to the command, and
   }]);
 });
 
-Deno.test("LocalAuthority.sign() releases no certificate that could not be recorded", async () => {
+Deno.test("LocalAuthority.sign() returns no certificate if the audit log fails", async () => {
   const { sign, log } = createAuthority();
   log.failing = true;
   await assert.rejects(sign(), { code: "audit_unavailable" });
 });
 
-Deno.test("LocalAuthority.sign() signs with the key of the host's group", async () => {
+Deno.test("LocalAuthority.sign() signs with the CA key of the host's group", async () => {
   const [own, other] = [caKey(2), caKey(1)];
   const { sign } = createAuthority({ fallback: other, byGroup: new Map([["web", own]]) });
   const answer = await sign();
@@ -143,7 +143,7 @@ Deno.test("LocalAuthority.sign() signs with the key of the host's group", async 
   assert.deepEqual(parseCertificate(answer.certificate).caPublicKey, own.publicKey);
 });
 
-Deno.test("LocalAuthority.sign() answers a dry run with the decision alone", async () => {
+Deno.test("LocalAuthority.sign() returns only the decision on a dry run", async () => {
   const { sign, log } = createAuthority();
   const allowed = await sign({ dry_run: true });
   assert.ok(allowed.kind === "decided" && allowed.decision.allowed);
@@ -178,7 +178,7 @@ Deno.test("LocalAuthority.sign() reports a CA key that cannot sign", async () =>
   assert.deepEqual(log.entries, []);
 });
 
-Deno.test("LocalAuthority.sign() issues no certificate after a cancellation", async () => {
+Deno.test("LocalAuthority.sign() issues no certificate if the request is already canceled", async () => {
   const { authority, log } = createAuthority();
   await assert.rejects(authority.sign(REQUEST, { signal: AbortSignal.abort() }), { code: "canceled" });
   assert.deepEqual(log.entries, []);
@@ -201,13 +201,13 @@ Deno.test.each([
   { name: "the global one where the host says none", own: undefined, expected: "10.9.0.0/16" },
   { name: "the global one where the host's is empty", own: "", expected: "10.9.0.0/16" },
   { name: "the host's own", own: "10.1.1.1", expected: "10.1.1.1" },
-])("compileLocalPolicy() takes as source address $name", ({ own, expected }) => {
+])("compileLocalPolicy() uses as source address $name", ({ own, expected }) => {
   const host = own === undefined ? HOST : { ...HOST, source_address: own };
   const { hosts } = compile({ web01: host }, { source_address: "10.9.0.0/16" });
   assert.equal(hosts.get("web01")?.source_address, expected);
 });
 
-Deno.test("compileLocalPolicy() permits a bastion by its own key or by the jump of another host", () => {
+Deno.test("compileLocalPolicy() permits a bastion by allow_as_bastion or by the jump of another host", () => {
   const { hosts } = compile({
     web01: { ...HOST, jump: "hop" },
     hop: HOST,
@@ -221,23 +221,23 @@ Deno.test("compileLocalPolicy() permits a bastion by its own key or by the jump 
   );
 });
 
-Deno.test("compileLocalPolicy() caps the life of every certificate", () => {
+Deno.test("compileLocalPolicy() limits each certificate to max_ttl_seconds", () => {
   assert.equal(compile({ web01: HOST }, { max_ttl_seconds: 60 }).hosts.get("web01")?.maxTtlSeconds, 60);
 });
 
-Deno.test("compileLocalPolicy() knows hosts that are named like members of every object", () => {
+Deno.test("compileLocalPolicy() accepts hosts named __proto__ and constructor", () => {
   const hosts = Object.fromEntries([["__proto__", HOST], ["constructor", HOST]]);
   assert.deepEqual([...compile(hosts).hosts.keys()], ["__proto__", "constructor"]);
 });
 
 Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegExp; keys?: object }>([
   {
-    name: "a host without account",
+    name: "a host without an account",
     hosts: { web01: { ...HOST, user: "" } },
     problem: /hosts\.web01\.user: /,
   },
   {
-    name: "a bastion with command rules, also when only a jump makes it one",
+    name: "a bastion with command rules, even if only a jump makes it a bastion",
     hosts: { web01: { ...HOST, jump: "hop" }, hop: { ...HOST, command_policy: { mode: "allowlist" } } },
     problem: /hosts\.hop\.allow_as_bastion: a host with command rules cannot be a bastion/,
   },
@@ -247,7 +247,7 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
     keys: { source_address: "here" },
     problem: /hosts\.web01\.source_address: /,
   },
-])("compileLocalPolicy() refuses $name", ({ hosts, problem, keys = {} }) => {
+])("compileLocalPolicy() rejects $name", ({ hosts, problem, keys = {} }) => {
   assert.throws(() => compile(hosts, keys), (error) => {
     assert.ok(error instanceof Error);
     assert.match(error.message, /^Cannot use broker config: /);
@@ -256,12 +256,12 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
   });
 });
 
-Deno.test("ownName() is the certificate's CN, commas and all", () => {
+Deno.test("ownName() returns the certificate's CN including commas", () => {
   assert.equal(ownName(pem("ONE")), "broker, one");
 });
 
 Deno.test.each([{ name: "without a CN", which: "NONE" }, { name: "with two CNs", which: "TWO" }])(
-  "ownName() refuses a certificate $name",
+  "ownName() rejects a certificate $name",
   ({ which }) => {
     assert.throws(() => ownName(pem(which)), { code: "invalid_config" });
   },
@@ -314,12 +314,12 @@ const TAIL = ". Host inventory and policy come from the signer.";
 Deno.test.each([
   { name: "nothing of a clean config", keys: {}, line: undefined },
   {
-    name: "hosts, also those without policy fields",
+    name: "hosts without policy fields",
     keys: { hosts: { web01: { addr: "h:22", user: "u", host_key: "k", jump: "b", groups: ["g"] } } },
     line: `${HEAD}hosts${TAIL}`,
   },
   {
-    name: "nothing of keys that are empty or false",
+    name: "no keys that are empty or false",
     keys: {
       ca_key: "",
       ca_keys: {},
@@ -329,7 +329,7 @@ Deno.test.each([
     line: undefined,
   },
   {
-    name: "keys of the top, in a fixed order",
+    name: "top-level keys in a fixed order",
     keys: {
       source_address: "10.0.0.1",
       group_command_policies: { _default: ["base"] },
@@ -340,7 +340,7 @@ Deno.test.each([
     line: `${HEAD}ca_key, ca_keys, command_policies, group_command_policies, source_address${TAIL}`,
   },
   {
-    name: "hosts by name, their fields in a fixed order",
+    name: "hosts sorted by name and their fields in a fixed order",
     keys: {
       hosts: {
         web02: { addr: "h:22", allow_pty: true },
@@ -365,7 +365,7 @@ Deno.test.each([
       `web02: allow_pty)${TAIL}`,
   },
   {
-    name: "both in one line",
+    name: "ca_key and policy fields of hosts in one line",
     keys: { ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } },
     line: `${HEAD}ca_key, hosts; policy fields on 1 host(s) (web01: allow_sudo)${TAIL}`,
   },
@@ -373,7 +373,7 @@ Deno.test.each([
   assert.equal(describeIgnoredKeys(brokerConfig.parse({ ...BASE, signer: SIGNER, ...keys })), line);
 });
 
-Deno.test("describeIgnoredKeys() is empty in local mode", () => {
+Deno.test("describeIgnoredKeys() returns nothing in local mode", () => {
   const config = { ...BASE, ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } };
   assert.equal(describeIgnoredKeys(brokerConfig.parse(config)), undefined);
 });

@@ -15,13 +15,13 @@ const request: CertificateRequest = {
 const { signal } = new AbortController();
 const options = { signal };
 
-Deno.test("RemoteAuthority.sign() posts the request as it is, with the signal (I20)", async () => {
+Deno.test("RemoteAuthority.sign() posts the request unchanged with the abort signal (I20)", async () => {
   const { signer, authority } = replying(200, { decision: { allowed: true, require_approval: true } });
   await authority.sign(request, options);
   assert.deepEqual(signer.requests, [{ method: "POST", path: "/v1/sign", body: request, signal }]);
 });
 
-Deno.test("RemoteAuthority.sign() gives the decision of a dry run, and no certificate with it", async () => {
+Deno.test("RemoteAuthority.sign() returns the decision of a dry run without a certificate", async () => {
   const decision = { allowed: false, reason: "no", matched_rule: "deny:x" };
   const { authority } = replying(200, { decision, certificate: "not looked at", serial: 1 });
   assert.deepEqual(await authority.sign({ ...request, dry_run: true }, options), {
@@ -30,7 +30,7 @@ Deno.test("RemoteAuthority.sign() gives the decision of a dry run, and no certif
   });
 });
 
-Deno.test("RemoteAuthority.sign() gives the envelope of a preflight on a sealed host", async () => {
+Deno.test("RemoteAuthority.sign() returns the envelope of a preflight on a sealed host", async () => {
   const decision = { allowed: true };
   const { authority } = replying(200, { decision, envelope: "SEALED" });
   assert.deepEqual(await authority.sign({ ...request, dry_run: true }, options), {
@@ -40,7 +40,7 @@ Deno.test("RemoteAuthority.sign() gives the envelope of a preflight on a sealed 
   });
 });
 
-Deno.test("RemoteAuthority.sign() refuses an envelope that is not text: the plain command must not take its place", async () => {
+Deno.test("RemoteAuthority.sign() rejects an envelope that is not text instead of using the plain command", async () => {
   const { authority } = replying(200, { decision: { allowed: true }, envelope: { sealed: true } });
   await assert.rejects(authority.sign({ ...request, dry_run: true }, options), {
     code: "upstream_failure",
@@ -48,7 +48,7 @@ Deno.test("RemoteAuthority.sign() refuses an envelope that is not text: the plai
   });
 });
 
-Deno.test("RemoteAuthority.sign() returns a required approval", async () => {
+Deno.test("RemoteAuthority.sign() returns needs_approval with the matched rule", async () => {
   const { authority } = replying(200, {
     decision: { allowed: true, require_approval: true, matched_rule: "require_approval:^reboot" },
   });
@@ -58,7 +58,7 @@ Deno.test("RemoteAuthority.sign() returns a required approval", async () => {
   });
 });
 
-Deno.test("RemoteAuthority.sign() returns a pending approval", async () => {
+Deno.test("RemoteAuthority.sign() returns a pending approval as undecided", async () => {
   const { authority } = replying(202, { approval_id: "ab12" });
   assert.deepEqual(await authority.sign(request, options), {
     kind: "undecided",
@@ -98,31 +98,31 @@ Deno.test.each([
     message: "signing service unavailable (502): bad gateway",
   },
   { name: "no JSON", reply: { status: 200, body: undefined }, message: NO_SIGN_RESPONSE },
-  { name: "another shape", reply: { status: 200, body: { certificate: 7 } }, message: NO_SIGN_RESPONSE },
+  { name: "an invalid body", reply: { status: 200, body: { certificate: 7 } }, message: NO_SIGN_RESPONSE },
   { name: "an empty answer", reply: { status: 200, body: {} } },
   { name: "a serial alone", reply: { status: 200, body: { serial: 7 } } },
   { name: "a certificate without serial", reply: { status: 200, body: { certificate: "x" } } },
   {
-    name: "an allowed decision without certificate",
+    name: "an allowed decision without a certificate",
     reply: { status: 200, body: { decision: { allowed: true } } },
   },
   {
-    name: "an unknown enforcement",
+    name: "an unknown enforcement value",
     reply: { status: 200, body: { decision: { allowed: true, enforcement: "maybe" } } },
     message: NO_SIGN_RESPONSE,
   },
-  { name: "202 without id", reply: { status: 202, body: {} }, message: NO_APPROVAL_ID },
+  { name: "202 without an ID", reply: { status: 202, body: {} }, message: NO_APPROVAL_ID },
   ...["", "../../v1/freeze", "a b", "ab12)", "x".repeat(65)].map((id) => ({
-    name: `202 with the id ${JSON.stringify(id)}`,
+    name: `202 with the ID ${JSON.stringify(id)}`,
     reply: { status: 202, body: { approval_id: id }, text: "" },
     message: NO_APPROVAL_ID,
   })),
   {
-    name: "no certificate that can be read",
+    name: "an unreadable certificate",
     reply: { status: 200, body: { certificate: "ssh-ed25519 AAAA", serial: 7 } },
     message: "signing service returned an unreadable certificate",
   },
-])("RemoteAuthority.sign() takes $name for no answer", async (row) => {
+])("RemoteAuthority.sign() rejects a signer reply of $name", async (row) => {
   const { reply: { status, body, text }, message = "signing service returned no certificate" } = row;
   const { authority } = replying(status, body, text);
   await assert.rejects(authority.sign(request, options), { code: "upstream_failure", message });
@@ -135,11 +135,11 @@ Deno.test.each<{ name: string; reply: SignerReply; answer: SignAnswer }>([
     answer: { kind: "not_granted", status: 403, detail: "approval denied" },
   },
   {
-    name: "a collected approval",
+    name: "an approval that was already collected",
     reply: { status: 410, body: undefined, text: "approval already used\n" },
     answer: { kind: "not_granted", status: 410, detail: "approval already used" },
   },
-])("RemoteAuthority.sign() waits for an approval, and returns $name", async ({ reply, answer }) => {
+])("RemoteAuthority.sign() waits for an approval and returns $name", async ({ reply, answer }) => {
   const signer = new ScriptedSigner((count) =>
     count === 0 ? { status: 202, body: { approval_id: "ab12" }, text: "" } : reply
   );
@@ -162,7 +162,7 @@ Deno.test.each([
     body: { decision: { allowed: true, require_approval: true } },
     message: "signing service returned no certificate",
   },
-])("RemoteAuthority.sign() checks the answer after an approval like any other: $name", async (row) => {
+])("RemoteAuthority.sign() rejects an invalid answer after an approval: $name", async (row) => {
   const signer = new ScriptedSigner((count) =>
     count === 0
       ? { status: 202, body: { approval_id: "ab12" }, text: "" }
@@ -174,7 +174,7 @@ Deno.test.each([
   });
 });
 
-Deno.test("RemoteAuthority.sign() takes a dry run without decision for no answer", async () => {
+Deno.test("RemoteAuthority.sign() rejects a dry run reply without a decision", async () => {
   const { authority } = replying(200, {});
   await assert.rejects(authority.sign({ ...request, dry_run: true }, options), {
     code: "upstream_failure",
@@ -184,12 +184,12 @@ Deno.test("RemoteAuthority.sign() takes a dry run without decision for no answer
 
 Deno.test.each([
   {
-    name: "with the client's word for it",
+    name: "with the message of the client's error",
     cause: new AppError("upstream_failure", "Timed out contacting the signer"),
     message: "signing service unavailable: contacting signing service: Timed out contacting the signer",
   },
   {
-    name: "without a text that was not meant for others",
+    name: "without the message of an unexpected error",
     cause: new Error("connect ECONNREFUSED 10.0.0.9:9443"),
     message: "signing service unavailable: contacting signing service: failed",
   },
@@ -205,14 +205,14 @@ Deno.test("RemoteAuthority.sign() reports a cancellation", async () => {
   await assert.rejects(authority.sign(request, { signal: AbortSignal.abort() }), { code: "canceled" });
 });
 
-Deno.test("RemoteAuthority.hosts() gets the host list", async () => {
+Deno.test("RemoteAuthority.hosts() returns the signer's host list", async () => {
   const hosts = { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "k", jump: "bastion01" } };
   const { signer, authority } = replying(200, hosts);
   assert.deepEqual(await authority.hosts(), hosts);
   assert.deepEqual(signer.requests, [{ method: "GET", path: "/v1/hosts" }]);
 });
 
-Deno.test("RemoteAuthority.rules() asks for the rules of the named hosts alone", async () => {
+Deno.test("RemoteAuthority.rules() requests the rules of only the named hosts", async () => {
   const web01 = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
   const { signer, authority } = replying(200, { web01 });
   assert.deepEqual(await authority.rules(["web01", "a&b"], signal), { web01 }, "a signer that does not tell");
@@ -225,7 +225,7 @@ Deno.test("RemoteAuthority.rules() asks for the rules of the named hosts alone",
 Deno.test.each([
   { name: "for a broker that is frozen", code: "frozen" },
   { name: "for a broker that may not have it", code: "denied" },
-])("RemoteAuthority.hosts() is $code $name (403)", async ({ code }) => {
+])("RemoteAuthority.hosts() fails with $code (403) $name", async ({ code }) => {
   const { authority } = replying(403, {
     code: code === "frozen" ? code : "forbidden",
     detail: "no hosts for you",
@@ -239,7 +239,7 @@ Deno.test.each([
     reply: { status: 503, body: undefined, text: "" },
     message: "signing service unavailable (503): no reason given",
   },
-  { name: "another shape", reply: { status: 200, body: { web01: {} } }, message: NO_HOST_LIST },
+  { name: "an invalid body", reply: { status: 200, body: { web01: {} } }, message: NO_HOST_LIST },
   { name: "no JSON", reply: { status: 200, body: undefined }, message: NO_HOST_LIST },
 ])("RemoteAuthority.hosts() fails on $name", async ({ reply: { status, body, text }, message }) => {
   const { authority } = replying(status, body, text);
@@ -298,7 +298,7 @@ Deno.test.each([
   });
 });
 
-Deno.test("RemoteAuthority.hosts() is refused when the signer refuses, also with the list in hand", async () => {
+Deno.test("RemoteAuthority.hosts() fails with frozen on a 403 although it has a cached list", async () => {
   const { authority } = scripted([
     { status: 200, body: HOSTS, etag: '"a"' },
     { status: 403, body: { code: "frozen", detail: "subject is frozen" } },

@@ -35,12 +35,12 @@ Deno.test.each([
 
 Deno.test.each([
   {
-    name: "a config of neither mode",
+    name: "a config of neither local nor remote mode",
     keys: {},
     message: "needs signer (remote mode), or ca_key or ca_keys._default (local mode)",
   },
   {
-    name: "local mode with a key for some groups only",
+    name: "local mode with a CA key for only some groups",
     keys: { ca_keys: { prod: { type: "pem", path: "ssh_ca" } } },
     message: "needs signer (remote mode), or ca_key or ca_keys._default (local mode)",
   },
@@ -50,37 +50,37 @@ Deno.test.each([
     message: 'missing key "signer.client_cert"',
   },
   {
-    name: "a signer without a URL",
+    name: "a signer without url or urls",
     keys: { signer: { ...SIGNER, url: undefined } },
     message: "signer: names neither url nor urls",
   },
   {
-    name: "a signer with one URL and several",
+    name: "a signer with both url and urls",
     keys: { signer: { ...SIGNER, urls: ["https://b:1"] } },
     message: "signer.urls: cannot be combined with url: list all addresses in urls",
   },
   {
-    name: "the same signer twice",
+    name: "a signer address that is listed twice",
     keys: { signer: { ...SIGNER, url: undefined, urls: ["https://b:1", "https://b:1/"] } },
     message: "signer.urls: lists an address twice",
   },
   {
-    name: "files that the capture of output would cut off",
+    name: "a file size limit above the output limit of a command",
     keys: { signer: SIGNER, file_transfer_max_bytes: 10_485_760 },
     message: "file_transfer_max_bytes: must be at most 10485759, the limit of a command's output",
   },
   {
-    name: "a life that no certificate has, in local mode",
+    name: "a max_ttl_seconds above the certificate cap in local mode",
     keys: { ca_key: "ssh_ca", max_ttl_seconds: 901 },
     message: "max_ttl_seconds: 901 exceeds the 900s (15m) certificate cap (local mode)",
   },
   {
-    name: "a host's own cap, which is the signer's key",
+    name: "a host's own max_ttl_seconds, which only the signer has",
     keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, max_ttl_seconds: 60 } } },
     message: 'unknown key "hosts.web01.max_ttl_seconds"',
   },
   {
-    name: "an unknown key beside keys that remote mode ignores",
+    name: "an unknown key next to keys that remote mode ignores",
     keys: { signer: SIGNER, ca_key: "k", hosts: { web01: { ...HOST, alow_sudo: true } } },
     message: 'unknown key "hosts.web01.alow_sudo" (did you mean "allow_sudo"?)',
   },
@@ -106,7 +106,7 @@ Deno.test.each([
     message: "api_servers: has no effect in local mode (no signer): name the clusters in kubernetes",
   },
   {
-    name: "a socket that every account could connect to",
+    name: "a socket that any account can connect to",
     keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann", mode: "0666" }] },
     message: "sockets[0].mode",
   },
@@ -116,39 +116,39 @@ Deno.test.each([
     message: "sockets[0].caller",
   },
   {
-    name: "a host's identity as the caller of a socket",
+    name: "the name of a host's KRL client as the caller of a socket",
     keys: { signer: SIGNER, sockets: [{ path: "s", caller: "web01.krl" }] },
     message: "sockets[0].caller: must not have control characters or end with .krl",
   },
   {
-    name: "a path that no socket can have",
+    name: "a socket path that is too long",
     keys: { signer: SIGNER, sockets: [{ path: `/${"x".repeat(101)}`, caller: "ann" }] },
     message: "sockets[0].path: must be at most 101 bytes; set another path with init --socket",
   },
   {
-    name: "two sockets of one caller",
+    name: "two sockets with one caller",
     keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann" }, { path: "t", caller: "Ann." }] },
     message: "sockets: two sockets have the same caller",
   },
   {
-    name: "two callers on one socket",
+    name: "two callers with one socket path",
     keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann" }, { path: "./s", caller: "bob" }] },
     message: "sockets: two sockets have the same path",
   },
   {
-    name: "a sealed host",
+    name: "sealed_exec in local mode",
     keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, sealed_exec: true } } },
     message: '"hosts.web01.sealed_exec": not supported yet by this version',
   },
   {
-    name: "tokens bound to a Secret, which only a signer deletes",
+    name: "a token_binding in local mode",
     keys: {
       ca_key: "ssh_ca",
       kubernetes: { clusters: { prod: { ...sampleCluster(), token_binding: { namespace: "gateway" } } } },
     },
     message: 'cluster "prod" has token_binding, which needs a signer',
   },
-])("brokerConfig refuses $name", ({ keys, message }) => {
+])("brokerConfig rejects $name", ({ keys, message }) => {
   assert.throws(() => parse(keys), (error) => {
     assert.ok(error instanceof AppError);
     assert.ok(error.message.includes(message), error.message);
@@ -156,7 +156,7 @@ Deno.test.each([
   });
 });
 
-Deno.test.each([0, -1])("brokerConfig takes %i for the default size of a file", (bytes) => {
+Deno.test.each([0, -1])("brokerConfig replaces %i by the default file_transfer_max_bytes", (bytes) => {
   assert.equal(parse({ signer: SIGNER, file_transfer_max_bytes: bytes }).file_transfer_max_bytes, 524_288);
 });
 
@@ -167,7 +167,7 @@ const CONFIG = {
 };
 const OAUTH = { issuer: "https://login.example", audience: "https://gateway.example/mcp" };
 
-Deno.test("brokerConfig takes an oauth block and a resource_url", () => {
+Deno.test("brokerConfig accepts an oauth block and a resource_url", () => {
   const config = brokerConfig.parse({
     ...CONFIG,
     oauth: OAUTH,
@@ -177,7 +177,7 @@ Deno.test("brokerConfig takes an oauth block and a resource_url", () => {
   assert.equal(config.resource_url, "https://gateway.example:8443/mcp");
 });
 
-Deno.test("brokerConfig needs neither", () => {
+Deno.test("brokerConfig does not require oauth or resource_url", () => {
   const config = brokerConfig.parse(CONFIG);
   assert.deepEqual([config.oauth, config.resource_url], [undefined, ""]);
 });
@@ -193,7 +193,7 @@ Deno.test.each([
   { name: "an unknown key in oauth", change: { oauth: { ...OAUTH, scopes: ["mcp"] } } },
   { name: "a scope with a quote", change: { oauth: { ...OAUTH, required_scopes: ['a"b'] } } },
   { name: "an oauth block without audience", change: { oauth: { issuer: OAUTH.issuer } } },
-])("brokerConfig refuses $name", ({ change }) => {
+])("brokerConfig rejects $name", ({ change }) => {
   assert.equal(brokerConfig.safeParse({ ...CONFIG, ...change }).success, false);
 });
 
@@ -229,7 +229,7 @@ Deno.test.each<{ args: string; gives: object }>([
   { args: "-config f.json", gives: { kind: "misused", problem: "a command is required" } },
   { args: "serve", gives: { kind: "misused", problem: 'unknown command "serve"' } },
   { args: "serve-mcp-https", gives: { kind: "misused", problem: 'unknown command "serve-mcp-https"' } },
-])("parseCommandLine() reads `gateway $args`", ({ args, gives }) => {
+])("parseCommandLine() parses `gateway $args`", ({ args, gives }) => {
   assert.deepEqual(parseCommandLine(args === "" ? [] : args.split(" ")), gives);
 });
 
@@ -243,7 +243,7 @@ Deno.test.each([
   "-x",
   "version -x",
 ])(
-  "parseCommandLine() refuses `gateway %s`",
+  "parseCommandLine() rejects `gateway %s`",
   (args) => {
     const command: CommandLine = parseCommandLine(args.split(" "));
     assert.equal(command.kind, "misused");

@@ -44,7 +44,7 @@ Deno.test("brokerPermissions() over HTTP grants the listener and its certificate
   });
 });
 
-Deno.test("brokerPermissions() grants each socket, and over stdio none", () => {
+Deno.test("brokerPermissions() grants each socket over HTTP and no socket over stdio", () => {
   const changes = {
     networks: ["10.0.0.5:22"],
     sockets: [{ path: "/run/gw/ann.sock", caller: "ann" }, { path: "s/bob.sock", caller: "bob" }],
@@ -61,7 +61,7 @@ Deno.test("brokerPermissions() grants each socket, and over stdio none", () => {
   assert.deepEqual(broker("serve-mcp", changes), broker("serve-mcp", { networks: changes.networks }));
 });
 
-Deno.test("brokerPermissions() grants each of several signers, and no other", () => {
+Deno.test("brokerPermissions() grants the address of each of several signers", () => {
   const { url: _one, ...signer } = BROKER.signer;
   const { net } = broker("serve-mcp", {
     signer: { ...signer, urls: ["https://10.0.0.1:9443", "https://s2:9443"] },
@@ -79,7 +79,7 @@ Deno.test("brokerPermissions() over stdio grants no listener and no server key",
   assert.deepEqual(set.read?.filter((path) => path.includes("http")), []);
 });
 
-Deno.test("brokerPermissions() with tokens grants the provider and no CA of clients", () => {
+Deno.test("brokerPermissions() with tokens grants the OAuth provider but no client CA", () => {
   const set = broker("serve-mcp-http", {
     listen: "127.0.0.1:8443",
     server_cert: "/etc/gateway/pki/http.crt",
@@ -95,7 +95,7 @@ Deno.test("brokerPermissions() with tokens grants the provider and no CA of clie
   ]);
 });
 
-Deno.test("brokerPermissions() grants the provider to no frontend without tokens", () => {
+Deno.test("brokerPermissions() grants the OAuth provider to no frontend that does not accept tokens", () => {
   const oauth = { issuer: "https://login.example", audience: "https://gateway.example" };
   const hosts = { web01: { addr: "10.0.0.5:22" } };
   for (const frontend of ["serve-http", "serve-mcp"] as const) {
@@ -106,22 +106,22 @@ Deno.test("brokerPermissions() grants the provider to no frontend without tokens
 Deno.test.each<{ name: string; changes: object; net: readonly string[] | "any" }>([
   { name: "any address where the config names none", changes: {}, net: "any" },
   {
-    name: "any address where it names hosts alone, which remote mode ignores",
+    name: "any address if the config names only hosts, which remote mode ignores",
     changes: { hosts: { a: { addr: "10.0.0.5:22" } } },
     net: "any",
   },
   {
-    name: "the networks that it names",
+    name: "the networks that the config names",
     changes: { networks: ["10.0.0.0/8:22", "*.prod.example:22"] },
     net: ["*.prod.example:22", "10.0.0.0/8:22", "127.0.0.1:9443"],
   },
   {
-    name: "no host where it names API servers alone",
+    name: "no host if the config names only API servers",
     changes: { api_servers: ["https://10.0.0.6:6443", "https://[::1]"] },
     net: ["10.0.0.6:6443", "127.0.0.1:9443", "[::1]:443"],
   },
   {
-    name: "the networks and API servers that it names",
+    name: "the networks and API servers that the config names",
     changes: { networks: ["10.0.0.5:22"], api_servers: ["https://api.prod.example:6443/x"] },
     net: ["10.0.0.5:22", "127.0.0.1:9443", "api.prod.example:6443"],
   },
@@ -133,14 +133,14 @@ Deno.test.each([
   { name: "over HTTP", frontend: "serve-http" as const },
   { name: "over stdio", frontend: "serve-mcp" as const },
   { name: "with tokens", frontend: "serve-mcp-http" as const },
-])("brokerPermissions() $name reaches no key of the signer", ({ frontend }) => {
+])("brokerPermissions() $name grants no key of the signer", ({ frontend }) => {
   const granted = broker(frontend).read ?? [];
   const keys = ["/etc/gateway/pki/ssh_ca", "/etc/gateway/pki/signer.key", "/etc/gateway/audit.seed"];
   const reached = keys.filter((key) => granted.some((path) => key === path || key.startsWith(`${path}/`)));
   assert.deepEqual(reached, []);
 });
 
-Deno.test("brokerPermissions() permits writing but not reading the recordings directory, and no change of a key in it", () => {
+Deno.test("brokerPermissions() grants only writing in the recordings directory and denies changes of keys in it", () => {
   const config = brokerConfig.parse({ ...BROKER, session_recording_dir: "/etc/gateway" });
   const { read, write, denyWrite } = brokerPermissions(config, {
     configPath: "/etc/gateway/config.json",
@@ -178,7 +178,7 @@ function derive(changes: object = {}, frontend: "serve-http" | "serve-mcp" = "se
   return brokerPermissions(config, { configPath: "config.json", workingFolder: "/srv", frontend });
 }
 
-Deno.test("brokerPermissions() in local mode grants the CA key and the hosts, and no signer", () => {
+Deno.test("brokerPermissions() in local mode grants the CA key and the hosts but no signer", () => {
   assert.deepEqual(derive(), {
     read: ["/srv/config.json", "/srv/log", "/srv/pki/audit.seed", "/srv/pki/ssh_ca"],
     write: ["/srv/log"],
@@ -190,11 +190,11 @@ Deno.test("brokerPermissions() in local mode grants the CA key and the hosts, an
   assert.ok(http.read?.includes("/srv/pki/http.key"));
 });
 
-Deno.test("brokerPermissions() in local mode grants nothing to connect to where there is no host", () => {
+Deno.test("brokerPermissions() in local mode grants no network address if there is no host", () => {
   assert.equal(derive({ hosts: {} }).net, undefined);
 });
 
-Deno.test("brokerPermissions() in local mode grants the clusters' API servers and files; with a signer neither", () => {
+Deno.test("brokerPermissions() grants the clusters' API servers and files only in local mode", () => {
   const kubernetes = { clusters: { prod: sampleCluster() } };
   const { read, net } = derive({ kubernetes });
   assert.deepEqual(net, ["10.0.0.5:22", "10.0.0.5:6443"]);
@@ -204,7 +204,7 @@ Deno.test("brokerPermissions() in local mode grants the clusters' API servers an
   assert.ok(!JSON.stringify(remote.read).includes("clusters"));
 });
 
-Deno.test("brokerPermissions() in local mode grants no address that is reached through a bastion", () => {
+Deno.test("brokerPermissions() in local mode grants no address behind a bastion", () => {
   const hosts = { hop: HOST, db01: { ...HOST, addr: "10.1.0.9:22", jump: "hop" } };
   assert.deepEqual(derive({ hosts }).net, ["10.0.0.5:22"]);
 });
@@ -230,7 +230,7 @@ Deno.test.each([
   assert.ok(!set.read?.includes("/srv/pki/ssh_ca"));
 });
 
-Deno.test("brokerPermissions() in local mode rejects an agent socket from the environment", () => {
+Deno.test("brokerPermissions() in local mode rejects an SSH agent key without a configured socket", () => {
   const key = { type: "agent", public_key_path: "pki/ca.pub" };
   assert.throws(
     () => derive({ ca_key: "", ca_keys: { _default: key } }),
@@ -238,7 +238,7 @@ Deno.test("brokerPermissions() in local mode rejects an agent socket from the en
   );
 });
 
-Deno.test("brokerPermissions() in remote mode keeps a CA key that the config still names out of reach", () => {
+Deno.test("brokerPermissions() in remote mode grants no CA key that the config still names", () => {
   const ca_keys = { prod: { type: "agent", socket: "/run/agent.sock", public_key_path: "pki/ca.pub" } };
   const { read = [], write = [] } = derive({ signer: SIGNER, ca_keys });
   for (const path of ["/srv/pki/ssh_ca", "/srv/pki/ca.pub", "/run/agent.sock"]) {

@@ -76,7 +76,7 @@ Deno.test.each<{ name: string; runCallers: readonly string[]; status: number }>(
   });
 });
 
-Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
+Deno.test("POST /v1/ssh_run forwards ttl_seconds, sudo, sudo_user and pty to the authority", async () => {
   const broker = new BrokerFixture();
   const body = { host: "web01", command: "id", ttl_seconds: 30, sudo: true, sudo_user: "app", pty: true };
   assert.equal((await send(broker, "/v1/ssh_run", post(body))).status, 200);
@@ -87,7 +87,7 @@ Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
   );
 });
 
-Deno.test("POST /v1/ssh_run passes the reason on, and refuses one of more than 500 characters", async () => {
+Deno.test("POST /v1/ssh_run forwards the reason and rejects more than 500 characters", async () => {
   const broker = new BrokerFixture();
   const run = (reason: string) => send(broker, "/v1/ssh_run", post({ host: "web01", command: "id", reason }));
   assert.equal((await run("ticket 42")).status, 200);
@@ -96,7 +96,7 @@ Deno.test("POST /v1/ssh_run passes the reason on, and refuses one of more than 5
   assert.deepEqual([status, detail], [400, "invalid reason: more than 500 characters"]);
 });
 
-Deno.test("POST /v1/ssh_run runs as the account in the body, whatever earlier bodies contained", async () => {
+Deno.test("POST /v1/ssh_run parses each body independently of earlier bodies", async () => {
   const broker = new BrokerFixture();
   const text = JSON.stringify({ ...body, sudo: true, sudo_user: "app" });
   const escaped = escapeKey(text, "sudo_user");
@@ -105,7 +105,7 @@ Deno.test("POST /v1/ssh_run runs as the account in the body, whatever earlier bo
   assert.deepEqual(broker.authority.requests.map(({ sudo_user }) => sudo_user), [undefined, "app"]);
 });
 
-Deno.test("POST /v1/ssh_run shows the warnings of an audit-mode policy", async () => {
+Deno.test("POST /v1/ssh_run returns the warnings of an audit-mode policy", async () => {
   const broker = new BrokerFixture();
   const decision = { allowed: true, warning: "w" };
   broker.authority.answer = () => ({ ...ISSUED_UPTIME, serial: 7n, decision });
@@ -142,7 +142,7 @@ Deno.test.each<[name: string, status: number, init: RequestInit, code: string, m
     detail: 'unknown host: "nope"',
   }],
   ["an unknown host before an empty command", 404, post({ host: "nope", command: "" }), "unknown_host", {}],
-])("POST /v1/ssh_run refuses %s with %s", async (_name, status, init, code, { detail }) => {
+])("POST /v1/ssh_run rejects %s with %s", async (_name, status, init, code, { detail }) => {
   const broker = new BrokerFixture();
   const problem = await problemOf(await send(broker, "/v1/ssh_run", init));
   assert.deepEqual({ status: problem.status, code: problem.code }, { status, code });
@@ -165,12 +165,12 @@ Deno.test.each<{ name: string; answer: SignAnswer; code: string; detail: RegExp 
     detail: /^signing cert for "web01": signing rejected \(403\): command denied$/,
   },
   {
-    name: "a needed approval",
+    name: "a required approval",
     answer: { kind: "needs_approval", rule: "require_approval:x" },
     code: "approval_required",
     detail: /^command on "web01" requires human approval \(require_approval:x\)/,
   },
-])("POST /v1/ssh_run answers $name with 403", async ({ answer, code, detail }) => {
+])("POST /v1/ssh_run returns 403 on $name", async ({ answer, code, detail }) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => answer;
   const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
@@ -182,7 +182,7 @@ Deno.test.each<{ name: string; hook: (broker: BrokerFixture, fail: () => never) 
   { name: "the hosts can't be refreshed", hook: (broker, fail) => broker.authority.list = fail },
   { name: "the signer is down", hook: (broker, fail) => broker.authority.answer = fail },
   { name: "the host can't be reached", hook: (broker, fail) => broker.runner.answer = fail },
-])("POST /v1/ssh_run answers 502 without any detail when $name (I19)", async ({ hook }) => {
+])("POST /v1/ssh_run returns 502 without any detail if $name (I19)", async ({ hook }) => {
   const broker = new BrokerFixture();
   hook(broker, () => {
     throw new AppError("upstream_failure", "connection: 10.0.0.1:22 refused");
@@ -199,7 +199,7 @@ Deno.test.each([
   ["host key", atBastion("b", connectionFailure("host key mismatch", undefined, "host key"))],
   ["unreachable", socketFailure(Object.assign(new Error("10.0.0.1:22"), { code: "ECONNREFUSED" }))],
   ["timeout", executionFailure("SSH execution timeout", undefined, "timeout")],
-])("POST /v1/ssh_run answers 502 with the class %s and nothing else", async (said, failure) => {
+])("POST /v1/ssh_run returns 502 with the failure class %s and no other detail", async (said, failure) => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => {
     throw failure;
@@ -208,7 +208,7 @@ Deno.test.each([
   assert.deepEqual(problem, { status: 502, detail: `upstream failure: ${said}`, code: "upstream_failure" });
 });
 
-Deno.test("POST /v1/ssh_run withholds the result with 500 when it can't be recorded", async () => {
+Deno.test("POST /v1/ssh_run withholds the result with 500 if the audit log fails", async () => {
   const broker = new BrokerFixture();
   broker.log.failing = true;
   const problem = await problemOf(await send(broker, "/v1/ssh_run", post(body)));
@@ -216,7 +216,7 @@ Deno.test("POST /v1/ssh_run withholds the result with 500 when it can't be recor
   assert.equal(broker.runner.runs.length, 1);
 });
 
-Deno.test("POST /v1/ssh_run answers an internal error with 500 and a fixed text", async () => {
+Deno.test("POST /v1/ssh_run returns 500 with a fixed text on an internal error", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => {
     throw new TypeError("/etc/gateway/secret");
@@ -226,7 +226,7 @@ Deno.test("POST /v1/ssh_run answers an internal error with 500 and a fixed text"
   assert.ok(!problem.detail.includes("secret"));
 });
 
-Deno.test("POST /v1/ssh_run ends the command when the client goes away", async () => {
+Deno.test("POST /v1/ssh_run cancels the command if the client disconnects", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = hangUntilAborted;
   const client = new AbortController();
@@ -239,14 +239,14 @@ Deno.test("POST /v1/ssh_run ends the command when the client goes away", async (
   ]);
 });
 
-Deno.test.each(refusedMethods(BROKER_ROUTES))("$method $path is 405 with Allow: $allow", async (row) => {
+Deno.test.each(refusedMethods(BROKER_ROUTES))("$method $path returns 405 with Allow: $allow", async (row) => {
   const { method, path, allow } = row;
   const response = await send(new BrokerFixture(), path, { method });
   assert.deepEqual([response.status, response.headers.get("allow")], [405, allow]);
 });
 
 Deno.test.each(["/", "/v1", "/v1/ssh_run/", "/v1/ssh_run/x", "/v1/SSH_RUN", "/v2/ssh_run"])(
-  "POST %s is not there",
+  "POST %s returns 404",
   async (path) => {
     const broker = new BrokerFixture();
     assert.equal((await send(broker, path, post(body))).status, 404);
@@ -269,7 +269,7 @@ Deno.test.each([
   { headers: { host: "[::1]:8443" } },
   { headers: { origin: "https://gateway.example:8443" } },
   { headers: { origin: "http://localhost:6274" } },
-])("createMcpHttp() lets $headers pass", async ({ headers }) => {
+])("createMcpHttp() accepts the headers $headers", async ({ headers }) => {
   assert.equal(await statusOf(headers), 401);
 });
 
@@ -280,7 +280,7 @@ Deno.test.each([
   { host: "127.0.0.1.nip.example" },
   { host: "gateway.example, evil.example" },
   { host: "" },
-])("createMcpHttp() refuses the Host '$host'", async ({ host }) => {
+])("createMcpHttp() rejects the Host '$host'", async ({ host }) => {
   assert.equal(await statusOf({ host }), "Forbidden: invalid Host header");
 });
 
@@ -290,7 +290,7 @@ Deno.test.each([
   { origin: "https://gateway.example.evil.example" },
   { origin: "chrome-extension://abcdef" },
   { origin: "not a URL" },
-])("createMcpHttp() refuses the Origin $origin", async ({ origin }) => {
+])("createMcpHttp() rejects the Origin $origin", async ({ origin }) => {
   assert.equal(await statusOf({ origin }), "Forbidden: invalid Origin header");
 });
 
@@ -304,7 +304,7 @@ Deno.test.each([
   { header: "text/event-stream", expected: false },
   { header: "application/jsonx, text/event-stream", expected: false },
   { header: null, expected: false },
-])("accepts() of '$header' is $expected for both", ({ header, expected }) => {
+])("accepts() of '$header' returns $expected for JSON and SSE", ({ header, expected }) => {
   assert.equal(accepts(header, BOTH), expected);
 });
 
@@ -314,7 +314,7 @@ Deno.test.each([
   { version: "2025-06-18", refused: true },
   { version: "2025-11-25", refused: true },
   { version: "2026-07-28", refused: true },
-])("createMcpHttp() on a batch of version $version: refused is $refused", async ({ version, refused }) => {
+])("createMcpHttp() reports no batches in version $version: $refused", async ({ version, refused }) => {
   await using frontend = new McpHttpFixture();
   const headers = version === undefined ? {} : { "mcp-protocol-version": version };
   const { code, message } = await frontend.refusalOf({ token: "alice", headers, body: [LIST] });

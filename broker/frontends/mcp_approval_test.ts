@@ -55,7 +55,7 @@ function outcomes(client: RawMcpClient): readonly string[] {
   );
 }
 
-Deno.test.each(GENERATIONS)("MCP %s asks the human and runs what was approved (A21)", async (generation) => {
+Deno.test.each(GENERATIONS)("MCP %s asks a human and runs the approved command (A21)", async (generation) => {
   await using client = await connect(generation);
   const { question, result } = await callAndAnswer(client, generation, YES);
   assert.deepEqual(question, QUESTION);
@@ -68,7 +68,7 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
   { generation, name: "decline", answer: { action: "decline" }, why: "declined: decline" },
   {
     generation,
-    name: "an accepted no",
+    name: "an accept without approval",
     answer: { action: "accept", content: { approve: false } },
     why: "declined: approve is not true",
   },
@@ -91,19 +91,22 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
   { generation, name: "a client without elicitation", capabilities: {}, askInChat: true },
   {
     generation,
-    name: "a broker that must not ask",
+    name: "a broker without approval in chat",
     capabilities: { elicitation: { form: {} } },
     askInChat: false,
   },
-]))("MCP $generation says what is missing at $name", async ({ generation, capabilities, askInChat }) => {
-  await using client = await connect(generation, capabilities, askInChat);
-  const { result } = await client.request("tools/call", CALL);
-  assert.equal(result.isError, true);
-  assert.match(result.content[0].text, /^command on "web01" requires human approval \(require_approval:/);
-  assert.deepEqual(outcomes(client), ["error"]);
-});
+]))(
+  "MCP $generation reports the required approval at $name",
+  async ({ generation, capabilities, askInChat }) => {
+    await using client = await connect(generation, capabilities, askInChat);
+    const { result } = await client.request("tools/call", CALL);
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /^command on "web01" requires human approval \(require_approval:/);
+    assert.deepEqual(outcomes(client), ["error"]);
+  },
+);
 
-Deno.test.each(GENERATIONS)("MCP %s takes no answer in time for a no (A14)", async (generation) => {
+Deno.test.each(GENERATIONS)("MCP %s declines if no answer arrives in time (A14)", async (generation) => {
   await using client = await connect(generation);
   await client.start("tools/call", CALL);
   await client.message();
@@ -112,7 +115,7 @@ Deno.test.each(GENERATIONS)("MCP %s takes no answer in time for a no (A14)", asy
   assert.deepEqual(outcomes(client)[1], "approval_declined: no answer in time");
 });
 
-Deno.test.each(GENERATIONS)("MCP %s takes a client that goes for a no (A14)", async (generation) => {
+Deno.test.each(GENERATIONS)("MCP %s declines if the client disconnects (A14)", async (generation) => {
   const client = await connect(generation);
   await client.start("tools/call", CALL);
   await client.message();
@@ -122,7 +125,7 @@ Deno.test.each(GENERATIONS)("MCP %s takes a client that goes for a no (A14)", as
   assert.equal(client.clock.sleeping, 0);
 });
 
-Deno.test("MCP with sessions takes a call that is canceled while its human thinks for a no (A14)", async () => {
+Deno.test("MCP with sessions declines if the call is canceled during the approval (A14)", async () => {
   await using client = await connect("2025-11-25");
   const id = await client.start("tools/call", CALL);
   await client.message();
@@ -131,7 +134,7 @@ Deno.test("MCP with sessions takes a call that is canceled while its human think
   assert.equal(outcomes(client)[1], "approval_declined: canceled");
 });
 
-Deno.test("MCP stateless ends a command by canceling the call that brought the answer", async () => {
+Deno.test("MCP stateless cancels the command if the call with the answer is canceled", async () => {
   await using client = await connect("2026-07-28");
   client.broker.runner.answer = hangUntilAborted;
   const again = await pause(client);
@@ -142,7 +145,7 @@ Deno.test("MCP stateless ends a command by canceling the call that brought the a
   assert.equal(client.broker.log.entries[2]?.err, "canceled");
 });
 
-Deno.test("MCP stateless takes an answer once", async () => {
+Deno.test("MCP stateless accepts an approval answer once", async () => {
   await using client = await connect("2026-07-28");
   const again = await pause(client);
   assert.equal((await client.request("tools/call", again)).result.isError, undefined);
@@ -151,7 +154,7 @@ Deno.test("MCP stateless takes an answer once", async () => {
   assert.equal(client.broker.runner.runs.length, 1);
 });
 
-Deno.test("MCP stateless takes no second answer while the call runs with the first", async () => {
+Deno.test("MCP stateless rejects a second answer while the call runs with the first", async () => {
   const client = await connect("2026-07-28");
   client.broker.runner.answer = hangUntilAborted;
   const again = await pause(client);
@@ -165,7 +168,7 @@ Deno.test.each([
   { name: "another command", arguments: { server: "web01", command: "reboot -f" } },
   { name: "another host", arguments: { server: "db01", command: "reboot" } },
   { name: "sudo besides", arguments: { server: "web01", command: "reboot", sudo: true } },
-])("MCP stateless takes an answer for $name for a no", async ({ arguments: args }) => {
+])("MCP stateless declines an approval that arrives with $name", async ({ arguments: args }) => {
   await using client = await connect("2026-07-28");
   const again = await pause(client);
   const answered = await client.request("tools/call", { ...again, arguments: args });
@@ -176,14 +179,14 @@ Deno.test.each([
   assert.deepEqual(outcomes(client), ["error", "approval_declined: the answer came with another call"]);
 });
 
-Deno.test("MCP stateless knows its call whichever way the arguments are ordered", async () => {
+Deno.test("MCP stateless accepts an answer if the arguments are in another order", async () => {
   await using client = await connect("2026-07-28");
   const again = { ...await pause(client), arguments: { command: "reboot", server: "web01" } };
   const answered = await client.request("tools/call", again);
   assert.equal(answered.result.isError, undefined);
 });
 
-Deno.test("MCP stateless asks although a call brings an answer that nobody asked for", async () => {
+Deno.test("MCP stateless asks although the first call contains an unsolicited approval", async () => {
   await using client = await connect("2026-07-28");
   const forged = { ...CALL, inputResponses: { approval: YES } };
   const { result } = await client.request("tools/call", forged);
@@ -191,14 +194,14 @@ Deno.test("MCP stateless asks although a call brings an answer that nobody asked
   assert.deepEqual(client.broker.runner.runs, []);
 });
 
-Deno.test("MCP stateless refuses an answer to a question of its own making", async () => {
+Deno.test("MCP stateless rejects an answer with a forged requestState", async () => {
   await using client = await connect("2026-07-28");
   const forged = { ...CALL, requestState: "0".repeat(32), inputResponses: { approval: YES } };
   assert.equal((await client.request("tools/call", forged)).error.code, -32602);
   assert.deepEqual(client.broker.authority.requests, []);
 });
 
-Deno.test("MCP stateless keeps a bounded number of questions open", async () => {
+Deno.test("MCP stateless keeps a limited number of questions open", async () => {
   const client = await connect("2026-07-28");
   for (let count = 0; count < MAX_PAUSED; count++) {
     assert.equal((await client.request("tools/call", CALL)).result.resultType, "input_required");
@@ -214,7 +217,7 @@ Deno.test("MCP stateless keeps a bounded number of questions open", async () => 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s reports as progress what a call waits for",
+  "MCP %s reports a pending approval as progress",
   async (generation) => {
     await using client = await connect(generation);
     client.broker.authority.answer = (_request, _signal, { onWaiting }) => {
@@ -245,7 +248,7 @@ Deno.test.each<{ name: string; capabilities: unknown; can: boolean }>([
   { name: "URLs alone", capabilities: { elicitation: { url: {} } }, can: false },
   { name: "something else", capabilities: { elicitation: true }, can: false },
   { name: "null", capabilities: { elicitation: null }, can: false },
-])("canElicit() of a client that declares $name is $can", ({ capabilities, can }) => {
+])("canElicit() of a client that declares $name returns $can", ({ capabilities, can }) => {
   assert.equal(canElicit(capabilities), can);
 });
 
@@ -258,39 +261,39 @@ Deno.test.each<{ name: string; result: unknown; why: string }>([
     why: "declined: decline",
   },
   {
-    name: "accept of a false",
+    name: "accept with approve: false",
     result: { action: "accept", content: { approve: false } },
     why: "declined: approve is not true",
   },
   { name: "accept of nothing", result: { action: "accept" }, why: "declined: approve is not true" },
   {
-    name: "accept of an empty form",
+    name: "accept with an empty form",
     result: { action: "accept", content: {} },
     why: "declined: approve is not true",
   },
   ...["true", 1, null, [true], { approve: true }].map((approve) => ({
-    name: `accept of ${JSON.stringify(approve)}`,
+    name: `accept with approve: ${JSON.stringify(approve)}`,
     result: { action: "accept", content: { approve } },
     why: "declined: approve is not true",
   })),
   {
-    name: "another action",
+    name: "an unknown action",
     result: { action: "Accept", content: { approve: true } },
     why: "declined: no answer that can be read",
   },
   { name: "no object", result: "accept", why: "declined: no answer that can be read" },
   { name: "nothing", result: undefined, why: "declined: no answer that can be read" },
-])("readElicitation() takes $name for a no (A14)", ({ result, why }) => {
+])("readElicitation() declines on $name (A14)", ({ result, why }) => {
   assert.deepEqual(readElicitation(result), { kind: "declined", why });
 });
 
-Deno.test("readElicitation() takes accept with approve for a yes", () => {
+Deno.test("readElicitation() approves on accept with approve: true", () => {
   assert.deepEqual(readElicitation({ action: "accept", content: { approve: true, more: 1 } }), {
     kind: "approved",
   });
 });
 
-Deno.test("readInput() reads only the answer with its own name", () => {
+Deno.test("readInput() reads only the answer named approval", () => {
   const yes = { action: "accept", content: { approve: true } };
   assert.equal(readInput({ approval: yes }).kind, "approved");
   for (const responses of [undefined, {}, { other: yes }, Object.create({ approval: yes })]) {

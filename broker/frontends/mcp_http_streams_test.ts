@@ -32,7 +32,7 @@ async function openSshSession() {
   return { broker, frontend, link: broker.links[0]!, call };
 }
 
-Deno.test("createMcpHttp() keeps the result of an SSH session's command when its connection is lost", async () => {
+Deno.test("createMcpHttp() keeps the result of an SSH session's command if its connection is lost", async () => {
   const { broker, frontend: opened, link, call } = await openSshSession();
   await using frontend = opened;
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
@@ -51,7 +51,7 @@ Deno.test("createMcpHttp() keeps the result of an SSH session's command when its
   assert.equal(broker.log.entries.at(-1)?.exit_code, 3);
 });
 
-Deno.test("createMcpHttp() cancels an SSH session's command when a stateless connection is lost, and records it", async () => {
+Deno.test("createMcpHttp() cancels and records an SSH session's command if a stateless connection is lost", async () => {
   const { broker, frontend: opened, link, call } = await openSshSession();
   await using frontend = opened;
   link.answer = (_command, { signal }) =>
@@ -70,7 +70,7 @@ Deno.test("createMcpHttp() cancels an SSH session's command when a stateless con
   assert.equal(broker.log.entries.at(-1)?.err, "canceled");
 });
 
-Deno.test("createMcpHttp() lets a client resume a stream whose lost connection the broker has not noticed", async () => {
+Deno.test("createMcpHttp() resumes a stream before the broker notices that the old connection is lost", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -101,7 +101,7 @@ Deno.test("createMcpHttp() keeps a session with a running call after its client 
   assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "not_found");
 });
 
-Deno.test("createMcpHttp() primes the stream of a call for a client that names no version again", async () => {
+Deno.test("createMcpHttp() sends the priming event to a client that omits the version header", async () => {
   await using frontend = new McpHttpFixture();
   const session = await frontend.open("alice", "2025-11-25");
   const text = await (await frontend.send({ token: "alice", session, body: CALL_RPC })).text();
@@ -109,7 +109,7 @@ Deno.test("createMcpHttp() primes the stream of a call for a client that names n
   assert.equal(parseEvents(text)[0]?.data, undefined);
 });
 
-Deno.test("createMcpHttp() ends standing streams when it drains, and lets calls finish", async () => {
+Deno.test("createMcpHttp() ends standing streams on drain and lets calls finish", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
   frontend.broker.runner.answer = () => result.promise;
@@ -126,7 +126,7 @@ Deno.test("createMcpHttp() ends standing streams when it drains, and lets calls 
   assert.match(await answer.text(), /done/);
 });
 
-Deno.test("exactMembers() makes JSON.stringify write 64-bit integers, however deep", () => {
+Deno.test("exactMembers() makes JSON.stringify write 64-bit integers at any depth", () => {
   const value = {
     serial: 18446744073709551615n,
     list: [{ serial: 0n }, null, "1", 2, true],
@@ -138,7 +138,7 @@ Deno.test("exactMembers() makes JSON.stringify write 64-bit integers, however de
   );
 });
 
-Deno.test("exactMembers() takes __proto__ for a member like any other", () => {
+Deno.test("exactMembers() keeps __proto__ as an ordinary member", () => {
   const value = exactMembers(JSON.parse('{"__proto__":{"serial":1}}'));
   assert.equal(JSON.stringify(value), '{"__proto__":{"serial":1}}');
 });
@@ -182,7 +182,7 @@ class Arrivals<T> {
   }
 }
 
-Deno.test("createMcpHttp() holds a bounded number of long answers per user until the client reads them", async () => {
+Deno.test("createMcpHttp() holds a limited number of long answers per user until the client reads them", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const session = await frontend.open("alice");
   const readers = [];
@@ -207,7 +207,7 @@ Deno.test("createMcpHttp() holds a bounded number of long answers per user until
   await Promise.all(readers.map((reader) => reader.cancel()));
 });
 
-Deno.test("createMcpHttp() holds a bounded number of long answers of stateless calls", async () => {
+Deno.test("createMcpHttp() holds a limited number of long answers of stateless calls", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const call = (id: number) =>
     frontend.send({
@@ -224,7 +224,7 @@ Deno.test("createMcpHttp() holds a bounded number of long answers of stateless c
   for (const response of arrivals.values.slice(2)) await response.body?.cancel();
 });
 
-Deno.test("createMcpHttp() answers a call that is canceled while its answer waits, and keeps serving", async () => {
+Deno.test("createMcpHttp() frees the slot of a call that is canceled while its answer waits", async () => {
   await using frontend = new McpHttpFixture({ tools: [LONG_TOOL] });
   const call = (signal?: AbortSignal) =>
     frontend.send({
@@ -245,7 +245,7 @@ Deno.test("createMcpHttp() answers a call that is canceled while its answer wait
   await next.values[0]?.body?.cancel();
 });
 
-Deno.test("createMcpHttp() runs so many calls of a user at a time, and counts a failed call as ended", async () => {
+Deno.test("createMcpHttp() limits the concurrent calls per user and counts a failed call as ended", async () => {
   const gate = Promise.withResolvers<never>();
   let running = 0;
   const call = () => {
@@ -271,7 +271,7 @@ Deno.test("createMcpHttp() runs so many calls of a user at a time, and counts a 
   assert.match(await send("alice"), /failed/);
 });
 
-Deno.test("createMcpHttp() lets a user take up so many streams again at a time, and no other user less", async () => {
+Deno.test("createMcpHttp() limits the resumed streams of each user separately", async () => {
   await using frontend = new McpHttpFixture();
   const resume = async (token: string, number: number) =>
     await frontend.send({
@@ -295,6 +295,6 @@ Deno.test("createMcpHttp() lets a user take up so many streams again at a time, 
   for (const stream of streams) await stream.body?.cancel();
 });
 
-Deno.test("the answer to a command that has printed as much as is kept of it is kept for a lost client", () => {
+Deno.test("the longest answer of a command fits in the events kept for a disconnected client", () => {
   assert.ok(textLength(LONGEST) < USER_BOUNDS.kept);
 });

@@ -33,7 +33,7 @@ Deno.test.each<[status: number, name: string, request: TestRequest, detail: stri
   [401, "no token and a body that is too large", { body: "x".repeat(MAX_BODY_BYTES + 1) }, "no bearer token"],
   [401, "a browser's question", { method: "OPTIONS" }, "no bearer token"],
   [401, "another path without token", { path: "/" }, "no bearer token"],
-])("createMcpHttp() answers %s to %s, with a challenge", async (status, _name, request, detail) => {
+])("createMcpHttp() returns %s with a challenge on %s", async (status, _name, request, detail) => {
   await using frontend = new McpHttpFixture();
   const response = await frontend.send(request);
   assert.equal(response.status, status);
@@ -47,7 +47,7 @@ Deno.test.each<[status: number, name: string, request: TestRequest, detail: stri
 
 Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: string | RegExp }>([
   {
-    name: "a body that is too large",
+    name: "an oversized body",
     request: { body: "x".repeat(MAX_BODY_BYTES + 1) },
     code: "payload_too_large",
     message: /larger than 1048576 bytes$/,
@@ -59,32 +59,32 @@ Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: 
     message: /application\/json$/,
   },
   {
-    name: "what is not JSON",
+    name: "invalid JSON",
     request: { body: "{" },
     message: "Request body is not valid JSON, or repeats a key",
   },
   {
-    name: "an answer in one form only",
+    name: "a client that accepts only JSON",
     request: { headers: { accept: "application/json" }, body: LIST },
     message: "Accept must allow application/json and text/event-stream",
   },
   {
-    name: "a batch of a version without batches",
+    name: "a batch in a version without batches",
     request: { headers: { "mcp-protocol-version": "2025-11-25" }, body: [LIST] },
     message: /have no batches$/,
   },
   {
-    name: "a request outside a session",
+    name: "a request without a session",
     request: { body: LIST },
     message: "Mcp-Session-Id header is required",
   },
   {
-    name: "a stream outside a session",
+    name: "a stream without a session",
     request: { token: "alice" },
     message: "Mcp-Session-Id header is required",
   },
   {
-    name: "a stream in another form",
+    name: "a stream that accepts only text/html",
     request: { session: "x", headers: { accept: "text/html" } },
     message: "Accept must allow text/event-stream",
   },
@@ -94,12 +94,12 @@ Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: 
     message: "Last-Event-ID is not from this server",
   },
   {
-    name: "an unknown session",
+    name: "an unknown session ID",
     request: { session: "x", body: LIST },
     code: "not_found",
     message: "session not found",
   },
-])("createMcpHttp() refuses $name", async ({ request, code = "invalid_request", message }) => {
+])("createMcpHttp() rejects $name", async ({ request, code = "invalid_request", message }) => {
   await using frontend = new McpHttpFixture();
   const refusal = await frontend.refusalOf({ token: "alice", ...request });
   assert.equal(refusal.code, code);
@@ -108,7 +108,7 @@ Deno.test.each<{ name: string; request: TestRequest; code?: ErrorCode; message: 
 });
 
 Deno.test.each([{ method: "PUT" }, { method: "PATCH" }, { method: "OPTIONS" }, { method: "HEAD" }])(
-  "createMcpHttp() answers 405 to $method",
+  "createMcpHttp() returns 405 on $method",
   async ({ method }) => {
     await using frontend = new McpHttpFixture();
     const response = await frontend.send({ method, token: "alice" });
@@ -121,7 +121,7 @@ Deno.test.each([
   { path: "/.well-known/oauth-protected-resource" },
   { path: "/.well-known/oauth-protected-resource/mcp" },
   { path: "/mcp/.well-known/oauth-protected-resource" },
-])("createMcpHttp() shows the metadata at $path to anybody", async ({ path }) => {
+])("createMcpHttp() returns the metadata at $path without a token", async ({ path }) => {
   await using frontend = new McpHttpFixture();
   const response = await frontend.send({ path, headers: { origin: "https://any.example" } });
   assert.equal(response.status, 200);
@@ -133,7 +133,7 @@ Deno.test.each([
   { protocolVersion: "2025-03-26" },
   { protocolVersion: "2025-06-18" },
   { protocolVersion: "2025-11-25" },
-])("createMcpHttp() serves a session of $protocolVersion", async ({ protocolVersion }) => {
+])("createMcpHttp() serves a session of version $protocolVersion", async ({ protocolVersion }) => {
   await using frontend = new McpHttpFixture();
   const opened = await frontend.send({ token: "alice", body: initialize(protocolVersion) });
   const [answer] = parseEvents(await opened.text()).filter(({ data }) => data !== undefined);
@@ -152,7 +152,7 @@ Deno.test.each([
   assert.match(await called.text(), /"exit_code":0,"serial":18446744073709551615\}/);
 });
 
-Deno.test("createMcpHttp() answers an unknown protocol version in a header with 400", async () => {
+Deno.test("createMcpHttp() returns 400 on an unknown protocol version in the header", async () => {
   await using frontend = new McpHttpFixture();
   const session = await frontend.open("alice");
   const headers = { "mcp-protocol-version": "2023-01-01" };
@@ -161,14 +161,14 @@ Deno.test("createMcpHttp() answers an unknown protocol version in a header with 
   await response.text();
 });
 
-Deno.test("createMcpHttp() opens no session for an initialize that is refused", async () => {
+Deno.test("createMcpHttp() opens no session if initialize is rejected", async () => {
   await using frontend = new McpHttpFixture();
   const body = rpc(0, "initialize", { protocolVersion: 7 });
   assert.equal((await frontend.refusalOf({ token: "alice", body })).code, "invalid_request");
 });
 
 Deno.test.each(["no/such", "prompts/list", "resources/list"].map((method) => ({ method })))(
-  "createMcpHttp() answers 404 to $method of revision 2026-07-28, which is not declared",
+  "createMcpHttp() returns 404 for the undeclared method $method in version 2026-07-28",
   async ({ method }) => {
     await using frontend = new McpHttpFixture();
     const headers = statelessHeaders(method);
@@ -179,7 +179,7 @@ Deno.test.each(["no/such", "prompts/list", "resources/list"].map((method) => ({ 
 );
 
 Deno.test.each([{ era: "stateful" as const }, { era: "stateless" as const }])(
-  "createMcpHttp() takes identity, groups and token from the request that is served, $era",
+  "createMcpHttp() uses the identity, groups and token of each single request, $era",
   async ({ era }) => {
     await using frontend = new McpHttpFixture();
     const session = era === "stateful" ? await frontend.open("alice:web,db") : undefined;
@@ -208,7 +208,7 @@ Deno.test.each([{ era: "stateful" as const }, { era: "stateless" as const }])(
   },
 );
 
-Deno.test("createMcpHttp() bounds the requests of one user that are not answered, and no other user's", async () => {
+Deno.test("createMcpHttp() limits the unanswered requests of each user separately", async () => {
   await using frontend = new McpHttpFixture();
   frontend.broker.runner.answer = hangUntilAborted;
   const session = await frontend.open("alice");
@@ -225,14 +225,14 @@ Deno.test("createMcpHttp() bounds the requests of one user that are not answered
   assert.equal((await frontend.send({ token: "alice", session, body: INITIALIZED })).status, 202);
 });
 
-Deno.test("createMcpHttp() counts a request that is refused as ended", async () => {
+Deno.test("createMcpHttp() counts a rejected request as ended", async () => {
   await using frontend = new McpHttpFixture();
   for (let request = 0; request <= USER_BOUNDS.requests; request++) {
     assert.equal((await frontend.refusalOf({ token: "alice", session: "x" })).code, "not_found");
   }
 });
 
-Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, its id unknown", async () => {
+Deno.test("createMcpHttp() on DELETE returns 204, ends the session and cancels its calls", async () => {
   await using frontend = new McpHttpFixture();
   frontend.broker.runner.answer = hangUntilAborted;
   const session = await frontend.open("alice");
@@ -246,7 +246,7 @@ Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, i
   assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "not_found");
 });
 
-Deno.test("createMcpHttp() cancels all calls when it closes, and opens no further session", async () => {
+Deno.test("createMcpHttp() cancels all calls on close and opens no further session", async () => {
   const frontend = new McpHttpFixture();
   // As a remote command, which takes its time to end.
   frontend.broker.runner.answer = (options) =>
@@ -282,7 +282,7 @@ Deno.test.each([
   { generation: "2025-11-25", body: () => CALL_RPC },
   { generation: "2026-07-28", body: () => statelessRpc(7, "tools/call", CALL) },
 ])(
-  "createMcpHttp() calls the tool in the body, whatever earlier bodies contained: $generation",
+  "createMcpHttp() parses each body independently of earlier bodies: $generation",
   async (row) => {
     await using frontend = new McpHttpFixture();
     const where = row.generation === "2025-11-25"

@@ -85,7 +85,7 @@ const codeOf = (run: () => unknown) => {
   return "none";
 };
 
-Deno.test("McpSessions ends a session that has been idle for long, and not before", async () => {
+Deno.test("McpSessions ends a session after the idle timeout and not before", async () => {
   await using scene = new Scene();
   const { id } = scene.sessions.open("alice");
   await scene.clock.advance(29 * MINUTE_MS);
@@ -94,7 +94,7 @@ Deno.test("McpSessions ends a session that has been idle for long, and not befor
   assert.equal(codeOf(() => scene.sessions.find(id, "alice")), "not_found");
 });
 
-Deno.test("McpSessions spares a session with an open stream, and counts from the stream's end", async () => {
+Deno.test("McpSessions keeps a session with an open stream and counts idle time after it", async () => {
   await using scene = new Scene();
   const { session, stream } = await scene.openBusy("alice");
   await scene.clock.advance(600 * MINUTE_MS);
@@ -107,7 +107,7 @@ Deno.test("McpSessions spares a session with an open stream, and counts from the
   assert.equal(scene.sessions.size, 0);
 });
 
-Deno.test("McpSessions counts a stream that is given up once", async () => {
+Deno.test("McpSessions counts a canceled stream as ended only once", async () => {
   await using scene = new Scene();
   const { session, stream } = await scene.openBusy("alice");
   await stream.body?.cancel();
@@ -116,7 +116,7 @@ Deno.test("McpSessions counts a stream that is given up once", async () => {
   await again.body?.cancel();
 });
 
-Deno.test("McpSessions gives a user one more by ending that user's longest unused", async () => {
+Deno.test("McpSessions ends a user's longest unused session to open one above the limit", async () => {
   await using scene = new Scene();
   const first = scene.sessions.open("alice");
   await scene.clock.advance(1000);
@@ -128,7 +128,7 @@ Deno.test("McpSessions gives a user one more by ending that user's longest unuse
   assert.equal(scene.sessions.find(third.id, "alice"), third);
 });
 
-Deno.test("McpSessions refuses a user one more while all of that user's are busy", async () => {
+Deno.test("McpSessions rejects a user's session above the limit while all others are busy", async () => {
   await using scene = new Scene();
   const busy = [await scene.openBusy("alice"), await scene.openBusy("alice")];
   assert.equal(codeOf(() => scene.sessions.open("alice")), "rate_limited");
@@ -136,7 +136,7 @@ Deno.test("McpSessions refuses a user one more while all of that user's are busy
   for (const { stream } of busy) await stream.body?.cancel();
 });
 
-Deno.test("McpSessions never ends another user's session to make room", async () => {
+Deno.test("McpSessions rejects a session above the total limit and ends no other session", async () => {
   await using scene = new Scene();
   const alice = scene.sessions.open("alice");
   scene.sessions.open("bob");
@@ -145,7 +145,7 @@ Deno.test("McpSessions never ends another user's session to make room", async ()
   assert.equal(scene.sessions.find(alice.id, "alice"), alice);
 });
 
-Deno.test("McpSessions is of any use to the session's user only, whatever users do (property)", async () => {
+Deno.test("McpSessions serves a session only to its own user, whatever the users do (property)", async () => {
   const users = ["alice", "bob", "Alice", "alice ", ""] as const;
   const user = fc.constantFrom(...users);
   const action = fc.record({
@@ -206,7 +206,7 @@ function scene() {
 const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =>
   result.tools.map(({ name }) => name).filter((name) => name.startsWith("k8s_"));
 
-Deno.test("MCP over stdio offers six tools while there is a cluster, and announces changes", async () => {
+Deno.test("MCP over stdio lists six cluster tools while a cluster exists and announces changes", async () => {
   const { tools, know } = scene();
   await using client = await RawMcpClient.connect("2025-11-25", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
@@ -234,7 +234,7 @@ function describedLength(value: unknown): number {
   );
 }
 
-Deno.test("the instructions and all descriptions that a model reads have at most 8,000 characters", async () => {
+Deno.test("the instructions and all descriptions for a model have at most 8,000 characters in total", async () => {
   const { tools, know } = scene();
   const client = new RawMcpClient("2025-11-25", { tools });
   const { result: { instructions } } = await client.initialize("2025-11-25");
@@ -248,7 +248,7 @@ Deno.test("the instructions and all descriptions that a model reads have at most
   await client.end();
 });
 
-Deno.test("MCP over stdio answers an early client when the clusters are known", async () => {
+Deno.test("MCP over stdio delays the answers to an early client until the clusters are loaded", async () => {
   const { tools, authority } = scene();
   const list = Promise.withResolvers<ClustersResponse>();
   authority.clusterList = () => list.promise;
@@ -262,7 +262,7 @@ Deno.test("MCP over stdio answers an early client when the clusters are known", 
   assert.deepEqual(answerTo(called).result.structuredContent, { clusters: [{ name: "a" }] });
 });
 
-Deno.test("MCP over stdio of the stateless generation has them too", async () => {
+Deno.test("MCP over stdio lists the cluster tools in the stateless generation", async () => {
   const { tools, know } = scene();
   await using client = await RawMcpClient.connect("2026-07-28", { tools });
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
@@ -270,7 +270,7 @@ Deno.test("MCP over stdio of the stateless generation has them too", async () =>
   assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
 });
 
-Deno.test("MCP over HTTP offers the cluster tools, and announces changes on the stream of a session", async () => {
+Deno.test("MCP over HTTP lists the cluster tools and announces changes on the session's stream", async () => {
   const { tools: toolset, know } = scene();
   await using frontend = new McpHttpFixture({ toolset });
   const list = async (session: string) => {
@@ -296,7 +296,7 @@ Deno.test("MCP over HTTP offers the cluster tools, and announces changes on the 
 const IN_USE = /belongs to a request that is still running/;
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s over stdio rejects the ID of a running call; the call keeps its answer",
+  "MCP %s over stdio rejects the ID of a running call, and the call still gets its answer",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     const finish = Promise.withResolvers<void>();
@@ -326,7 +326,7 @@ Deno.test.each([
   { name: "of another method", body: rpc(7, "ping") },
   { name: "in a batch", body: [rpc(8, "tools/call", CALL), rpc(7, "tools/call", CALL)] },
 ])(
-  "MCP over HTTP rejects an ID $name whose call still runs; a cancellation reaches the call",
+  "MCP over HTTP rejects an ID $name of a running call, and a cancellation reaches that call",
   async ({ body }) => {
     await using frontend = new McpHttpFixture();
     const session = await frontend.open("alice", "2025-03-26");
@@ -353,7 +353,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("MCP over HTTP keeps stateless requests of one id apart: each gets its own answer", async () => {
+Deno.test("MCP over HTTP returns each answer to its own request if stateless IDs collide", async () => {
   await using frontend = new McpHttpFixture();
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   frontend.broker.runner.answer = async ({ command }) => {

@@ -9,7 +9,7 @@ import { escapeKey } from "@gateway/shared/testing";
 import { LinePipe } from "../testing/line_pipe.ts";
 import { StdioTransport } from "./mcp_stdio.ts";
 
-Deno.test("MCP initialize says who serves, and what", async () => {
+Deno.test("MCP initialize returns the server's name, capabilities and instructions", async () => {
   await using client = new RawMcpClient("2025-11-25");
   const { result } = await client.initialize("2025-11-25");
   assert.equal(result.protocolVersion, "2025-11-25");
@@ -26,7 +26,7 @@ Deno.test.each([
   { asked: "2025-03-26", given: "2025-03-26" },
   { asked: "2025-06-18", given: "2025-06-18" },
   { asked: "1999-01-01", given: "2025-11-25" },
-])("MCP initialize answers revision $asked with $given", async ({ asked, given }) => {
+])("MCP initialize answers version $asked with $given", async ({ asked, given }) => {
   await using client = new RawMcpClient("2025-11-25");
   assert.equal((await client.initialize(asked)).result.protocolVersion, given);
 });
@@ -38,14 +38,14 @@ Deno.test("MCP server/discover answers without initialize", async () => {
   assert.deepEqual(result.capabilities, { tools: { listChanged: true } });
 });
 
-Deno.test("MCP refuses tools before initialize", async () => {
+Deno.test("MCP rejects tool calls before initialize", async () => {
   await using client = new RawMcpClient("2025-11-25");
   const { error } = await client.request("tools/call", { name: "ssh_execute" });
   assert.equal(error.message, 'method "tools/call" is invalid during session initialization');
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s lists the tools by name, with schemas and annotations",
+  "MCP %s lists the tools sorted by name with schemas and annotations",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     const { result } = await client.request("tools/list");
@@ -75,7 +75,7 @@ Deno.test.each(GENERATIONS)(
 );
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s gives a result with the serial exact to the digit",
+  "MCP %s returns the exact 64-bit serial",
   async (generation) => {
     await using client = await RawMcpClient.connect(generation);
     const line = await client.requestLine("tools/call", {
@@ -108,7 +108,7 @@ Deno.test.each(GENERATIONS)("MCP %s calls a tool without arguments", async (gene
   assert.equal(result.structuredContent.servers.length, 2);
 });
 
-Deno.test.each(GENERATIONS)("MCP %s answers an unknown tool with a protocol error", async (generation) => {
+Deno.test.each(GENERATIONS)("MCP %s returns a protocol error on an unknown tool", async (generation) => {
   await using client = await RawMcpClient.connect(generation);
   const { error } = await client.request("tools/call", { name: 'no"such', arguments: {} });
   assert.deepEqual({ code: error.code, message: error.message }, {
@@ -127,7 +127,7 @@ Deno.test.each([
     /^field "command" exceeds the limit of 65536 bytes$/,
   ],
   ["an empty command", { server: "web01", command: "" }, /^bad request: command is required$/],
-])("MCP shows %s as an error of the tool, without structured content", async (_name, args, text) => {
+])("MCP returns %s as a tool error without structured content", async (_name, args, text) => {
   await using client = await RawMcpClient.connect("2025-11-25");
   const result = await client.call("ssh_execute", args);
   assert.equal(result.isError, true);
@@ -156,7 +156,7 @@ Deno.test.each<{ name: string; args?: object; answer?: SignAnswer; texts: readon
     ],
   },
   {
-    name: "a missing approval",
+    name: "a pending approval",
     answer: { kind: "undecided", approvalId: "a1", why: "deadline" },
     texts: [
       'signing cert for "web01": approval not granted within deadline (id a1)',
@@ -173,14 +173,14 @@ Deno.test.each<{ name: string; args?: object; answer?: SignAnswer; texts: readon
   },
 );
 
-Deno.test("MCP shows as the next step after a freeze to stop", async () => {
+Deno.test("MCP returns as the next step after a freeze to stop", async () => {
   await using client = await RawMcpClient.connect("2025-11-25");
   client.broker.authority.list = () => Promise.reject(new AppError("frozen", "frozen"));
   const { content } = await client.call("ssh_execute", { server: "web01", command: "x" });
   assert.deepEqual(content[1], { type: "text", text: "Stop and tell the user." });
 });
 
-Deno.test("MCP shows an upstream failure with its category, and keeps faults of its own to itself", async () => {
+Deno.test("MCP returns the category of an upstream failure and hides the text of internal errors", async () => {
   await using client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = () => {
     throw new AppError("upstream_failure", "connection: connection refused");
@@ -197,7 +197,7 @@ Deno.test("MCP shows an upstream failure with its category, and keeps faults of 
 });
 
 Deno.test.each(GENERATIONS)(
-  "MCP %s cancels the command that a notification names, and only it",
+  "MCP %s cancels only the command that the notification names",
   async (generation) => {
     const client = await RawMcpClient.connect(generation);
     client.broker.runner.answer = hangUntilAborted;
@@ -234,7 +234,7 @@ Deno.test.each(GENERATIONS)(
   },
 );
 
-Deno.test("MCP ends what runs when the server closes", async () => {
+Deno.test("MCP cancels running commands if the server closes", async () => {
   const client = await RawMcpClient.connect("2025-11-25");
   client.broker.runner.answer = hangUntilAborted;
   await client.start("tools/call", {
@@ -247,7 +247,7 @@ Deno.test("MCP ends what runs when the server closes", async () => {
   await until(() => client.broker.log.entries.length === 1);
 });
 
-Deno.test("MCP answers lists that it does not have with empty ones, and unknown methods with an error", async () => {
+Deno.test("MCP returns empty lists of resources and prompts, and an error on unknown methods", async () => {
   await using client = await RawMcpClient.connect("2025-11-25");
   assert.deepEqual((await client.request("resources/list")).result, { resources: [] });
   assert.deepEqual((await client.request("prompts/list")).result, { prompts: [] });
@@ -290,7 +290,7 @@ function connect() {
 
 const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" } as const);
 
-Deno.test("StdioTransport reads messages however the bytes are cut", async () => {
+Deno.test("StdioTransport reads messages across arbitrary chunk boundaries", async () => {
   const { pipe, transport, received } = connect();
   await transport.start();
   const bytes = new TextEncoder().encode(
@@ -302,7 +302,7 @@ Deno.test("StdioTransport reads messages however the bytes are cut", async () =>
   assert.deepEqual(received, [{ ...ping(1), method: "é" }, ping(2)]);
 });
 
-Deno.test("StdioTransport writes 64-bit integers exactly, one message a line", async () => {
+Deno.test("StdioTransport writes 64-bit integers exactly and one message per line", async () => {
   const { pipe, transport } = connect();
   await transport.send({ jsonrpc: "2.0", id: 1, result: { serial: 18446744073709551615n, text: "a\nb" } });
   assert.equal(
@@ -322,7 +322,7 @@ Deno.test.each([
     line: '{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}',
     error: { code: -32600, message: "Invalid Request" },
   },
-])("StdioTransport answers $name with an error and reads the next", async ({ line, error }) => {
+])("StdioTransport returns an error on $name and reads the next line", async ({ line, error }) => {
   const { pipe, transport, received, errors } = connect();
   await transport.start();
   await pipe.send(line);
@@ -346,7 +346,7 @@ Deno.test("StdioTransport reads each line independently of earlier lines", async
   assert.deepEqual(received[1], message);
 });
 
-Deno.test("StdioTransport gives only text that can be encoded", async () => {
+Deno.test("StdioTransport replaces lone surrogates", async () => {
   const { pipe, transport, received } = connect();
   await transport.start();
   await pipe.send(String.raw`{"jsonrpc":"2.0","id":1,"method":"a\ud800b"}`);
@@ -355,7 +355,7 @@ Deno.test("StdioTransport gives only text that can be encoded", async () => {
   assert.deepEqual(received, [{ ...ping(1), method: "a\ufffdb" }]);
 });
 
-Deno.test("StdioTransport ends the connection at a line that is too long (R2)", async () => {
+Deno.test("StdioTransport ends the connection on a line that is too long (R2)", async () => {
   const { pipe, transport, errors } = connect();
   await transport.start();
   for (let mebibyte = 0; mebibyte < 11; mebibyte++) {
@@ -365,7 +365,7 @@ Deno.test("StdioTransport ends the connection at a line that is too long (R2)", 
   assert.deepEqual(errors, ["Message is longer than 10485760 bytes"]);
 });
 
-Deno.test("StdioTransport ends when its output is gone", async () => {
+Deno.test("StdioTransport ends if its output is closed", async () => {
   const { pipe, transport } = connect();
   let closed = 0;
   transport.onclose = () => closed += 1;

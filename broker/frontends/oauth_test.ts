@@ -15,7 +15,7 @@ Deno.test.each([
   { name: "a scheme in lower case", value: "bearer abc.def.ghi" },
   { name: "a scheme in upper case", value: "BEARER abc.def.ghi" },
   { name: "several blanks and a tab between", value: "Bearer  \tabc.def.ghi" },
-])("readBearer() takes $name", ({ value }) => {
+])("readBearer() returns the token of $name", ({ value }) => {
   const headers = new Headers({ authorization: value });
   assert.deepEqual(readBearer({ headers, url: ENDPOINT }), "abc.def.ghi");
 });
@@ -72,7 +72,7 @@ Deno.test.each<{ refusal: BearerRefusal; status: number; detail: string; header:
     detail: "insufficient scope",
     header: `Bearer ${METADATA}, scope="mcp ssh", error="insufficient_scope"`,
   },
-])("challengeResponse() answers $status to $refusal.code", async ({ refusal, status, detail, header }) => {
+])("challengeResponse() returns $status on $refusal.code", async ({ refusal, status, detail, header }) => {
   const response = challengeResponse(
     { resourceUrl: "https://gateway.example/mcp", scopes: ["mcp", "ssh"] },
     refusal,
@@ -82,7 +82,7 @@ Deno.test.each<{ refusal: BearerRefusal; status: number; detail: string; header:
   assert.equal((await response.json()).detail, detail);
 });
 
-Deno.test("challengeResponse() names no scope where none is required", () => {
+Deno.test("challengeResponse() omits the scope if none is required", () => {
   const response = challengeResponse({ resourceUrl: "https://gateway.example/mcp", scopes: [] }, {
     code: "no_token",
   });
@@ -113,13 +113,13 @@ Deno.test.each([
     url: `https://gateway.example:8443${WELL_KNOWN}/a/b/`,
     paths: [WELL_KNOWN, `${WELL_KNOWN}/a/b/`, `${WELL_KNOWN}/a/b`, `/a/b${WELL_KNOWN}`],
   },
-])("metadataUrl() of $resource is one of metadataPaths()", ({ resource, url, paths }) => {
+])("metadataUrl() of $resource has a path in metadataPaths()", ({ resource, url, paths }) => {
   assert.equal(metadataUrl(resource), url);
   assert.deepEqual(metadataPaths(resource), new Set(paths));
   assert.ok(metadataPaths(resource).has(new URL(url).pathname));
 });
 
-Deno.test("respondToMetadata() describes the resource to pages of any origin", async () => {
+Deno.test("respondToMetadata() returns the resource metadata to pages of any origin", async () => {
   const response = respondToMetadata("GET", RESOURCE);
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "application/json");
@@ -134,19 +134,19 @@ Deno.test("respondToMetadata() describes the resource to pages of any origin", a
   });
 });
 
-Deno.test("respondToMetadata() leaves out scopes where none is required", async () => {
+Deno.test("respondToMetadata() omits scopes_supported if no scope is required", async () => {
   const response = respondToMetadata("GET", { ...RESOURCE, scopes: [] });
   assert.equal(Object.hasOwn(await response.json(), "scopes_supported"), false);
 });
 
-Deno.test("respondToMetadata() lets a browser ask first", () => {
+Deno.test("respondToMetadata() answers a CORS preflight", () => {
   const response = respondToMetadata("OPTIONS", RESOURCE);
   assert.equal(response.status, 204);
   assert.equal(response.headers.get("access-control-allow-headers"), "Content-Type, MCP-Protocol-Version");
 });
 
 Deno.test.each([{ method: "POST" }, { method: "HEAD" }, { method: "DELETE" }])(
-  "respondToMetadata() answers 405 to $method",
+  "respondToMetadata() returns 405 on $method",
   async ({ method }) => {
     const response = respondToMetadata(method, RESOURCE);
     assert.equal(response.status, 405);

@@ -25,7 +25,7 @@ async function fulfilled(promises: readonly Promise<unknown>[]): Promise<readonl
   );
 }
 
-Deno.test("UserBudget lets a long answer wait until the exchanges before it have ended, of this user alone", async () => {
+Deno.test("UserBudget delays a long answer until earlier exchanges of the same user end", async () => {
   const budget = new UserBudget();
   const [first, second, third] = [new Exchange(), new Exchange(), new Exchange()];
   await budget.hold("alice", first, LONG, NEVER);
@@ -39,7 +39,7 @@ Deno.test("UserBudget lets a long answer wait until the exchanges before it have
   await budget.hold("alice", new Exchange(), 2 * USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget frees the room of an exchange at its end, including late room", async () => {
+Deno.test("UserBudget frees the room of an ended exchange, even room granted after its end", async () => {
   const budget = new UserBudget();
   const [one, two] = [new Exchange(), new Exchange()];
   await budget.hold("alice", one, HALF, NEVER);
@@ -52,7 +52,7 @@ Deno.test("UserBudget frees the room of an exchange at its end, including late r
   await budget.hold("alice", new Exchange(), USER_BOUNDS.sending, NEVER);
 });
 
-Deno.test("UserBudget rejects an answer that would wait forever for others of its exchange", async () => {
+Deno.test("UserBudget rejects an answer that cannot fit next to other answers of its exchange", async () => {
   const budget = new UserBudget();
   const exchange = new Exchange();
   await budget.hold("alice", exchange, LONG, NEVER);
@@ -60,7 +60,7 @@ Deno.test("UserBudget rejects an answer that would wait forever for others of it
   await budget.hold("alice", exchange, HALF - 1, NEVER);
 });
 
-Deno.test("UserBudget refuses an answer while another of its exchange waits: that one leaves only with all", async () => {
+Deno.test("UserBudget rejects an answer while another answer of the same exchange waits", async () => {
   const budget = new UserBudget();
   const [others, exchange] = [new Exchange(), new Exchange()];
   await budget.hold("alice", others, USER_BOUNDS.sending, NEVER);
@@ -70,7 +70,7 @@ Deno.test("UserBudget refuses an answer while another of its exchange waits: tha
   await first;
 });
 
-Deno.test("UserBudget drops a waiting answer whose call is canceled", async () => {
+Deno.test("UserBudget rejects a waiting answer if its call is canceled", async () => {
   const budget = new UserBudget();
   const [others, exchange] = [new Exchange(), new Exchange()];
   await budget.hold("alice", others, LONG, NEVER);
@@ -91,7 +91,7 @@ function watch(response: Response) {
   return { watched: exchange.endWith(response), ends };
 }
 
-Deno.test("Exchange ends when the body has been read, and passes on status, headers and bytes", async () => {
+Deno.test("Exchange ends after the body is read and forwards status, headers and bytes", async () => {
   const { watched, ends } = watch(new Response("text", { status: 201, headers: { "x-a": "b" } }));
   assert.deepEqual(ends, []);
   assert.equal(await watched.text(), "text");
@@ -104,7 +104,7 @@ Deno.test("Exchange ends immediately without a body", () => {
 });
 
 Deno.test.each([{ readFirst: true }, { readFirst: false }])(
-  "Exchange ends when the client leaves, and passes that on (after a part: $readFirst)",
+  "Exchange ends if the client cancels and cancels the body (after a part: $readFirst)",
   async ({ readFirst }) => {
     let reason: unknown;
     const body = new ReadableStream<Uint8Array>({
@@ -119,14 +119,14 @@ Deno.test.each([{ readFirst: true }, { readFirst: false }])(
   },
 );
 
-Deno.test("Exchange ends when the body fails, and passes the failure on", async () => {
+Deno.test("Exchange ends if the body fails and passes the error to the reader", async () => {
   const body = new ReadableStream<Uint8Array>({ pull: () => Promise.reject(new Error("broken")) });
   const { watched, ends } = watch(new Response(body));
   await assert.rejects(watched.text(), /^Error: broken$/);
   assert.deepEqual(ends, ["end"]);
 });
 
-Deno.test("Exchange does not end before a slow reader has read the last piece and wants more", async () => {
+Deno.test("Exchange stays open until a slow reader reads the end of the body", async () => {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(new Uint8Array(1));
@@ -193,7 +193,7 @@ Deno.test("ResumableEvents replays the later events of the same stream", async (
   assert.ok(isEventId(first));
 });
 
-Deno.test("ResumableEvents of one session shows nothing to another, whatever id it names", async () => {
+Deno.test("ResumableEvents replays no events of another session for any event ID", async () => {
   const kept = new ResumableEvents(...ROOMY);
   const [mine, other] = [kept.open("alice"), kept.open("bob")];
   const first = await mine.storeEvent("a", message("a1"));
@@ -203,10 +203,10 @@ Deno.test("ResumableEvents of one session shows nothing to another, whatever id 
 });
 
 for (const id of ["", "a", "_1", "a_", "a_x", "a_1e9"]) {
-  Deno.test(`isEventId() does not take '${id}' for one`, () => assert.equal(isEventId(id), false));
+  Deno.test(`isEventId() rejects '${id}'`, () => assert.equal(isEventId(id), false));
 }
 
-Deno.test("ResumableEvents drops the oldest of a user beyond the limit, and an old id still serves", async () => {
+Deno.test("ResumableEvents drops a user's oldest events above the user limit and still accepts their IDs", async () => {
   const kept = new ResumableEvents(2 * COST, 100 * COST);
   const [store, other] = [kept.open("alice"), kept.open("bob")];
   const others = await other.storeEvent("b", message("b0"));
@@ -217,7 +217,7 @@ Deno.test("ResumableEvents drops the oldest of a user beyond the limit, and an o
   assert.equal((await replay(other, others)).sent.length, 1);
 });
 
-Deno.test("ResumableEvents drops the oldest of all beyond the limit of all", async () => {
+Deno.test("ResumableEvents drops the oldest events of all users above the total limit", async () => {
   const kept = new ResumableEvents(100 * COST, 2 * COST);
   const [one, two] = [kept.open("alice"), kept.open("bob")];
   await one.storeEvent("a", message("a1"));
@@ -240,7 +240,7 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
   return sent;
 }
 
-Deno.test("ResumableEvents replaces an answer above the limit by a note and keeps the other events", async () => {
+Deno.test("ResumableEvents replaces an answer above the limit with a note and keeps the other events", async () => {
   const kept = new ResumableEvents(10_000, 10_000);
   const store = kept.open("alice");
   await store.storeEvent("a", long("a1", 5000));
@@ -250,7 +250,7 @@ Deno.test("ResumableEvents replaces an answer above the limit by a note and keep
   assert.ok(kept.length <= costOf(long("a1", 5000)) + NOTE + COST);
 });
 
-Deno.test("ResumableEvents puts notes in the places of a user's oldest answers, in all sessions of the user", async () => {
+Deno.test("ResumableEvents replaces a user's oldest answers with notes across the user's sessions", async () => {
   const kept = new ResumableEvents(50_000, 1_000_000);
   const [one, two] = [kept.open("alice"), kept.open("alice")];
   const other = kept.open("bob");
@@ -280,7 +280,7 @@ Deno.test("ResumableEvents stays within its limits for one user and for all user
   }
 });
 
-Deno.test("ResumableEvents drops nothing of other users for the largest user", async () => {
+Deno.test("ResumableEvents drops no events of other users to make room for the largest user", async () => {
   const kept = new ResumableEvents(50_000, 100_000);
   const [alice, bob] = [kept.open("alice"), kept.open("bob")];
   await bob.storeEvent("a", long("b1", 40_000));
@@ -288,7 +288,7 @@ Deno.test("ResumableEvents drops nothing of other users for the largest user", a
   assert.deepEqual(await replayed(bob), ["b1"]);
 });
 
-Deno.test("ResumableEvents holds nothing of sessions that it has forgotten", async () => {
+Deno.test("ResumableEvents has length 0 after all sessions are closed", async () => {
   const kept = new ResumableEvents(...ROOMY);
   const stores = [kept.open("alice"), kept.open("alice")];
   for (const store of stores) {
@@ -299,7 +299,7 @@ Deno.test("ResumableEvents holds nothing of sessions that it has forgotten", asy
   assert.equal(kept.length, 0);
 });
 
-Deno.test("ResumableEvents drops a session, including events after its end", async () => {
+Deno.test("ResumableEvents drops the events of a closed session, including later events", async () => {
   const kept = new ResumableEvents(100 * COST, 2 * COST);
   const [gone, other] = [kept.open("alice"), kept.open("bob")];
   await other.storeEvent("b", message("b1"));
@@ -326,21 +326,21 @@ Deno.test.each<{ name: string; first: readonly unknown[]; then: readonly unknown
   { name: "a batch with the id in it", first: [call(7)], then: [call(8), call(7)] },
   { name: "a batch that has an id twice", first: [], then: [call("x"), ping("x")] },
   { name: "an id of a batch that is answered in part", first: [call(7), call(8)], then: [call(8)] },
-])("OpenRequests refuses $name, and all that came with it", ({ first, then }) => {
+])("OpenRequests rejects $name and everything in the same message", ({ first, then }) => {
   const requests = new OpenRequests();
   requests.begin(first);
   assert.throws(() => requests.begin(then), IN_USE);
   requests.begin([call(9), call("8")]);
 });
 
-Deno.test("OpenRequests takes an id again that has been answered", () => {
+Deno.test("OpenRequests accepts an ID again after its answer", () => {
   const requests = new OpenRequests();
   requests.begin([call(7)]);
   requests.sent(answer(7));
   requests.begin([call(7)]);
 });
 
-Deno.test("OpenRequests keeps the ids of a batch until all of it is answered, as the library does", () => {
+Deno.test("OpenRequests keeps the IDs of a batch until the whole batch is answered", () => {
   const requests = new OpenRequests();
   requests.begin([call(7), call(8)]);
   requests.sent(answer(7));
@@ -349,7 +349,7 @@ Deno.test("OpenRequests keeps the ids of a batch until all of it is answered, as
   requests.begin([call(7), call(8)]);
 });
 
-Deno.test("OpenRequests keeps the id of a call that is cancelled until the call has ended", async () => {
+Deno.test("OpenRequests keeps the ID of a canceled call until the call has ended", async () => {
   const requests = new OpenRequests();
   requests.begin([call(7)]);
   const stop = new AbortController();
@@ -364,7 +364,7 @@ Deno.test("OpenRequests keeps the id of a call that is cancelled until the call 
   requests.begin([call(7)]);
 });
 
-Deno.test("OpenRequests gives an id free of a call that is cancelled when its answer is ready", async () => {
+Deno.test("OpenRequests frees the ID of an ended call that is canceled before its answer", async () => {
   const requests = new OpenRequests();
   requests.begin([call(7)]);
   const stop = new AbortController();
@@ -381,13 +381,13 @@ Deno.test.each<{ name: string; message: unknown }>([
   { name: "no id", message: call(null) },
   { name: "no message", message: "x" },
   { name: "nothing", message: null },
-])("OpenRequests has nothing against $name twice", ({ message }) => {
+])("OpenRequests accepts $name twice", ({ message }) => {
   const requests = new OpenRequests();
   requests.begin([message, message]);
   requests.begin([message]);
 });
 
-Deno.test("OpenRequests drops requests that the library rejected or that were canceled early", () => {
+Deno.test("OpenRequests frees the IDs of requests that were rejected or canceled early", () => {
   const requests = new OpenRequests();
   const abandon = requests.begin([call(7)]);
   abandon[Symbol.dispose]();

@@ -34,7 +34,7 @@ function run(answer: FakeConnection["answer"], scene: Scene = {}) {
   return { connection, clock, result };
 }
 
-Deno.test("act() gives an object as the API server wrote it, to the byte", async () => {
+Deno.test("act() returns an object byte for byte as the API server sent it", async () => {
   const text = '{ "kind":"Pod",  "n": 18446744073709551615 }\n';
   const { result, connection } = run(() => answered(text));
   assert.deepEqual(await result, { output: text, warnings: [] });
@@ -127,7 +127,7 @@ Deno.test("act() masks secrets in logs and reads at most the specified limit", a
 
 const SECRET = { kind: "Secret", metadata: { name: "db" }, data: { password: "aHVudGVyMg==" } };
 
-Deno.test("act() masks the values of Secrets, unless the rule reveals them", async () => {
+Deno.test("act() masks the values of Secrets unless the rule reveals them", async () => {
   for (const verb of ["get", "apply", "delete"] as const) {
     const action = { ...ACTIONS.getSecret, verb };
     const masked = await run(() => answered(SECRET), { action }).result;
@@ -137,14 +137,14 @@ Deno.test("act() masks the values of Secrets, unless the rule reveals them", asy
   }
 });
 
-Deno.test("act() withholds a Secret that can't be read", async () => {
+Deno.test("act() withholds a Secret that cannot be parsed", async () => {
   const { result } = run(() => answered('{"data":{"password":"aHVudGVyMg=="}'), {
     action: ACTIONS.getSecret,
   });
   await assert.rejects(result, /cannot mask the values of an unreadable answer$/);
 });
 
-Deno.test("act() measures a Secret as it is shown", async () => {
+Deno.test("act() applies the output limit to a Secret after masking", async () => {
   const big = { kind: "Secret", data: { key: "x".repeat(5000) } };
   assert.match((await run(() => answered(big), { action: ACTIONS.getSecret }).result).output, /masked/);
 });
@@ -156,7 +156,7 @@ Deno.test.each<
   ["all that conflict are named", ["&dryRun=All", "&force=true"], [".a", ".b"], [".a"]],
   ["another field conflicts by now", ["&dryRun=All", ""], [".a"], [".a", ".b"]],
   ["nothing conflicts any more", ["&dryRun=All", ""], [".a"], []],
-])("act() of an apply where %s sends %s", async (_name, sent, named, conflicts) => {
+])("act() of an apply if %s sends %s", async (_name, sent, named, conflicts) => {
   const causes = conflicts.map((field) => ({ reason: "FieldManagerConflict", field }));
   const body = { kind: "Status", message: "Apply failed", details: { causes } };
   const action: ClusterAction = { ...ACTIONS.getPod, verb: "apply" };
@@ -173,7 +173,7 @@ Deno.test.each<
 
 const { signal } = new AbortController();
 
-Deno.test("Clusters announces only the first and the last cluster", async () => {
+Deno.test("Clusters announces only the first added and the last removed cluster", async () => {
   const fixture = new ClusterFixture();
   const told: boolean[] = [];
   const end = fixture.clusters.watch(() => told.push(fixture.clusters.isEmpty));
@@ -189,7 +189,7 @@ Deno.test("Clusters announces only the first and the last cluster", async () => 
   assert.deepEqual(told, [false, true]);
 });
 
-Deno.test("Clusters keeps the last list when a refresh fails", async () => {
+Deno.test("Clusters keeps the last list if a refresh fails", async () => {
   const fixture = new ClusterFixture();
   await fixture.clusters.inventory.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("upstream_failure", "gone"));
@@ -202,7 +202,7 @@ Deno.test("Clusters keeps the last list when a refresh fails", async () => {
   );
 });
 
-Deno.test("Clusters connects once, and again after a change of address or CA", async () => {
+Deno.test("Clusters connects once and reconnects after a change of address or CA", async () => {
   const fixture = new ClusterFixture();
   const connect = async () => (await fixture.clusters.find("prod", signal)).connection();
   await connect();
@@ -221,7 +221,7 @@ Deno.test("Clusters connects once, and again after a change of address or CA", a
   assert.equal(fixture.closed, 3);
 });
 
-Deno.test("Clusters names the cluster with the unusable CA and keeps the others", async () => {
+Deno.test("Clusters reports the cluster with the unusable CA and keeps the others", async () => {
   const clusters = new Clusters({
     clock: new FakeClock(),
     fetch: () => Promise.resolve({ good: CLUSTER, bad: { ...CLUSTER, ca_cert_pem: "" } }),
@@ -238,7 +238,7 @@ Deno.test("Clusters names the cluster with the unusable CA and keeps the others"
 Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; line: string }>([
   { name: "get", action: ACTIONS.getPod, line: "GET /api/v1/namespaces/prod/pods/web-1" },
   {
-    name: "delete of what has no namespace",
+    name: "delete of an object without a namespace",
     action: ACTIONS.deleteNode,
     line: "DELETE /api/v1/nodes/node-1",
   },
@@ -255,7 +255,7 @@ Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; l
       "?container=a%26tailLines%3D1%23%3F&tailLines=5&sinceSeconds=60&limitBytes=101",
   },
   {
-    name: "logs with numbers that do not count",
+    name: "logs with numbers below 1",
     action: ACTIONS.logs,
     options: { tailLines: 0, sinceSeconds: -1 },
     line: "GET /api/v1/namespaces/prod/pods/web-1/log?tailLines=200&limitBytes=101",
@@ -266,12 +266,12 @@ Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; l
     options: { manifest: "{}" },
     line: "PATCH /apis/apps/v1/namespaces/prod/deployments/api?fieldManager=gateway",
   },
-])("requestFor() asks for $name", ({ action, options = {}, line }) => {
+])("requestFor() builds the request for $name", ({ action, options = {}, line }) => {
   const { method, path, query } = requestFor(action, options, { maxBytes: 100 });
   assert.equal(`${method} ${path}${query}`, line);
 });
 
-Deno.test("requestFor() sends a manifest byte for byte, and does not force", () => {
+Deno.test("requestFor() sends a manifest byte for byte without force", () => {
   const manifest = '{ "kind" :\t"Deployment", "a": "ü" }\n';
   const { body, query } = requestFor(ACTIONS.applyDeployment, { manifest }, { maxBytes: 100 });
   assert.equal(body?.type, "application/apply-patch+yaml");
@@ -279,7 +279,7 @@ Deno.test("requestFor() sends a manifest byte for byte, and does not force", () 
   assert.ok(!query.includes("force"));
 });
 
-Deno.test("requestFor() refuses an object without the namespace that it has to be in", () => {
+Deno.test("requestFor() rejects a namespaced object without a namespace", () => {
   for (const verb of ["get", "apply", "delete"] as const) {
     assert.throws(
       () => requestFor({ ...ACTIONS.getPod, verb, namespace: "" }, {}, { maxBytes: 100 }),
@@ -294,7 +294,7 @@ Deno.test.each<
   { name: "all namespaces", action: ACTIONS.listPods, line: "/api/v1/pods?limit=7" },
   { name: "a namespace", action: ACTIONS.listSecrets, line: "/api/v1/namespaces/prod/secrets?limit=7" },
   {
-    name: "what selectors match, from where a page has ended",
+    name: "selected objects from a continue token",
     action: ACTIONS.listPods,
     options: { labelSelector: "app in (a,b)", fieldSelector: "status.phase=Running" },
     after: "x/+=",
@@ -302,12 +302,12 @@ Deno.test.each<
       "&continue=x%2F%2B%3D",
   },
   {
-    name: "half a character",
+    name: "a label selector with a lone surrogate",
     action: ACTIONS.listPods,
     options: { labelSelector: "\ud800" },
     line: "/api/v1/pods?labelSelector=%EF%BF%BD&limit=7",
   },
-])("requestFor() asks for a page of $name", ({ action, options = {}, after, line }) => {
+])("requestFor() builds the request for a page of $name", ({ action, options = {}, after, line }) => {
   const { method, path, query } = requestFor(action, options, { maxBytes: 100, limit: 7, after });
   assert.equal(`${method} ${path}${query}`, `GET ${line}`);
 });

@@ -37,7 +37,7 @@ const run = (
   return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...options });
 };
 
-Deno.test("list() gives a list of one page, an item a line, without managedFields", async () => {
+Deno.test("list() returns one page with one item per line and without managedFields", async () => {
   const connection = new Pods(2, (index) => ({
     metadata: { name: `p${index}`, managedFields: [{ manager: "kubelet" }], uid: 18446744073709551615n },
     spec: { managedFields: 1 },
@@ -72,7 +72,7 @@ function tableOf(count: number, cells: readonly unknown[] = ["x", "1/1"]): FakeC
   return connection;
 }
 
-Deno.test("list() renders the API server's Table, with the namespace where the list has many", async () => {
+Deno.test("list() renders the API server's Table, with a namespace column for all namespaces", async () => {
   const connection = tableOf(2, ["web\n[end]\t\x1b", null]);
   const { output } = await run(connection, { asTable: true });
   const row = String.raw`prod${"\t"}web\x0a[end]\x09\x1b${"\t"}<none>`;
@@ -81,7 +81,7 @@ Deno.test("list() renders the API server's Table, with the namespace where the l
   assert.equal(one.output, "NAME\tREADY\nx\t1/1\n");
 });
 
-Deno.test("list() truncates a Table between rows and counts the known rest", async () => {
+Deno.test("list() truncates a Table between rows and reports the number of remaining items", async () => {
   const { output, warnings } = await run(tableOf(250, ["x".repeat(500), "1/1"]), {
     asTable: true,
     maxBytes: 10_000,
@@ -94,7 +94,7 @@ Deno.test("list() truncates a Table between rows and counts the known rest", asy
   );
 });
 
-Deno.test("list() shows of a Table of Secrets only columns that hold no value", async () => {
+Deno.test("list() shows only known columns of a Table of Secrets", async () => {
   const connection = new FakeConnection();
   connection.answer = () =>
     answered({
@@ -132,7 +132,7 @@ Deno.test.each([
   assert.deepEqual(warnings, row.warnings);
 });
 
-Deno.test("list() applies the limit itself if the API server ignores it", async () => {
+Deno.test("list() applies the limit if the API server ignores it", async () => {
   const connection = new FakeConnection();
   connection.answer = () =>
     answered({ kind: "PodList", metadata: {}, items: [{ a: 1 }, { a: 2 }, { a: 3 }] });
@@ -153,7 +153,7 @@ Deno.test("list() stops at the output limit and reports it", async () => {
   ]);
 });
 
-Deno.test("list() asks for fewer items where a page is too large to be read", async () => {
+Deno.test("list() requests fewer items if a page is too large", async () => {
   const connection = new Pods(8, () => ({ name: "x".repeat(1 << 20) }));
   const { output } = await run(connection, { maxBytes: 10 << 20 });
   assert.equal(JSON.parse(output).items.length, 8);
@@ -164,14 +164,14 @@ Deno.test("list() asks for fewer items where a page is too large to be read", as
 Deno.test.each([
   { name: "to be read", size: 5 << 20, maxBytes: 10 << 20 },
   { name: "for the output", size: 2000, maxBytes: 1000 },
-])("list() refuses an item that is too large $name", async ({ size, maxBytes }) => {
+])("list() rejects an item that is too large $name", async ({ size, maxBytes }) => {
   await assert.rejects(
     run(new Pods(1, () => ({ name: "x".repeat(size) })), { maxBytes }),
     new RegExp(`^AppError: k8s: GET /api/v1/pods: response exceeds ${maxBytes}-byte limit; narrow it with`),
   );
 });
 
-Deno.test("list() masks each item of a list of Secrets, on every page", async () => {
+Deno.test("list() masks each Secret on every page", async () => {
   const connection = new Pods(
     150,
     (index) => ({ metadata: { name: `s${index}` }, data: { key: "aHVudGVyMg==" } }),
@@ -186,7 +186,7 @@ Deno.test("list() masks each item of a list of Secrets, on every page", async ()
 Deno.test.each([
   { name: "no items", body: { kind: "PodList" } },
   { name: "items that are no array", body: { items: {} } },
-])("list() refuses an answer with $name", async ({ body }) => {
+])("list() rejects an answer with $name", async ({ body }) => {
   const connection = new FakeConnection();
   connection.answer = () => answered(body);
   await assert.rejects(run(connection), /the answer is not a list$/);
@@ -209,11 +209,11 @@ Deno.test.each([
   ["with line breaks as escapes", text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"')],
   ["with the largest integers", text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807")],
   ["of exactly the limit", text({}).padEnd(65_536)],
-])("checkManifest() takes a manifest %s", (_name, manifest) => {
+])("checkManifest() accepts a manifest %s", (_name, manifest) => {
   checkManifest(manifest, ACTION);
 });
 
-Deno.test("checkManifest() takes a manifest of a core kind without a namespace", () => {
+Deno.test("checkManifest() accepts a manifest of a cluster-scoped core kind without a namespace", () => {
   const node = { ...ACTIONS.deleteNode, verb: "apply" } as const;
   const manifest = { apiVersion: "v1", kind: "Node", metadata: { name: "node-1" } };
   checkManifest(JSON.stringify(manifest), node);
@@ -229,7 +229,7 @@ Deno.test.each([
   { name: "YAML documents", manifest: "---\nkind: A\n---\nkind: B\n", message: /send JSON, not YAML/ },
   { name: "two documents", manifest: `${text({})}\n${text({})}`, message: /not one JSON document/ },
   {
-    name: "two YAML documents of JSON",
+    name: "two YAML documents that contain JSON",
     manifest: `${text({})}\n---\n${text({})}`,
     message: /not one JSON doc/,
   },
@@ -238,37 +238,37 @@ Deno.test.each([
   { name: "a text", manifest: `"kind"`, message: /send JSON, not YAML|not a JSON object/ },
   { name: "null", manifest: "null", message: /is not a JSON object$/ },
   {
-    name: "64 KiB and a byte",
+    name: "65537 bytes",
     manifest: text({}).padEnd(65_537),
     message: /exceeds the limit of 65536 bytes$/,
   },
   {
-    name: "64 KiB in characters that are more bytes",
+    name: "32768 characters that are more than 64 KiB",
     manifest: text({ note: "ü".repeat(32_768) }),
     message: /exceeds the limit of 65536 bytes$/,
   },
   {
-    name: "a second name",
+    name: "a duplicate key",
     manifest: text({}).replace('"kind"', '"kind":"Secret","kind"'),
     message: /has a duplicate key$/,
   },
   {
-    name: "a second name deep inside, written otherwise",
+    name: "a duplicate nested key that is escaped",
     manifest: text({}).replace('{"a":1}', '{"a":1,"\\u0061":2}'),
     message: /has a duplicate key$/,
   },
   ...["\u0085", "\u2028", "\u2029"].map((char) => ({
-    name: `a line break of YAML alone, ${JSON.stringify(char)}`,
+    name: `a line break only in YAML, ${JSON.stringify(char)}`,
     manifest: metadata({ annotations: { run: `rm /tmp${char}/x` } }),
     message: /has a line break of YAML: escape it as \\u0085/,
   })),
   ...["12345678901234567890", "-9223372036854775809", "1e19"].map((number) => ({
-    name: `the number ${number}, which would become another`,
+    name: `the number ${number}, which exceeds 64 bits`,
     manifest: text({}).replace('"replicas":2', `"replicas":${number}`),
     message: /has a number beyond 64 bits$/,
   })),
   {
-    name: "no end of arrays",
+    name: "deeply nested arrays",
     manifest: text({}).replace('"replicas":2', `"replicas":${"[".repeat(30_000)}${"]".repeat(30_000)}`),
     message: /nested too deeply|not valid JSON/,
   },
@@ -284,13 +284,13 @@ Deno.test.each([
   { name: "another name", manifest: metadata({ name: "api2" }), message: /metadata\.name does not match/ },
   { name: "no name", manifest: metadata({ name: undefined }), message: /metadata\.name does not match/ },
   {
-    name: "a generated name",
+    name: "generateName instead of a name",
     manifest: metadata({ name: undefined, generateName: "api" }),
     message: /metadata\.name does not match/,
   },
   { name: "another namespace", manifest: metadata({ namespace: "dev" }), message: /"dev", expected "prod"$/ },
   { name: "null for a namespace", manifest: metadata({ namespace: null }), message: /metadata\.namespace/ },
-])("checkManifest() refuses $name", ({ manifest, message }) => {
+])("checkManifest() rejects $name", ({ manifest, message }) => {
   assert.throws(() => checkManifest(manifest, ACTION), (error) => {
     assert.ok(error instanceof AppError, String(error));
     assert.equal(error.code, "invalid_request");

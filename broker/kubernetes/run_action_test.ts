@@ -36,7 +36,7 @@ const RECORD = {
   dry_run: false,
 } as const;
 
-Deno.test("runAction() requests a token for exactly the action, acts and records before it returns", async () => {
+Deno.test("runAction() requests a token for exactly the action and records before it returns", async () => {
   const fixture = new ClusterFixture();
   fixture.authority.tokenAnswer = () => ISSUED;
   const result = await fixture.run({ callerGroups: ["a"], bearerToken: "secret", reason: "why" });
@@ -82,7 +82,7 @@ Deno.test("runAction() fills in the group and drops the namespace of cluster-sco
   );
 });
 
-Deno.test("runAction() shows the manifest of an apply to the signer as it sends it, and records its hash", async () => {
+Deno.test("runAction() sends the same manifest to signer and cluster and records its hash", async () => {
   const fixture = new ClusterFixture();
   await fixture.run(APPLY);
   const [asked] = fixture.authority.tokenRequests;
@@ -126,7 +126,7 @@ Deno.test.each<[name: string, request: Wrong, message: string | RegExp]>([
     /metadata\.name does not match the arguments: "api", expected "other"$/,
   ],
   ["no manifest", { ...APPLY, options: {} }, /k8s apply requires a manifest$/],
-])("runAction() refuses %s, asks for no token and records nothing", async (_name, request, message) => {
+])("runAction() rejects %s, requests no token and records nothing", async (_name, request, message) => {
   const fixture = new ClusterFixture();
   await assert.rejects(fixture.run(request), (error) => {
     assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
@@ -139,7 +139,7 @@ Deno.test.each<[name: string, request: Wrong, message: string | RegExp]>([
   assert.deepEqual([fixture.authority.tokenRequests, fixture.log.entries], [[], []]);
 });
 
-Deno.test("runAction() refuses an unknown cluster, and records that", async () => {
+Deno.test("runAction() rejects and records an unknown cluster", async () => {
   const fixture = new ClusterFixture();
   await assert.rejects(fixture.run({ cluster: "toString" }), /unknown cluster: "toString"$/);
   assert.deepEqual(fixture.log.entries, [{
@@ -156,7 +156,7 @@ Deno.test("runAction() refuses an unknown cluster, and records that", async () =
   }]);
 });
 
-Deno.test("runAction() does nothing, and records the action, if a frozen agent cannot list the clusters", async () => {
+Deno.test("runAction() records the action and does nothing if the agent is frozen", async () => {
   const fixture = new ClusterFixture();
   await fixture.clusters.inventory.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("frozen", "subject is frozen"));
@@ -173,17 +173,17 @@ Deno.test.each<{ name: string; answer: TokenAnswer; message: RegExp; err?: RegEx
     message: /^AppError: token for "prod": signing rejected \(403\): not allowed by cluster policy$/,
   },
   {
-    name: "a rule that wants a human",
+    name: "a rule that requires approval",
     answer: { kind: "needs_approval", rule: "require_approval:x" },
     message: /command on "prod" requires human approval \(require_approval:x\); approve it in-chat/,
   },
   {
-    name: "a human who was asked and has not decided",
+    name: "a pending approval",
     answer: { kind: "undecided", approvalId: "id-1", why: "not_configured" },
     message: /operation requires human approval \(id id-1\); client is not configured to wait$/,
   },
   {
-    name: "a human who said no",
+    name: "a denied approval",
     answer: { kind: "not_granted", status: 403, detail: "approval denied" },
     message: /approval not granted \(403\): approval denied$/,
   },
@@ -204,7 +204,7 @@ Deno.test("runAction() records a rejection by the API server with the serial of 
   assert.deepEqual([record?.outcome, record?.serial], ["error", SERIAL]);
 });
 
-Deno.test("runAction() withholds an answer that can't be recorded", async () => {
+Deno.test("runAction() withholds an answer if the audit log fails", async () => {
   const fixture = new ClusterFixture();
   fixture.log.failing = true;
   await assert.rejects(
@@ -213,7 +213,7 @@ Deno.test("runAction() withholds an answer that can't be recorded", async () => 
   );
 });
 
-Deno.test("runAction() previews without a token and without touching the cluster", async () => {
+Deno.test("runAction() previews without a token and without a request to the cluster", async () => {
   const fixture = new ClusterFixture();
   const result = await fixture.run({ ...APPLY, options: { manifest: "{}" }, dryRun: true });
   assert.equal(result.kind, "decided");
@@ -225,7 +225,7 @@ Deno.test("runAction() previews without a token and without touching the cluster
   assert.equal(fixture.log.entries[1]?.outcome, "dry_run_denied");
 });
 
-Deno.test("runAction() sends the token nowhere when the cluster goes while a human decides", async () => {
+Deno.test("runAction() sends no token if the cluster is removed during an approval wait", async () => {
   const fixture = new ClusterFixture();
   fixture.authority.tokenAnswer = () => {
     fixture.authority.clusterList = () => ({});
@@ -235,7 +235,7 @@ Deno.test("runAction() sends the token nowhere when the cluster goes while a hum
   assert.deepEqual(fixture.connection.requests, []);
 });
 
-Deno.test("runAction() sends the token to where the cluster is after a wait, not to where it was", async () => {
+Deno.test("runAction() sends the token to the cluster's new address after an approval wait", async () => {
   const fixture = new ClusterFixture();
   const moved = { ...CLUSTER, api_server: "https://10.0.0.6:6443" };
   fixture.authority.tokenAnswer = () => {
@@ -246,7 +246,7 @@ Deno.test("runAction() sends the token to where the cluster is after a wait, not
   assert.deepEqual(fixture.connected, [moved]);
 });
 
-Deno.test("runAction() ends when its signal is aborted", async () => {
+Deno.test("runAction() ends if its signal is aborted", async () => {
   const fixture = new ClusterFixture();
   const stop = new AbortController();
   fixture.connection.answer = ({ signal }) =>

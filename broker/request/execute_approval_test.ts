@@ -4,7 +4,7 @@ import { ISSUED_UPTIME } from "../testing/fake_authority.ts";
 
 const consent = { via: "elicitation", rule: "require_approval:^reboot" } as const;
 
-Deno.test("execute() records a human's consent before it asks for the certificate with it (A14)", async () => {
+Deno.test("execute() records a human's consent before it requests the certificate (A14)", async () => {
   const broker = new BrokerFixture();
   broker.authority.answer = (request) => {
     assert.equal(request.approved, true);
@@ -21,13 +21,13 @@ Deno.test("execute() records a human's consent before it asks for the certificat
   ]);
 });
 
-Deno.test("execute() never sends `approved` without consent", async () => {
+Deno.test("execute() never sends `approved` without a human's consent", async () => {
   const broker = new BrokerFixture();
   await broker.run();
   assert.ok(!("approved" in (broker.authority.requests[0] ?? {})));
 });
 
-Deno.test("execute() reports what it waits for", async () => {
+Deno.test("execute() reports a pending approval as progress", async () => {
   const broker = new BrokerFixture();
   const told: string[] = [];
   broker.authority.answer = (_request, _signal, { onWaiting }) => {
@@ -38,7 +38,7 @@ Deno.test("execute() reports what it waits for", async () => {
   assert.deepEqual(told, ["waiting for approval ab12"]);
 });
 
-Deno.test("execute() uses the host as it is after a wait for a human (K15)", async () => {
+Deno.test("execute() uses the updated host after an approval wait (K15)", async () => {
   const broker = new BrokerFixture();
   const moved = { addr: "10.0.0.9:22", user: "deploy2", host_key: "ssh-ed25519 BBBB" };
   broker.authority.answer = () => {
@@ -60,7 +60,7 @@ Deno.test.each([
     hosts: { web01: { addr: "10.0.0.1:22", user: "u", host_key: "k", jump: "bastion01" } },
     code: "denied",
   },
-])("execute() does not use a host that $name after a wait for a human (K15)", async ({ hosts, code }) => {
+])("execute() does not use a host that $name after an approval wait (K15)", async ({ hosts, code }) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => {
     broker.authority.list = () => hosts;

@@ -28,7 +28,7 @@ Deno.test("execute() runs the command with its certificate and returns the outpu
   assert.equal(run?.command, "uptime");
 });
 
-Deno.test("execute() asks for a certificate for this command, key and end user alone", async () => {
+Deno.test("execute() requests a certificate only for this command, key and end user", async () => {
   const broker = new BrokerFixture();
   await broker.run();
   assert.deepEqual(broker.authority.requests, [{
@@ -43,7 +43,7 @@ Deno.test("execute() asks for a certificate for this command, key and end user a
   }]);
 });
 
-Deno.test("execute() passes sudo, pty and the groups on, and never drops an empty group list (I3)", async () => {
+Deno.test("execute() forwards sudo, pty and groups, and keeps an empty group list (I3)", async () => {
   const broker = new BrokerFixture();
   await broker.run({ sudo: true, sudoUser: "app", pty: true, callerGroups: [] });
   const [request] = broker.authority.requests;
@@ -60,13 +60,13 @@ Deno.test.each([
   { name: "the maximum when a negative one is", asked: -1, sent: MAX_TTL_SECONDS },
   { name: "the maximum when more is", asked: MAX_TTL_SECONDS + 1, sent: MAX_TTL_SECONDS },
   { name: "what is asked for within it", asked: 60, sent: 60 },
-])("execute() asks for a life of $name", async ({ asked, sent }) => {
+])("execute() requests a validity of $name", async ({ asked, sent }) => {
   const broker = new BrokerFixture();
   await broker.run({ ttlSeconds: asked });
   assert.equal(broker.authority.requests[0]?.ttl_seconds, sent);
 });
 
-Deno.test("execute() does not use a host that has just been removed (K15)", async () => {
+Deno.test("execute() does not use a host after its removal (K15)", async () => {
   const broker = new BrokerFixture();
   await broker.run();
   broker.authority.list = () => ({});
@@ -100,7 +100,7 @@ Deno.test.each([
       err: 'unknown host in chain: "bastion01"',
     },
   },
-])("execute() refuses $name before anything is signed", async ({ request, error, record }) => {
+])("execute() rejects $name before it requests a certificate", async ({ request, error, record }) => {
   const broker = new BrokerFixture();
   await assert.rejects(broker.run(request), error);
   assert.deepEqual(broker.log.entries, [{ ...ASKED, ...record }]);
@@ -108,7 +108,7 @@ Deno.test.each([
   assert.deepEqual(broker.runner.runs, []);
 });
 
-Deno.test("execute() refuses an empty command on a known host, without a record", async () => {
+Deno.test("execute() rejects an empty command on a known host without a record", async () => {
   const broker = new BrokerFixture();
   await assert.rejects(broker.run({ command: "" }), {
     code: "invalid_request",
@@ -117,7 +117,7 @@ Deno.test("execute() refuses an empty command on a known host, without a record"
   assert.deepEqual(broker.log.entries, []);
 });
 
-Deno.test("execute() fails closed when the hosts can't be refreshed", async () => {
+Deno.test("execute() fails closed if the host list cannot be refreshed", async () => {
   const broker = new BrokerFixture();
   await broker.hosts.refresh();
   broker.authority.list = () => {
@@ -144,20 +144,20 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
     message: 'signing cert for "web01": signing rejected (429): slow down',
   },
   {
-    name: "an approval that waits",
+    name: "an approval without a configured wait",
     answer: { kind: "undecided", approvalId: "ab12", why: "not_configured" },
     code: "approval_required",
     message:
       'signing cert for "web01": operation requires human approval (id ab12); client is not configured to wait',
   },
   {
-    name: "an approval that nobody gives in time",
+    name: "an approval that is not granted in time",
     answer: { kind: "undecided", approvalId: "ab12", why: "deadline" },
     code: "approval_required",
     message: 'signing cert for "web01": approval not granted within deadline (id ab12)',
   },
   {
-    name: "an approval that too many others wait beside",
+    name: "an approval beyond the limit of waiting requests",
     answer: { kind: "undecided", approvalId: "ab12", why: "too_many" },
     code: "approval_required",
     message: 'signing cert for "web01": operation requires human approval (id ab12); ' +
@@ -170,7 +170,7 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
     message: 'signing cert for "web01": approval not granted (403): approval denied',
   },
   {
-    name: "a signer that is down",
+    name: "an unreachable signer",
     answer: new AppError(
       "upstream_failure",
       "signing service unavailable: contacting signing service failed",
@@ -179,7 +179,7 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
     message: 'upstream failure: signing cert for "web01": signing service unavailable: ' +
       "contacting signing service failed",
   },
-])("execute() reports and records $name, and connects nowhere", async ({ answer, code, message }) => {
+])("execute() reports and records $name and opens no connection", async ({ answer, code, message }) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => {
     if (answer instanceof AppError) throw answer;
@@ -201,7 +201,7 @@ Deno.test.each([
   { name: "holds", flag: true, pty: false, held: true },
   { name: "does not hold, with a terminal,", flag: true, pty: true, held: false },
   { name: "does not hold", flag: false, pty: false, held: false },
-])("execute() $name the stdin open where stop_on_disconnect is $flag (K16)", async ({ flag, pty, held }) => {
+])("execute() $name the stdin open if stop_on_disconnect is $flag (K16)", async ({ flag, pty, held }) => {
   const broker = new BrokerFixture();
   broker.authority.list = () => ({
     web01: { addr: "10.0.0.1:22", user: "u", host_key: "k", stop_on_disconnect: flag },
@@ -223,7 +223,7 @@ Deno.test("execute() records a failed connection with the serial of the certific
   assert.equal(entry?.err, message);
 });
 
-Deno.test("execute() records the command and never its output", async () => {
+Deno.test("execute() records the command without its output", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("secret output", { exitCode: 2 });
   await broker.run({ sudo: true, pty: true });
@@ -246,7 +246,7 @@ Deno.test("execute() records the command and never its output", async () => {
   assert.deepEqual(broker.counted, ["executed"]);
 });
 
-Deno.test("execute() withholds the result when it can't be recorded in closed mode, and recovers (L11)", async () => {
+Deno.test("execute() withholds the result in closed mode while the audit log fails (L11)", async () => {
   const broker = new BrokerFixture();
   broker.log.failing = true;
   await assert.rejects(broker.run(), { code: "audit_unavailable", message: "audit unavailable" });
@@ -255,14 +255,14 @@ Deno.test("execute() withholds the result when it can't be recorded in closed mo
   assert.equal((await broker.run()).kind, "executed");
 });
 
-Deno.test("execute() returns the result when it can't be recorded in open mode", async () => {
+Deno.test("execute() returns the result in open mode if the audit log fails", async () => {
   const broker = new BrokerFixture({ failMode: "open" });
   broker.log.failing = true;
   assert.equal((await broker.run()).kind, "executed");
   assert.equal(broker.blocked, 0);
 });
 
-Deno.test("execute() reports a refusal also when the audit log can't be written", async () => {
+Deno.test("execute() reports a rejection even if the audit log fails", async () => {
   const broker = new BrokerFixture();
   broker.log.failing = true;
   await assert.rejects(broker.run({ host: "nope" }), { code: "unknown_host" });
@@ -284,7 +284,7 @@ Deno.test.each([
   assert.equal(entry?.policy_rule, decision.matched_rule);
 });
 
-Deno.test("execute() previews also when the audit log can't be written", async () => {
+Deno.test("execute() returns a preview even if the audit log fails", async () => {
   const broker = new BrokerFixture();
   broker.log.failing = true;
   assert.equal((await broker.run({ dryRun: true })).kind, "decided");
@@ -305,7 +305,7 @@ Deno.test.each([
     name: "while the command runs",
     hang: (broker: BrokerFixture) => broker.runner.answer = hangUntilAborted,
   },
-])("execute() ends and records when it is canceled $name", async ({ hang }) => {
+])("execute() ends and records the request if it is canceled $name", async ({ hang }) => {
   const broker = new BrokerFixture();
   hang(broker);
   const canceled = new AbortController();

@@ -24,11 +24,11 @@ Deno.test.each([
   ["a name with a quote", "/tmp/it's", "", String.raw`cat > '/tmp/it'\''s'`],
   ["a name with shell in it", "/tmp/$(id);x", "", "cat > '/tmp/$(id);x'"],
   ["a name with a dash", "-x", "", "cat > '-x'"],
-])("putCommand() writes %s", (_name, path, mode, command) => {
+])("putCommand() returns the command for %s", (_name, path, mode, command) => {
   assert.equal(putCommand(path, mode), command);
 });
 
-Deno.test("getCommand() reads one byte more than the limit", () => {
+Deno.test("getCommand() reads one byte above the limit", () => {
   assert.equal(getCommand("/var/log/it's", 512), String.raw`head -c 513 < '/var/log/it'\''s'`);
 });
 
@@ -71,7 +71,7 @@ Deno.test.each([
   { name: "a bidi override", path: "/a\u202e", message: "path contains whitespace or control characters" },
   { name: "a delete", path: "/a\x7f", message: "path contains whitespace or control characters" },
   { name: "half a character", path: "/a\ud800", message: "path is not well-formed Unicode" },
-])("checkPath() refuses $name", ({ path, message }) => {
+])("checkPath() rejects $name", ({ path, message }) => {
   assert.throws(() => checkPath(path), { code: "invalid_request", message: `bad request: ${message}` });
 });
 
@@ -86,21 +86,21 @@ Deno.test.each([
   { path: "/srv/dev/a", folder: undefined },
   { path: "/dev/../srv/a", folder: undefined },
   { path: "proc/a", folder: undefined },
-])("findKernelDirectory() finds $folder for $path", ({ path, folder }) => {
+])("findKernelDirectory() returns $folder for $path", ({ path, folder }) => {
   assert.equal(findKernelDirectory(path), folder);
 });
 
 Deno.test.each(["", "644", "0644", "4755", "777"])("checkMode() accepts %j", (mode) => checkMode(mode, "/a"));
 
 Deno.test.each(["64", "06444", "8", "888", "u+x", "644 ", " 644", "-644", "0o644", "644\n"])(
-  "checkMode() refuses %j",
+  "checkMode() rejects %j",
   (mode) => {
     const message = `bad request: invalid mode ${JSON.stringify(mode)} (expect 3-4 octal digits)`;
     assert.throws(() => checkMode(mode, "/a"), { code: "invalid_request", message });
   },
 );
 
-Deno.test("checkMode() refuses a path that chmod would take for an option, with a mode only", () => {
+Deno.test("checkMode() rejects a path that begins with a dash only if there is a mode", () => {
   checkMode("", "-R");
   assert.throws(() => checkMode("644", "-R"), {
     code: "invalid_request",
@@ -115,7 +115,7 @@ Deno.test.each([
   ["text that looks like base64", "AAE=", false, [65, 65, 69, 61]],
   ["base64", "AAEC/w==", true, [0, 1, 2, 255]],
   ["base64 with line ends", "AAEC\r\n/w==\n", true, [0, 1, 2, 255]],
-])("decodeContent() takes %s", (_name, content, base64, bytes) => {
+])("decodeContent() decodes %s", (_name, content, base64, bytes) => {
   assert.deepEqual([...decodeContent(content, { base64 })], bytes);
 });
 
@@ -125,14 +125,14 @@ Deno.test.each([
   { name: "base64 of the URL alphabet", content: "AAEC_w==" },
   { name: "base64 with more behind its end", content: "AA==AA==" },
   { name: "text for base64", content: "hello, world" },
-])("decodeContent() refuses $name", ({ content }) => {
+])("decodeContent() rejects $name", ({ content }) => {
   assert.throws(() => decodeContent(content, { base64: true }), {
     code: "invalid_request",
     message: /^bad request: invalid base64 content: /,
   });
 });
 
-Deno.test("decodeContent() refuses text that UTF-8 cannot hold", () => {
+Deno.test("decodeContent() rejects text with a lone surrogate", () => {
   assert.throws(() => decodeContent("a\udc00", { base64: false }), {
     code: "invalid_request",
     message: "bad request: content is not well-formed Unicode: send it as base64",
@@ -145,7 +145,7 @@ Deno.test.each([
   ["a byte order mark and all", [0xef, 0xbb, 0xbf, 0x61], { content: "\ufeffa", base64: false }],
   ["a NUL as base64", [0x61, 0], { content: "YQA=", base64: true }],
   ["what is not UTF-8 as base64", [0xff], { content: "/w==", base64: true }],
-])("encodeContent() shows %s", (_name, bytes, expected) => {
+])("encodeContent() returns %s", (_name, bytes, expected) => {
   assert.deepEqual(encodeContent(Uint8Array.from(bytes)), expected);
 });
 
@@ -153,19 +153,19 @@ Deno.test.each([
   { name: "text", content: "a\nb\n", head: "a\nb\n" },
   { name: "the first twenty lines", content: "x\n".repeat(30), head: `${"x\n".repeat(19)}x` },
   {
-    name: "the start of a long line, no character in half",
+    name: "the start of a long line without a split character",
     content: "é".repeat(1000) + "\u{1f600}".repeat(1000),
     head: "é".repeat(1000) + "\u{1f600}".repeat(250),
   },
   { name: "nothing of what is not text", content: "a\0b", head: "" },
-])("describeContent() shows an approver $name", ({ content, head }) => {
+])("describeContent() shows approvers $name", ({ content, head }) => {
   const bytes = new TextEncoder().encode(content);
   const { content_head, content_bytes, content_sha256 } = describeContent(bytes);
   assert.deepEqual([content_head, content_bytes], [head, bytes.length]);
   assert.match(content_sha256, /^[0-9a-f]{64}$/);
 });
 
-Deno.test("decodeContent() undoes encodeContent()", () => {
+Deno.test("decodeContent() reverses encodeContent()", () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
     const { content, base64 } = encodeContent(bytes);
     assert.deepEqual([...decodeContent(content, { base64 })], [...bytes]);
@@ -189,7 +189,7 @@ function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-Deno.test("putFile() hands the bytes to the command that its certificate is made for", async () => {
+Deno.test("putFile() requests a certificate for the exact command and sends the bytes to it", async () => {
   const broker = new BrokerFixture();
   assert.deepEqual(await put(broker, { mode: "640", bearerToken: "secret" }), {
     sha256: sha256(ALL_BYTES),
@@ -224,7 +224,7 @@ Deno.test.each([
   ["a rule allows everything", false, "allow:^head .*$"],
   ["a rule names another folder", false, "allow:^head -c [0-9]+ < '/process/.*|/sys/.*'$"],
   ["a rule of approval names it", false, "require_approval:/proc"],
-])("getFile() of a path in /proc, where %s (allowed: %s)", async (_name, allowed, rule) => {
+])("getFile() of a path in /proc if %s (allowed: %s)", async (_name, allowed, rule) => {
   const broker = new BrokerFixture();
   const { answer } = broker.authority;
   broker.authority.answer = (request, ...rest) =>
@@ -243,7 +243,7 @@ Deno.test.each([
   assert.equal(broker.runner.runs.length, allowed ? 1 : 0);
 });
 
-Deno.test("putFile() does not hold the stdin open where the signer ends commands by it (K16)", async () => {
+Deno.test("putFile() does not hold the stdin open on a host with stop_on_disconnect (K16)", async () => {
   const broker = new BrokerFixture();
   broker.authority.list = () => ({
     web01: { addr: "10.0.0.1:22", user: "u", host_key: "k", stop_on_disconnect: true },
@@ -257,7 +257,7 @@ Deno.test.each([
   { name: "a negative one is", asked: -1, limit: MAX_TRANSFER_BYTES },
   { name: "a larger one is", asked: MAX_TRANSFER_BYTES + 1, limit: MAX_TRANSFER_BYTES },
   { name: "a smaller one is", asked: 10, limit: 10 },
-])("getFile() has the limit of $limit when $name, and refuses a byte more", async ({ asked, limit }) => {
+])("getFile() accepts at most $limit bytes if $name", async ({ asked, limit }) => {
   const broker = new BrokerFixture();
   prints(broker, new Uint8Array(limit));
   assert.equal((await get(broker, { maxBytes: asked })).bytes.length, limit);
@@ -273,7 +273,7 @@ Deno.test.each([
   { verb: "write", transfer: (broker: BrokerFixture) => put(broker) },
   { verb: "read", transfer: (broker: BrokerFixture) => get(broker) },
 ])(
-  "a transfer whose $verb fails on the host reports the reason and is not recorded as a transfer",
+  "a transfer whose $verb fails on the host reports the reason and records no transfer",
   async ({ verb, transfer }) => {
     const broker = new BrokerFixture();
     broker.runner.answer = () =>
@@ -292,7 +292,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "putFile()", transfer: (broker: BrokerFixture) => put(broker) },
   { name: "getFile()", transfer: (broker: BrokerFixture) => get(broker) },
-])("$name repeats only the start of a host's text", async ({ transfer }) => {
+])("$name reports only the start of a host's error output", async ({ transfer }) => {
   const broker = new BrokerFixture();
   broker.runner.answer = () => printed("", { stderr: "x".repeat(100_000), exitCode: 1 });
   await assert.rejects(transfer(broker), (error) => error instanceof AppError && error.message.length < 2000);
@@ -301,7 +301,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "putFile()", transfer: (broker: BrokerFixture) => put(broker) },
   { name: "getFile()", transfer: (broker: BrokerFixture) => get(broker) },
-])("$name is refused where a human has to approve", async ({ transfer }) => {
+])("$name fails with approval_required if a rule requires approval", async ({ transfer }) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => ({ kind: "needs_approval", rule: "require_approval:^cat" });
   await assert.rejects(transfer(broker), {
@@ -315,7 +315,7 @@ Deno.test.each([
   { name: "putFile()", transfer: (broker: BrokerFixture) => put(broker) },
   { name: "getFile()", transfer: (broker: BrokerFixture) => get(broker) },
 ])(
-  "$name gives nothing back when the transfer can't be recorded in closed mode (L11)",
+  "$name returns nothing if the transfer cannot be recorded in closed mode (L11)",
   async ({ transfer }) => {
     const broker = new BrokerFixture();
     const append = broker.log.append.bind(broker.log);

@@ -26,7 +26,7 @@ function fixture(fails: boolean) {
   return { happened, events: countEvents(log, (outcome) => happened.push(`count ${outcome}`)) };
 }
 
-Deno.test("countEvents() counts each event once it has been recorded", async () => {
+Deno.test("countEvents() counts each event after it is recorded", async () => {
   const { happened, events } = fixture(false);
   await events.require({ outcome: "executed" });
   await events.bestEffort({ outcome: "denied" });
@@ -39,7 +39,7 @@ Deno.test("countEvents() counts unrecorded events and still withholds their resu
   assert.deepEqual(happened, ["append executed", "count executed"]);
 });
 
-Deno.test("trackRuns() cancels what runs and waits for its record", async () => {
+Deno.test("trackRuns() cancels running actions and waits for their records", async () => {
   const broker = new BrokerFixture();
   broker.runner.answer = hangUntilAborted;
   const runs = trackRuns();
@@ -53,7 +53,7 @@ Deno.test("trackRuns() cancels what runs and waits for its record", async () => 
   await Promise.all(rejected);
 });
 
-Deno.test("trackRuns() cancels later actions too", async () => {
+Deno.test("trackRuns() cancels actions that start after cancel()", async () => {
   const broker = new BrokerFixture();
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
@@ -62,7 +62,7 @@ Deno.test("trackRuns() cancels later actions too", async () => {
   assert.deepEqual(broker.runner.runs, []);
 });
 
-Deno.test("trackRuns() passes results, errors and the caller's own signal on", async () => {
+Deno.test("trackRuns() forwards results, errors and the caller's own signal", async () => {
   const broker = new BrokerFixture();
   const runs = trackRuns();
   const execute = runs.track(broker.execute);
@@ -97,22 +97,22 @@ const GRANTED: SignAnswer = { kind: "not_granted", status: 403, detail: "approva
 
 Deno.test.each<{ name: string; sign: Authority["sign"]; series: string }>([
   {
-    name: "an answer as signing, by its kind",
+    name: "an answer as signing with its kind",
     sign: () => Promise.resolve(REJECTED),
     series: 'broker_sign_duration_seconds_count{result="rejected"} 1',
   },
   {
-    name: "a fault as signing, by its code",
+    name: "an AppError as signing with its code",
     sign: () => Promise.reject(new AppError("upstream_failure", "signer at 10.0.0.1")),
     series: 'broker_sign_duration_seconds_count{result="upstream_failure"} 1',
   },
   {
-    name: "a defect as signing, and nothing of its text",
+    name: "an internal error as signing without its text",
     sign: () => Promise.reject(new Error("x")),
     series: 'broker_sign_duration_seconds_count{result="internal"} 1',
   },
   {
-    name: "what a human was waited for as an approval alone, however often that is told",
+    name: "an approval wait once and only as an approval",
     sign: (_request, { onWaiting }) => {
       for (let time = 0; time < 3; time += 1) onWaiting?.("id");
       return Promise.resolve(GRANTED);
@@ -151,7 +151,7 @@ async function settle(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-Deno.test("Semaphore admits what fits, and the rest in order when there is room", async () => {
+Deno.test("Semaphore admits requests that fit and queues the rest in order", async () => {
   const gate = new Semaphore(100);
   const entered = [60, 40, 50, 50, 1].map((size) => enter(gate, size));
   const states = () => entered.map(({ has }) => has);
@@ -169,7 +169,7 @@ Deno.test("Semaphore admits what fits, and the rest in order when there is room"
   assert.deepEqual(states(), [true, true, true, true, true]);
 });
 
-Deno.test("Semaphore admits a size above all room alone", async () => {
+Deno.test("Semaphore admits a size above its capacity only alone", async () => {
   const gate = new Semaphore(100);
   const entered = [1, 1000, 1].map((size) => enter(gate, size));
   const states = () => entered.map(({ has }) => has);
@@ -183,7 +183,7 @@ Deno.test("Semaphore admits a size above all room alone", async () => {
   assert.deepEqual(states(), [true, true, true]);
 });
 
-Deno.test("Semaphore lets a canceled waiter go, and the next one in", async () => {
+Deno.test("Semaphore removes a canceled waiter and admits the next one", async () => {
   const gate = new Semaphore(100);
   const canceled = new AbortController();
   const first = enter(gate, 60);
@@ -198,7 +198,7 @@ Deno.test("Semaphore lets a canceled waiter go, and the next one in", async () =
   assert.equal(late.failure, "canceled");
 });
 
-Deno.test("Semaphore bounds its queue and admits immediately only without a queue", async () => {
+Deno.test("Semaphore limits its queue and rejects tryEnter() while others wait", async () => {
   const gate = new Semaphore(2);
   using _first = gate.tryEnter();
   const two = enter(gate, 2);
@@ -211,7 +211,7 @@ Deno.test("Semaphore bounds its queue and admits immediately only without a queu
   assert.equal(two.has, false);
 });
 
-Deno.test("Semaphore reports when all have left", async () => {
+Deno.test("Semaphore reports when the last holder leaves", async () => {
   let emptied = 0;
   const gate = new Semaphore(2, () => emptied += 1);
   for (let time = 1; time <= 3; time++) {
@@ -264,7 +264,7 @@ const INTENT = {
   target: { command: "id" },
 } as const;
 
-Deno.test("a certificate whose answer was lost is requested again, each time for another key", async () => {
+Deno.test("obtainRoute() requests a certificate again with a new key if the answer is lost", async () => {
   const { asked, ports } = losing(2);
   const obtained = await obtainRoute(ports, { route: [bastion, target], intent: INTENT }, { signal });
   assert.equal(obtained.kind, "issued");
@@ -276,7 +276,7 @@ Deno.test("a certificate whose answer was lost is requested again, each time for
   ]);
 });
 
-Deno.test("a token whose answer was lost is requested again", async () => {
+Deno.test("ask() requests a token again if the answer is lost", async () => {
   const { asked, ports } = losing(1);
   const request = { host: "prod", command: "get pods" } as never;
   const answer = await ask("token", (options) => ports.authority.token(request, options), { signal });
@@ -284,7 +284,7 @@ Deno.test("a token whose answer was lost is requested again", async () => {
   assert.equal(asked.length, 2);
 });
 
-Deno.test("answers that are lost again and again end in a failure", async () => {
+Deno.test("obtainRoute() fails after three lost answers", async () => {
   const { asked, ports } = losing(9);
   const obtaining = obtainRoute(ports, { route: [target], intent: INTENT }, { signal });
   await assert.rejects(obtaining, { code: "upstream_failure", message: /answer of the signer was lost/ });

@@ -28,14 +28,14 @@ Deno.test.each([
     jumps: { web: "c", c: "b", b: "a", a: undefined },
     names: ["a", "b", "c", "web"],
   },
-])("buildRoute() leads to $name", ({ jumps, names }) => {
+])("buildRoute() returns the route to $name", ({ jumps, names }) => {
   const route = buildRoute(hostsOf(jumps), "web");
   assert.deepEqual(route.map(({ name }) => name), names);
   assert.deepEqual(route.map(({ role }) => role), [...names.slice(1).map(() => "bastion"), "target"]);
   assert.equal(targetOf(route).name, "web");
 });
 
-Deno.test("buildRoute() ends for any table of hosts, and no name is twice on a route", () => {
+Deno.test("buildRoute() ends for any host table and repeats no name on a route (property)", () => {
   const names = ["a", "b", "c", "d", "e"];
   const table = fc.record(
     Object.fromEntries(names.map((name) => [name, fc.option(fc.constantFrom(...names, "x"))])),
@@ -68,7 +68,7 @@ Deno.test.each([
   assert.notEqual(routeSignature([first, ...rest]), routeSignature(ROUTE));
 });
 
-Deno.test("routeSignature() does not depend on policy fields", () => {
+Deno.test("routeSignature() ignores policy fields", () => {
   const [first, ...rest] = ROUTE.map((entry) => ({
     ...entry,
     host: { ...entry.host, allow_sudo: true, groups: ["x"] },
@@ -100,7 +100,7 @@ class ScriptedFetch {
   }
 }
 
-Deno.test("Inventory.refresh() shares the fetch under way among calls that overlap", async () => {
+Deno.test("Inventory.refresh() shares a running fetch among concurrent calls", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const refreshes = [view.refresh(), view.refresh(), view.refresh()];
@@ -122,7 +122,7 @@ Deno.test("Inventory.refreshAgain() ignores running fetches and shares the next 
   assert.equal(source.calls, 2);
 });
 
-Deno.test("Inventory.refresh() fetches again once the last fetch has ended", async () => {
+Deno.test("Inventory.refresh() fetches again after the previous fetch has ended", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const first = view.refresh();
@@ -134,7 +134,7 @@ Deno.test("Inventory.refresh() fetches again once the last fetch has ended", asy
   assert.equal(source.calls, 2);
 });
 
-Deno.test("Inventory.refresh() is the same map for the same list", async () => {
+Deno.test("Inventory.refresh() returns the same map for an unchanged list", async () => {
   const list = { web01: HOST };
   const lists: HostsResponse[] = [list, list, { web02: HOST }, list];
   const view = new Inventory(() => Promise.resolve(lists.shift() ?? {}));
@@ -144,7 +144,7 @@ Deno.test("Inventory.refresh() is the same map for the same list", async () => {
   assert.deepEqual([...(await view.refresh()).keys()], ["web01"]);
 });
 
-Deno.test("Inventory.refresh() fails every call that shares a failed fetch, and the view stays", async () => {
+Deno.test("Inventory.refresh() fails all calls that share a failed fetch, keeping the list", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const first = view.refresh();
@@ -159,7 +159,7 @@ Deno.test("Inventory.refresh() fails every call that shares a failed fetch, and 
   assert.equal((await retry).size, 0);
 });
 
-Deno.test("Inventory.current() waits for the first list and fetches no other", async () => {
+Deno.test("Inventory.current() waits for the first list and does not fetch again", async () => {
   const source = new ScriptedFetch();
   const view = new Inventory(source.fetch);
   const current = view.current();
@@ -169,7 +169,7 @@ Deno.test("Inventory.current() waits for the first list and fetches no other", a
   assert.equal(source.calls, 1);
 });
 
-Deno.test("Inventory.refreshEvery() refreshes after each pause and survives a failure", async () => {
+Deno.test("Inventory.refreshEvery() refreshes in each interval and continues after a failure", async () => {
   const clock = new FakeClock();
   const stop = new AbortController();
   const errors: unknown[] = [];
@@ -223,7 +223,7 @@ function issue({ host, role }: CertificateRequest): SignAnswer {
   return { ...ISSUED_UPTIME, certificate: `certificate for ${host}`, serial, decision: { allowed: true } };
 }
 
-Deno.test("execute() gets a certificate for each hop in the order of dialling, and connects after that", async () => {
+Deno.test("execute() requests a certificate for each hop in order before it connects", async () => {
   const broker = chained();
   broker.authority.answer = (request) => {
     assert.deepEqual(broker.runner.runs, []);
@@ -261,7 +261,7 @@ Deno.test("execute() gets a certificate for each hop in the order of dialling, a
   ]);
 });
 
-Deno.test("execute() asks a bastion's certificate for nothing but the way, for the same end user", async () => {
+Deno.test("execute() requests a bastion certificate for the same end user without command and consent", async () => {
   const broker = chained();
   await broker.run({
     host: "db",
@@ -288,7 +288,7 @@ Deno.test("execute() asks a bastion's certificate for nothing but the way, for t
   assert.deepEqual([command, sudo, pty, approved, bearer_token], ["uptime", true, true, true, "secret"]);
 });
 
-Deno.test("execute() asks about the target alone in a dry run", async () => {
+Deno.test("execute() requests only the target's decision in a dry run", async () => {
   const broker = chained();
   broker.authority.answer = () => ({ kind: "decided", decision: { allowed: true } });
   await broker.run({ host: "db", dryRun: true });
@@ -303,13 +303,13 @@ Deno.test.each<{ name: string; answer: SignAnswer; code: string; message: string
     message: 'signing cert for "inner": signing rejected (403): host "inner" is not allowed as a bastion',
   },
   {
-    name: "needs an approval",
+    name: "requires an approval",
     answer: { kind: "needs_approval", rule: "r" },
     code: "approval_required",
     message: 'command on "inner" requires human approval (r); ' +
       "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
   },
-])("execute() goes no further when a bastion $name", async ({ answer, code, message }) => {
+])("execute() requests no further certificates if a bastion $name", async ({ answer, code, message }) => {
   const broker = chained();
   broker.authority.answer = (request) => request.host === "inner" ? answer : issue(request);
   await assert.rejects(broker.run({ host: "db" }), { code, message });
@@ -327,7 +327,7 @@ Deno.test.each([
     message: 'unknown host in chain: "gone"',
   },
   {
-    name: "a circle of bastions",
+    name: "a cycle of bastions",
     hosts: { db: hostExecute("db", "a"), a: hostExecute("a", "b"), b: hostExecute("b", "a") },
     message: 'bastion cycle at "a"',
   },
@@ -348,7 +348,7 @@ Deno.test.each([
     message: 'cannot connect to host "a": it has no host_key',
   },
 ])(
-  "execute() refuses $name before anything is signed",
+  "execute() rejects $name before it requests a certificate",
   async ({ hosts, message, recorded = "db.test:22" }) => {
     const broker = chained(hosts);
     await assert.rejects(broker.run({ host: "db" }), { code: "denied", message });
@@ -359,7 +359,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("execute() gets new certificates for the bastions after a wait for a human (K15)", async () => {
+Deno.test("execute() requests new certificates for the bastions after an approval wait (K15)", async () => {
   const broker = chained();
   broker.authority.answer = (request) => {
     if (request.role === "target") {
@@ -375,7 +375,7 @@ Deno.test("execute() gets new certificates for the bastions after a wait for a h
 });
 
 Deno.test.each(["frozen", "denied"] as const)(
-  "execute() tells a broker that is %s what the signer says of it",
+  "execute() reports the signer's message if the broker is %s",
   async (code) => {
     const broker = chained();
     broker.authority.list = () => {

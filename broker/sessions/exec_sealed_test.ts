@@ -25,7 +25,7 @@ function sealable(host: { sealed: boolean; envelopes?: boolean; prefix?: string;
   return broker;
 }
 
-Deno.test("a sealed host gets the envelope as it is, and the log the command", async () => {
+Deno.test("execInSession() sends a sealed host the unchanged envelope and records the command", async () => {
   const broker = sealable({ sealed: true, prefix: "sudo -n" });
   const id = await broker.open({ sudo: true });
   await broker.exec(id, { command: "id" });
@@ -33,7 +33,7 @@ Deno.test("a sealed host gets the envelope as it is, and the log the command", a
   assert.equal(broker.log.entries.at(-1)?.command, "id");
 });
 
-Deno.test("the stdin of a sealed command is held open, too, where stop_on_disconnect is true", async () => {
+Deno.test("execInSession() holds a sealed command's stdin open if stop_on_disconnect is true", async () => {
   const broker = sealable({ sealed: true });
   const id = await broker.open();
   broker.authority.list = () => ({ web01: { ...HOSTS["web01"]!, stop_on_disconnect: true } });
@@ -74,7 +74,7 @@ Deno.test.each([
   assert.equal(broker.registry.size, 1);
 });
 
-Deno.test("an envelope that was made before the connection is not used after it", async () => {
+Deno.test("execInSession() discards an envelope that was issued before a reconnect", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -103,7 +103,7 @@ Deno.test("concurrent commands share one reconnect; running commands end on the 
   assert.equal(broker.links[1]?.closed, true);
 });
 
-Deno.test("a session that ends closes the connections of before, too", async () => {
+Deno.test("closing a session also closes connections from before a reconnect", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -117,7 +117,7 @@ Deno.test("a session that ends closes the connections of before, too", async () 
   assert.deepEqual(broker.links.map(({ closed }) => closed), [true, true]);
 });
 
-Deno.test("a session that ends during a reconnect leaves no connection", async () => {
+Deno.test("closing a session during a reconnect leaves no connection open", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -152,7 +152,7 @@ Deno.test.each([
     message: "the host is sealed and its sessions do not run approved commands; use ssh_execute for " +
       "approval-gated commands",
   },
-])("nothing runs $name, and the session stays", async ({ host, message }) => {
+])("execInSession() rejects a command $name and keeps the session", async ({ host, message }) => {
   const broker = sealable(host);
   const id = await broker.open();
   await assert.rejects(broker.exec(id, { command: "id" }), { message });
@@ -161,7 +161,7 @@ Deno.test.each([
   assert.equal(broker.registry.size, 1);
 });
 
-Deno.test("a failed reconnect changes nothing and runs nothing", async () => {
+Deno.test("a failed reconnect runs nothing and keeps the session usable", async () => {
   const host = { sealed: false };
   const broker = sealable(host);
   const id = await broker.open();
@@ -177,7 +177,7 @@ Deno.test("a failed reconnect changes nothing and runs nothing", async () => {
   assert.equal((await broker.exec(id, { command: "id" })).exitCode, 0);
 });
 
-Deno.test("a rejection by the shim is a result with a warning, for the agent and in the log", async () => {
+Deno.test("execInSession() returns and records a warning if the shim rejects the command", async () => {
   const broker = sealable({ sealed: true });
   const id = await broker.open();
   const stderr = "gateway-shim: refused: the signature is not of a pinned key\n";
@@ -191,7 +191,7 @@ Deno.test("a rejection by the shim is a result with a warning, for the agent and
   assert.equal(broker.log.entries.at(-1)?.warning, warning);
 });
 
-Deno.test("on a host that is not sealed the same words are output and nothing else", async () => {
+Deno.test("execInSession() adds no shim warning on a host that is not sealed", async () => {
   const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 126 });
   assert.deepEqual((await broker.exec(id)).warnings, []);
@@ -209,7 +209,7 @@ Deno.test.each([
     /envelope_domain/,
   ],
   ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same text\): "x"/],
-])("explainShimRefusal() of %s", (says, remedy) => {
+])("explainShimRefusal() suggests a fix for %s", (says, remedy) => {
   assert.match(
     explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
     remedy,
@@ -230,11 +230,11 @@ Deno.test.each([
   ["other words", printed("", { stderr: "sh: 1: ./x: Permission denied\n", exitCode: 126 })],
   ["another program that is missing", printed("", { stderr: "sh: 1: foo: not found", exitCode: 127 })],
   ["words in the middle", printed("", { stderr: "a: refused: x\nmore\n", exitCode: 126 })],
-])("explainShimRefusal() takes %s for the command's own", (_name, result) => {
+])("explainShimRefusal() returns nothing for %s", (_name, result) => {
   assert.equal(explainShimRefusal(result, "gateway-shim"), undefined);
 });
 
-Deno.test("explainShimRefusal() shows control characters of a host's words, and not too many of them", () => {
+Deno.test("explainShimRefusal() escapes control characters and limits the length of the host's text", () => {
   const stderr = `gateway-shim: refused: \x1b[2J${"x".repeat(1000)}\n`;
   const text = explainShimRefusal(printed("", { stderr, exitCode: 126 }), "gateway-shim") ?? "";
   assert.equal(text.includes("\x1b"), false);

@@ -8,7 +8,7 @@ import { openedSession, SessionFixture } from "../testing/session_fixture.ts";
 
 const decided = (decision: WireDecision): SignAnswer => ({ kind: "decided", decision });
 
-Deno.test("execInSession() asks again, runs, records and gives the output", async () => {
+Deno.test("execInSession() sends a preflight, runs and records the command, returns its output", async () => {
   const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b\n", exitCode: 3 });
   const result = await broker.exec(id, { command: "id", bearerToken: "later", callerGroups: ["x"] });
@@ -51,7 +51,7 @@ Deno.test("execInSession() asks again, runs, records and gives the output", asyn
   );
 });
 
-Deno.test("every preflight has a key of its own", async () => {
+Deno.test("execInSession() creates a new key for each preflight", async () => {
   const { broker, id } = await openedSession();
   await broker.exec(id);
   await broker.exec(id);
@@ -63,7 +63,7 @@ Deno.test.each([
   ["a session that there is not", "nope", "alice", 'unknown or expired session: "nope"'],
   ["another's session", undefined, "bob", /^session "[0-9a-f]+" does not belong to the current caller$/],
 ])(
-  "execInSession() refuses %s, and asks, changes and records nothing (I1, I2)",
+  "execInSession() rejects %s without a request, a change or a record (I1, I2)",
   async (_name, id, caller, message) => {
     const broker = new SessionFixture();
     const own = await broker.open();
@@ -83,7 +83,7 @@ Deno.test.each([
 Deno.test.each([
   ["an unknown session", "nope", "alice", 'unknown session: "nope"'],
   ["another's session", undefined, "bob", /does not belong to the current caller$/],
-])("closing %s is refused and changes nothing (I1)", async (_name, id, caller, message) => {
+])("closing %s is rejected and changes nothing (I1)", async (_name, id, caller, message) => {
   const broker = new SessionFixture();
   const own = await broker.open();
   await assert.rejects(broker.close(id ?? own, caller), { message });
@@ -100,7 +100,7 @@ Deno.test.each([
       message: "command contains newlines; not allowed in shell/pty sessions",
     }))
   ),
-])("execInSession() refuses $name before anybody is asked", async ({ mode, command, message }) => {
+])("execInSession() rejects $name before any signer request", async ({ mode, command, message }) => {
   const { broker, id } = await openedSession({ mode });
   await assert.rejects(broker.exec(id, { command }), { message });
   assert.deepEqual([broker.outcomes, broker.authority.requests.length], [["session_open"], 1]);
@@ -118,21 +118,21 @@ Deno.test.each<{ name: string; decision: SignAnswer; message: string }>([
     message: "session command not allowed by command_policy (deny:^rm)",
   },
   {
-    name: "a command that a human has to approve",
+    name: "a command that requires approval",
     decision: decided({ allowed: true, require_approval: true, matched_rule: "r" }),
     message: "session command requires human approval (r); use ssh_execute for approval-gated commands",
   },
   {
-    name: "a command that has been sent to a human",
+    name: "a command with a pending approval",
     decision: { kind: "undecided", approvalId: "a1", why: "not_configured" },
     message: "session command requires human approval (id a1); use ssh_execute for approval-gated commands",
   },
   {
-    name: "whoever is frozen",
+    name: "a frozen caller",
     decision: { kind: "rejected", status: 403, detail: "frozen" },
     message: "session command policy preflight: signing rejected (403): frozen",
   },
-])("execInSession() refuses $name, records it, and the session stays", async ({ decision, message }) => {
+])("execInSession() rejects and records $name and keeps the session", async ({ decision, message }) => {
   const { broker, id } = await openedSession();
   broker.answerPreflight(decision);
   await assert.rejects(broker.exec(id), { message });
@@ -160,7 +160,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
       'session bastion "bastion01" requires human approval; close this session and open a new one after policy is updated',
   },
 ])(
-  "a command is refused when a bastion on the way is $name, and the target is not asked (K14)",
+  "execInSession() rejects a command before the target's preflight if a bastion is $name (K14)",
   async ({ answer, message }) => {
     const broker = new SessionFixture();
     broker.authority.list = () => CHAINED_HOSTS;
@@ -171,7 +171,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; message: string }>([
   },
 );
 
-Deno.test("a command is refused when the host has changed while a human was waited for (K13)", async () => {
+Deno.test("execInSession() rejects a command if the host changes during an approval wait (K13)", async () => {
   const { broker, id } = await openedSession();
   broker.authority.answer = () => {
     broker.authority.list = () => ({ ...HOSTS, web01: { ...HOSTS["web01"]!, addr: "other:22" } });
@@ -185,7 +185,7 @@ Deno.test("a command is refused when the host has changed while a human was wait
 Deno.test.each(
   (["addr", "user", "host_key", "jump"] as const).map((field) => ({ field })),
 )(
-  "a command is refused when the host's $field has changed, and nothing is asked of the signer",
+  "execInSession() rejects a command without a signer request if the host's $field changed",
   async ({ field }) => {
     const broker = new SessionFixture();
     broker.authority.list = () => CHAINED_HOSTS;
@@ -208,7 +208,7 @@ Deno.test.each<[name: string, list: () => never | typeof HOSTS, message: string]
     throw new Error("down");
   }, "session connectivity preflight: down"],
   ["the host is gone", () => ({}), 'session connectivity preflight: unknown host: "web01"'],
-])("a command is refused when %s", async (_name, list, message) => {
+])("execInSession() rejects a command if %s", async (_name, list, message) => {
   const { broker, id } = await openedSession();
   broker.authority.list = list;
   await assert.rejects(broker.exec(id), { message });
@@ -218,7 +218,7 @@ Deno.test.each<[name: string, list: () => never | typeof HOSTS, message: string]
 Deno.test.each([
   { name: "a simple command", command: "id -u", line: "sudo -n -- id -u" },
   { name: "any other command", command: "a | b", line: "sudo -n -- /bin/sh -c 'a | b'" },
-])("exec sessions with sudo elevate $name as the signer would (L15)", async ({ command, line }) => {
+])("exec sessions with sudo elevate $name in the same way as the signer (L15)", async ({ command, line }) => {
   const broker = new SessionFixture();
   const { answer } = broker.authority;
   broker.authority.answer = async (...args) => {
@@ -239,7 +239,7 @@ Deno.test.each([
   ["does not hold", false, "exec", false, false, ""],
   ["does not hold, in a shell,", true, "shell", false, false, ""],
 ])(
-  "a session %s a command's stdin open where stop_on_disconnect is %s (K16)",
+  "a session %s a command's stdin open if stop_on_disconnect is %s (K16)",
   async (_name, flag, mode, sudo, held, prefix) => {
     const broker = new SessionFixture();
     const { answer } = broker.authority;
@@ -262,7 +262,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("output is withheld when the command can't be recorded", async () => {
+Deno.test("execInSession() withholds the output if the audit log fails", async () => {
   const { broker, id } = await openedSession();
   broker.links[0]!.answer = () => {
     broker.log.failing = true;
@@ -274,14 +274,14 @@ Deno.test("output is withheld when the command can't be recorded", async () => {
   assert.deepEqual((await broker.exec(id)).stdout, sent("ok"));
 });
 
-Deno.test("an audit-mode policy's warning comes with the result", async () => {
+Deno.test("execInSession() returns and records the warning of an audit-mode policy", async () => {
   const { broker, id } = await openedSession();
   broker.answerPreflight(decided({ allowed: true, warning: "would deny" }));
   assert.deepEqual((await broker.exec(id)).warnings, ["would deny"]);
   assert.equal(broker.log.entries.at(-1)?.warning, "would deny");
 });
 
-Deno.test("a broken session says so at once, and asks nobody", async () => {
+Deno.test("execInSession() on a broken session fails immediately without a signer request", async () => {
   const { broker, id } = await openedSession({ mode: "shell" });
   broker.links[0]!.broken = "session shell has ended";
   await assert.rejects(broker.exec(id), { message: "session execution: session shell has ended" });

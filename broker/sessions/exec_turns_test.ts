@@ -10,7 +10,7 @@ import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { FramedOutput } from "./shell_protocol.ts";
 
-Deno.test("commands of a shell run one after the other, each decided when its turn has come", async () => {
+Deno.test("commands of a shell run in order, each with a preflight directly before it runs", async () => {
   const { broker, id } = await openedSession({ mode: "shell" });
   const first = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
@@ -28,7 +28,7 @@ Deno.test("commands of a shell run one after the other, each decided when its tu
   await assert.rejects(two, { message: "session command not allowed: policy" });
 });
 
-Deno.test("the queue of a shell is bounded", async () => {
+Deno.test("a shell session limits its command queue", async () => {
   const { broker, id } = await openedSession({ mode: "shell" });
   const hold = Promise.withResolvers<void>();
   broker.links[0]!.answer = () => hold.promise.then(() => printed(""));
@@ -39,7 +39,7 @@ Deno.test("the queue of a shell is bounded", async () => {
   assert.equal((await Promise.allSettled(runs)).filter(({ status }) => status === "fulfilled").length, 33);
 });
 
-Deno.test("closing a session interrupts its command, which is recorded as an error", async () => {
+Deno.test("closing a session ends its running command, which is recorded as an error", async () => {
   const { broker, id } = await openedSession();
   const started = Promise.withResolvers<void>();
   broker.links[0]!.answer = () => {
@@ -54,7 +54,7 @@ Deno.test("closing a session interrupts its command, which is recorded as an err
   assert.deepEqual(broker.outcomes.toSorted(), ["error", "session_close", "session_open"]);
 });
 
-Deno.test("a command that waits for its turn ends with the session", async () => {
+Deno.test("a queued command fails when its session closes", async () => {
   const { broker, id } = await openedSession({ mode: "shell" });
   const started = Promise.withResolvers<void>();
   broker.links[0]!.answer = () => {
@@ -69,7 +69,7 @@ Deno.test("a command that waits for its turn ends with the session", async () =>
 });
 
 Deno.test.each([{ mode: "exec" }, { mode: "shell" }])(
-  "a command that is cleared just when its session ends does not run (K7, mode $mode)",
+  "a command does not run if its session ends during the preflight (K7, mode $mode)",
   async ({ mode }) => {
     const { broker, id } = await openedSession({ mode });
     const { answer: usual } = broker.authority;
@@ -100,7 +100,7 @@ function stepwise(host: { own: boolean; more?: Partial<HostInfo> } = { own: true
   return broker;
 }
 
-Deno.test("each command of a session without a certificate gets its own certificate", async () => {
+Deno.test("a session without a certificate requests one certificate for each command", async () => {
   const broker = stepwise({ own: true, more: { stop_on_disconnect: true } });
   const opened = await broker.sessions.open(
     {
@@ -158,7 +158,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; outcome: string; error: RegEx
     error: /session command: signing cert for "web01": signing rejected \(403\): allowlist:no-match/,
   },
   {
-    name: "waiting for a human",
+    name: "waiting for approval",
     answer: { kind: "needs_approval", rule: "require_approval:^id" },
     outcome: "session_exec_denied",
     error: /requires human approval \(require_approval:\^id\); use ssh_execute/,
@@ -174,7 +174,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; outcome: string; error: RegEx
   assert.equal((await broker.exec(id)).exitCode, 0);
 });
 
-Deno.test("a command whose connection fails is recorded with its serial", async () => {
+Deno.test("a command whose connection fails is recorded with the serial of its certificate", async () => {
   const broker = stepwise();
   const id = await broker.open();
   broker.connect = () => Promise.reject(new AppError("upstream_failure", "connection: refused"));
@@ -183,7 +183,7 @@ Deno.test("a command whose connection fails is recorded with its serial", async 
   assert.deepEqual([outcome, serial, command], ["error", SERIAL - 1n, "uptime"]);
 });
 
-Deno.test("a session without a certificate can be killed by the serial of any of its commands, bastions' too", async () => {
+Deno.test("a session without a certificate lists the serials of all commands and their bastions", async () => {
   for (const [hops, serials] of [[false, [1n, 2n]], [true, [1n, 2n, 3n, 4n]]] as const) {
     const broker = stepwise({ own: true, more: hops ? { jump: "bastion01" } : {} });
     const id = await broker.open();
@@ -195,7 +195,7 @@ Deno.test("a session without a certificate can be killed by the serial of any of
   }
 });
 
-Deno.test("a running command of a killed session ends with its connection", async () => {
+Deno.test("killing a session ends its running command and closes the connection", async () => {
   const broker = stepwise();
   const id = await broker.open();
   broker.connect = () => {
@@ -210,7 +210,7 @@ Deno.test("a running command of a killed session ends with its connection", asyn
   assert.equal(broker.links.every(({ closed }) => closed), true);
 });
 
-Deno.test("a session without a certificate closes its connection and reconnects when its host changes", async () => {
+Deno.test("a session reconnects when its host starts or stops to require a certificate per command", async () => {
   const host = { own: false };
   const broker = stepwise(host);
   const id = await broker.open();
@@ -227,7 +227,7 @@ Deno.test("a session without a certificate closes its connection and reconnects 
   ]);
 });
 
-Deno.test("a command does not run on another way to the host than that of its session", async () => {
+Deno.test("a command is rejected if the route to its host changed since the session opened", async () => {
   const host = { own: true, more: {} };
   const broker = stepwise(host);
   const id = await broker.open();
@@ -236,7 +236,7 @@ Deno.test("a command does not run on another way to the host than that of its se
   assert.deepEqual([broker.authority.requests.length, broker.links.length], [0, 0]);
 });
 
-Deno.test("a shell gets the signer's answer: it has no commands that could be certified", async () => {
+Deno.test("opening a shell fails if the signer issues no session certificate", async () => {
   const broker = stepwise();
   await assert.rejects(broker.open({ mode: "shell" }), /rejected \(403\): no certificate/);
 });
@@ -254,7 +254,7 @@ function cut(chunks: readonly (string | Uint8Array)[]) {
   };
 }
 
-Deno.test("FramedOutput takes the line ends of a terminal", () => {
+Deno.test("FramedOutput accepts the CR LF line ends of a terminal", () => {
   const { output, exitCode } = cut(["$ __BRK_aa__:0\r\na\r\n__BRK_bb__:7\r\n"]);
   assert.deepEqual({ output, exitCode }, { output: "a\r\n", exitCode: 7 });
 });
@@ -272,7 +272,7 @@ Deno.test.each([
   { name: "a number out of range", field: ":256\n" },
   { name: "four digits", field: ":1000\n" },
   { name: "nothing", field: "\n" },
-])("FramedOutput ends without an exit code where the end has $name", ({ field }) => {
+])("FramedOutput ends without an exit code if the end mark has $name", ({ field }) => {
   const { ended, exitCode } = cut([`__BRK_aa__:0\n__BRK_bb__${field}`]);
   assert.deepEqual({ ended, exitCode }, { ended: true, exitCode: undefined });
 });
@@ -286,13 +286,13 @@ Deno.test("FramedOutput ignores marks in a shell trace", () => {
   }
 });
 
-Deno.test("FramedOutput has not ended before the end of its line", () => {
+Deno.test("FramedOutput does not end before the line of the end mark is complete", () => {
   for (const part of ["__BRK_bb", "__BRK_bb__", "__BRK_bb__:1", "__BRK_bb__:1\r"]) {
     assert.equal(cut([`__BRK_aa__:0\n${part}`]).ended, false);
   }
 });
 
-Deno.test("FramedOutput gives the same however the stream is cut, whatever bytes are in it", () => {
+Deno.test("FramedOutput returns the same result for any chunk boundaries and bytes (property)", () => {
   const piece = fc.oneof(
     fc.constantFrom("__BRK_", "__BRK_aa__", "__BRK_aa__:0\n", "_", "\r\n", ":0"),
     fc.uint8Array({ maxLength: 5 }).map((bytes) => Buffer.from(bytes).toString("latin1")),

@@ -24,7 +24,7 @@ Deno.test.each<
   ["a serial of before", true, "serial", "5"],
   ["its serial", true, "serial", "18446744073709551615"],
   ["a serial that a number takes for the same", false, "serial", "18446744073709551614"],
-])("concerns() %s: %s", (_name, is, kind, value) => {
+])("concerns() for %s returns %s", (_name, is, kind, value) => {
   assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
 });
 
@@ -109,7 +109,7 @@ class Scene {
   }
 }
 
-Deno.test("the first poll is one interval after the start, the next one interval later", () =>
+Deno.test("watchRevocations() polls once per interval and first after one interval", () =>
   new Scene().watch(async (scene) => {
     await scene.clock.advance(9_999);
     assert.equal(scene.polls, 0);
@@ -126,7 +126,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
   { kind: "serial", value: () => SERIAL.toString(), told: [] },
   { kind: "caller", value: () => "broker-1", told: [] },
 ])(
-  "a session frozen by $kind has its certificate reported to the signer once, unless the signer knows it",
+  "a session frozen by $kind reports its serial at most once and only if the signer lacks it",
   ({ kind, value, told }) =>
     new Scene().watch(async (scene) => {
       const id = await scene.broker.open();
@@ -137,7 +137,7 @@ Deno.test.each<{ kind: string; value: (id: string) => string; told: readonly unk
     }),
 );
 
-Deno.test("replaced certificates, which are still valid, are reported to the signer too", () =>
+Deno.test("a freeze also reports replaced certificates that are still valid to the signer", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const { answer } = broker.authority;
@@ -155,7 +155,7 @@ Deno.test("replaced certificates, which are still valid, are reported to the sig
     assert.deepEqual(scene.told, [{ ...TOLD, serials: [SERIAL, SERIAL - 1n] }]);
   }));
 
-Deno.test("current and replaced certificates of bastions are reported to the signer too", () =>
+Deno.test("a freeze also reports current and replaced bastion certificates to the signer", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     broker.authority.list = () => CHAINED_HOSTS;
@@ -174,7 +174,7 @@ Deno.test("current and replaced certificates of bastions are reported to the sig
     assert.deepEqual(scene.told, [{ ...TOLD, serials: [1n, 2n, 3n, 4n] }]);
   }));
 
-Deno.test("a freeze of a bastion's certificate ends the session that goes through it", () =>
+Deno.test("a freeze of a bastion's certificate ends each session through that bastion", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     broker.authority.list = () => CHAINED_HOSTS;
@@ -189,7 +189,7 @@ Deno.test("a freeze of a bastion's certificate ends the session that goes throug
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("a failed report to the signer is repeated; a rejected one is logged and not repeated", () =>
+Deno.test("a failed report to the signer is repeated, and a rejected report is only logged", () =>
   new Scene().watch(async (scene) => {
     const id = await scene.broker.open();
     scene.freeze("session_id", id);
@@ -201,7 +201,7 @@ Deno.test("a failed report to the signer is repeated; a rejected one is logged a
     assert.deepEqual([scene.told, scene.errors.length], [[TOLD, TOLD, TOLD], 3]);
   }));
 
-Deno.test("a session that is opened while its subject is being frozen is killed on the next poll", () =>
+Deno.test("a session that opens during a freeze of its end user is killed on the next poll", () =>
   new Scene().watch(async (scene) => {
     scene.freeze("end_user", "alice");
     await scene.clock.advance(10_000);
@@ -210,7 +210,7 @@ Deno.test("a session that is opened while its subject is being frozen is killed 
     assert.equal(scene.broker.registry.size, 0);
   }));
 
-Deno.test("a recording that can't be closed does not keep the next freeze from being seen (K7)", () =>
+Deno.test("a recording that cannot be closed does not delay the next freeze (K7)", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const disk = Promise.withResolvers<void>();
@@ -237,7 +237,7 @@ Deno.test("a recording that can't be closed does not keep the next freeze from b
     assert.deepEqual(killed(), ["bob", "alice"]);
   }));
 
-Deno.test("a recording on a dead disk delays the record of the kill, and the end of the watch, only so long (K7)", () =>
+Deno.test("a recording on a dead disk delays the kill record by at most 10 s (K7)", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     broker.startRecording = () => startRecording(new Promise(() => {}), scene.clock);
@@ -255,7 +255,7 @@ Deno.test("a recording on a dead disk delays the record of the kill, and the end
     ]);
   }));
 
-Deno.test("a session that is being killed is not killed again by the next poll", () =>
+Deno.test("a session that is being killed is not killed again on the next poll", () =>
   new Scene().watch(async (scene) => {
     const { broker } = scene;
     const disk = Promise.withResolvers<void>();
@@ -269,7 +269,7 @@ Deno.test("a session that is being killed is not killed again by the next poll",
     assert.deepEqual([scene.polled, broker.outcomes], [2, ["session_open", "session_killed"]]);
   }));
 
-Deno.test("a failed kill is logged, and polling continues", () =>
+Deno.test("a failed kill is logged and polling continues", () =>
   new Scene().watch(async (scene) => {
     scene.registry = { kill: () => Promise.reject(new Error("broken")) };
     await scene.clock.advance(10_000);
@@ -283,7 +283,7 @@ Deno.test.each([
   ["something else than a list", 200, { entries: [] }],
   ["a kind that it does not know", 200, [{ kind: "host", value: "x", frozen_at: "" }]],
 ])(
-  "a poll with %s counts, kills nothing, and the next one is made (K9)",
+  "a poll with %s counts as failed and kills nothing, and polling continues (K9)",
   (_name, status, frozen) =>
     new Scene().watch(async (scene) => {
       await scene.broker.open();
@@ -298,7 +298,7 @@ Deno.test.each([
     }),
 );
 
-Deno.test("after six failed polls sessions take no commands, until a poll succeeds", () =>
+Deno.test("after six failed polls sessions reject commands until a poll succeeds", () =>
   new Scene().watch(async (scene) => {
     const { registry } = scene.broker;
     const id = await scene.broker.open();

@@ -47,7 +47,7 @@ const fullDisk = (): Promise<RecordingFile> =>
 Deno.test.each([
   { name: "whose file can't be created", createFile: noFolder, reason: "NotFound" },
   { name: "whose header can't be written", createFile: fullDisk, reason: "Error" },
-])("createRecordings() a recording $name counts once (K18)", async ({ createFile, reason }) => {
+])("createRecordings() counts a recording $name as one failure (K18)", async ({ createFile, reason }) => {
   const lenient = scene(false, createFile);
   assert.equal(await lenient.start(HEADER), undefined);
   assert.equal(lenient.failures.length, 1);
@@ -57,7 +57,7 @@ Deno.test.each([
   assert.equal(strict.failures.length, 1);
 });
 
-Deno.test("createRecordings() gives up a hanging disk and releases a late file", async () => {
+Deno.test("createRecordings() fails if the disk hangs and closes a file that opens late", async () => {
   const creating = Promise.withResolvers<RecordingFile>();
   const { start, failures, clock } = scene(true, () => creating.promise);
   const rejected = assert.rejects(start(HEADER), { message: "opening session recording: TimeoutError" });
@@ -79,7 +79,7 @@ const HEADER_ASCIICAST = {
   startedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
 };
 
-Deno.test("encodeHeader() makes the header of asciicast v2, with an exact serial", () => {
+Deno.test("encodeHeader() returns an asciicast v2 header with the exact serial", () => {
   assert.equal(
     encodeHeader(HEADER_ASCIICAST),
     '{"version":2,"width":220,"height":40,"timestamp":1767323045,' +
@@ -151,7 +151,7 @@ function setUp(options: Partial<RecorderOptions> = {}) {
   return { file, clock, failures, start };
 }
 
-Deno.test("Recorder writes header and events in the order of the calls, redacted, and none for nothing", async () => {
+Deno.test("Recorder writes redacted events in call order and skips empty events", async () => {
   const { file, clock, start } = setUp();
   const recorder = await start();
   await clock.advance(250);
@@ -169,7 +169,7 @@ Deno.test("Recorder writes header and events in the order of the calls, redacted
   assert.equal(file.closed, true);
 });
 
-Deno.test("Recorder never goes back in time, whatever the clock does", async () => {
+Deno.test("Recorder writes no decreasing times if the clock is set back", async () => {
   const { file, clock, start } = setUp();
   const recorder = await start();
   await clock.advance(500);
@@ -180,7 +180,7 @@ Deno.test("Recorder never goes back in time, whatever the clock does", async () 
   assert.equal(file.text, `${FIRST_LINE}[0.5, "o", "a"]\n[0.5, "o", "b"]\n`);
 });
 
-Deno.test("Recorder stops at its limit with a mark, also in strict mode without an error", async () => {
+Deno.test("Recorder stops at its size limit with a mark and without an error in strict mode", async () => {
   const { file, failures, start } = setUp({ strict: true, maxBytes: FIRST_LINE.length + 40 });
   const recorder = await start();
   await recorder.output("a".repeat(10));
@@ -194,7 +194,7 @@ Deno.test("Recorder stops at its limit with a mark, also in strict mode without 
   assert.deepEqual(failures, []);
 });
 
-Deno.test("Recorder continues after a failed write, reports it, and leaves no torn line (K18)", async () => {
+Deno.test("Recorder continues after a failed write, reports it and keeps no partial line (K18)", async () => {
   const { file, failures, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -209,7 +209,7 @@ Deno.test("Recorder continues after a failed write, reports it, and leaves no to
   assert.equal(failures.length, 2);
 });
 
-Deno.test("Recorder cuts a torn line off when it is closed", async () => {
+Deno.test("Recorder removes a partial line when it closes", async () => {
   const { file, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -218,7 +218,7 @@ Deno.test("Recorder cuts a torn line off when it is closed", async () => {
   assert.equal(file.text, FIRST_LINE);
 });
 
-Deno.test("Recorder returns no digest for a torn file, and releases it", async () => {
+Deno.test("Recorder returns no digest for a file with a partial line and closes the file", async () => {
   const { file, failures, start } = setUp();
   const recorder = await start();
   file.failing = true;
@@ -229,7 +229,7 @@ Deno.test("Recorder returns no digest for a torn file, and releases it", async (
 });
 
 Deno.test.each([{ strict: true }, { strict: false }])(
-  "Recorder writes nothing more once it is being closed, because its digest is out by then (strict: $strict) (K17)",
+  "Recorder writes nothing after close() has started (strict: $strict) (K17)",
   async ({ strict }) => {
     const { file, failures, start } = setUp({ strict });
     const recorder = await start();
@@ -247,7 +247,7 @@ Deno.test.each([{ strict: true }, { strict: false }])(
 Deno.test.each([
   { name: "input", record: (recorder: Recorder) => recorder.input("x\n") },
   { name: "output", record: (recorder: Recorder) => recorder.output("x\n") },
-])("Recorder in strict mode rejects $name that is not in the file", async ({ record }) => {
+])("Recorder in strict mode rejects $name that it cannot write", async ({ record }) => {
   const { file, failures, start } = setUp({ strict: true });
   const recorder = await start();
   file.failing = true;
@@ -258,7 +258,7 @@ Deno.test.each([
   assert.equal(failures.length, 1);
 });
 
-Deno.test("Recorder in strict mode counts an error stream that is not in the file, and continues", async () => {
+Deno.test("Recorder in strict mode counts an unwritten error stream event and continues", async () => {
   const { file, failures, start } = setUp({ strict: true });
   const recorder = await start();
   file.failing = true;
@@ -266,7 +266,7 @@ Deno.test("Recorder in strict mode counts an error stream that is not in the fil
   assert.equal(failures.length, 1);
 });
 
-Deno.test("Recorder.start() closes the file and rejects when there is no room for the header", async () => {
+Deno.test("Recorder.start() closes the file and fails if it cannot write the header", async () => {
   const { file, start } = setUp();
   file.failing = true;
   await assert.rejects(start(), { name: "WriteZero" });
@@ -286,11 +286,11 @@ async function tapped(chunks: readonly Uint8Array[], maxBytes = 1_000_000): Prom
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("RedactingDecoder passes whole lines, and the rest at the end", async () => {
+Deno.test("RedactingDecoder writes whole lines and the rest at the end", async () => {
   assert.deepEqual(await tapped([bytes("a\nb"), bytes("c\nd\ne")]), ["a\n", "bc\nd\n", "e"]);
 });
 
-Deno.test("RedactingDecoder does not tear a character that two packets share", async () => {
+Deno.test("RedactingDecoder keeps a character that spans two packets", async () => {
   const euro = bytes("€\n");
   assert.deepEqual(await tapped([euro.subarray(0, 1), euro.subarray(1)]), ["€\n"]);
 });
@@ -300,7 +300,7 @@ Deno.test("RedactingDecoder drops text above its limit and the truncated word", 
   assert.deepEqual(await tapped([bytes("ab "), bytes("c")], 4), ["ab c"]);
 });
 
-Deno.test("RedactingDecoder gives the first error of its writes at the end", async () => {
+Deno.test("RedactingDecoder.end() fails with the first write error", async () => {
   let count = 0;
   const write = () => Promise.reject(new Error(`no ${count += 1}`));
   const tap = new RedactingDecoder({ openRedaction: open, output: write, error: write }, "stdout", 100);

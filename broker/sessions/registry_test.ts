@@ -15,7 +15,7 @@ async function withReaper(test: (broker: SessionFixture) => Promise<void>): Prom
   await reaping;
 }
 
-Deno.test("a session without commands is closed when it has been idle for too long", () =>
+Deno.test("a session without commands is closed after the idle timeout", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     await broker.clock.advance(299_000);
@@ -31,7 +31,7 @@ Deno.test("a session without commands is closed when it has been idle for too lo
     await assert.rejects(broker.exec(id), { message: `unknown or expired session: "${id}"` });
   }));
 
-Deno.test("each command starts the idle time again, at its start and at its end", () =>
+Deno.test("each command restarts the idle time at its start and at its end", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     await broker.clock.advance(280_000);
@@ -44,7 +44,7 @@ Deno.test("each command starts the idle time again, at its start and at its end"
     assert.equal(broker.registry.size, 1);
   }));
 
-Deno.test("a session is closed when it is too old, however much it is used", () =>
+Deno.test("a session is closed at its maximum age even if it is used regularly", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     for (let used = 0; used < 1700; used += 100) {
@@ -56,7 +56,7 @@ Deno.test("a session is closed when it is too old, however much it is used", () 
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("a busy session is neither idle nor too old", () =>
+Deno.test("a busy session is not closed for idleness or age", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     const hold = Promise.withResolvers<void>();
@@ -70,7 +70,7 @@ Deno.test("a busy session is neither idle nor too old", () =>
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("a session that is too old takes nothing new, so that no overlap keeps it for ever (K10)", () =>
+Deno.test("a session above its maximum age rejects new commands while a command runs (K10)", () =>
   withReaper(async (broker) => {
     const id = await broker.open();
     const hold = Promise.withResolvers<void>();
@@ -87,14 +87,14 @@ Deno.test("a session that is too old takes nothing new, so that no overlap keeps
     assert.equal(broker.registry.size, 0);
   }));
 
-Deno.test("a session that is too old can still be closed by its owner", async () => {
+Deno.test("a session above its maximum age can still be closed by its owner", async () => {
   const { broker, id } = await openedSession();
   await broker.clock.advance(1_900_000);
   await broker.close(id);
   assert.equal(broker.registry.size, 0);
 });
 
-Deno.test("the end of the certificate does not close a session", () =>
+Deno.test("an expired certificate does not close a session", () =>
   withReaper(async (broker) => {
     const id = await broker.open({ ttlSeconds: 60 });
     await broker.clock.advance(200_000);
@@ -129,7 +129,7 @@ Deno.test.each([
   assert.deepEqual([entry?.warning, entry?.body_sha256], [warning, sha256]);
 });
 
-Deno.test("the digest of a recording is recorded also when the session's connection fails to close", async () => {
+Deno.test("the recording's digest is recorded even if the connection fails to close", async () => {
   const broker = new SessionFixture();
   broker.startRecording = () =>
     Promise.resolve(
@@ -141,7 +141,7 @@ Deno.test("the digest of a recording is recorded also when the session's connect
   assert.equal(broker.log.entries.at(-1)?.body_sha256, "abc");
 });
 
-Deno.test("a session ends once, however many end it (K17)", async () => {
+Deno.test("a session that is ended several times is recorded only once (K17)", async () => {
   const { broker, id } = await openedSession();
   const session = broker.registry.find(id, "alice", "");
   await Promise.all([
@@ -152,7 +152,7 @@ Deno.test("a session ends once, however many end it (K17)", async () => {
   assert.equal(broker.log.entries.length, 2);
 });
 
-Deno.test("openSession() asks for a session certificate and records the session", async () => {
+Deno.test("openSession() requests a session certificate and records the session", async () => {
   const { broker, id } = await openedSession({ bearerToken: "t", callerGroups: ["ops"] });
   assert.match(id, /^[0-9a-f]{24}$/);
   const [request] = broker.authority.requests;
@@ -191,7 +191,7 @@ Deno.test("openSession() sends the maximum session age for the target only", asy
   assert.deepEqual(broker.authority.requests.map((each) => each.session_max_seconds), [undefined, 1800]);
 });
 
-Deno.test("openSession() gets a certificate for every bastion without sending the mode", async () => {
+Deno.test("openSession() requests a certificate for each bastion without the session mode", async () => {
   const broker = new SessionFixture();
   broker.authority.list = () => CHAINED_HOSTS;
   await broker.open({ host: "db01", mode: "shell" });
@@ -202,7 +202,7 @@ Deno.test("openSession() gets a certificate for every bastion without sending th
   assert.deepEqual(broker.connects[0]?.hops.map(({ name }) => name), ["bastion01", "db01"]);
 });
 
-Deno.test("openSession() asks for a terminal in mode pty, and for elevation", async () => {
+Deno.test("openSession() requests a terminal in mode pty, and elevation", async () => {
   const broker = new SessionFixture();
   broker.authority.answer = () => ({ ...ISSUED_UPTIME, elevationPrefix: "sudo -n -u db" });
   await broker.open({ mode: "pty", sudo: true, sudoUser: "db" });
@@ -215,12 +215,12 @@ Deno.test("openSession() asks for a terminal in mode pty, and for elevation", as
 Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: RegExp }>([
   { name: "no elevation that was asked for", sudo: true, elevationPrefix: "", message: /no elevation/ },
   {
-    name: "an elevation unasked",
+    name: "an elevation that was not requested",
     sudo: false,
     elevationPrefix: "sudo -n",
     message: /an elevation that was not requested/,
   },
-])("openSession() refuses a certificate with $name", async ({ sudo, elevationPrefix, message }) => {
+])("openSession() rejects a certificate with $name", async ({ sudo, elevationPrefix, message }) => {
   const broker = new SessionFixture();
   broker.authority.answer = () => ({ ...ISSUED_UPTIME, elevationPrefix });
   await assert.rejects(broker.open({ sudo }), { message });
@@ -233,7 +233,7 @@ Deno.test.each<
   ["a host that there is not", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
   ["a mode that there is not", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
   ["a host whose bastion is missing", { host: "db01" }, 'unknown host in chain: "bastion01"', ["denied"]],
-])("openSession() refuses %s and asks for no certificate", async (_name, request, message, outcomes) => {
+])("openSession() rejects %s and requests no certificate", async (_name, request, message, outcomes) => {
   const broker = new SessionFixture();
   await assert.rejects(broker.open(request), { message });
   assert.deepEqual([broker.outcomes, broker.authority.requests.length], [outcomes, 0]);
@@ -241,23 +241,23 @@ Deno.test.each<
 
 Deno.test.each<{ name: string; answer: SignAnswer; message: RegExp }>([
   {
-    name: "the signer's refusal",
+    name: "a rejection by the signer",
     answer: { kind: "rejected", status: 403, detail: "no" },
     message: /^signing cert for "web01": signing rejected \(403\): no$/,
   },
   {
-    name: "a wanted approval",
+    name: "a required approval",
     answer: { kind: "needs_approval", rule: "r" },
     message: /^command on "web01" requires human approval \(r\)/,
   },
-])("openSession() fails with $name, and gives its place back", async ({ answer, message }) => {
+])("openSession() fails with $name and releases its slot", async ({ answer, message }) => {
   const broker = new SessionFixture();
   broker.authority.answer = () => answer;
   for (let round = 0; round < 25; round++) await assert.rejects(broker.open(), { message });
   assert.equal(broker.outcomes[0], "error");
 });
 
-Deno.test("a caller has at most 20 sessions, and the 21st is refused before anything is signed", async () => {
+Deno.test("a caller has at most 20 sessions, and the 21st is rejected without a signer request", async () => {
   const broker = new SessionFixture();
   for (let count = 0; count < 20; count++) await broker.open();
   const signed = broker.authority.requests.length;
@@ -299,21 +299,21 @@ Deno.test.each([
   { mode: "shell", warning: "the session is not recorded" },
   { mode: "pty", warning: "the session is not recorded" },
   { mode: "exec", warning: "" },
-])("a session of mode $mode that goes unrecorded has the warning '$warning'", async ({ mode, warning }) => {
+])("a session of mode $mode without a recording has the warning '$warning'", async ({ mode, warning }) => {
   const broker = new SessionFixture();
   broker.startRecording = () => Promise.resolve(undefined);
   await broker.open({ mode });
   assert.equal(broker.log.entries[0]?.warning, warning);
 });
 
-Deno.test("a recording that can't be opened in strict mode closes the connection", async () => {
+Deno.test("openSession() closes the connection if a strict recording cannot be opened", async () => {
   const broker = new SessionFixture();
   broker.startRecording = () => Promise.reject(new Error("opening session recording: NotFound"));
   await assert.rejects(broker.open({ mode: "shell" }), { message: "opening session recording: NotFound" });
   assert.deepEqual([broker.links[0]?.closed, broker.outcomes], [true, ["error"]]);
 });
 
-Deno.test("an opening that is canceled leaves nothing behind", async () => {
+Deno.test("openSession() keeps no session if it is canceled", async () => {
   const broker = new SessionFixture();
   const cancel = new AbortController();
   broker.authority.answer = (_request, signal) => {
@@ -324,7 +324,7 @@ Deno.test("an opening that is canceled leaves nothing behind", async () => {
   assert.deepEqual([broker.outcomes, broker.registry.size], [["error"], 0]);
 });
 
-Deno.test("openSession() uses, records and remembers the way as it is after a wait for a human (K15)", async () => {
+Deno.test("openSession() uses and records the host's new route after an approval wait (K15)", async () => {
   const broker = new SessionFixture();
   const { answer } = broker.authority;
   broker.authority.answer = () => {

@@ -15,7 +15,7 @@ import { DISK_MS, Recorder, type RecordingFile } from "./recorder.ts";
 
 const NEVER = new AbortController().signal;
 
-Deno.test("whether the kill switch is up to date is in the metrics, failing or not (K9)", async () => {
+Deno.test("the metrics report the age and the failures of revocation polls (K9)", async () => {
   const { authority, hosts, clock, runs } = new SessionFixture();
   const metrics = createMetrics();
   const reply = { status: 200, body: [], text: "[]" };
@@ -52,7 +52,7 @@ Deno.test("whether the kill switch is up to date is in the metrics, failing or n
   await close();
 });
 
-Deno.test("a command of a session asks again for its terminal and its account, and goes without neither (K14)", async () => {
+Deno.test("execInSession() sends terminal and account in each preflight and obeys a denial (K14)", async () => {
   const broker = new SessionFixture();
   const { answer } = broker.authority;
   broker.authority.answer = async (...args) => {
@@ -88,7 +88,7 @@ function chattyShell(onOutput: OnOutput): ShellChannel {
   };
 }
 
-Deno.test("the limit of the error stream is that of one command, not of the session (K24)", async () => {
+Deno.test("the limit of the error stream applies to each command, not to the session (K24)", async () => {
   const link = await ShellLink.start({
     mode: "shell",
     clock: new FakeClock(),
@@ -146,7 +146,7 @@ async function startRecorder(strict = false) {
   return { recorder, file, clock, failures };
 }
 
-Deno.test("Recorder.close() gives up a disk that does not answer, and knows no digest then (K18)", async () => {
+Deno.test("Recorder.close() stops waiting for a dead disk and returns no digest (K18)", async () => {
   const { recorder, file, clock, failures } = await startRecorder();
   file.hangsAt = "close";
   let closed = false;
@@ -159,7 +159,7 @@ Deno.test("Recorder.close() gives up a disk that does not answer, and knows no d
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Recorder ends waits for a dead disk and sends it no further operation", async () => {
+Deno.test("Recorder stops waiting for a dead disk and sends it no further operation", async () => {
   const { recorder, file, clock, failures } = await startRecorder();
   file.hangsAt = "write";
   const [output, next] = [recorder.output("a\n"), recorder.error("b\n")];
@@ -188,7 +188,7 @@ Deno.test("Recorder in strict mode rejects events for a dead disk", async () => 
   assert.deepEqual(file.asked, ["write"]);
 });
 
-Deno.test("Recorder.start() gives up a disk that does not answer", async () => {
+Deno.test("Recorder.start() fails if the disk does not respond in time", async () => {
   const clock = new FakeClock();
   const file = new HangingFile();
   file.hangsAt = "write";

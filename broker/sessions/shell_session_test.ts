@@ -105,7 +105,7 @@ async function start(
 
 const text = (output: Output) => Buffer.from(markedHead(output)).toString();
 
-Deno.test("ShellLink makes a fresh frame for every command", async () => {
+Deno.test("ShellLink creates a new frame for every command", async () => {
   const { link, shell } = await start();
   await link.run("x", { signal: NEVER });
   await link.run("x", { signal: NEVER });
@@ -131,7 +131,7 @@ Deno.test("ShellLink drops output between commands (K11)", async () => {
 const DESYNCHRONISED = "execution: shell session is desynchronised after a previous timeout or overflow; " +
   "close this session and open a new one";
 
-Deno.test("a command that takes too long is ended and breaks the session (K11)", async () => {
+Deno.test("a command that exceeds the time limit is killed and breaks the session (K11)", async () => {
   const { link, shell } = await start({ limits: { commandMs: 1 } });
   shell.answer = () => {};
   await assert.rejects(link.run("x", { signal: NEVER }), {
@@ -143,7 +143,7 @@ Deno.test("a command that takes too long is ended and breaks the session (K11)",
   assert.equal(shell.lines.length, 1);
 });
 
-Deno.test("ShellLink reports a command that left the shell's loop and runs the next one in a fresh shell", async () => {
+Deno.test("ShellLink reports a command that left the shell's loop and starts a new shell", async () => {
   const { link, shell, shells } = await start();
   shell.answer = () => {
     shell.exitCode = 213;
@@ -175,7 +175,7 @@ Deno.test("ShellLink is broken if no fresh shell starts after a command left the
   assert.match(link.broken ?? "", /^session shell has ended/);
 });
 
-Deno.test("a shell that ends between two commands fails the next one before it is sent", async () => {
+Deno.test("a command fails before it is sent if the shell has ended", async () => {
   const { link, shell } = await start();
   shell.end();
   assert.match(link.broken ?? "", /^session shell has ended/);
@@ -202,7 +202,7 @@ Deno.test.each([
 Deno.test.each<[name: string, prepare: (shell: FakeShell) => void, message: RegExp]>([
   ["does not answer", (shell) => shell.start = () => {}, /did not answer \(limit: 5ms\)$/],
   ["ends at once", (shell) => shell.start = () => shell.end(), /session shell has ended$/],
-])("a shell that %s fails the opening", async (_name, prepare, message) => {
+])("opening a session fails if the shell %s", async (_name, prepare, message) => {
   await assert.rejects(start({ limits: { startMs: 5 }, prepare }), { message });
 });
 
@@ -230,7 +230,7 @@ class MemoryTap implements SessionTranscript {
   }
 }
 
-Deno.test("ShellLink records input and output by lines, and nothing of the frame or the start", async () => {
+Deno.test("ShellLink records input and output by line without the frame or the start", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
   shell.answer = (_line, reply) => reply({ out: "a\nb\nc", err: "e\n" });
@@ -238,7 +238,7 @@ Deno.test("ShellLink records input and output by lines, and nothing of the frame
   assert.deepEqual(tap.events.toSorted(), ["error: e\n", "input: ls\n", "output: a\nb\n", "output: c"]);
 });
 
-Deno.test("ShellLink records no part of a key, wherever packets end in it", async () => {
+Deno.test("ShellLink records no part of a private key at any packet boundary", async () => {
   const key = `-----BEGIN PRIVATE KEY-----\n${"MIIEvQ\n".repeat(3)}-----END PRIVATE KEY-----`;
   const output = `a\n${key}\nb\n`;
   const { link, shell } = await start({ limits: { outputBytes: 1000 } });
@@ -261,7 +261,7 @@ Deno.test("ShellLink records output up to the time limit", async () => {
   assert.deepEqual(tap.events, ["input: x\n", "output: part"]);
 });
 
-Deno.test("ShellLink records as much as it gives out, and that there was more", async () => {
+Deno.test("ShellLink records exactly the returned output and the truncation mark", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
   shell.answer = (_line, reply) => reply({ out: "x ".repeat(75) });
@@ -283,7 +283,7 @@ Deno.test("a command whose input cannot be recorded is not sent and breaks the s
   assert.match(link.broken ?? "", /could not be recorded/);
 });
 
-Deno.test("output that can't be recorded is withheld, and breaks the session", async () => {
+Deno.test("output that cannot be recorded is withheld and breaks the session", async () => {
   const { link } = await start();
   const tap = new MemoryTap();
   tap.failing = "output";
@@ -293,7 +293,7 @@ Deno.test("output that can't be recorded is withheld, and breaks the session", a
   assert.match(link.broken ?? "", /could not be recorded/);
 });
 
-Deno.test("closing sends the host signals for a running command", async () => {
+Deno.test("ShellLink.close() sends TERM and KILL to a running command", async () => {
   const { link, shell } = await start();
   const cancel = new AbortController();
   shell.answer = () => void link.close().then(() => cancel.abort());
@@ -301,7 +301,7 @@ Deno.test("closing sends the host signals for a running command", async () => {
   assert.deepEqual(shell.signals.slice(0, 2), ["TERM", "KILL"]);
 });
 
-Deno.test("closing resolves after the output of both streams is recorded", async () => {
+Deno.test("ShellLink.close() resolves after the output of both streams is recorded", async () => {
   const { link, shell } = await start();
   const tap = new MemoryTap();
   const disk = Promise.withResolvers<void>();
@@ -324,20 +324,20 @@ Deno.test("closing resolves after the output of both streams is recorded", async
 
 const FRAME = { begin: "__BRK_a__", end: "__BRK_b__" };
 
-Deno.test("createFrame() makes two different words of 128 bits", () => {
+Deno.test("createFrame() returns two different words of 128 bits", () => {
   const { begin, end } = createFrame(new FixedRandom());
   assert.match(begin, /^__BRK_[0-9a-f]{32}__$/);
   assert.match(end, /^__BRK_[0-9a-f]{32}__$/);
   assert.notEqual(begin, end);
 });
 
-Deno.test("encodeStart() is one line, and only a terminal is set up", () => {
+Deno.test("encodeStart() returns one line and configures only a terminal", () => {
   for (const mode of ["shell", "pty"] as const) assert.match(encodeStart(FRAME, mode), /^[^\n]+\n$/);
   assert.doesNotMatch(encodeStart(FRAME, "shell"), /stty/);
   assert.match(encodeStart(FRAME, "pty"), /^stty -echo -icanon -ixon /);
 });
 
-Deno.test("encodeCommand() quotes the command as one word and clears the variable that held the frame", () => {
+Deno.test("encodeCommand() quotes the command as one word and clears the frame variable", () => {
   const line = encodeCommand(`echo 'a'; "`, FRAME, "shell");
   assert.ok(line.startsWith("gateway_line=; "));
   assert.ok(

@@ -24,14 +24,14 @@ const rows = [
 ] as const;
 
 Deno.test.each(rows)(
-  "OutputBuffer keeps the beginning and marks the rest: $name",
+  "OutputBuffer keeps the start and marks the rest as truncated: $name",
   ({ limit, chunks, text }) => {
     const output = keep(limit, 0, chunks.map(bytes));
     assert.equal(new TextDecoder().decode(markedHead(output)), text);
   },
 );
 
-Deno.test("markedHead() writes the limit of the specification in the mark", () => {
+Deno.test("markedHead() reports the configured limit in the truncation mark", () => {
   const output = keep(10_485_760, 0, [new Uint8Array(10_485_761)]);
   assert.match(
     new TextDecoder().decode(markedHead(output).subarray(10_485_760)),
@@ -39,7 +39,7 @@ Deno.test("markedHead() writes the limit of the specification in the mark", () =
   );
 });
 
-Deno.test("OutputBuffer keeps the beginning and the end of any stream, whatever its chunks", () => {
+Deno.test("OutputBuffer keeps the start and the end of any stream for any chunks (property)", () => {
   const chunks = fc.array(fc.uint8Array({ maxLength: 12 }), { maxLength: 12 });
   fc.assert(fc.property(chunks, fc.nat(9), fc.nat(9), (chunks, headBytes, tailBytes) => {
     const all = chunks.flatMap((chunk) => [...chunk]);
@@ -53,7 +53,7 @@ Deno.test("OutputBuffer keeps the beginning and the end of any stream, whatever 
   }));
 });
 
-Deno.test("OutputBuffer does not see later changes of a chunk", () => {
+Deno.test("OutputBuffer copies each chunk and ignores later changes of it", () => {
   const buffer = new OutputBuffer({ headBytes: 2, tailBytes: 2 });
   const chunk = bytes("abcd");
   buffer.write(chunk);
@@ -61,7 +61,7 @@ Deno.test("OutputBuffer does not see later changes of a chunk", () => {
   assert.equal(new TextDecoder().decode(keptBytes(buffer.output())), "abcd");
 });
 
-Deno.test("OutputBuffer grows over many small chunks", () => {
+Deno.test("OutputBuffer keeps all bytes of many small chunks up to its limit", () => {
   for (const limits of [{ headBytes: 100_000, tailBytes: 0 }, { headBytes: 0, tailBytes: 100_000 }]) {
     const buffer = new OutputBuffer(limits);
     for (let count = 0; count < 100_000; count += 1) buffer.write(Uint8Array.of(count % 251));
@@ -95,11 +95,11 @@ Deno.test.each([
   assert.equal(outputText(Uint8Array.from(bytes)), text);
 });
 
-Deno.test("outputText() gives one mark for each of a million broken bytes", () => {
+Deno.test("outputText() returns one replacement character for each of a million invalid bytes", () => {
   assert.equal(outputText(new Uint8Array(1_000_000).fill(0xff)).length, 1_000_000);
 });
 
-Deno.test("outputText() agrees with TextDecoder on every valid code point", () => {
+Deno.test("outputText() returns the same as TextDecoder for every valid code point", () => {
   let text = "";
   for (let code = 0; code <= 0x10ffff; code += code < 0x10000 ? 1 : 257) {
     if (code < 0xd800 || code > 0xdfff) text += String.fromCodePoint(code);
@@ -108,7 +108,7 @@ Deno.test("outputText() agrees with TextDecoder on every valid code point", () =
 });
 
 Deno.test.each([0, 1, 126, 255, 4_294_967_295].map((status) => ({ status })))(
-  "exitCodeOf() passes the status $status on",
+  "exitCodeOf() returns the status $status unchanged",
   ({ status }) => assert.equal(exitCodeOf(status), status),
 );
 
@@ -128,6 +128,6 @@ Deno.test.each([
   { name: "sig@example.com", code: 128 },
   { name: "toString", code: 128 },
   { name: "", code: 128 },
-])("exitCodeOf() gives $code for the signal $name", ({ name, code }) => {
+])("exitCodeOf() returns $code for the signal $name", ({ name, code }) => {
   assert.equal(exitCodeOf(null, `SIG${name}`), code);
 });

@@ -37,7 +37,7 @@ Deno.test.each([
   { addr: "web01.example.com:2222", hostname: "web01.example.com", port: 2222 },
   { addr: "[::1]:22", hostname: "::1", port: 22 },
   { addr: "[fe80::1%eth0]:65535", hostname: "fe80::1%eth0", port: 65535 },
-])("parseHostAddress() reads $addr", ({ addr, ...address }) => {
+])("parseHostAddress() parses $addr", ({ addr, ...address }) => {
   assert.deepEqual(parseHostAddress(addr), address);
 });
 
@@ -56,7 +56,7 @@ Deno.test.each(
     "[web01]:22",
   ]
     .map((addr) => ({ addr })),
-)("parseHostAddress() refuses '$addr' without repeating it", ({ addr }) => {
+)("parseHostAddress() rejects '$addr' without repeating it", ({ addr }) => {
   assert.throws(() => parseHostAddress(addr), {
     code: "upstream_failure",
     message: "connection: host address is not host:port",
@@ -81,7 +81,7 @@ Deno.test.each([
     error: new Deno.errors.NotCapable('Requires net access to "10.0.0.21:22"'),
     text: "connection: this broker must not connect to the host's address (networks in its config)",
   },
-])("socketFailure() returns '$text' and keeps the address for the log (I19)", ({ error, text }) => {
+])("socketFailure() returns '$text' and keeps the address only for the log (I19)", ({ error, text }) => {
   const failure = socketFailure(error);
   assert.equal(failure.code, "upstream_failure");
   assert.equal(failure.message, text);
@@ -93,7 +93,7 @@ Deno.test.each([
   { reason: 2, text: "connection: the bastion could not connect to the next host" },
   { reason: 4, text: "connection: the bastion did not connect to the next host" },
   { reason: undefined, text: "connection: the bastion did not connect to the next host" },
-])("forwardFailure() returns '$text' and keeps the bastion's text for the log (I19)", ({ reason, text }) => {
+])("forwardFailure() returns '$text' and logs the bastion's own text (I19)", ({ reason, text }) => {
   const error = Object.assign(new Error("10.0.0.21: No route to host"), { reason });
   const failure = forwardFailure(error);
   assert.deepEqual([failure.code, failure.message, failure.cause], ["upstream_failure", text, error]);
@@ -102,7 +102,7 @@ Deno.test.each([
 Deno.test.each([
   { hostname: "10.0.0.21", said: "connecting to 10.0.0.21:22: no answer" },
   { hostname: "fd00::1", said: "connecting to [fd00::1]:22: no answer" },
-])("atAddress() logs '$said' and leaves the agent's text unchanged", ({ hostname, said }) => {
+])("atAddress() adds '$said' to the log and leaves the agent's text unchanged", ({ hostname, said }) => {
   const error = connectionFailure("connect timeout", new Error("no answer"), "timeout");
   const named = atAddress({ hostname, port: 22 }, error);
   assert.ok(named instanceof Error);
@@ -113,7 +113,7 @@ Deno.test.each([
   assert.equal(atAddress({ hostname, port: 22 }, gone), gone);
 });
 
-Deno.test("atBastion() names the bastion in a failed connection, and keeps code and cause", () => {
+Deno.test("atBastion() adds the bastion to a failed connection and keeps code and cause", () => {
   const cause = new Error("10.0.0.21");
   for (const error of [connectionFailure("SSH handshake timeout", cause), canceled("connection", cause)]) {
     const named = atBastion('edge"1', error);
@@ -127,7 +127,7 @@ Deno.test("atBastion() names the bastion in a failed connection, and keeps code 
   }
 });
 
-Deno.test("atBastion() leaves other errors as they are", () => {
+Deno.test("atBastion() returns other errors unchanged", () => {
   for (const error of [executionFailure("x"), new TypeError("x")]) {
     assert.equal(atBastion("edge", error), error);
   }
@@ -150,7 +150,7 @@ async function certify(key: EphemeralKey): Promise<string> {
   return formatCertificate(blob);
 }
 
-Deno.test("parseCertificateFor() gives the certificate's bytes", async () => {
+Deno.test("parseCertificateFor() returns the certificate's bytes", async () => {
   const key = createEphemeralKey();
   const line = await certify(key);
   assert.equal(formatCertificate(parseCertificateFor(key, line)), line);
@@ -166,7 +166,7 @@ Deno.test.each([
   { name: "that is empty", line: "" },
   { name: "that is cut off", line: good.trim().slice(0, -8) },
   { name: "followed by another", line: good + good },
-])("parseCertificateFor() refuses a certificate $name", ({ line }) => {
+])("parseCertificateFor() rejects a certificate $name", ({ line }) => {
   assert.throws(() => parseCertificateFor(key, line), {
     code: "upstream_failure",
     message: "connection: certificate is not usable",
@@ -187,7 +187,7 @@ async function connecting(): Promise<Ssh2Client> {
 
 const login = { user: "root", certificate: parseCertificateFor(key, good), key };
 
-Deno.test("presentCertificate() refuses an ssh2 that looks different inside", async (t) => {
+Deno.test("presentCertificate() rejects an ssh2 version with different internals", async (t) => {
   const library = await loadSsh2();
   assert.throws(
     () => presentCertificate(new library.Client(), library, login),
@@ -202,7 +202,7 @@ Deno.test("presentCertificate() refuses an ssh2 that looks different inside", as
   }
 });
 
-Deno.test("presentCertificate() sends nothing before the key exchange, and nothing for another user", async () => {
+Deno.test("presentCertificate() sends nothing before the key exchange or for another user", async () => {
   const library = await loadSsh2();
   const client = await connecting();
   const authentication = presentCertificate(client, library, login);
@@ -213,7 +213,7 @@ Deno.test("presentCertificate() sends nothing before the key exchange, and nothi
   assert.equal(authentication.presented, false);
 });
 
-Deno.test("createEphemeralKey() signs with the key that it shows", () => {
+Deno.test("createEphemeralKey() signs with the private key of the returned public key", () => {
   const key = createEphemeralKey();
   const x = parseEd25519PublicKey(key.publicKeyLine).toBase64({ alphabet: "base64url", omitPadding: true });
   const publicKey = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
@@ -222,11 +222,11 @@ Deno.test("createEphemeralKey() signs with the key that it shows", () => {
   assert.equal(key.sign(data).length, 64);
 });
 
-Deno.test("createEphemeralKey() makes another key each time", () => {
+Deno.test("createEphemeralKey() creates a different key on each call", () => {
   assert.notEqual(createEphemeralKey().publicKeyLine, createEphemeralKey().publicKeyLine);
 });
 
-Deno.test("createEphemeralKey() shows no private half", () => {
+Deno.test("createEphemeralKey() exposes no private key in JSON or inspect()", () => {
   const key = createEphemeralKey();
   assert.deepEqual(JSON.parse(JSON.stringify(key)), { publicKeyLine: key.publicKeyLine });
   assert.doesNotMatch(inspect(key, { depth: null, showHidden: true }), /private/i);
@@ -240,13 +240,13 @@ Deno.test.each([
   ["authorized_keys with comment and line end", `${line} root@web01\n`],
   ["known_hosts", `[web01.example.com]:2222,10.0.0.1 ${line}`],
   ["ssh-keyscan with its comment", `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`],
-])("parseHostPin() reads a line of %s", (_name, text) => {
+])("parseHostPin() parses a line of %s", (_name, text) => {
   const pin = parseHostPin(text, "web01");
   assert.deepEqual(pin.algorithms, ["ssh-ed25519"]);
   assert.ok(pin.matches(blob));
 });
 
-Deno.test("parseHostPin() matches nothing but the same bytes", () => {
+Deno.test("parseHostPin() matches only the same bytes", () => {
   const pin = parseHostPin(line, "web01");
   const other = blob.slice();
   other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
@@ -265,7 +265,7 @@ Deno.test.each([
   { name: "two keys", text: `${line}\n${createEphemeralKey().publicKeyLine}` },
   { name: "a marker", text: `@cert-authority * ${line}` },
   { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },
-])("parseHostPin() refuses $name", ({ text }) => {
+])("parseHostPin() rejects $name", ({ text }) => {
   assert.throws(() => parseHostPin(text, "web01"), (error: unknown) => {
     assert.ok(error instanceof AppError);
     assert.equal(error.code, "upstream_failure");

@@ -48,7 +48,7 @@ class Chat {
   }
 }
 
-Deno.test("ssh_execute runs nothing that the human declines, and records it (A14)", async () => {
+Deno.test("ssh_execute runs nothing and records the declined approval (A14)", async () => {
   const chat = new Chat({ kind: "declined", why: "declined: cancel" });
   await assert.rejects(chat.call(), {
     code: "denied",
@@ -73,7 +73,7 @@ Deno.test("ssh_execute runs nothing that the human declines, and records it (A14
   });
 });
 
-Deno.test("ssh_execute asks no second time when the signer does not let the broker approve (I22)", async () => {
+Deno.test("ssh_execute asks only once if the signer does not let the broker approve (I22)", async () => {
   const chat = new Chat({ kind: "approved" });
   chat.broker.authority.answer = () => NEEDED;
   const message =
@@ -90,7 +90,7 @@ Deno.test("ssh_execute asks no second time when the signer does not let the brok
   assert.deepEqual(chat.broker.runner.runs, []);
 });
 
-Deno.test("ssh_execute runs nothing when the approval can't be recorded (A14)", async () => {
+Deno.test("ssh_execute runs nothing if the approval cannot be recorded (A14)", async () => {
   const chat = new Chat({ kind: "approved" });
   chat.broker.log.failing = true;
   await assert.rejects(chat.call(), { code: "audit_unavailable", message: "audit unavailable" });
@@ -98,7 +98,7 @@ Deno.test("ssh_execute runs nothing when the approval can't be recorded (A14)", 
   assert.deepEqual(chat.broker.runner.runs, []);
 });
 
-Deno.test("ssh_execute does not ask about a denied command, a preview, or an approval at the control plane", async () => {
+Deno.test("ssh_execute asks no user about denials, previews and control plane approvals", async () => {
   const answers: readonly SignAnswer[] = [
     { kind: "rejected", status: 403, detail: "no" },
     { kind: "undecided", approvalId: "ab12", why: "deadline" },
@@ -133,7 +133,7 @@ Deno.test.each([
   assert.ok(chat.questions[0]?.includes(shows), `${chat.questions[0]}`);
 });
 
-Deno.test("ssh_execute's question shows a command of 60 KiB to its end", async () => {
+Deno.test("ssh_execute's question shows a command of 60 KiB completely", async () => {
   const chat = new Chat({ kind: "approved" });
   const command = `echo ${"x".repeat(60 * 1024)}END`;
   await chat.call({ command });
@@ -164,11 +164,11 @@ Deno.test.each<[name: string, code: string, decision: WireDecision]>([
     matched_rule: "allowlist:no-match-at-all",
   }],
   ["refused sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
-])("viewDecision() gives %s the code %s", (_name, code, decision) => {
+])("viewDecision() returns for %s the code %s", (_name, code, decision) => {
   assert.equal(viewDecision(decision, "x").reason_code, code);
 });
 
-Deno.test("viewDecision() shows the decision without the fields for sessions and approvals", () => {
+Deno.test("viewDecision() returns the decision without the fields for sessions and approvals", () => {
   const decision: WireDecision = {
     allowed: true,
     require_approval: true,
@@ -189,7 +189,7 @@ Deno.test.each([
   ["as the account", "", "echo it's"],
   ["with sudo", "sudo -n -u app", String.raw`sudo -n -u app -- /bin/sh -c 'echo it'\''s'`],
 ])(
-  "viewDecision() hides the wrapper of a command that ends with its connection, %s",
+  "viewDecision() hides the stop_on_disconnect wrapper of a command %s",
   (_name, prefix, shown) => {
     const command = "echo it's";
     const decision = { allowed: true, force_command: stopOnDisconnect(prefix, command) };
@@ -254,7 +254,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "one byte too many", value: "x".repeat(MAX_FIELD_BYTES + 1) },
   { name: "too many bytes in few characters", value: "é".repeat(MAX_FIELD_BYTES / 2) + "x" },
-])("guardInput() refuses $name", ({ value }) => {
+])("guardInput() rejects $name", ({ value }) => {
   assert.throws(() => guardInput("command", value), {
     code: "invalid_request",
     message: 'field "command" exceeds the limit of 65536 bytes',
@@ -265,7 +265,7 @@ Deno.test.each([
   { name: "at the start", value: "\0uptime" },
   { name: "in the middle", value: "up\0time" },
   { name: "at the end", value: "uptime\0" },
-])("guardInput() refuses a NUL $name", ({ value }) => {
+])("guardInput() rejects a NUL $name", ({ value }) => {
   assert.throws(() => guardInput("sudo_user", value), {
     code: "invalid_request",
     message: 'field "sudo_user" contains null bytes',

@@ -47,7 +47,7 @@ function call(
   return tool.call({ ...(base[name] ?? object), ...args }, context);
 }
 
-Deno.test("there are six tools for clusters, each with the arguments that clients know", () => {
+Deno.test("createK8sTools() returns six tools with the documented arguments", () => {
   const shown = Object.fromEntries(tools.map(({ name, inputSchema }) => {
     const { properties, required } = schema.parse(inputSchema);
     return [
@@ -66,7 +66,7 @@ Deno.test("there are six tools for clusters, each with the arguments that client
 });
 
 Deno.test.each(tools)(
-  "$name has annotations and a warning about data",
+  "$name has annotations and states that its answer is data",
   ({ name, annotations, description }) => {
     const changes = name === "k8s_apply" || name === "k8s_delete";
     assert.deepEqual([annotations.readOnlyHint, annotations.destructiveHint], [!changes, changes]);
@@ -76,7 +76,7 @@ Deno.test.each(tools)(
   },
 );
 
-Deno.test("k8s_get gives the object whole as structure, and fenced in the text with the exact serial", async () => {
+Deno.test("k8s_get returns the whole object in both forms, with the exact serial in the text", async () => {
   const fixture = new ClusterFixture();
   fixture.connection.answer = () => answered('{"kind":"Pod"}\n[serial=7]');
   fixture.connection.answer = () => answered('{"kind":"Pod","note":"\\u001b[31m"}\n');
@@ -108,7 +108,7 @@ Deno.test.each([
   assert.equal(fixture.connection.requests[0]?.accept, accept);
 });
 
-Deno.test("the largest result fits into the limit of clients", async () => {
+Deno.test("the largest result fits in the clients' size limit", async () => {
   const fixture = new ClusterFixture();
   const text = `{"a":"${'\\"'.repeat(204_795)}"}`;
   assert.ok(text.length > 409_590 && text.length <= 409_600);
@@ -118,7 +118,7 @@ Deno.test("the largest result fits into the limit of clients", async () => {
   assert.ok(length < RESULT_BYTES - 16_384, `${length} bytes`);
 });
 
-Deno.test("k8s_logs rejects a log that is too long with escaped control characters", async () => {
+Deno.test("k8s_logs rejects a log that is too long after escaping", async () => {
   const fixture = new ClusterFixture();
   fixture.connection.answer = () => answered("\x01".repeat(409_600));
   await assert.rejects(call(fixture, "k8s_logs"), /response exceeds 409600-byte limit with/);
@@ -134,13 +134,13 @@ Deno.test.each([
   ["k8s_apply", { manifest: "kind: Pod" }, /send JSON, not YAML/],
   ["k8s_get", { force: true }, /^AppError: validating "arguments": /],
   ["k8s_get", { name: 1 }, /^AppError: validating "arguments": /],
-])("%s refuses %s", async (tool, args, message) => {
+])("%s rejects %s", async (tool, args, message) => {
   const fixture = new ClusterFixture();
   await assert.rejects(call(fixture, tool, args), message);
   assert.deepEqual(fixture.authority.tokenRequests, []);
 });
 
-Deno.test("dry_run shows the decision, as for hosts", async () => {
+Deno.test("k8s_delete with dry_run returns the decision without an action", async () => {
   const fixture = new ClusterFixture();
   const { text, structured } = await call(fixture, "k8s_delete", { dry_run: true });
   assert.match(text, /^\[dry-run\] ALLOWED\nreason_code: allowed\n/);
@@ -151,7 +151,7 @@ Deno.test.each([
   { name: "a caller without groups", groups: null, clusters: ["dev", "prod"] },
   { name: "a caller in a group of one", groups: ["web"], clusters: ["prod"] },
   { name: "a caller in no group", groups: [], clusters: [] },
-])("k8s_list_clusters shows $name $clusters", async ({ groups, clusters }) => {
+])("k8s_list_clusters lists for $name $clusters", async ({ groups, clusters }) => {
   const fixture = new ClusterFixture();
   fixture.authority.clusterList = () => ({ prod: CLUSTER, dev: { ...CLUSTER, groups: [] } });
   const { text, structured } = await call(fixture, "k8s_list_clusters", {}, groups);
@@ -182,7 +182,7 @@ function fixture() {
   };
 }
 
-Deno.test("ssh_session_open opens a session of mode exec by default", async () => {
+Deno.test("ssh_session_open opens a session in mode exec by default", async () => {
   const { broker, open } = fixture();
   const { text, structured } = await open.call({ server: "web01" }, TOOL_CONTEXT);
   assert.match(String(structured["session_id"]), /^[0-9a-f]{24}$/);
@@ -202,7 +202,7 @@ Deno.test("ssh_session_open opens a session of mode exec by default", async () =
   ]);
 });
 
-Deno.test("ssh_session_exec gives the command's result as ssh_execute does", async () => {
+Deno.test("ssh_session_exec returns the command's result in the format of ssh_execute", async () => {
   const { broker, open, exec } = fixture();
   const { structured } = await open.call({ server: "web01", mode: "shell" }, TOOL_CONTEXT);
   broker.links[0]!.answer = () => printed("a\n", { stderr: "b", exitCode: 3 });
@@ -229,7 +229,7 @@ Deno.test.each(
     { name: "exec without a command", tool: "exec", args: { session_id: "a" } },
     { name: "close without a session", tool: "close", args: {} },
   ] as const,
-)("the session tools refuse $name", async ({ tool, args }) => {
+)("the session tools reject $name", async ({ tool, args }) => {
   await assert.rejects(fixture()[tool].call(args, TOOL_CONTEXT), { message: /^validating "arguments": / });
 });
 
@@ -242,7 +242,7 @@ Deno.test.each(
     { tool: "exec", field: "command", args: { session_id: "a", command: "\0" } },
     { tool: "close", field: "session_id", args: { session_id: "\0" } },
   ] as const,
-)("ssh_session_$tool guards $field", async ({ tool, field, args }) => {
+)("ssh_session_$tool rejects a NUL in $field", async ({ tool, field, args }) => {
   await assert.rejects(fixture()[tool].call(args, TOOL_CONTEXT), {
     message: `field "${field}" contains null bytes`,
   });

@@ -24,7 +24,7 @@ Deno.test("toRecord() of a pending approval omits empty fields and has a zero de
   });
 });
 
-Deno.test("toRecord() of one that has everything, in the order of the specification (A3)", () => {
+Deno.test("toRecord() of an approval with all fields keeps the order of the specification (A3)", () => {
   const record = toRecord(
     approvalOf({
       endUser: "carol@example.com",
@@ -64,7 +64,7 @@ Deno.test.each([
     fields: { state: { ...APPROVED, kind: "consumed" } as const },
     status: "approved",
   },
-])("toRecord() of $name has no end", ({ fields, status }) => {
+])("toRecord() of $name has no expires_at", ({ fields, status }) => {
   const record = toRecord(approvalOf(fields), TIMING);
   assert.deepEqual([record.status, "expires_at" in record], [status, false]);
 });
@@ -83,14 +83,14 @@ Deno.test.each([
     access: ["session:pty", "pty"],
   },
   { name: "a file", asked: { file_transfer: true }, access: ["file_transfer"] },
-])("toRecord() shows $name by its access (A3)", ({ asked, access }) => {
+])("toRecord() returns the access of $name (A3)", ({ asked, access }) => {
   const request = { ...approvalOf().request, ...asked };
   const record = toRecord(approvalOf({ request }), TIMING);
   assert.deepEqual(record.access, access);
   assert.deepEqual(approvalRecord.parse(record), record);
 });
 
-Deno.test("toRecord() gives the whole of a learning time, also where a number could not", () => {
+Deno.test("toRecord() returns a learn_ttl above 2^53 nanoseconds exactly", () => {
   const learnTtlSeconds = 100 * 366 * 86_400;
   const { learn_ttl } = toRecord(approvalOf({ state: { ...APPROVED, learnTtlSeconds } }), TIMING);
   assert.equal(learn_ttl, 3_162_240_000_000_000_000n);
@@ -115,13 +115,13 @@ Deno.test.each([
     status: "approved",
   },
   {
-    name: "expired just after that, not collected (A5)",
+    name: "expired just after that if not collected (A5)",
     state: APPROVED_BY_ANN,
     now: AT + TIMEOUT_MS + 1,
     status: "expired",
   },
   {
-    name: "approved once consumed, for good",
+    name: "approved forever once consumed",
     state: CONSUMED,
     now: AT + 100 * TIMEOUT_MS,
     status: "approved",
@@ -140,7 +140,7 @@ Deno.test.each([
   assert.equal(expiresAt(approvalOf({ state }), TIMEOUT_MS), end);
 });
 
-Deno.test("withoutToken() leaves the end user's token out, and nothing else", () => {
+Deno.test("withoutToken() removes only the end user's token", () => {
   const { request } = approvalOf();
   assert.deepEqual(withoutToken(Object.assign({ bearer_token: "secret" }, request)), request);
   assert.ok(!("bearer_token" in request));
@@ -152,7 +152,7 @@ interface Item {
 
 const endOf = ({ end }: Item) => end;
 
-Deno.test("ExpiryQueue: whatever is added and taken, it gives what a sorted list would", () => {
+Deno.test("ExpiryQueue returns the same items as a sorted list for any additions and removals (property)", () => {
   const steps = fc.array(fc.record({ adds: fc.array(fc.nat(100)), before: fc.nat(100) }), { maxLength: 30 });
   fc.assert(fc.property(steps, (all) => {
     const queue = new ExpiryQueue(endOf);
@@ -177,12 +177,12 @@ Deno.test.each([
   { name: "options before the key", line: `command="id" ${PUBLIC_KEY}`, same: false },
   { name: "two keys", line: `${PUBLIC_KEY}\n${OTHER}`, same: false },
   { name: "a key cut short", line: PUBLIC_KEY.slice(0, -4), same: false },
-])("isSameKey() of $name is $same", ({ line, same }) => {
+])("isSameKey() of $name returns $same", ({ line, same }) => {
   assert.equal(isSameKey(line, PUBLIC_KEY), same);
   assert.equal(isSameKey(PUBLIC_KEY, line), same);
 });
 
-Deno.test("isSameKey() takes no two absent keys for the same", () => {
+Deno.test("isSameKey() returns false for two absent keys", () => {
   assert.equal(isSameKey("", ""), false);
 });
 
@@ -227,7 +227,7 @@ Deno.test.each([
   { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS }, status: "approved" },
   { name: "a denied one", fields: { state: DENIED_TRANSITIONS }, status: "denied" },
   { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 }, status: "expired" },
-])("decide() refuses $name, whatever is decided", ({ fields, status }) => {
+])("decide() rejects both decisions on $name", ({ fields, status }) => {
   for (const approve of [true, false]) {
     assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve }), { kind: "not_pending", status });
   }
@@ -238,7 +238,7 @@ Deno.test.each([
   { name: "a denied one", fields: { state: DENIED_TRANSITIONS } },
   { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS } },
   { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 } },
-])("decide() never lets a caller decide its own: $name (A1)", ({ fields }) => {
+])("decide() never lets callers decide their own approvals: $name (A1)", ({ fields }) => {
   for (const approve of [true, false]) {
     assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve, approver: "broker-1" }), {
       kind: "self",
@@ -246,7 +246,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("decide() rejects the end user that a trusted broker names (A2)", () => {
+Deno.test("decide() rejects an approver who is the end user of the request (A2)", () => {
   const approval = approvalOf({ endUser: "alice" });
   assert.deepEqual(decide(approval, APPROVE), { kind: "self" });
   assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");

@@ -14,7 +14,7 @@ import { CREATED_AT, draftOf, EVER, PUBLIC_KEY } from "../testing/sample_approva
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
 
-Deno.test("create() parks a request under 16 random bytes, with the time and without the token", async () => {
+Deno.test("create() returns a pending approval with a random 128-bit ID and without the token", async () => {
   const { registry } = await openRegistry({ random: new FixedRandom() });
   const { bearerToken: _token, ...draft } = draftOf();
   const approval = await park(registry, { bearerToken: "secret" });
@@ -29,7 +29,7 @@ Deno.test("create() parks a request under 16 random bytes, with the time and wit
   assert.deepEqual(registry.list(), [approval]);
 });
 
-Deno.test("create() is durable before anyone sees the approval", async () => {
+Deno.test("create() stores the approval before it is listed", async () => {
   const { scene, registry } = await openRegistry();
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
@@ -42,7 +42,7 @@ Deno.test("create() is durable before anyone sees the approval", async () => {
   assert.equal((await scene.store.loadApprovals(EVER)).length, 1);
 });
 
-Deno.test("create() that can't be stored leaves nothing, and takes no place", async () => {
+Deno.test("create() keeps no approval and no slot if the store fails", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 1 });
   scene.store.failing.add("insertApproval");
   await assert.rejects(registry.create(draftOf()), { code: "internal" });
@@ -51,7 +51,7 @@ Deno.test("create() that can't be stored leaves nothing, and takes no place", as
   await park(registry);
 });
 
-Deno.test("create() keeps a command of 60 KiB as it is", async () => {
+Deno.test("create() keeps a command of 60 KiB unchanged", async () => {
   const { scene, registry } = await openRegistry();
   const command = `printf %s '${"é\t".repeat(20_000)}'`;
   const { id } = await park(registry, { command });
@@ -60,7 +60,7 @@ Deno.test("create() keeps a command of 60 KiB as it is", async () => {
   assert.equal((await scene.open()).find(id)?.command, command);
 });
 
-Deno.test("create() refuses a text that would come back cut off", async () => {
+Deno.test("create() rejects a command with a NUL", async () => {
   const { registry } = await openRegistry();
   await assert.rejects(registry.create(draftOf({ command: "rm -rf /tmp/x\0 #" })), { code: "internal" });
   assert.deepEqual([registry.list(), registry.pendingCount()], [[], 0]);
@@ -72,7 +72,7 @@ const of = (endUser: string, caller = "broker-1") => {
   return { ...draft, request: { ...draft.request, end_user: endUser } };
 };
 
-Deno.test("one end user can't take all places of a broker: a quarter, trusted or not", async () => {
+Deno.test("one end user can use at most a quarter of a broker's pending limit", async () => {
   const { registry } = await openRegistry({ maxPendingPerCaller: 8 });
   const kinds = [];
   for (let count = 0; count < 3; count++) kinds.push((await registry.create(of("mallory"))).kind);
@@ -84,7 +84,7 @@ Deno.test("one end user can't take all places of a broker: a quarter, trusted or
   assert.deepEqual(await registry.create(of("dave")), { kind: "too_many", limit: 8, of: "caller" });
 });
 
-Deno.test("the share of an end user counts what is pending: a decision, expiry and a restart", async () => {
+Deno.test("an end user's share counts only pending approvals, also after a restart", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 4 });
   await scene.decide(registry, await park(registry, of("mallory")), { approve: false });
   await park(registry, of("mallory"));
@@ -95,7 +95,7 @@ Deno.test("the share of an end user counts what is pending: a decision, expiry a
 });
 
 Deno.test.each([{ limit: 1 }, { limit: 2 }, { limit: 3 }])(
-  "a limit of $limit leaves each end user one place",
+  "a limit of $limit leaves each end user one slot",
   async ({ limit }) => {
     const registry = await new RegistryScene().open({ maxPendingPerCaller: limit });
     await park(registry, of("alice"));
@@ -103,7 +103,7 @@ Deno.test.each([{ limit: 1 }, { limit: 2 }, { limit: 3 }])(
   },
 );
 
-Deno.test("of many requests at the same instant no more than the cap get through", async () => {
+Deno.test("concurrent requests do not exceed the pending limit", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 5 });
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
@@ -117,7 +117,7 @@ Deno.test("of many requests at the same instant no more than the cap get through
 Deno.test.each([
   { name: "an approval", verdict: {} },
   { name: "a denial", verdict: { approve: false } },
-])("the cap counts what is pending: $name makes room", async ({ verdict }) => {
+])("$name frees a slot of the pending limit", async ({ verdict }) => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 1 });
   await scene.decide(registry, await park(registry), verdict);
   assert.equal(registry.pendingCount(), 0);
@@ -125,7 +125,7 @@ Deno.test.each([
   assert.equal((await registry.create(draftOf())).kind, "too_many");
 });
 
-Deno.test("the cap counts what is pending: expiry makes room, at the timeout itself it does not", async () => {
+Deno.test("expiry frees a slot of the pending limit only after the timeout", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 1 });
   await park(registry);
   await scene.clock.advance(TIMEOUT_MS);
@@ -136,14 +136,14 @@ Deno.test("the cap counts what is pending: expiry makes room, at the timeout its
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("the limit counts loaded pending requests", async () => {
+Deno.test("the pending limit counts approvals that were loaded from the store", async () => {
   const scene = new RegistryScene();
   await park(await scene.open());
   const registry = await scene.open({ maxPendingPerCaller: 1 });
   assert.equal((await registry.create(draftOf())).kind, "too_many");
 });
 
-Deno.test("list() gives pending ones first, then the newest first", async () => {
+Deno.test("list() returns pending approvals first and then the newest first", async () => {
   const { scene, registry } = await openRegistry();
   const approvals = [];
   for (let n = 0; n < 6; n++) {
@@ -160,7 +160,7 @@ Deno.test("list() gives pending ones first, then the newest first", async () => 
   );
 });
 
-Deno.test("an id that never was is unknown, whatever it looks like", async () => {
+Deno.test("an ID that was never issued is reported as unknown in any form", async () => {
   const { scene, registry, approval } = await openParked();
   for (
     const id of [
@@ -197,7 +197,7 @@ Deno.test.each([
   { name: "nobody", claimant: { caller: "" } },
   { name: "another caller with the key", claimant: { caller: "broker-2", publicKey: PUBLIC_KEY } },
   { name: "another caller with an invalid key", claimant: { caller: "broker-2", publicKey: "" } },
-])("$name learns nothing, whatever the status is", async ({ claimant }) => {
+])("claim() returns not_owner to $name in every status", async ({ claimant }) => {
   const { scene, registry } = await openRegistry();
   const states = [await park(registry), await approved(scene, registry), await park(registry)];
   await scene.decide(registry, states[2]!, { approve: false });
@@ -206,7 +206,7 @@ Deno.test.each([
   for (const { id } of states) assert.deepEqual(registry.claim(id, claimant), { kind: "not_owner" });
 });
 
-Deno.test("a key other than that of the request is refused, also while it is pending", async () => {
+Deno.test("claim() rejects a key that is not the request's key in any status", async () => {
   const { scene, registry, approval } = await openParked();
   const claim = (publicKey: string) => registry.claim(approval.id, { caller: "broker-1", publicKey }).kind;
   const other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -217,7 +217,7 @@ Deno.test("a key other than that of the request is refused, also while it is pen
   assert.equal(claim(PUBLIC_KEY), "claimed");
 });
 
-Deno.test("a claim released twice does not release the next poll's", async () => {
+Deno.test("releasing a claim twice does not release the next poll's claim", async () => {
   const { scene, registry, approval } = await openApproved();
   const first = take(registry, approval);
   first.release();
@@ -228,7 +228,7 @@ Deno.test("a claim released twice does not release the next poll's", async () =>
   assert.deepEqual(scene.audited, ["approve alice"]);
 });
 
-Deno.test("a claim is consumed once", async () => {
+Deno.test("a claim can be consumed only once", async () => {
   const { scene, registry } = await openRegistry();
   const claim = take(registry, await approved(scene, registry));
   const [first, second] = await Promise.allSettled([
@@ -240,7 +240,7 @@ Deno.test("a claim is consumed once", async () => {
   assert.deepEqual(scene.audited, ["approve alice", "granted"]);
 });
 
-Deno.test("consume() audits, then stores, then uses it up", async () => {
+Deno.test("consume() records, then stores, then marks the approval as consumed", async () => {
   const { scene, registry, approval } = await openApproved();
   const claim = take(registry, approval);
   const disk = gate();
@@ -259,7 +259,7 @@ Deno.test("consume() audits, then stores, then uses it up", async () => {
   assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
-Deno.test("released while it is being consumed, it can't be collected a second time", async () => {
+Deno.test("a claim that is released during a successful consume() cannot be claimed again", async () => {
   const { scene, registry, approval } = await openApproved();
   const claim = take(registry, approval);
   const disk = gate();
@@ -272,7 +272,7 @@ Deno.test("released while it is being consumed, it can't be collected a second t
   assert.equal(poll(registry, approval), "consumed");
 });
 
-Deno.test("released while consuming fails, it is free again", async () => {
+Deno.test("a claim that is released during a failing consume() can be claimed again", async () => {
   const { registry, approval } = await openApproved();
   const claim = take(registry, approval);
   const audit = gate();
@@ -290,7 +290,7 @@ Deno.test("released while consuming fails, it is free again", async () => {
 Deno.test.each([
   { name: "expires", waited: TIMEOUT_MS + 1, released: "expired" },
   { name: "would be forgotten", waited: 3 * TIMEOUT_MS, released: "unknown" },
-])("an approval that $name while it is collected stays until that is done", async ({ waited, released }) => {
+])("an approval that $name during its collection stays until its end", async ({ waited, released }) => {
   const { scene, registry } = await openRegistry();
   const [kept, given] = [await approved(scene, registry), await approved(scene, registry)];
   const [keep, give] = [take(registry, kept), take(registry, given)];

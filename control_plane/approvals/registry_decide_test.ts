@@ -15,7 +15,7 @@ import type { ApprovalRegistry } from "./registry.ts";
 
 const ALICE = { approver: "alice", approve: true, learnTtlSeconds: 0 };
 
-Deno.test("decide() approves, in memory and in the store", async () => {
+Deno.test("decide() saves the decision in memory and in the store", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.clock.advance(1000);
   const state = { kind: "approved", by: "alice", at: scene.clock.now(), learnTtlSeconds: 7200 };
@@ -25,7 +25,7 @@ Deno.test("decide() approves, in memory and in the store", async () => {
   assert.deepEqual(await scene.store.loadApprovals(EVER), [{ ...approval, state }]);
 });
 
-Deno.test("decide() audits before any effect (A11, A14)", async () => {
+Deno.test("decide() writes the audit record before any effect (A11, A14)", async () => {
   const { scene, registry, approval } = await openParked();
   const audit = gate();
   const decided = registry.decide(approval.id, ALICE, async (audited) => {
@@ -41,7 +41,7 @@ Deno.test("decide() audits before any effect (A11, A14)", async () => {
   assert.equal(poll(registry, approval), "claimed");
 });
 
-Deno.test("of two approvers who decide at the same instant one decides, and only that is audited", async () => {
+Deno.test("of two concurrent decisions only the first takes effect and is recorded", async () => {
   const { scene, registry } = await openRegistry();
   const disk = gate();
   scene.store.held.set("updateApproval", disk.opened);
@@ -62,7 +62,7 @@ Deno.test("of two approvers who decide at the same instant one decides, and only
   }
 });
 
-Deno.test("after a failed audit it is the next approver's turn", async () => {
+Deno.test("after a failed audit record the next approver can decide", async () => {
   const { scene, registry, approval } = await openParked();
   const failing = registry.decide(approval.id, ALICE, () => Promise.reject(new Error("full")));
   const other = scene.decide(registry, approval, { approver: "bob" });
@@ -74,7 +74,7 @@ Deno.test("after a failed audit it is the next approver's turn", async () => {
 Deno.test.each([
   { name: "expires", waited: TIMEOUT_MS + 1 },
   { name: "is forgotten", waited: 2 * TIMEOUT_MS + 1 },
-])("an approval that $name while its decision is audited stays expired", async ({ waited }) => {
+])("an approval that $name during the audit of its decision stays expired", async ({ waited }) => {
   const { scene, registry, approval } = await openParked();
   const decided = registry.decide(approval.id, ALICE, async () => {
     await scene.clock.advance(waited);
@@ -88,7 +88,7 @@ Deno.test.each([
   );
 });
 
-Deno.test("decided in time and stored late: never seen expired, and then approved", async () => {
+Deno.test("a decision made in time takes effect even if it is stored after the timeout", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS);
   const disk = gate();
@@ -102,7 +102,7 @@ Deno.test("decided in time and stored late: never seen expired, and then approve
   assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["claimed", 0]);
 });
 
-Deno.test("decided in time and not stored: it expires after all, and is counted off", async () => {
+Deno.test("an approval expires if a decision made in time cannot be stored", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS);
   const disk = gate();
@@ -116,7 +116,7 @@ Deno.test("decided in time and not stored: it expires after all, and is counted 
   assert.deepEqual([poll(registry, approval), registry.pendingCount()], ["expired", 0]);
 });
 
-Deno.test("decisions on other approvals don't wait for a slow one", async () => {
+Deno.test("a decision does not wait for a slow decision on another approval", async () => {
   const { scene, registry } = await openRegistry();
   const [slow, quick] = [await parkApart(registry), await parkApart(registry)];
   const audit = gate();
@@ -126,7 +126,7 @@ Deno.test("decisions on other approvals don't wait for a slow one", async () => 
   await waiting;
 });
 
-Deno.test("what is being collected, or was, is decided no more", async () => {
+Deno.test("an approval that is collected or being collected cannot be decided again", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
@@ -149,7 +149,7 @@ function wait(registry: ApprovalRegistry, { id }: Approval, { ms = 8000, signal 
 Deno.test.each([
   { name: "an approval", approve: true, then: "claimed" },
   { name: "a denial", approve: false, then: "denied" },
-])("$name wakes all who wait, without the clock moving on", async ({ approve, then }) => {
+])("$name wakes all waiting polls immediately", async ({ approve, then }) => {
   const { scene, registry } = await openRegistry();
   const [approval, other] = [await parkApart(registry), await parkApart(registry)];
   const all = Array.from({ length: 20 }, () => wait(registry, approval));
@@ -165,7 +165,7 @@ Deno.test.each([
   assert.deepEqual([others.isOver, scene.clock.sleeping], [true, 0]);
 });
 
-Deno.test("a wait ends when the approval expires, and not before", async () => {
+Deno.test("a wait ends when the approval expires and not before", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.clock.advance(TIMEOUT_MS - 1000);
   const waiting = wait(registry, approval);
@@ -175,7 +175,7 @@ Deno.test("a wait ends when the approval expires, and not before", async () => {
   assert.deepEqual([waiting.isOver, poll(registry, approval)], [true, "expired"]);
 });
 
-Deno.test("an aborted wait ends at once, and never rejects", async () => {
+Deno.test("an aborted wait ends immediately without an error", async () => {
   const { scene, registry, approval } = await openParked();
   const abort = new AbortController();
   const waiting = wait(registry, approval, { signal: abort.signal });
@@ -186,7 +186,7 @@ Deno.test("an aborted wait ends at once, and never rejects", async () => {
   assert.equal(scene.clock.sleeping, 0);
 });
 
-Deno.test("there is nothing to wait for when it is decided, expired or forgotten", async () => {
+Deno.test("waitForDecision() returns immediately for decided, expired and forgotten approvals", async () => {
   const { scene, registry } = await openRegistry();
   const [approved, denied, pending] = [await park(registry), await park(registry), await park(registry)];
   await scene.decide(registry, approved);
@@ -203,7 +203,7 @@ Deno.test("there is nothing to wait for when it is decided, expired or forgotten
 Deno.test.each([
   { name: "released", end: "release", then: "claimed" },
   { name: "consumed", end: "consume", then: "consumed" },
-])("who waits for what another poll collects is woken when that is $name", async ({ end, then }) => {
+])("a wait for an approval held by another poll ends when the claim is $name", async ({ end, then }) => {
   const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
@@ -216,7 +216,7 @@ Deno.test.each([
   assert.deepEqual([waiting.isOver, poll(registry, approval)], [true, then]);
 });
 
-Deno.test("who waits while a decision is audited is woken by its effect, and not by its failure", async () => {
+Deno.test("a wait ends when the decision takes effect, but not if its audit record fails", async () => {
   const { scene, registry, approval } = await openParked();
   const waiting = wait(registry, approval);
   await assert.rejects(
@@ -240,7 +240,7 @@ Deno.test("who waits while a decision is audited is woken by its effect, and not
   assert.equal(waiting.isOver, true);
 });
 
-Deno.test("close() ends the waits", async () => {
+Deno.test("close() ends all waits", async () => {
   const { scene, registry } = await openRegistry();
   const waiting = wait(registry, await park(registry), { ms: 1e9 });
   await registry.close();

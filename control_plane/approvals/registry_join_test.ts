@@ -27,7 +27,7 @@ async function parkTwo(registry: ApprovalRegistry) {
   return [first, second.approval] as const;
 }
 
-Deno.test("each of two identical requests is collected once, for its own key and with its own token", async () => {
+Deno.test("each of two identical requests is collected once, with its own key and token", async () => {
   const { scene, registry } = await openRegistry();
   const [first, second] = await parkTwo(registry);
   await scene.decide(registry, first);
@@ -50,7 +50,7 @@ Deno.test("each of two identical requests is collected once, for its own key and
   assert.equal(registry.claim(second.id, { caller: "broker-2" }).kind, "not_owner");
 });
 
-Deno.test("a denial, and the end of the time, end both", async () => {
+Deno.test("a denial or the timeout ends both identical requests", async () => {
   const { scene, registry } = await openRegistry();
   const denied = await parkTwo(registry);
   await scene.clock.advance(TIMEOUT_MS / 2);
@@ -85,10 +85,10 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   { name: "for another rule", fields: { rule: "behavior" } },
   { name: "that is unusual", fields: { anomalies: ["new-host:web01"] } },
   {
-    name: "that leads elsewhere by now",
+    name: "whose target has changed",
     fields: { target: { user: "root", addr: "10.0.0.2:22", lifeSeconds: 60 } },
   },
-])("a request $name is an approval of its own", async ({ fields }) => {
+])("a request $name does not join another approval", async ({ fields }) => {
   const { registry } = await openRegistry();
   await park(registry);
   const other = await registry.create(draftOf(fields));
@@ -96,7 +96,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   assert.deepEqual([other.hasJoined, registry.list().length], [false, 2]);
 });
 
-Deno.test("a request that comes while an identical one is being stored waits with it", async () => {
+Deno.test("a request joins an identical one that is still being stored", async () => {
   const { scene, registry } = await openRegistry();
   const disk = gate();
   scene.store.held.set("insertApproval", disk.opened);
@@ -107,7 +107,7 @@ Deno.test("a request that comes while an identical one is being stored waits wit
   assert.equal(registry.list().length, 1);
 });
 
-Deno.test("a request whose identical one can't be stored stands alone", async () => {
+Deno.test("a request does not join an identical one that could not be stored", async () => {
   const { scene, registry } = await openRegistry();
   let isFirst = true;
   scene.store.before = () => {
@@ -123,7 +123,7 @@ Deno.test("a request whose identical one can't be stored stands alone", async ()
   assert.ok(next.kind === "parked" && next.hasJoined);
 });
 
-Deno.test("a request that is stored before an identical one, which then can't be, stands alone", async () => {
+Deno.test("a request that is stored before a failing identical one is an approval of its own", async () => {
   const { scene, registry } = await openRegistry();
   const disk = gate();
   let isFirst = true;
@@ -141,7 +141,7 @@ Deno.test("a request that is stored before an identical one, which then can't be
   assert.deepEqual(registry.list().map(({ id }) => id), [second.approval.id]);
 });
 
-Deno.test("a request that comes while an identical one is being decided is not decided with it", async () => {
+Deno.test("a request that arrives during the decision on an identical one stays pending", async () => {
   const { registry } = await openRegistry();
   const first = await park(registry);
   const audit = gate();
@@ -160,7 +160,7 @@ Deno.test("a request that comes while an identical one is being decided is not d
   assert.deepEqual([poll(registry, first), poll(registry, second.approval)], ["claimed", "pending"]);
 });
 
-Deno.test("a request that is stored only after an identical one was decided is not decided with it", async () => {
+Deno.test("a request that is stored after the decision on an identical one stays pending", async () => {
   const { scene, registry } = await openRegistry({ notifyMs: 1000 });
   const first = await park(registry);
   const disk = gate();
@@ -178,7 +178,7 @@ Deno.test("a request that is stored only after an identical one was decided is n
   assert.equal(restarted.list().length, 2, "nor after a restart");
 });
 
-Deno.test.each(["store", "audit of one"])("when the %s fails, neither is decided", async (trouble) => {
+Deno.test.each(["store", "audit of one"])("if the %s fails, neither request is decided", async (trouble) => {
   const { scene, registry } = await openRegistry();
   const two = await parkTwo(registry);
   if (trouble === "store") scene.store.failing.add("updateApproval");
@@ -195,7 +195,7 @@ Deno.test.each(["store", "audit of one"])("when the %s fails, neither is decided
   assert.deepEqual(two.map((each) => poll(registry, each)), ["claimed", "claimed"]);
 });
 
-Deno.test("identical requests are one approval after a restart too, before and after it is decided", async () => {
+Deno.test("identical requests stay one approval after a restart, before and after the decision", async () => {
   const scene = new RegistryScene();
   const two = await parkTwo(await scene.open());
   const second = await scene.open();
@@ -214,7 +214,7 @@ Deno.test("identical requests are one approval after a restart too, before and a
   ]);
 });
 
-Deno.test("of identical requests the first is announced, and the second once it is decided alone", async () => {
+Deno.test("of identical requests only the first is announced, also after a restart", async () => {
   const { scene, registry } = await openRegistry({ notifyMs: 1 });
   const two = await parkTwo(registry);
   const [first, second] = two;
@@ -225,7 +225,7 @@ Deno.test("of identical requests the first is announced, and the second once it 
   assert.deepEqual(new Set(await scene.store.claimNotifications(claim)), new Set([first.id, second.id]));
 });
 
-Deno.test("requests that joined after the approver looked stay pending, as a group of their own", async () => {
+Deno.test("requests that join after the approver's view stay pending as a group of their own", async () => {
   const { scene, registry } = await openRegistry();
   const [first, second] = await parkTwo(registry);
   const late = [];
@@ -249,7 +249,7 @@ Deno.test("requests that joined after the approver looked stay pending, as a gro
   assert.equal((await scene.decide(registry, next)).kind, "decided");
 });
 
-Deno.test("a decision that names a request which is not identical decides nothing", async () => {
+Deno.test("decide() rejects a shown ID of a request that is not identical", async () => {
   const { scene, registry } = await openRegistry();
   const [asked, other] = [await park(registry), await park(registry, { host: "web02" })];
   for (const id of [other.id, "00".repeat(16)]) {
@@ -259,14 +259,14 @@ Deno.test("a decision that names a request which is not identical decides nothin
   assert.deepEqual(scene.audited, []);
 });
 
-Deno.test("a group has no more requests than one decision can name", async () => {
+Deno.test("a group contains at most 100 identical requests", async () => {
   const { registry } = await openRegistry({ maxPendingPerCaller: 300 });
   for (let n = 0; n < 201; n++) await park(registry);
   const sizes = registry.list().map((each) => 1 + (registry.describe(each).joined?.length ?? 0));
   assert.deepEqual(sizes.sort(), [1, 100, 100]);
 });
 
-Deno.test("each of identical requests counts towards the limit", async () => {
+Deno.test("each identical request counts towards the pending limit", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 2 });
   const two = await parkTwo(registry);
   assert.equal((await registry.create(again())).kind, "too_many");

@@ -196,7 +196,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   }
 }
 
-Deno.test("whatever the order: decided once, on record, never by the caller; served once (A1, A6, A11)", async () => {
+Deno.test("in any order, approvals are decided and served once, with a record (A1, A6, A11)", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),

@@ -18,7 +18,7 @@ const statusOf = (registry: ApprovalRegistry, { id }: Approval) => {
   return approval === undefined ? undefined : registry.describe(approval).status;
 };
 
-Deno.test("takeOver() adds and counts approvals that others parked", async () => {
+Deno.test("takeOver() adds and counts approvals of other instances", async () => {
   const { a, b, look } = await openTwo();
   const approval = await parkApart(a);
   assert.equal(poll(b, approval), "unknown");
@@ -28,7 +28,7 @@ Deno.test("takeOver() adds and counts approvals that others parked", async () =>
   assert.deepEqual([b.pendingCount(), b.list().length], [1, 1]);
 });
 
-Deno.test("takeOver() applies decisions and collections of others and wakes waiters", async () => {
+Deno.test("takeOver() applies decisions and collections of other instances and wakes waiters", async () => {
   const { scene, a, b, look } = await openTwo();
   const approval = await parkApart(a);
   await look(b);
@@ -64,7 +64,7 @@ Deno.test("takeOver() ignores approvals that are being parked locally", async ()
   assert.deepEqual([a.pendingCount(), poll(a, approval)], [1, "pending"]);
 });
 
-Deno.test("takeOver() parts a request from one that was decided elsewhere without it: it can be decided alone", async () => {
+Deno.test("takeOver() separates a request from a group that was decided elsewhere without it", async () => {
   const { scene, a, b, look } = await openTwo();
   const first = await park(a);
   await look(b);
@@ -80,7 +80,7 @@ Deno.test("takeOver() parts a request from one that was decided elsewhere withou
   assert.equal(poll(a, second), "claimed");
 });
 
-Deno.test("takeOver() leaves each approval its own timeout, whatever that of the instance that answers", async () => {
+Deno.test("takeOver() keeps each approval's own timeout on every instance", async () => {
   const scene = new RegistryScene();
   const [quick, slow] = [
     await scene.open({ timeoutSeconds: 60 }),
@@ -118,7 +118,7 @@ Deno.test("takeOver() leaves each approval its own timeout, whatever that of the
   assert.equal(poll(slow, joined), "claimed");
 });
 
-Deno.test("an approval without a timeout has that of the answering instance", async () => {
+Deno.test("an approval without a stored timeout has the timeout of the answering instance", async () => {
   const scene = new RegistryScene();
   await scene.store.insertApproval(approvalOf({ createdAt: scene.clock.now() }));
   const [quick, slow] = [
@@ -131,7 +131,7 @@ Deno.test("an approval without a timeout has that of the answering instance", as
 
 const HOUR_MS = 3_600_000;
 
-Deno.test("after a restart everything is where it was, but for tokens and claims (A18)", async () => {
+Deno.test("a restart keeps approvals and decisions but not tokens and claims (A18)", async () => {
   const scene = new RegistryScene();
   const first = await scene.open();
   const approvals = [];
@@ -164,7 +164,7 @@ Deno.test("after a restart everything is where it was, but for tokens and claims
   assert.equal(second.pendingCount(), 1);
 });
 
-Deno.test("after a restart the times continue, to the millisecond", async () => {
+Deno.test("a restart keeps the timeouts exact to the millisecond", async () => {
   const scene = new RegistryScene();
   const pending = await park(await scene.open());
   await scene.clock.advance(TIMEOUT_MS - 1);
@@ -182,7 +182,7 @@ Deno.test("after a restart the times continue, to the millisecond", async () => 
   assert.equal(poll(await scene.open(), pending), "unknown");
 });
 
-Deno.test("a restart purges the store", async () => {
+Deno.test("a restart deletes old approvals from the store", async () => {
   const scene = new RegistryScene();
   const first = await scene.open();
   await park(first);
@@ -196,7 +196,7 @@ Deno.test.each([
   { name: "pending", approve: false, kind: "pending" },
   { name: "approved", approve: true, kind: "claimed" },
 ])(
-  "from the future, because the clock was set back meanwhile: $name, it lives no longer than from now",
+  "a $name approval with a time in the future expires one timeout after a restart",
   async ({
     approve,
     kind,
@@ -220,7 +220,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("a decision on an approval from the future is in its own time", async () => {
+Deno.test("decide() dates its decision relative to a creation time in the future", async () => {
   const scene = new RegistryScene();
   const first = await scene.open();
   await scene.clock.advance(HOUR_MS);

@@ -17,7 +17,7 @@ Deno.test.each([
   { name: "denied", verdict: { approve: false } },
   { name: "approved", verdict: {} },
   { name: "consumed", verdict: {} },
-])("a $name one is known until twice the timeout, and forgotten then (A7)", async ({ name, verdict }) => {
+])("a $name approval is known until twice the timeout and then deleted (A7)", async ({ name, verdict }) => {
   const { scene, registry, approval } = await openParked();
   if (verdict !== undefined) await scene.decide(registry, approval, verdict);
   if (name === "consumed") await take(registry, approval).consume(scene.granted);
@@ -32,7 +32,7 @@ Deno.test.each([
   assert.deepEqual(registry.list(), []);
 });
 
-Deno.test("what is decided and never collected, because its broker is gone, takes no place and is forgotten (A7)", async () => {
+Deno.test("a decided approval that is never collected uses no slot and is deleted (A7)", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 2 });
   for (let round = 0; round < 50; round++) {
     for (const approve of [true, false]) {
@@ -47,7 +47,7 @@ Deno.test("what is decided and never collected, because its broker is gone, take
   assert.deepEqual(await scene.store.loadApprovals(EVER), []);
 });
 
-Deno.test("the store is purged too, now and then", async () => {
+Deno.test("the store is purged at intervals", async () => {
   const { scene, registry } = await openRegistry();
   for (let n = 0; n < 100; n++) {
     await parkApart(registry);
@@ -61,7 +61,7 @@ Deno.test("the store is purged too, now and then", async () => {
   assert.ok(purges >= 20 && purges <= 41, `${purges}`);
 });
 
-Deno.test("a purge of many is done in parts, and requests come in between", async () => {
+Deno.test("a purge of many approvals runs in parts and lets requests run in between", async () => {
   const { scene, registry } = await openRegistry({ maxPendingPerCaller: 500 });
   for (let n = 0; n < 450; n++) await park(registry);
   await scene.clock.advance(3 * TIMEOUT_MS);
@@ -76,7 +76,7 @@ Deno.test("a purge of many is done in parts, and requests come in between", asyn
   assert.deepEqual([purges(), (await scene.store.loadApprovals(EVER)).length], [3, 1]);
 });
 
-Deno.test("a purge that fails is logged and counted, and the registry keeps working", async () => {
+Deno.test("a failed purge is logged and counted, and the registry keeps working", async () => {
   const { scene, registry } = await openRegistry();
   scene.store.failing.add("deleteApprovals");
   await park(registry);
@@ -86,7 +86,7 @@ Deno.test("a purge that fails is logged and counted, and the registry keeps work
   assert.deepEqual([registry.list().length, scene.storeErrors, scene.warnings.length], [1, 1, 1]);
 });
 
-Deno.test("what is being collected is not purged from the store either", async () => {
+Deno.test("an approval that is being collected is not purged from the store", async () => {
   const { scene, registry, approval } = await openParked();
   await scene.decide(registry, approval);
   const claim = take(registry, approval);
@@ -97,7 +97,7 @@ Deno.test("what is being collected is not purged from the store either", async (
   assert.equal((await scene.store.loadApprovals(EVER))[0]?.state.kind, "consumed");
 });
 
-Deno.test("a clock set back brings nothing back that has expired", async () => {
+Deno.test("a clock that is set back does not revive expired approvals", async () => {
   const { scene, registry } = await openRegistry();
   const [pending, approved] = [await park(registry), await park(registry)];
   await scene.decide(registry, approved);
@@ -110,7 +110,7 @@ Deno.test("a clock set back brings nothing back that has expired", async () => {
   assert.equal(registry.pendingCount(), 0);
 });
 
-Deno.test("a clock set back lets nothing live longer", async () => {
+Deno.test("a clock that is set back does not extend the lifetime of approvals", async () => {
   const { scene, registry } = await openRegistry();
   const pending = await parkApart(registry);
   const approved = await parkApart(registry);
@@ -128,7 +128,7 @@ Deno.test("a clock set back lets nothing live longer", async () => {
   assert.deepEqual([poll(registry, approved), poll(registry, later)], ["expired", "expired"]);
 });
 
-Deno.test("a clock set back does not shorten the life of what is created then, and shows its own time", async () => {
+Deno.test("an approval created after the clock is set back has its full lifetime", async () => {
   const { scene, registry } = await openRegistry();
   await parkApart(registry);
   await scene.clock.advance(-HOUR_MS);
@@ -145,7 +145,7 @@ Deno.test("a clock set back does not shorten the life of what is created then, a
   assert.equal(poll(registry, approval), "claimed");
 });
 
-Deno.test("a clock set back many times still lets approvals be forgotten, in the store too", async () => {
+Deno.test("approvals are still deleted if the clock is set back many times", async () => {
   const { scene, registry } = await openRegistry();
   for (let n = 0; n < 50; n++) {
     await park(registry);
@@ -160,7 +160,7 @@ Deno.test("a clock set back many times still lets approvals be forgotten, in the
   assert.deepEqual(await scene.store.loadApprovals(EVER), []);
 });
 
-Deno.test("a clock set forward by mistake and back again: what expired stays so, what is new lives", async () => {
+Deno.test("after a clock error of a day, old approvals stay expired and new approvals work", async () => {
   const { scene, registry } = await openRegistry();
   const old = await park(registry);
   await scene.clock.advance(24 * HOUR_MS);

@@ -18,7 +18,7 @@ const GOOD = {
 
 const warningsOf = (changes: object) => configWarnings(controlPlaneConfig.parse({ ...GOOD, ...changes }));
 
-Deno.test("configWarnings() is empty for a good config", () => {
+Deno.test("configWarnings() returns no warnings for a complete config", () => {
   assert.deepEqual(warningsOf({}), []);
 });
 
@@ -26,17 +26,17 @@ Deno.test.each<{ name: string; changes: object; warning: RegExp }>([
   { name: "nobody can approve", changes: { approval: {} }, warning: /^approval\.callers is empty/ },
   { name: "any certificate may sign", changes: { sign_callers: [] }, warning: /^sign_callers is empty/ },
   {
-    name: "a broker may approve",
+    name: "a broker can approve",
     changes: { approval: { ...approval, callers: ["broker-1"] } },
     warning: /^in sign_callers and in approval\.callers: broker-1/,
   },
   {
-    name: "a trusted broker may not sign",
+    name: "a trusted forwarder is not in sign_callers",
     changes: { trusted_forwarders: ["broker-2"] },
     warning: /^in trusted_forwarders and not in sign_callers: broker-2/,
   },
   {
-    name: "no origin is ours",
+    name: "approval_url_template is empty",
     changes: { approval: { ...approval, approval_url_template: "" } },
     warning: /^approval\.approval_url_template is empty/,
   },
@@ -69,7 +69,7 @@ const controlPlane = (changes: object = {}) =>
     workingFolder: "/srv",
   });
 
-Deno.test("controlPlanePermissions() grants the configured files, the log directory, the listener and the signer", () => {
+Deno.test("controlPlanePermissions() grants the configured files, log directory, listener and signer", () => {
   assert.deepEqual(controlPlane(), {
     read: [
       "/etc/gateway/control-plane.json",
@@ -87,13 +87,13 @@ Deno.test("controlPlanePermissions() grants the configured files, the log direct
   });
 });
 
-Deno.test("controlPlanePermissions() grants each of several signers, and no other", () => {
+Deno.test("controlPlanePermissions() grants the address of each of several signers", () => {
   const { url: _one, ...signer } = CONTROL_PLANE.signer;
   const { net } = controlPlane({ signer: { ...signer, urls: ["https://10.0.0.1:9443", "https://s2:9443"] } });
   assert.deepEqual(net, ["0.0.0.0:7443", "10.0.0.1:9443", "s2:9443"]);
 });
 
-Deno.test("controlPlanePermissions() grants the state database alone, and the monitor's listener", () => {
+Deno.test("controlPlanePermissions() grants only the database file and the monitor listener", () => {
   const { read, write, net } = controlPlane({ state_db: "state/cp.db", monitor_listen: "127.0.0.1:9170" });
   assert.deepEqual(write, ["/srv/state/cp.db", "/var/log/control-plane"]);
   assert.ok(read?.includes("/srv/state/cp.db"));
@@ -105,7 +105,7 @@ Deno.test.each([
   { name: "teams", url: "https://hooks.example:8443/x", net: "hooks.example:8443" },
   { name: "webhook", url: "http://localhost/x", net: "localhost:80" },
   { name: "webhook", url: "http://[::1]:8080/x", net: "[::1]:8080" },
-])("controlPlanePermissions() grants notifier $name to $url, and one variable", ({ name, url, net }) => {
+])("controlPlanePermissions() grants notifier $name only $url and one variable", ({ name, url, net }) => {
   const set = controlPlane({
     approval: { notifier: name, webhook_url: url, webhook_secret_env: "HOOK_SECRET" },
   });
@@ -113,7 +113,7 @@ Deno.test.each([
   assert.deepEqual(set.env, ["HOOK_SECRET"]);
 });
 
-Deno.test("controlPlanePermissions() grants nothing of a webhook that is not used", () => {
+Deno.test("controlPlanePermissions() grants nothing for an unused webhook", () => {
   const approval = {
     notifier: "log",
     webhook_url: "https://hooks.example/x",
@@ -123,7 +123,7 @@ Deno.test("controlPlanePermissions() grants nothing of a webhook that is not use
   assert.deepEqual([set.net, set.env], [["0.0.0.0:7443", "127.0.0.1:9443"], undefined]);
 });
 
-Deno.test("controlPlanePermissions() grants a database's hosts, or its socket, and the files for it", () => {
+Deno.test("controlPlanePermissions() grants the hosts, socket and files of a PostgreSQL database", () => {
   const shared = controlPlane({
     state_db: "postgres://a@db1,%2Frun%2Fpg/x",
     state_db_password_file: "pw",

@@ -42,7 +42,7 @@ function start(rows: readonly Baseline[] = []) {
 
 const failure = new Error("database is locked");
 
-Deno.test("changes of a subject within a second become one write of its latest state", async () => {
+Deno.test("several changes of a subject within a second become one write of the latest state", async () => {
   const { store, clock, change } = start();
   change("a");
   change("b");
@@ -54,7 +54,7 @@ Deno.test("changes of a subject within a second become one write of its latest s
   assert.deepEqual(store.rows.get("a")?.hosts, ["web01", "db01"]);
 });
 
-Deno.test("the writer rests when there is nothing to write, and starts again", async () => {
+Deno.test("BaselineWriter stops its timer if nothing is waiting and starts it on a change", async () => {
   const { store, clock, change } = start();
   change("a");
   await clock.advance(1000);
@@ -64,7 +64,7 @@ Deno.test("the writer rests when there is nothing to write, and starts again", a
   assert.deepEqual(store.calls, ["put a", "put b"]);
 });
 
-Deno.test("at most 64 baselines are written at a time, the process is not held up for long", async () => {
+Deno.test("BaselineWriter writes at most 64 baselines per interval", async () => {
   const { store, clock, change } = start();
   for (let i = 0; i < 100; i++) change(String(i));
   await clock.advance(1000);
@@ -73,7 +73,7 @@ Deno.test("at most 64 baselines are written at a time, the process is not held u
   assert.equal(store.rows.size, 100);
 });
 
-Deno.test("a subject forgotten before it was written never reaches the store", async () => {
+Deno.test("a subject that is forgotten before its first write is never stored", async () => {
   const { store, clock, writer, change, forget } = start();
   change("a");
   forget("a");
@@ -82,7 +82,7 @@ Deno.test("a subject forgotten before it was written never reaches the store", a
   assert.deepEqual(store.calls, []);
 });
 
-Deno.test("a subject forgotten after it was written is removed", async () => {
+Deno.test("a subject that is forgotten after its write is deleted from the store", async () => {
   const { store, clock, change, forget } = start([baselineOf("old")]);
   change("a");
   await clock.advance(1000);
@@ -93,7 +93,7 @@ Deno.test("a subject forgotten after it was written is removed", async () => {
   assert.equal(store.rows.size, 0);
 });
 
-Deno.test("a subject forgotten while it is being written is removed afterwards", async () => {
+Deno.test("a subject that is forgotten during its write is deleted afterwards", async () => {
   const { store, clock, change, forget } = start();
   const gate = Promise.withResolvers<void>();
   store.gate = gate.promise;
@@ -106,7 +106,7 @@ Deno.test("a subject forgotten while it is being written is removed afterwards",
   assert.equal(store.rows.size, 0);
 });
 
-Deno.test("a subject that is back before it was removed stays", async () => {
+Deno.test("a subject that returns before its deletion stays in the store", async () => {
   const { store, clock, change, forget } = start([baselineOf("a")]);
   forget("a");
   change("a", { hosts: ["db01"] });
@@ -115,7 +115,7 @@ Deno.test("a subject that is back before it was removed stays", async () => {
   assert.deepEqual(store.rows.get("a")?.hosts, ["db01"]);
 });
 
-Deno.test("a subject that is met again in the store before it was removed there stays", async () => {
+Deno.test("a subject that is loaded again before its deletion stays in the store", async () => {
   const { store, clock, writer, live, forget } = start([baselineOf("a")]);
   forget("a");
   writer.loaded([baselineOf("a")]);
@@ -124,7 +124,7 @@ Deno.test("a subject that is met again in the store before it was removed there 
   assert.deepEqual([...store.rows.keys()], ["a"]);
 });
 
-Deno.test("a subject that is back while it is being removed is written again", async () => {
+Deno.test("a subject that returns during its deletion is written again", async () => {
   const { store, clock, change, forget } = start([baselineOf("a")]);
   const gate = Promise.withResolvers<void>();
   store.gate = gate.promise;
@@ -152,7 +152,7 @@ Deno.test("failed writes are retried with increasing pauses", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("a baseline that the store never takes does not hold up the others", async () => {
+Deno.test("a baseline that the store always rejects does not delay the others", async () => {
   const { store, clock, change, live } = start();
   const put = store.putBaseline.bind(store);
   store.putBaseline = (baseline) => baseline.subject === "bad" ? Promise.reject(failure) : put(baseline);
@@ -163,7 +163,7 @@ Deno.test("a baseline that the store never takes does not hold up the others", a
   assert.equal(live.size, 101);
 });
 
-Deno.test("the queue for a hanging store is bounded by the remembered subjects", async () => {
+Deno.test("the queue for a hanging store is limited to the remembered subjects", async () => {
   const { store, clock, writer, change, forget } = start();
   const gate = Promise.withResolvers<void>();
   store.gate = gate.promise;
@@ -178,7 +178,7 @@ Deno.test("the queue for a hanging store is bounded by the remembered subjects",
   assert.deepEqual([...store.rows.keys()].toSorted(), Array.from({ length: 10 }, (_, i) => String(9990 + i)));
 });
 
-Deno.test("seen() writes when the store's time is older than it may be, or in the future", async () => {
+Deno.test("seen() writes the baseline if the stored time is too old or in the future", async () => {
   const { store, clock, writer, live } = start([baselineOf("a"), baselineOf("b", { lastSeen: 9000 })]);
   live.set("a", baselineOf("a", { lastSeen: 1000 }));
   for (const now of [1, 500, 999]) writer.seen("a", now);
@@ -202,7 +202,7 @@ Deno.test("close() writes all waiting baselines immediately", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("close() gives up on a failing store and logs it", async () => {
+Deno.test("close() stops after one failed write and logs the failure", async () => {
   const { store, writer, counts, change } = start();
   store.failure = failure;
   for (let i = 0; i < 1000; i++) change(String(i));
@@ -211,11 +211,11 @@ Deno.test("close() gives up on a failing store and logs it", async () => {
   assert.deepEqual(counts, { errors: 1, warnings: 2 });
 });
 
-Deno.test("close() without any change resolves", async () => {
+Deno.test("close() resolves if there are no changes", async () => {
   await start().writer.close();
 });
 
-Deno.test("record() counts refused requests: hammering does not help", () => {
+Deno.test("record() counts rejected requests towards the limit", () => {
   const window = new RateWindow(1);
   const found = Array.from({ length: 200 }, (_, second) => window.record(second * 1000).exceeded);
   assert.deepEqual(found.map((exceeded, second) => exceeded === second > 0), found.map(() => true));
@@ -246,7 +246,7 @@ const gaps = fc.array(fc.oneof(fc.nat(3), fc.nat(5000), fc.constantFrom(0, 30_00
   size: "max",
 });
 
-Deno.test("record() answers as if it remembered every request", () => {
+Deno.test("record() returns the same result as a list of every request (property)", () => {
   fc.assert(
     fc.property(
       gaps,
@@ -271,7 +271,7 @@ Deno.test("record() answers as if it remembered every request", () => {
   );
 });
 
-Deno.test("record() with a large limit is at most 100 ms stricter than that, and never laxer", () => {
+Deno.test("record() with a large limit is at most 100 ms stricter and never laxer (property)", () => {
   fc.assert(
     fc.property(gaps, fc.integer({ min: 601, max: 640 }), (steps, limit) => {
       const [window, every] = [new RateWindow(limit), new EveryRequest(limit)];
@@ -291,7 +291,7 @@ Deno.test("record() with a large limit is at most 100 ms stricter than that, and
   );
 });
 
-Deno.test("record() with a large limit counts a request for a whole minute, wherever in a step it was", () => {
+Deno.test("record() with a large limit counts each request for a whole minute", () => {
   for (const offset of [0, 1, 50, 99]) {
     const window = new RateWindow(601);
     for (let i = 0; i < 601; i++) assert.equal(window.record(offset).exceeded, false);
@@ -300,7 +300,7 @@ Deno.test("record() with a large limit counts a request for a whole minute, wher
 });
 
 Deno.test.each([{ limit: 1 }, { limit: 60 }, { limit: 600 }, { limit: 601 }, { limit: 1_000_000 }])(
-  "record() holds few moments at a limit of $limit under any flood",
+  "record() keeps at most 602 moments at a limit of $limit under any load",
   ({ limit }) => {
     const window = new RateWindow(limit);
     let most = 0;

@@ -39,14 +39,14 @@ async function start(
   return { guardrails, store, clock, check, anomaliesOf, errors: () => errors };
 }
 
-Deno.test("a subject whose first request was denied stays unknown: denied requests are never learned", async () => {
+Deno.test("a subject whose first request is denied stays unknown", async () => {
   const { check, anomaliesOf } = await start();
   assert.equal(check(UNUSUAL).kind, "normal");
   check(USUAL).learn();
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
 });
 
-Deno.test("with mode off everything is normal, nothing is kept and the store is not touched", async () => {
+Deno.test("in mode off, every request is normal and the store is not used", async () => {
   const store = new FakeBaselineStore();
   store.failure = new Error("must not be asked");
   const { guardrails, check } = await start({ mode: "off", rate_limit_per_min: 1 }, store);
@@ -62,7 +62,7 @@ Deno.test("with mode off everything is normal, nothing is kept and the store is 
 });
 
 Deno.test.each<{ mode: BehaviorMode }>([{ mode: "observe" }, { mode: "enforce" }])(
-  "beyond the rate, $mode says so first, with the time to wait in whole seconds",
+  "above the rate limit, $mode reports rate-exceeded first and whole seconds to wait",
   async ({ mode }) => {
     const { clock, check } = await start({ mode, rate_limit_per_min: 2 });
     check().learn();
@@ -98,7 +98,7 @@ Deno.test("a request after retryAfterSeconds passes", async () => {
   }
 });
 
-Deno.test("in enforce a request beyond the rate teaches nothing, even of a subject that is unknown", async () => {
+Deno.test("in enforce, a request above the rate limit is not learned", async () => {
   const { check } = await start({ rate_limit_per_min: 1 });
   check(USUAL);
   check(UNUSUAL).learn();
@@ -106,7 +106,7 @@ Deno.test("in enforce a request beyond the rate teaches nothing, even of a subje
   assert.deepEqual(verdict.kind === "anomalous" && verdict.anomalies, ["rate-exceeded"]);
 });
 
-Deno.test("usual requests cause no write", async () => {
+Deno.test("repeated usual requests cause no further store write", async () => {
   const { store, clock, check } = await start();
   for (let i = 0; i < 3; i++) {
     check().learn();
@@ -115,7 +115,7 @@ Deno.test("usual requests cause no write", async () => {
   assert.equal(store.calls.length, 1);
 });
 
-Deno.test("requests that were first together pass together, but only one becomes usual in enforce", async () => {
+Deno.test("in enforce, two concurrent first requests are normal but only one is learned", async () => {
   const { check, anomaliesOf } = await start();
   const verdicts = [check(USUAL), check(UNUSUAL)];
   assert.deepEqual(verdicts.map(({ kind }) => kind), ["normal", "normal"]);
@@ -123,7 +123,7 @@ Deno.test("requests that were first together pass together, but only one becomes
   assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
 });
 
-Deno.test("a restart brings baselines back, and no rates", async () => {
+Deno.test("a restart keeps baselines and resets rates", async () => {
   const store = new FakeBaselineStore();
   const clock = new FakeClock();
   const before = await start({ rate_limit_per_min: 1 }, store, clock);
@@ -135,7 +135,7 @@ Deno.test("a restart brings baselines back, and no rates", async () => {
   assert.deepEqual(after.anomaliesOf({ ...UNUSUAL, host: "web02" }), ["new-command:psql"]);
 });
 
-Deno.test("a kill loses at most what the last second changed", async () => {
+Deno.test("a kill loses at most the changes of the last second", async () => {
   const store = new FakeBaselineStore();
   const { guardrails, clock, check } = await start({}, store);
   check().learn();
@@ -161,7 +161,7 @@ Deno.test.each([
   assert.deepEqual([...store.rows.keys()], subjects.slice(2));
 });
 
-Deno.test("a subject that is seen stays known over a restart, also when it does nothing new", async () => {
+Deno.test("a subject that makes only usual requests stays known after a restart", async () => {
   const store = new FakeBaselineStore();
   const clock = new FakeClock();
   const { guardrails, check } = await start({}, store, clock);
@@ -177,13 +177,13 @@ Deno.test("a subject that is seen stays known over a restart, also when it does 
   await guardrails.close();
 });
 
-Deno.test("a store that can't be read stops the start", async () => {
+Deno.test("Guardrails.open() fails if the store cannot be read", async () => {
   const store = new FakeBaselineStore();
   store.failure = new Error("database is damaged");
   await assert.rejects(start({}, store), store.failure);
 });
 
-Deno.test("a store that can't be written delays and refuses nothing", async () => {
+Deno.test("a store that cannot be written delays and rejects no request", async () => {
   const { store, clock, check, anomaliesOf, errors, guardrails } = await start();
   store.failure = new Error("disk full");
   check().learn();
@@ -206,7 +206,7 @@ Deno.test("a clock that is set back neither blocks a subject for long nor frees 
   assert.equal(check().kind, "normal");
 });
 
-Deno.test("a clock that is set back makes no subject idle, now or at the next start", async () => {
+Deno.test("a clock that is set back makes no subject idle, also after a restart", async () => {
   const store = new FakeBaselineStore();
   const { guardrails, clock, check, anomaliesOf } = await start({}, store);
   check().learn();
@@ -218,7 +218,7 @@ Deno.test("a clock that is set back makes no subject idle, now or at the next st
   assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
 });
 
-Deno.test("a baseline of the future, of a clock that was wrong, counts as seen at the start", async () => {
+Deno.test("a baseline with a time in the future counts as seen at the start", async () => {
   const clock = new FakeClock();
   const lastSeen = clock.now() + 100 * DAY_MS;
   const store = new FakeBaselineStore([{
@@ -249,7 +249,7 @@ class SharedBaselineStore extends FakeBaselineStore {
 
 const theirs = (lastSeen: number) => ({ subject: SUBJECT, lastSeen, hosts: ["web01"], commands: ["uptime"] });
 
-Deno.test("a subject that another control plane has learned is not unknown here, and is read once", async () => {
+Deno.test("a subject that another control plane has learned is known here and read only once", async () => {
   const store = new SharedBaselineStore();
   const { guardrails, anomaliesOf, clock, check } = await start({}, store);
   await guardrails.loadBaseline(UNUSUAL);
@@ -263,7 +263,7 @@ Deno.test("a subject that another control plane has learned is not unknown here,
   assert.equal(check(USUAL).kind, "normal");
 });
 
-Deno.test("a baseline that is idle at another instance is forgotten here too", async () => {
+Deno.test("a baseline that is idle at another instance is not used here", async () => {
   const store = new SharedBaselineStore();
   const clock = new FakeClock(10 * DAY_MS);
   const { guardrails, anomaliesOf } = await start({}, store, clock);

@@ -42,7 +42,7 @@ function admitMany(
 const heldOf = (table: SubjectTable<string>, subjects: readonly string[]) =>
   subjects.filter((subject) => table.peek(subject) !== undefined);
 
-Deno.test("find() returns admitted subjects until they are idle for too long", () => {
+Deno.test("find() returns an admitted subject until the idle limit", () => {
   const { table, forgotten } = tableOf(16, 1000);
   table.admit("a", "broker", "value", 0);
   assert.equal(table.find("a", 1000)?.value, "value");
@@ -51,7 +51,7 @@ Deno.test("find() returns admitted subjects until they are idle for too long", (
   assert.equal(table.size, 0);
 });
 
-Deno.test("touch() starts the idle time again", () => {
+Deno.test("touch() restarts the idle time of a subject", () => {
   const { table } = tableOf(16, 1000);
   table.admit("a", "broker", "", 0);
   table.touch("a", 900);
@@ -59,7 +59,7 @@ Deno.test("touch() starts the idle time again", () => {
   assert.equal(table.find("a", 1901), undefined);
 });
 
-Deno.test("idle subjects are removed without a lookup", () => {
+Deno.test("find() also removes other subjects above the idle limit", () => {
   const { table, forgotten } = tableOf(1000, 1000);
   admit(table, "first", "seen again", "unproven");
   const subjects = TRUST_LEVELS.flatMap((standing) => [
@@ -73,7 +73,7 @@ Deno.test("idle subjects are removed without a lookup", () => {
   assert.deepEqual(forgotten.toSorted(), subjects.toSorted());
 });
 
-Deno.test("admit() uses all the room, then forgets the one not seen for the longest time", () => {
+Deno.test("admit() fills the table and then forgets the subject with the longest idle time", () => {
   const { table, forgotten } = tableOf(16);
   const [first, second] = admitMany(table, "broker", 16, "unproven");
   assert.equal(table.size, 16);
@@ -84,7 +84,7 @@ Deno.test("admit() uses all the room, then forgets the one not seen for the long
 });
 
 Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
-  "a flood of a broker's $standing subjects displaces none of a higher standing",
+  "a flood of a broker's $standing subjects displaces no subject of a higher standing",
   ({ standing }) => {
     const { table } = tableOf(160);
     const higher = TRUST_LEVELS.slice(TRUST_LEVELS.indexOf(standing) + 1)
@@ -96,7 +96,7 @@ Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
 );
 
 Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
-  "a broker gets its share of $standing subjects after another has flooded the table",
+  "a broker keeps its share of $standing subjects while another broker floods the table",
   ({ standing }) => {
     const { table } = tableOf(1600);
     admitMany(table, "loud", 5000, "established");
@@ -107,7 +107,7 @@ Deno.test.each(TRUST_LEVELS.map((standing) => ({ standing })))(
   },
 );
 
-Deno.test("a flood displaces only the surplus of another broker", () => {
+Deno.test("a flood of one broker displaces only another broker's subjects above its share", () => {
   const { table } = tableOf(1600);
   const subjects = admitMany(table, "quiet", 1400, "established");
   admitMany(table, "loud", 20_000, "proven", 2 * HOUR_MS);
@@ -116,7 +116,7 @@ Deno.test("a flood displaces only the surplus of another broker", () => {
   assert.equal(heldOf(table, subjects).length, 1400 - Math.floor(1400 / 3));
 });
 
-Deno.test("promote() takes the place of a quiet subject of the same broker only", () => {
+Deno.test("promote() displaces only a quiet subject of the same broker", () => {
   const { table, forgotten } = tableOf(16);
   const subjects = admitMany(table, "broker", 14, "established", 0);
   const late = admit(table, "broker", "late", "established", HOUR_MS - 1);
@@ -127,7 +127,7 @@ Deno.test("promote() takes the place of a quiet subject of the same broker only"
   assert.deepEqual(forgotten, [subjects[0]]);
 });
 
-Deno.test("promote() refreshes a subject, which is then replaced last", () => {
+Deno.test("promote() restarts the idle time of a subject", () => {
   const { table } = tableOf(16, 1000);
   const subject = admit(table, "broker", "a", "unproven", 0);
   table.promote(subject, 900);
@@ -135,7 +135,7 @@ Deno.test("promote() refreshes a subject, which is then replaced last", () => {
   assert.equal(table.find(subject, 1901), undefined);
 });
 
-Deno.test("the replaced subject belongs to the broker with the most subjects", () => {
+Deno.test("admit() displaces a subject of the broker with the most subjects", () => {
   const { table, forgotten } = tableOf(160);
   admitMany(table, "few", 40, "unproven");
   admitMany(table, "most", 80, "unproven");
@@ -144,7 +144,7 @@ Deno.test("the replaced subject belongs to the broker with the most subjects", (
   assert.deepEqual(forgotten, ["most/0", "most/1"]);
 });
 
-Deno.test("brokers that have left take nothing from the shares of the others", () => {
+Deno.test("brokers without subjects do not reduce the shares of other brokers", () => {
   const { table } = tableOf(1600, HOUR_MS);
   for (let i = 0; i < 100; i++) admit(table, `left${i}`, "a", "unproven");
   table.find("", 2 * HOUR_MS);
@@ -162,7 +162,7 @@ Deno.test("promote() ignores established and unknown subjects", () => {
   assert.equal(table.size, 1);
 });
 
-Deno.test("restore() gives those seen last the best standing, and forgets what has no room", () => {
+Deno.test("restore() gives recent subjects the best standing and forgets those above the limit", () => {
   const { table, forgotten } = tableOf(16);
   const members = Array.from({ length: 18 }, (_, i) => {
     return { subject: String(i), broker: "broker", value: "", lastSeen: (i * 7) % 18 };
@@ -189,7 +189,7 @@ interface Step {
   readonly name: number;
 }
 
-Deno.test("the bounds always hold, and a broker within its share loses nothing", () => {
+Deno.test("SubjectTable keeps its limits and displaces from the largest broker (property)", () => {
   const step = fc.record<Step>({
     kind: fc.constantFrom("admit", "admit", "promote", "promote", "promote", "touch", "find", "wait"),
     broker: fc.nat(3),
@@ -263,7 +263,7 @@ Deno.test("the bounds always hold, and a broker within its share loses nothing",
 Deno.test.each([
   { name: "the broker", caller: "broker-1", endUser: "", trusted: false, subject: '["broker-1"]' },
   {
-    name: "the broker, when it is not trusted to name its end users (I12)",
+    name: "the broker if it is not trusted to name its end users (I12)",
     caller: "broker-1",
     endUser: "alice",
     trusted: false,
@@ -277,24 +277,24 @@ Deno.test.each([
     subject: '["broker-1","alice"]',
   },
   {
-    name: "a trusted broker that names nobody",
+    name: "a trusted broker that names no end user",
     caller: "broker-1",
     endUser: "",
     trusted: true,
     subject: '["broker-1"]',
   },
   {
-    name: "no end user, for a broker that is called like one",
+    name: "the broker even if its name looks like an end user",
     caller: "broker-1:alice",
     endUser: "",
     trusted: true,
     subject: '["broker-1:alice"]',
   },
-])("subjectOf() is $name", ({ caller, endUser, trusted, subject }) => {
+])("subjectOf() returns $name", ({ caller, endUser, trusted, subject }) => {
   assert.equal(subjectOf({ caller, endUser, trusted }), subject);
 });
 
-Deno.test("subjectOf() gives different identities different keys, whatever is in them", () => {
+Deno.test("subjectOf() returns different keys for different identities (property)", () => {
   // Few characters, so that pieces of one identity turn up in another; quotes, brackets, halves of a pair.
   const part = fc.oneof(
     fc.string({
@@ -315,7 +315,7 @@ Deno.test("subjectOf() gives different identities different keys, whatever is in
   );
 });
 
-Deno.test("subjectOf() is short and distinct for end users of any length", () => {
+Deno.test("subjectOf() returns short and distinct keys for end users of any length", () => {
   const keys = ["a", "b"].map((end) =>
     subjectOf({ caller: "broker-1", endUser: `${"x".repeat(60_000)}${end}`, trusted: true })
   );
@@ -323,7 +323,7 @@ Deno.test("subjectOf() is short and distinct for end users of any length", () =>
   for (const key of keys) assert.ok(key.length < 100);
 });
 
-Deno.test("subjectOf() keeps a long end user apart from one that is called like its digest", () => {
+Deno.test("subjectOf() distinguishes a long end user from an end user named like its digest", () => {
   const endUser = "x".repeat(300);
   const { sha256 } = JSON.parse(subjectOf({ caller: "broker-1", endUser, trusted: true }))[1];
   assert.equal(sha256.length, 43);
@@ -335,7 +335,7 @@ Deno.test("subjectOf() keeps a long end user apart from one that is called like 
   }
 });
 
-Deno.test("brokerOf() gives the broker of every subject", () => {
+Deno.test("brokerOf() returns the broker of every subject (property)", () => {
   const text = fc.string({ unit: fc.constantFrom("a", '"', "]", "\\", "\0", "\ud800", "é") });
   fc.assert(fc.property(text, text, fc.boolean(), (caller, endUser, trusted) => {
     assert.equal(brokerOf(subjectOf({ caller, endUser, trusted })), caller);
@@ -343,6 +343,6 @@ Deno.test("brokerOf() gives the broker of every subject", () => {
 });
 
 Deno.test.each([{ key: "" }, { key: "broker-1" }, { key: "[]" }, { key: "[1]" }, { key: '{"0":"a"}' }])(
-  "brokerOf() takes $key, which is not a subject's key, for a broker of its own",
+  "brokerOf() returns $key unchanged because it is not a subject's key",
   ({ key }) => assert.equal(brokerOf(key), key),
 );

@@ -27,7 +27,7 @@ function tracked(limits: Partial<TrackerLimits> = {}): Tracker {
   return tracker;
 }
 
-Deno.test("learnUsual() learns the first request and nothing new after it", () => {
+Deno.test("learnUsual() learns the first request and no novelty after it", () => {
   const tracker = trackerOf();
   assert.equal(tracker.learnUsual(request("web01", "uptime"), 0), true);
   assert.equal(tracker.learnUsual(request("db01", "uptime"), 0), false);
@@ -50,7 +50,7 @@ Deno.test("learn() returns whether the baseline has changed", () => {
   assert.equal(tracker.learn(request("db01", "id"), 0), false, "the sets are full");
 });
 
-Deno.test("a flood of 100,000 subjects stays within max_subjects, and what is established survives it (A10)", () => {
+Deno.test("a flood of 100,000 subjects stays within max_subjects and keeps established ones (A10)", () => {
   const forgotten: string[] = [];
   const tracker = new Tracker({ ...LIMITS, rateLimitPerMin: 60 }, (subject) => forgotten.push(subject));
   const subjects = Array.from({ length: 500 }, (_, i) => JSON.stringify(["broker-1", `user-${i}`]));
@@ -108,7 +108,7 @@ Deno.test("restore() restores the result of baseline()", () => {
   assert.deepEqual(restored.check(request("db01", "TOKEN=y psql"), 6).novelties, ["new-command:TOKEN=y"]);
 });
 
-Deno.test("restore() keeps to a cap that was lowered", () => {
+Deno.test("restore() truncates a baseline to a lower max_distinct", () => {
   const tracker = trackerOf({ maxDistinct: 1 });
   tracker.restore([{ subject: SUBJECT, lastSeen: 0, hosts: ["a", "b"], commands: ["c", "d"] }]);
   assert.deepEqual(tracker.baseline(SUBJECT), {
@@ -172,7 +172,7 @@ class Model {
   }
 }
 
-Deno.test("check() and learn() follow the rules while there is room", () => {
+Deno.test("check() and learn() match the reference model within the limits (property)", () => {
   const step = fc.record({
     kind: fc.constantFrom("check" as const, "check" as const, "learn" as const, "learnUsual" as const),
     subject: fc.constantFrom('["a"]', '["a","b"]', '["c"]'),
@@ -230,7 +230,7 @@ Deno.test.each([
     command: "ls\u00a0-l\u2003x",
     fingerprint: "ls\u00a0-l\u2003x",
   },
-])("fingerprintOf() is $name", ({ command, fingerprint }) => {
+])("fingerprintOf() returns $name", ({ command, fingerprint }) => {
   assert.equal(fingerprintOf(command), fingerprint);
 });
 
@@ -249,11 +249,11 @@ Deno.test.each([
   { what: "a name that looks like a digest", name: "sha256:0" },
   { what: "a lone surrogate", name: "\ud800" },
   { what: "letters beyond ASCII", name: "naïve" },
-])("rememberedName() keeps only a digest of $what", ({ name }) => {
+])("rememberedName() returns only a digest of $what", ({ name }) => {
   assert.match(rememberedName(name), /^sha256:[\w-]{43}$/);
 });
 
-Deno.test("rememberedName() keeps different names apart, and remembered ones from others", () => {
+Deno.test("rememberedName() returns different results for different names (property)", () => {
   const name = fc.oneof(
     fc.string({ unit: fc.constantFrom("a", "/", "=", "\ud800", "\udc00", "\ufffd"), maxLength: 5 }),
     fc.constantFrom("x".repeat(64), "x".repeat(65)),

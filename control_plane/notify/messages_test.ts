@@ -25,14 +25,14 @@ Deno.test.each([
 });
 
 Deno.test.each(["", "../../evil", "0123456789ABCDEF0123456789ABCDEF", `${APPROVAL_ID}0`, `${APPROVAL_ID}\n`])(
-  "createApprovalLink() makes no link of what is not an id: %o",
+  "createApprovalLink() returns no link for the invalid ID %o",
   (id) => {
     assert.equal(createApprovalLink("https://cp.example/{id}")(id), undefined);
   },
 );
 
 Deno.test.each(["javascript:alert(1)//{id}", "cp.example/{id}", "/ui/approvals/{id}", "file:///{id}"])(
-  "createApprovalLink() refuses the template %s",
+  "createApprovalLink() rejects the template %s",
   (template) => {
     assert.throws(
       () => createApprovalLink(template),
@@ -46,7 +46,7 @@ Deno.test.each(["javascript:alert(1)//{id}", "cp.example/{id}", "/ui/approvals/{
 const valueOf = (name: string, change: Parameters<typeof sampleApproval>[0]) =>
   factsOf(sampleApproval(change)).find((fact) => fact.name === name)?.value;
 
-Deno.test("factsOf() gives all facts in their order", () => {
+Deno.test("factsOf() returns all facts in order", () => {
   assert.deepEqual(
     factsOf(sampleApproval({
       anomalies: ["new-host:web01", "new-command:systemctl"],
@@ -115,7 +115,7 @@ Deno.test("factsOf() truncates a command of 60 KiB with a note", () => {
   assert.ok(command?.startsWith("echo xxx"));
 });
 
-Deno.test("factsOf() cuts every other value too", () => {
+Deno.test("factsOf() truncates every other long value", () => {
   const long = "x".repeat(60 * 1024);
   const record = sampleApproval({ caller: long, end_user: long, host: long, sudo_user: long, rule: long });
   for (const { name, value } of factsOf({ ...record, anomalies: [long, long] })) {
@@ -123,7 +123,7 @@ Deno.test("factsOf() cuts every other value too", () => {
   }
 });
 
-Deno.test("pendingLine() is one line of key=value", () => {
+Deno.test("pendingLine() returns one line of key=value pairs", () => {
   assert.equal(
     pendingLine(sampleApproval({ rule: "behavior" })),
     `[approval] PENDING id=${APPROVAL_ID} caller=broker-1 user=ada@example.org host=web01 ` +
@@ -140,7 +140,7 @@ Deno.test("pendingLine() distinguishes a session from a command (A3)", () => {
   );
 });
 
-Deno.test("pendingLine() has the reason last, quoted", () => {
+Deno.test("pendingLine() ends with the quoted reason", () => {
   const line = pendingLine(sampleApproval({ reason: 'because" rule=none' }));
   assert.ok(line.endsWith(String.raw` reason="because\" rule=none"`), line);
 });
@@ -161,15 +161,15 @@ Deno.test.each([
   },
   { key: "elevation", change: { sudo_user: "root rule=" }, expected: 'elevation="sudo:root rule="' },
   { key: "rule", change: { rule: "behavior\u202e" }, expected: String.raw`rule="behavior\u202e"` },
-])("pendingLine() keeps a forged field inside $key (L13)", ({ change, expected }) => {
+])("pendingLine() keeps an injected field inside the value of $key (L13)", ({ change, expected }) => {
   assert.ok(pendingLine(sampleApproval(change)).includes(` ${expected}`));
 });
 
-Deno.test("pendingLine() bounds a command of 60 KiB", () => {
+Deno.test("pendingLine() truncates a command of 60 KiB", () => {
   assert.ok(pendingLine(sampleApproval({ command: "x".repeat(60 * 1024) })).length < 2500);
 });
 
-Deno.test("pendingLine() has these keys and no other, whatever the values hold (L13)", () => {
+Deno.test("pendingLine() has a fixed set of keys for any values (L13, property)", () => {
   fc.assert(fc.property(anyApproval, (record) => {
     const line = pendingLine(record);
     assert.doesNotMatch(line, /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u);
@@ -185,7 +185,7 @@ Deno.test("pendingLine() has these keys and no other, whatever the values hold (
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const secretOf = (bytes: number) => `whsec_${new Uint8Array(bytes).fill(7).toBase64()}`;
 
-Deno.test("createWebhookSigner() agrees with the published example", () => {
+Deno.test("createWebhookSigner() returns the published example signature", () => {
   const sign = createWebhookSigner(SECRET);
   assert.deepEqual(
     sign({ id: "msg_p5jXN8AQM9LWM0D4loKWxJek", sentAt: 1614265330_000, body: '{"test": 2432232314}' }),
@@ -204,7 +204,7 @@ Deno.test("createWebhookSigner() signs whole seconds and the UTF-8 of the body",
   assert.notDeepEqual(sign({ id: "a", sentAt: 1000, body: "u🙂" }), early);
 });
 
-Deno.test.each([24, 32, 64])("createWebhookSigner() takes a key of %d bytes", (bytes) => {
+Deno.test.each([24, 32, 64])("createWebhookSigner() accepts a key of %d bytes", (bytes) => {
   createWebhookSigner(secretOf(bytes));
 });
 
@@ -219,7 +219,7 @@ Deno.test.each([
   { name: "base64 without its padding", secret: secretOf(25).replace(/=+$/, "") },
   { name: "a short key", secret: secretOf(23) },
   { name: "a long key", secret: secretOf(65) },
-])("createWebhookSigner() refuses $name and does not repeat it", ({ secret }) => {
+])("createWebhookSigner() rejects $name without repeating it", ({ secret }) => {
   assert.throws(() => createWebhookSigner(secret), (error) => {
     assert.ok(error instanceof AppError);
     assert.equal(error.code, "invalid_config");

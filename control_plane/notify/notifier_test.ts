@@ -76,7 +76,7 @@ Deno.test.each([{ notifier: "log" }, { notifier: "" }, {}])(
   },
 );
 
-Deno.test("createNotifier() posts the whole record to a webhook, its keys in their order", async () => {
+Deno.test("createNotifier() posts the whole record to a webhook with its keys in order", async () => {
   const record = sampleApproval({ command: `echo ${"x".repeat(60 * 1024)}`, anomalies: ["new-host:web01"] });
   const { bodyOf } = scene(approvalConfig({ notifier: "webhook" }));
   const body = await bodyOf(record);
@@ -94,7 +94,7 @@ Deno.test.each([
   { name: "is shown whole", head: "a b", bytes: 3, shown: "a b" },
   { name: "goes on", head: "port 80\nhttps://u:hunter2", bytes: 100, shown: "port 80\n" },
   { name: "is one long word", head: "hunter2", bytes: 100, shown: "" },
-])("createNotifier() gives of a file that $name no half of a secret", async ({ head, bytes, shown }) => {
+])("createNotifier() posts no partial secret of a file that $name", async ({ head, bytes, shown }) => {
   const { bodyOf } = scene(approvalConfig({ notifier: "webhook" }));
   const body = await bodyOf(sampleApproval({ content_head: head, content_bytes: bytes }));
   assert.equal((body as Record<string, unknown>)["content_head"], shown);
@@ -117,7 +117,7 @@ Deno.test.each([
 });
 
 Deno.test.each(["workflow", "messagecard"])(
-  "createNotifier() links to the request in format %s",
+  "createNotifier() posts a link to the request in format %s",
   async (format) => {
     const block = {
       notifier: "teams",
@@ -130,7 +130,7 @@ Deno.test.each(["workflow", "messagecard"])(
 );
 
 Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
-  "createNotifier() masks secrets in what $name shows, not in the record itself (A17)",
+  "createNotifier() masks secrets in the output of $name, not in the record (A17)",
   async ({ block }) => {
     const { notifier, clock, logger, posts } = scene(approvalConfig(block));
     const command = "DB_PASSWORD=hunter2 ./migrate --token hunter2";
@@ -170,7 +170,7 @@ Deno.test.each(POSTING)(
   },
 );
 
-Deno.test("createNotifier() sends no signature without a secret, but the id by which a second one is known", async () => {
+Deno.test("createNotifier() sends only a webhook-id and no signature without a secret", async () => {
   const { notifier, clock, posts } = scene(approvalConfig({ notifier: "webhook" }));
   notifier.notify(sampleApproval());
   await clock.advance(0);
@@ -187,7 +187,7 @@ Deno.test.each([
     secret: "whsec_tooshort",
     message: /must be whsec_ followed by base64|must hold/,
   },
-])("createNotifier() refuses $name and does not repeat it", ({ secret, message }) => {
+])("createNotifier() rejects $name without repeating it", ({ secret, message }) => {
   const config = approvalConfig({ notifier: "webhook", webhook_secret_env: "WEBHOOK_SECRET" });
   assert.throws(() => scene(config, secret === undefined ? {} : { secret }), (error) => {
     assert.ok(error instanceof AppError && error.code === "invalid_config");
@@ -210,7 +210,7 @@ Deno.test.each([
   "ftp://127.0.0.1/s3cret",
   "file:///s3cret",
   "javascript:s3cret",
-])("createNotifier() refuses to post to %o, whatever the config's own check says (A16)", (webhook_url) => {
+])("createNotifier() rejects the URL %o independently of the config's check (A16)", (webhook_url) => {
   for (const { block } of POSTING) {
     const config = { ...approvalConfig(block), webhook_url };
     assert.throws(
@@ -236,7 +236,7 @@ Deno.test.each([
 });
 
 Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
-  "createNotifier() gives a $name whose notify() takes any record without throwing",
+  "createNotifier() returns a $name notifier that accepts any record",
   async ({ block }) => {
     const { notifier, clock, metrics } = scene(approvalConfig(block));
     for (const text of HOSTILE_TEXTS) {
@@ -251,7 +251,7 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
 );
 
 Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
-  "createNotifier() gives a $name that reports its own faults and throws none",
+  "createNotifier() returns a $name notifier that logs its errors and never throws",
   async ({ block }) => {
     const logger = new RecordingLogger();
     const metrics = createMetrics();
@@ -276,7 +276,7 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
   },
 );
 
-Deno.test("createNotifier() logs neither the webhook's address nor the secret when posts fail", async () => {
+Deno.test("createNotifier() logs neither the webhook's address nor the secret if posts fail", async () => {
   const config = approvalConfig({ notifier: "webhook", webhook_secret_env: "WEBHOOK_SECRET" });
   const { notifier, logger, metrics } = scene(config, { secret: SECRET, status: 404 });
   notifier.notify(sampleApproval());

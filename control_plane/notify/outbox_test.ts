@@ -75,7 +75,7 @@ function hang(_id: string, signal: AbortSignal): Promise<Attempt> {
   });
 }
 
-Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 seconds more", async () => {
+Deno.test("Outbox tries a failing receiver three times, with pauses of 1 and 4 seconds", async () => {
   const { add, clock, attempts, results, logger, prepared } = scene(answers(DOWN, DOWN, DOWN, SENT));
   add("a");
   await clock.advance(999);
@@ -97,7 +97,7 @@ Deno.test("Outbox tries a receiver that is down three times, after 1 and 4 secon
   }]);
 });
 
-Deno.test("Outbox does not log a failure that a later attempt fixes", async () => {
+Deno.test("Outbox logs no failure if a later attempt succeeds", async () => {
   const { add, clock, results, logger } = scene(answers(DOWN, SENT));
   add("a");
   await clock.advance(1000);
@@ -111,7 +111,7 @@ Deno.test("Outbox does not retry a final rejection", async () => {
   assert.deepEqual([attempts, results], [["a"], ["failed"]]);
 });
 
-Deno.test("Outbox survives a delivery that throws and does not log its message", async () => {
+Deno.test("Outbox continues after a delivery throws and does not log the error's message", async () => {
   const { outbox, add, results, logger } = scene((id) => {
     if (id === "a") throw new TypeError("https://hooks.example/s3cret");
     return Promise.resolve(SENT);
@@ -125,7 +125,7 @@ Deno.test("Outbox survives a delivery that throws and does not log its message",
   ]);
 });
 
-Deno.test("Outbox has four posts under way at most", async () => {
+Deno.test("Outbox runs at most four posts at a time", async () => {
   const { outbox, add, clock, attempts } = scene(hang);
   for (let index = 0; index < 10; index++) add(String(index));
   await clock.advance(0);
@@ -133,7 +133,7 @@ Deno.test("Outbox has four posts under way at most", async () => {
   await Promise.all([outbox.close(), clock.advance(2000)]);
 });
 
-Deno.test("Outbox holds 256 that wait and drops the oldest of more, with a warning", async () => {
+Deno.test("Outbox queues at most 256 notifications and drops the oldest with a warning", async () => {
   const { outbox, add, clock, results, logger } = scene(hang);
   for (let index = 0; index < 4 + 256 + 2; index++) add(String(index));
   assert.deepEqual(results, ["dropped", "dropped"]);
@@ -181,7 +181,7 @@ Deno.test("Outbox.close() waits for notifications that finish in time", async ()
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Outbox.close() drops hanging, waiting and pausing notifications after two seconds", async () => {
+Deno.test("Outbox.close() drops hanging, queued and paused notifications after two seconds", async () => {
   const { outbox, add, clock, results, attempts } = scene((id, signal) =>
     id === "pausing" ? Promise.resolve(DOWN) : hang(id, signal)
   );
@@ -198,7 +198,7 @@ Deno.test("Outbox.close() drops hanging, waiting and pausing notifications after
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Outbox takes nothing after close()", async () => {
+Deno.test("Outbox drops notifications that are added after close()", async () => {
   const { outbox, add, attempts, results } = scene(answers());
   await outbox.close();
   add("a");
@@ -213,7 +213,7 @@ Deno.test("Outbox marks sent and finally rejected notifications as done", async 
   assert.deepEqual([results, await left()], [["sent", "failed"], []]);
 });
 
-Deno.test("Outbox claims a notification again until its receiver accepts it", async () => {
+Deno.test("Outbox retries a postponed notification until its receiver accepts it", async () => {
   const { outbox, park, left, clock, attempts, results, logger } = scene(answers(DOWN, DOWN, DOWN, SENT));
   outbox.start();
   (await park("a")).send();
@@ -240,7 +240,7 @@ Deno.test("Outbox immediately sends notifications that a killed process left", a
   await outbox.close();
 });
 
-Deno.test("Outbox immediately sends all left notifications for which there is room", async () => {
+Deno.test("Outbox immediately sends as many left notifications as its queue holds", async () => {
   const { outbox, park, left, clock, attempts } = scene(answers());
   for (let index = 0; index < 256 + 1; index++) await park(`${index}`);
   outbox.start();
@@ -278,7 +278,7 @@ Deno.test.each([
   await outbox.close();
 });
 
-Deno.test("Outbox ignores approvals that only another process knows", async () => {
+Deno.test("Outbox skips notifications of approvals that are not in this process", async () => {
   const { outbox, park, left, clock, known, attempts } = scene(answers(SENT));
   await park("a");
   known.clear();
@@ -288,7 +288,7 @@ Deno.test("Outbox ignores approvals that only another process knows", async () =
   await outbox.close();
 });
 
-Deno.test("Outbox drops a notification that is decided in the queue", async () => {
+Deno.test("Outbox drops a queued notification whose approval is decided", async () => {
   const { outbox, park, known, attempts, results, logger } = scene(answers(SENT));
   const { send } = await park("a");
   known.set("a", sampleApproval({ id: "a", status: "denied" }));
@@ -298,7 +298,7 @@ Deno.test("Outbox drops a notification that is decided in the queue", async () =
   assert.deepEqual(logger.calls[0]?.fields, { approval: "a", reason: "decided meanwhile" });
 });
 
-Deno.test("Outbox begins nothing that would outlast its claim: of two processes one sends", async () => {
+Deno.test("Outbox starts no delivery that could outlast its claim", async () => {
   const { outbox, park, left, clock, attempts, results } = scene(answers(SENT));
   const { send } = await park("a", clock.now() + 20_999);
   send();
@@ -306,7 +306,7 @@ Deno.test("Outbox begins nothing that would outlast its claim: of two processes 
   assert.deepEqual([attempts, results, await left()], [[], ["postponed"], ["a"]]);
 });
 
-Deno.test("Outbox leaves late notifications for the next start", async () => {
+Deno.test("Outbox leaves unsent notifications for the next start when it closes", async () => {
   const { outbox, park, left, clock, results } = scene(hang, new FailingControlStore());
   for (let index = 0; index < 5; index++) (await park(`${index}`)).send();
   await Promise.all([outbox.close(), clock.advance(2000)]);
@@ -315,7 +315,7 @@ Deno.test("Outbox leaves late notifications for the next start", async () => {
   assert.equal((await left()).length, 6);
 });
 
-Deno.test("Outbox postpones notifications without room", async () => {
+Deno.test("Outbox postpones notifications above its queue limit", async () => {
   const { outbox, park, left, clock, results } = scene(hang);
   for (let index = 0; index < 4 + 256 + 1; index++) (await park(`${index}`)).send();
   assert.deepEqual(results, ["postponed"]);
@@ -323,7 +323,7 @@ Deno.test("Outbox postpones notifications without room", async () => {
   await Promise.all([outbox.close(), clock.advance(2000)]);
 });
 
-Deno.test("Outbox logs an unreadable store once and continues", async () => {
+Deno.test("Outbox logs a failing store once and continues", async () => {
   const store = new FailingControlStore();
   store.failing.add("claimNotifications");
   const { outbox, park, clock, attempts, logger } = scene(answers(SENT), store);

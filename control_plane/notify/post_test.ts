@@ -34,7 +34,7 @@ function failedFetch(message: string): never {
   throw new TypeError("fetch failed", { cause: new Error(message) });
 }
 
-Deno.test("postJson() posts JSON, with the headers given, and follows no redirect", async () => {
+Deno.test("postJson() posts JSON with the given headers and follows no redirect", async () => {
   const { fetch, calls } = fakeFetch(() => new Response(null, { status: 202 }));
   assert.deepEqual(await post(fetch), { kind: "sent" });
   const [{ url, init }] = calls as [Call];
@@ -56,7 +56,7 @@ Deno.test.each([
   { status: 429, kind: "failed", mayRetry: true },
   { status: 500, kind: "failed", mayRetry: true },
   { status: 503, kind: "failed", mayRetry: true },
-])("postJson() takes status $status as $kind", async ({ status, kind, mayRetry }) => {
+])("postJson() reports status $status as $kind", async ({ status, kind, mayRetry }) => {
   const { fetch } = fakeFetch(() =>
     new Response("x", { status, headers: { location: "http://evil.example/" } })
   );
@@ -69,7 +69,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("postJson() gives up after 5 seconds, also when nothing heeds the signal", async () => {
+Deno.test("postJson() fails after 5 seconds even if fetch ignores the signal", async () => {
   const clock = new FakeClock();
   const { fetch } = fakeFetch(() => new Promise<Response>(() => {}));
   const attempt = post(fetch, { clock });
@@ -79,7 +79,7 @@ Deno.test("postJson() gives up after 5 seconds, also when nothing heeds the sign
   assert.deepEqual(await attempt, { kind: "failed", reason: "no answer within 5 seconds", mayRetry: true });
 });
 
-Deno.test("postJson() passes on a signal that ends with the attempt's time", async () => {
+Deno.test("postJson() aborts the signal of the fetch at the timeout", async () => {
   const clock = new FakeClock();
   const { fetch, calls } = fakeFetch(() => new Promise<Response>(() => {}));
   const attempt = post(fetch, { clock });
@@ -96,7 +96,7 @@ Deno.test("postJson() ends immediately when aborted", async () => {
   assert.equal((await attempt).kind, "failed");
 });
 
-Deno.test("postJson() reads at most 4 KiB of an endless answer and cuts it off", async () => {
+Deno.test("postJson() reads at most 4 KiB of an endless answer and cancels the rest", async () => {
   let pulled = 0;
   let cancelled = false;
   const body = new ReadableStream<Uint8Array>({
@@ -119,7 +119,7 @@ Deno.test.each([
     body: () =>
       new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) }),
   },
-])("postJson() counts an accepted post as sent although the answer $name", async ({ body }) => {
+])("postJson() reports an accepted post as sent even if the answer $name", async ({ body }) => {
   const clock = new FakeClock();
   const { fetch } = fakeFetch(() => new Response(body()));
   const attempt = post(fetch, { clock });
@@ -136,13 +136,13 @@ Deno.test.each([
     reason: "connection failed: Connection refused (os error 111)",
   },
   {
-    name: "a certificate",
+    name: "a certificate error",
     message: `error sending request for url (${URL_WITH_SECRET}): client error (Connect): ` +
       "invalid peer certificate: UnknownIssuer",
     reason: "connection failed: UnknownIssuer",
   },
   {
-    name: "nothing but the address",
+    name: "an error with only the address",
     message: `error sending request for url (${URL_WITH_SECRET})`,
     reason: "connection failed: TypeError",
   },
@@ -181,7 +181,7 @@ function renderHtml(source: string): string {
   return source.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&").replaceAll("\u00a0", " ");
 }
 
-Deno.test("plainLine() gives one line in which every character shows", () => {
+Deno.test("plainLine() returns one line in which every character is visible (property)", () => {
   fc.assert(fc.property(anyText, (text) => {
     assert.doesNotMatch(
       plainLine(text, 10_000),
@@ -190,19 +190,19 @@ Deno.test("plainLine() gives one line in which every character shows", () => {
   }));
 });
 
-Deno.test("plainLine() bounds text that grows by escaping", () => {
+Deno.test("plainLine() truncates text that grows by escaping", () => {
   assert.ok(plainLine("\u{e0041}".repeat(60_000), 2000).length < 2100);
 });
 
 Deno.test.each([
   { name: "leaves a text that fits", text: "x".repeat(10), expected: "xxxxxxxxxx" },
   {
-    name: "says what it cut",
+    name: "reports the truncated length",
     text: "x".repeat(11),
     expected: "xxxxxxxxxx… [TRUNCATED: 10 of 11 characters]",
   },
   {
-    name: "does not cut a pair",
+    name: "does not split a surrogate pair",
     text: "x".repeat(9) + "🙂!",
     expected: "xxxxxxxxx… [TRUNCATED: 9 of 12 characters]",
   },
@@ -222,11 +222,11 @@ Deno.test.each([
   { name: "indented code", line: "    a", expected: "\u00a0\u00a0\u00a0 a" },
   { name: "a run of blanks", line: "a   b", expected: "a\u00a0\u00a0 b" },
   { name: "a card's own functions", line: "{{DATE(x)}}", expected: String.raw`{{DATE\(x\)}}` },
-])("escapeMarkdown() takes its meaning from $name", ({ line, expected }) => {
+])("escapeMarkdown() escapes $name", ({ line, expected }) => {
   assert.equal(escapeMarkdown(line), expected);
 });
 
-Deno.test("escapeMarkdown() lets no control character survive and renders as the line itself", () => {
+Deno.test("escapeMarkdown() escapes all syntax and renders as the same line (property)", () => {
   const examples = HOSTILE_TEXTS.map((text): [string] => [plainLine(text, 10_000)]);
   fc.assert(
     fc.property(lines, (line) => {
@@ -250,7 +250,7 @@ Deno.test.each([
   assert.equal(escapeHtml(line), expected);
 });
 
-Deno.test("escapeHtml() lets no tag or reference survive and renders as the line itself", () => {
+Deno.test("escapeHtml() escapes all tags and references and renders as the same line (property)", () => {
   fc.assert(
     fc.property(lines, (line) => assert.equal(renderHtml(escapeHtml(line)), line)),
     { examples: HOSTILE_TEXTS.map((text): [string] => [plainLine(text, 10_000)]) },

@@ -8,7 +8,7 @@ import { APPROVAL_ID, sampleApproval } from "./testing/sample_approval.ts";
 
 const link = createApprovalLink("https://cp.example/ui/approvals/{id}");
 
-Deno.test("teamsMessageCard() is a MessageCard whose section is not Markdown", () => {
+Deno.test("teamsMessageCard() returns a MessageCard with Markdown disabled", () => {
   assert.deepEqual(teamsMessageCard(sampleApproval({ sudo_user: "postgres" }), link), {
     "@type": "MessageCard",
     "@context": "http://schema.org/extensions",
@@ -38,12 +38,12 @@ Deno.test("teamsMessageCard() is a MessageCard whose section is not Markdown", (
   });
 });
 
-Deno.test("teamsMessageCard() has no action without a link", () => {
+Deno.test("teamsMessageCard() returns no action without a link", () => {
   const card = teamsMessageCard(sampleApproval(), createApprovalLink(""));
   assert.ok(!("potentialAction" in card));
 });
 
-Deno.test("teamsMessageCard() is the same card whatever the values hold, and no tag survives (A15)", () => {
+Deno.test("teamsMessageCard() keeps its structure for any values and contains no tag (A15)", () => {
   const frameOf = (card: object): unknown =>
     JSON.parse(stringifyJson(card), (key, value) => key === "facts" || key === "summary" ? "…" : value);
   const frame = frameOf(teamsMessageCard(sampleApproval(), link));
@@ -64,7 +64,7 @@ Deno.test("teamsMessageCard() is the same card whatever the values hold, and no 
 });
 
 Deno.test.each(["x", "<", "&a", "火", "\x1b"])(
-  "teamsMessageCard() stays below what Teams takes with 60 KiB of %o everywhere",
+  "teamsMessageCard() stays within the limit of Teams with 60 KiB of %o in each field",
   (text) => {
     const long = text.repeat(60 * 1024);
     const record = sampleApproval({
@@ -81,7 +81,7 @@ Deno.test.each(["x", "<", "&a", "火", "\x1b"])(
 
 const noLink = createApprovalLink("");
 
-Deno.test("teamsWorkflowMessage() is an Adaptive Card with title, sentence, facts and link", () => {
+Deno.test("teamsWorkflowMessage() returns an Adaptive Card with title, sentence, facts and link", () => {
   assert.deepEqual(teamsWorkflowMessage(sampleApproval({ rule: "behavior", end_user: "" }), link), {
     type: "message",
     attachments: [{
@@ -129,7 +129,7 @@ Deno.test("teamsWorkflowMessage() is an Adaptive Card with title, sentence, fact
   });
 });
 
-Deno.test("teamsWorkflowMessage() has no actions without a link", () => {
+Deno.test("teamsWorkflowMessage() returns no actions without a link", () => {
   assert.ok(!stringifyJson(teamsWorkflowMessage(sampleApproval(), noLink)).includes("actions"));
 });
 
@@ -138,7 +138,7 @@ function frameOf(message: object): unknown {
   return JSON.parse(stringifyJson(message), (key, value) => key === "facts" ? "…" : value);
 }
 
-Deno.test("teamsWorkflowMessage() is the same card whatever the values hold (A15)", () => {
+Deno.test("teamsWorkflowMessage() keeps its structure for any values (A15)", () => {
   const frame = frameOf(teamsWorkflowMessage(sampleApproval(), link));
   fc.assert(fc.property(anyApproval, (record) => {
     const message = teamsWorkflowMessage(record, link);
@@ -164,7 +164,7 @@ Deno.test.each([
   { name: "quotes", text: '"' },
   { name: "ideographs", text: "火" },
   { name: "controls", text: "\x1b" },
-])("teamsWorkflowMessage() stays below the limit of Teams with 60 KiB of $name everywhere", ({ text }) => {
+])("teamsWorkflowMessage() stays within the limit of Teams with 60 KiB of $name", ({ text }) => {
   const long = text.repeat(60 * 1024);
   const record = sampleApproval({ caller: long, end_user: long, host: long, command: long, sudo_user: long });
   const message = teamsWorkflowMessage({ ...record, rule: long, anomalies: [long] }, link);

@@ -6,7 +6,7 @@ import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
 import { renderDetailPage } from "./detail_page.ts";
 import { segmentText } from "./html.ts";
 
-Deno.test("renderDetailPage() warns of invisible characters in a command, by name and number", () => {
+Deno.test("renderDetailPage() warns of invisible characters in a command with name and count", () => {
   const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })
     .find(({ attributes }) => attributes["class"] === "warning")?.text;
   assert.match(warning ?? "", /U\+202E RIGHT-TO-LEFT OVERRIDE, 2 times/);
@@ -15,14 +15,14 @@ Deno.test("renderDetailPage() warns of invisible characters in a command, by nam
   assert.ok(render().every(({ attributes }) => attributes["class"] !== "warning"));
 });
 
-Deno.test("renderDetailPage() shows a command of 60 KiB whole, and how long it is", () => {
+Deno.test("renderDetailPage() shows a command of 60 KiB completely with its length", () => {
   const command = "echo 1234567890 # a line of a script that is far too long\n".repeat(1059);
   const section = textOf(render({ approval: recordOf({ command }) }), "command");
   assert.ok(section.includes(command.replaceAll("\n", "\\x0a\n").trimEnd()));
   assert.match(section, /61,422 characters in 1,060 lines. Scroll to read all of it./);
 });
 
-Deno.test("renderDetailPage() stays within bounds for the worst 60 KiB", () => {
+Deno.test("renderDetailPage() limits the page size for the worst command of 60 KiB", () => {
   const page = renderDetailPage({
     approval: recordOf({ command: "\x01\x02".repeat(30_720) }),
     approver: "a",
@@ -46,7 +46,7 @@ const FIELDS = [
   "comment",
 ] as const;
 
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in every field", ({ text }) => {
+Deno.test.each(HOSTILE)("renderDetailPage() escapes $name in every field", ({ text }) => {
   for (const field of FIELDS) {
     for (const status of ["pending", "approved"] as const) {
       const approval = recordOf({ sudo: true, status, end_user: "y", decided_by: "z", [field]: text });
@@ -75,7 +75,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() escapes $name in the request", ({ te
   }));
 });
 
-Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in the next request", ({ text }) => {
+Deno.test.each(HOSTILE)("renderDetailPage() escapes $name in the next request", ({ text }) => {
   const decided = recordOf({ ...DECIDED, status: "denied" });
   for (const field of ["host", "command", "id"] as const) {
     const elements = render({ approval: decided, next: recordOf({ [field]: text }) });
@@ -84,7 +84,7 @@ Deno.test.each(HOSTILE)("renderDetailPage() makes text of $name in the next requ
   }
 });
 
-Deno.test("renderDetailPage() makes text of everything", () => {
+Deno.test("renderDetailPage() escapes any text in every field (property)", () => {
   const texts = fc.string({ unit: anyCharacter(fc), maxLength: 40 });
   const fields = fc.record(Object.fromEntries(FIELDS.map((field) => [field, texts])));
   fc.assert(fc.property(fields, texts, (hostile, text) => {

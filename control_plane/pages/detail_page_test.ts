@@ -15,7 +15,7 @@ const buttonsOf = (elements: Elements) =>
     attributes["value"]
   );
 
-Deno.test("renderDetailPage() shows everything to decide upon", () => {
+Deno.test("renderDetailPage() shows all facts of a request", () => {
   const elements = render({
     approval: recordOf({
       end_user: "alice@example.com",
@@ -66,7 +66,7 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
   );
 });
 
-Deno.test("renderDetailPage() shows a trailing space of a rule without an alarm", () => {
+Deno.test("renderDetailPage() shows a trailing space of a rule without a warning", () => {
   const elements = render({ approval: recordOf({ rule: "require_approval:^rm " }) });
   assert.equal(factsOf(elements)["Matched rule"], "require_approval:^rm␣");
   assert.ok(elements.every(({ tag }) => tag !== "mark"));
@@ -80,7 +80,7 @@ const SHELL = recordOf({
   life_seconds: 300,
 });
 
-Deno.test("renderDetailPage() shows a shell as a shell whose input is not shown", () => {
+Deno.test("renderDetailPage() describes a shell as access whose input is not shown", () => {
   const lead = (approval: typeof SHELL) =>
     render({ approval }).find(({ attributes }) => attributes["class"] === "lead")?.text;
   assert.equal(
@@ -100,7 +100,7 @@ Deno.test("renderDetailPage() shows a shell as a shell whose input is not shown"
   assert.match(textOf(render({ approval: disguised }), "command"), /not limited to this command/);
 });
 
-Deno.test("renderDetailPage() does not speak of a certificate where nothing is signed", () => {
+Deno.test("renderDetailPage() mentions no certificate if nothing is signed", () => {
   for (const access of [["session:exec"], ["bastion", "session"], []]) {
     const elements = render({ approval: recordOf({ access, dry_run: true, life_seconds: 300 }) });
     const decision = textOf(elements, "decision");
@@ -137,7 +137,7 @@ Deno.test("renderDetailPage() explains the plain form if the script would be rej
   assert.match(textOf(elements, "decision"), /differs from approval.approval_url_template/);
 });
 
-Deno.test("renderDetailPage() shows how many requests have collected the result, and the approver's comment", () => {
+Deno.test("renderDetailPage() shows the number of collected results and the approver's comment", () => {
   const approved = recordOf({ ...DECIDED, status: "approved", joined: ["f".repeat(32)], comment: "fine" });
   const text = textOf(render({ approval: { ...approved, collected: 1 } }), "decision");
   assert.match(text, /Comment: fine/);
@@ -146,14 +146,14 @@ Deno.test("renderDetailPage() shows how many requests have collected the result,
 
 Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: string | undefined }>([
   {
-    name: "that nobody is named",
+    name: "that no end user is reported",
     page: {},
     fact: "On behalf of",
     value: "not reported by a trusted broker",
   },
   { name: "that nothing is elevated", page: {}, fact: "Elevation", value: "none" },
   {
-    name: "another user",
+    name: "another sudo user",
     page: { approval: recordOf({ sudo: true, sudo_user: "db" }) },
     fact: "Elevation",
     value: "sudo as db",
@@ -171,7 +171,7 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     value: "session, mode shell",
   },
   {
-    name: "a hop to other hosts",
+    name: "a bastion",
     page: { asked: { ...ASKED, role: "bastion" } },
     fact: "Kind",
     value: "bastion, to connect to other hosts",
@@ -184,7 +184,7 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     value: "none",
   },
   {
-    name: "no groups where none are stated",
+    name: "no groups if none are reported",
     page: { asked: ASKED },
     fact: "Groups (reported by the broker)",
     value: undefined,
@@ -193,7 +193,7 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
   assert.equal(factsOf(render(page))[fact], value);
 });
 
-Deno.test("renderDetailPage() offers to approve, to deny and to learn, by a form that needs no script", () => {
+Deno.test("renderDetailPage() offers approve, deny and learn in a form without script", () => {
   const elements = render();
   const form = elements.find(({ tag }) => tag === "form");
   assert.equal(form?.attributes["method"], "post");
@@ -210,7 +210,7 @@ Deno.test("renderDetailPage() explains why an approval cannot be learned", () =>
   assert.match(textOf(elements, "decision"), /can only be approved once: <b>it<\/b> is so\./);
 });
 
-Deno.test("renderDetailPage() leads from one request to the next", () => {
+Deno.test("renderDetailPage() links to the next pending request", () => {
   const [id, command] = ["ffeeddccbbaa99887766554433221100", `rm <b> ${"x".repeat(300)}`];
   const next = recordOf({ id, command, host: "db01" });
   const elements = render({ approval: recordOf({ ...DECIDED, status: "denied" }), next });
@@ -223,7 +223,7 @@ Deno.test("renderDetailPage() leads from one request to the next", () => {
 Deno.test.each([
   { name: "as broker", approver: "broker-1" },
   { name: "through a trusted broker", approver: "alice" },
-])("renderDetailPage() has no buttons for an own request, $name, and explains why", ({ approver }) => {
+])("renderDetailPage() explains why an own request, $name, has no buttons", ({ approver }) => {
   const elements = render({ approver, approval: recordOf({ end_user: "alice" }) });
   assert.deepEqual(buttonsOf(elements), []);
   assert.ok(elements.every(({ tag }) => tag !== "form"));
@@ -289,7 +289,7 @@ Deno.test.each([
     record: { ...DECIDED, status: "denied", expires_at: undefined } as const,
     seconds: "0",
   },
-])("renderDetailPage() looks for changes $name", ({ record, seconds }) => {
+])("renderDetailPage() polls for changes $name", ({ record, seconds }) => {
   const main = render({ approval: recordOf(record) }).find(({ tag }) => tag === "main");
   assert.equal(main?.attributes["data-refresh"], seconds);
 });
@@ -311,7 +311,7 @@ Deno.test("renderDetailPage() shows a problem first and keeps the entered values
   assert.equal(elements.find(({ attributes }) => attributes["name"] === "amount")?.attributes["value"], '"5');
 });
 
-Deno.test("renderDetailPage() marks a warning about a manifest as a warning, and names the ServiceAccount", () => {
+Deno.test("renderDetailPage() shows the manifest warning and the ServiceAccount", () => {
   const approval = recordOf({
     target_type: "k8s",
     account: "system:serviceaccount:gateway:agent",

@@ -45,7 +45,7 @@ Deno.test("GET /ui/approvals lists pending requests with the headers of a page",
   assert.equal(headers.get("access-control-allow-origin"), null);
 });
 
-Deno.test("GET /ui/approvals/{id} shows the record and the request", async () => {
+Deno.test("GET /ui/approvals/{id} shows the approval record and the request", async () => {
   const { page, park } = await startPages();
   const { status, headers, text } = await page(`/ui/approvals/${await park({ pty: true, ttl_seconds: 90 })}`);
   assert.equal(status, 200);
@@ -54,7 +54,7 @@ Deno.test("GET /ui/approvals/{id} shows the record and the request", async () =>
   for (const [name, value] of Object.entries(pageHeaders())) assert.equal(headers.get(name), value);
 });
 
-Deno.test("the pages hold no key and no token", async () => {
+Deno.test("the pages contain no public key and no token", async () => {
   const { page, park } = await startPages();
   const { text } = await page(`/ui/approvals/${await park({ bearer_token: "secret-token" })}`);
   assert.doesNotMatch(text, /secret-token|ssh-ed25519/);
@@ -64,7 +64,7 @@ Deno.test.each([
   { method: "GET", path: "/ui/approvals" },
   { method: "GET", path: "/ui/approvals/x" },
   { method: "POST", path: "/ui/approvals/x" },
-])("$method $path is 403 for non-approvers, and recorded", async ({ method, path }) => {
+])("$method $path returns 403 to non-approvers and records a denial", async ({ method, path }) => {
   const { page, log } = await startPages();
   const { status, headers, text } = await page(path, "broker-1", method, OUR_PAGE);
   assert.equal(status, 403);
@@ -76,7 +76,7 @@ Deno.test.each([
   assert.deepEqual([entry?.caller, entry?.outcome], ["broker-1", "denied"]);
 });
 
-Deno.test("GET /ui/approvals/{id} of an unknown id is 404, as a page for browsers and as a problem for programs", async () => {
+Deno.test("GET /ui/approvals/{id} returns 404 for an unknown ID, as HTML or as a JSON problem", async () => {
   const { page } = await startPages();
   const asPage = await page("/ui/approvals/0123");
   assert.equal(asPage.status, 404);
@@ -90,14 +90,14 @@ Deno.test("GET /ui/approvals/{id} of an unknown id is 404, as a page for browser
   ]);
 });
 
-Deno.test("GET /ui/approvals/{id} of a purged request is 404", async () => {
+Deno.test("GET /ui/approvals/{id} returns 404 for a purged request", async () => {
   const { page, id, clock } = await startPages();
   await clock.advance(241_000);
   await page("/ui/approvals");
   assert.equal((await page(`/ui/approvals/${id}`)).status, 404);
 });
 
-Deno.test("GET /ui/approvals/{id} does not escape from its attributes, whatever the id", async () => {
+Deno.test("GET /ui/approvals/{id} escapes any ID in the page", async () => {
   const { page } = await startPages();
   const { status, text } = await page(`/ui/approvals/${encodeURIComponent('"><script>alert(1)</script>')}`);
   assert.equal(status, 404);
@@ -127,7 +127,7 @@ Deno.test.each([
     outcome: "approval-decision-allow-learn",
   },
 ])(
-  "POST /ui/approvals/{id} with $name decides and leads back to the page",
+  "POST /ui/approvals/{id} with $name decides and redirects to the page",
   async ({ body, status, learn, outcome }) => {
     const { submit, status: recordOf, id, log } = await startPages();
     const answer = await submit(body);
@@ -143,7 +143,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("the page of a request that is only unusual cannot learn, and its form rejects learning: 400", async () => {
+Deno.test("a request that is only unusual cannot be learned, and its form returns 400", async () => {
   const { sign, signer, park, page, submit, registry } = await startPages({ behavior: { mode: "enforce" } });
   signer.reply = allow;
   assert.equal((await sign()).status, 200);
@@ -155,7 +155,7 @@ Deno.test("the page of a request that is only unusual cannot learn, and its form
   assert.equal(registry.pendingCount(), 2);
 });
 
-Deno.test("the page of a decided request leads to the oldest other that its reader may decide", async () => {
+Deno.test("the page of a decided request links to the oldest one that its reader can decide", async () => {
   const { park, page, submit, clock, id } = await startPages();
   const next = async (cn = "approver-1") =>
     /id="next" href="\/ui\/approvals\/([0-9a-f]+)"/.exec((await page(`/ui/approvals/${id}`, cn)).text)?.[1];
@@ -177,14 +177,14 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
   { name: "of our page with its origin", headers: { origin: "https://cp:7443" }, status: 303 },
   { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
   { name: "typed as an address", headers: { "sec-fetch-site": "none", origin: "" }, status: 403 },
-])("POST /ui/approvals/{id} $name is $status (CSRF)", async ({ headers, status }) => {
+])("POST /ui/approvals/{id} $name returns $status (CSRF)", async ({ headers, status }) => {
   const { submit, registry } = await startPages();
   const answer = await submit("decision=approve", { headers });
   assert.equal(answer.status, status);
   assert.equal(registry.pendingCount(), status === 303 ? 0 : 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without any origin header is 403", async () => {
+Deno.test("POST /ui/approvals/{id} without an origin header returns 403", async () => {
   const { send, id, registry } = await startPages();
   const request = new Request(`https://localhost/ui/approvals/${id}`, {
     method: "POST",
@@ -196,7 +196,7 @@ Deno.test("POST /ui/approvals/{id} without any origin header is 403", async () =
 });
 
 Deno.test.each(["application/json", "text/plain", "multipart/form-data", ""])(
-  "POST /ui/approvals/{id} of type %s is 415",
+  "POST /ui/approvals/{id} returns 415 for the content type %s",
   async (type) => {
     const { submit, registry } = await startPages();
     assert.equal((await submit("decision=approve", { headers: { "content-type": type } })).status, 415);
@@ -204,19 +204,19 @@ Deno.test.each(["application/json", "text/plain", "multipart/form-data", ""])(
   },
 );
 
-Deno.test.each(["/", "/ui", "/ui/", "/ui/approvals/"])("GET %s leads to the list", async (path) => {
+Deno.test.each(["/", "/ui", "/ui/", "/ui/approvals/"])("GET %s redirects to the list", async (path) => {
   const plane = await startControlPlane();
   const { status, headers } = await plane.get(path, "approver-1");
   assert.deepEqual([status, headers.get("location")], [303, "/ui/approvals"]);
 });
 
-Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
+Deno.test("POST /ui/approvals/{id} returns 413 for a body above 16 KiB", async () => {
   const { submit, registry } = await startPages();
   assert.equal((await submit(`decision=approve&x=${"x".repeat(16_384)}`)).status, 413);
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} without a time to learn is 400 and shows the entered values again", async () => {
+Deno.test("POST /ui/approvals/{id} without a learning time returns 400 and keeps the form values", async () => {
   const { submit, registry } = await startPages();
   const { status, text, headers } = await submit("decision=learn&ttl=other&amount=%22%3E%3Cb%3E&unit=60");
   assert.equal(status, 400);
@@ -227,7 +227,7 @@ Deno.test("POST /ui/approvals/{id} without a time to learn is 400 and shows the 
   assert.equal(registry.pendingCount(), 1);
 });
 
-Deno.test("POST /ui/approvals/{id} of an own request is 403 (four-eyes), explained and recorded", async () => {
+Deno.test("POST /ui/approvals/{id} returns 403 for an own request (four-eyes) and records it", async () => {
   const { submit, park, log, registry } = await startPages();
   const own = await park({}, "both");
   const { status, text } = await submit("decision=approve", { path: `/ui/approvals/${own}`, cn: "both" });
@@ -239,7 +239,7 @@ Deno.test("POST /ui/approvals/{id} of an own request is 403 (four-eyes), explain
   assert.equal(registry.pendingCount(), 2);
 });
 
-Deno.test("POST /ui/approvals/{id} of a decided request is 409 and shows the approver", async () => {
+Deno.test("POST /ui/approvals/{id} returns 409 for a decided request and shows its approver", async () => {
   const { submit, id, decide, status } = await startPages();
   await decide(id, { approve: false }, "approver-2");
   const answer = await submit("decision=approve");
@@ -249,7 +249,7 @@ Deno.test("POST /ui/approvals/{id} of a decided request is 409 and shows the app
   assert.equal(status()?.status, "denied");
 });
 
-Deno.test("POST /ui/approvals/{id} tells a program of a problem as a problem", async () => {
+Deno.test("POST /ui/approvals/{id} returns a JSON problem to clients that are not browsers", async () => {
   const { submit } = await startPages();
   const headers = { accept: "*/*", "content-type": "text/plain" };
   const { body, status } = await submit("decision=approve", { headers });
@@ -270,13 +270,13 @@ Deno.test.each<
   }
 >([
   {
-    name: "takes a comment, without blanks around it",
+    name: "returns a comment without surrounding spaces",
     body: "decision=approve&comment=+looks+fine%0a",
     approve: true,
     comment: "looks fine",
   },
   {
-    name: "reads which requests the page showed",
+    name: "returns the IDs of the shown requests",
     body: "decision=approve&shown=a&shown=b",
     approve: true,
     shown: ["a", "b"],
@@ -285,7 +285,7 @@ Deno.test.each<
   { name: "denies", body: `decision=deny${TTL}` },
   { name: "learns", body: `decision=learn${TTL}`, approve: true, learn: true, ttlSeconds: 3600 },
   {
-    name: "learns for another time",
+    name: "learns for a custom time",
     body: "decision=learn&ttl=other&amount=10&unit=60",
     approve: true,
     learn: true,
@@ -319,19 +319,19 @@ Deno.test.each([
   { name: "an empty time", body: "decision=learn&ttl=", detail: NO_TIME },
   { name: "no number", body: "decision=learn&ttl=other&amount=&unit=60", detail: NO_TIME },
   { name: "no unit", body: "decision=learn&ttl=other&amount=5", detail: NO_TIME },
-  { name: "nothing of a unit", body: "decision=learn&ttl=other&amount=0&unit=60", detail: NO_TIME },
-  { name: "less than nothing", body: "decision=learn&ttl=-60", detail: NO_TIME },
+  { name: "zero units", body: "decision=learn&ttl=other&amount=0&unit=60", detail: NO_TIME },
+  { name: "a negative time", body: "decision=learn&ttl=-60", detail: NO_TIME },
   { name: "a fraction", body: "decision=learn&ttl=other&amount=1.5&unit=3600", detail: NO_TIME },
   { name: "an exponent", body: "decision=learn&ttl=1e3", detail: NO_TIME },
   { name: "hexadecimal", body: "decision=learn&ttl=0x10", detail: NO_TIME },
   { name: "spaces", body: "decision=learn&ttl=+60", detail: NO_TIME },
-  { name: "more digits than a number keeps", body: `decision=learn&ttl=${"9".repeat(30)}`, detail: NO_TIME },
+  { name: "a number with too many digits", body: `decision=learn&ttl=${"9".repeat(30)}`, detail: NO_TIME },
   {
     name: "more than 100 years",
     body: "decision=learn&ttl=other&amount=9999999999&unit=86400",
     detail: /at most 100 years/,
   },
-])("parseDecisionForm() refuses $name", ({ body, detail }) => {
+])("parseDecisionForm() rejects $name", ({ body, detail }) => {
   assert.throws(() => parseDecisionForm(body), { code: "invalid_request", message: detail });
 });
 

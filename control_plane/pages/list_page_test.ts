@@ -50,7 +50,7 @@ Deno.test("renderListPage() shows requester, end user, host, elevation, age and 
   ]);
 });
 
-Deno.test("renderListPage() shows the kind of requests without a command, and their number", () => {
+Deno.test("renderListPage() shows access without a command and the number of identical requests", () => {
   const cells = render([
     recordOf({ command: "uptime", access: ["session:shell"], addr: "10.0.0.1:22", joined: ["f".repeat(32)] }),
     recordOf({ command: "cat > '/a'", access: ["file_transfer"], content_bytes: 12_345 }),
@@ -63,7 +63,7 @@ Deno.test("renderListPage() shows the kind of requests without a command, and th
   assert.equal(cells[6], "cat > '/a' transfers a file: writes 12,345 bytes");
 });
 
-Deno.test("renderListPage() shows whether an approval is collected", () => {
+Deno.test("renderListPage() shows whether an approval was collected", () => {
   const approved = recordOf({ status: "approved", decided_by: "approver-2", decided_at: DENIED.decided_at });
   const status = (fields: Partial<typeof approved>) =>
     render([{ ...approved, ...fields }]).filter(({ tag }) => tag === "td")[4]?.text;
@@ -77,7 +77,7 @@ Deno.test("renderListPage() shows the status, approver and time of a decision", 
   assert.ok(cells.includes("✕ Denied by approver-2, 30 s ago"), cells.join("|"));
 });
 
-Deno.test("renderListPage() marks own requests", () => {
+Deno.test("renderListPage() marks the approver's own requests", () => {
   const link = (approver: string) =>
     render([recordOf({ end_user: "alice" })], approver).findLast(({ tag }) => tag === "a")?.text;
   assert.match(link("broker-1") ?? "", /^View own: /);
@@ -86,7 +86,7 @@ Deno.test("renderListPage() marks own requests", () => {
   assert.match(link("approver-1") ?? "", /^Review: /);
 });
 
-Deno.test("renderListPage() links each request by a distinct name in a table with headers", () => {
+Deno.test("renderListPage() gives each request's link a distinct name in a table with headers", () => {
   const elements = render([recordOf(), DENIED]);
   const links = elements.filter(({ attributes }) => attributes["id"]?.startsWith("view-"));
   assert.deepEqual(links.map(({ attributes }) => attributes["href"]), [
@@ -103,7 +103,7 @@ Deno.test("renderListPage() truncates long commands with a note", () => {
   assert.equal(command?.text, `${"x".repeat(200)} … 61,240 more characters`);
 });
 
-Deno.test("renderListPage() keeps 10,000 requests to a page that can be read, and counts the rest", () => {
+Deno.test("renderListPage() shows at most 200 of 10,000 requests and counts the rest", () => {
   const many = Array.from(
     { length: 10_000 },
     (_, index) => recordOf({ id: String(index).padStart(32, "0") }),
@@ -115,7 +115,7 @@ Deno.test("renderListPage() keeps 10,000 requests to a page that can be read, an
 });
 
 Deno.test.each(["status", "decided_by", "expires_at"] as const)(
-  "renderListPage() is replaced when %s of a request changes, not when time passes",
+  "renderListPage() changes its state if %s of a request changes, not with time",
   (field) => {
     const stateOf = (approvals: ListPage["approvals"], now = READ_AT) =>
       /data-state="([^"]+)"/.exec(renderListPage({ approvals, approver: "a", now }))?.[1];
@@ -130,7 +130,7 @@ Deno.test.each(["status", "decided_by", "expires_at"] as const)(
 
 const FIELDS = ["caller", "end_user", "host", "command", "sudo_user", "decided_by", "rule", "id"] as const;
 
-Deno.test.each(HOSTILE)("renderListPage() makes text of $name in every field", ({ text }) => {
+Deno.test.each(HOSTILE)("renderListPage() escapes $name in every field", ({ text }) => {
   for (const field of FIELDS) {
     for (const status of ["pending", "denied"] as const) {
       const [hostile, harmless] = [text, "x"].map((value) =>
@@ -141,7 +141,7 @@ Deno.test.each(HOSTILE)("renderListPage() makes text of $name in every field", (
   }
 });
 
-Deno.test("renderListPage() makes text of everything, the reader's name included", () => {
+Deno.test("renderListPage() escapes any text in every field and in the approver's name (property)", () => {
   const texts = fc.string({ unit: anyCharacter(fc), maxLength: 40 });
   const fields = fc.record(Object.fromEntries(FIELDS.map((field) => [field, texts])));
   fc.assert(fc.property(fields, texts, (hostile, approver) => {
@@ -165,7 +165,7 @@ const PAGE = { title: "Approvals", approver: "approver-1", now: NOW, main: marku
 const read = (page: string) => readHtml(page, [STYLE, SCRIPT]);
 const hashOf = (source: string) => `'sha256-${createHash("sha256").update(source).digest("base64")}'`;
 
-Deno.test("pageHeaders() lets our script and style run, by their hashes, and nothing else", () => {
+Deno.test("pageHeaders() permits only our script and style by their hashes", () => {
   const [, script = ""] = /<script>([^]*)<\/script>/.exec(renderPage(PAGE)) ?? [];
   const [, style = ""] = /<style>([^]*)<\/style>/.exec(renderPage(PAGE)) ?? [];
   assert.deepEqual(pageHeaders()["content-security-policy"]?.split("; "), [
@@ -191,7 +191,7 @@ Deno.test.each([
   assert.equal(pageHeaders()[header], value);
 });
 
-Deno.test("script and style can't be ended from within, and load nothing", () => {
+Deno.test("SCRIPT and STYLE contain no end tag and load no external resources", () => {
   assert.doesNotMatch(
     SCRIPT,
     /<\/script|<!--|https?:|innerHTML|outerHTML|insertAdjacentHTML|\beval\b|Function\(/i,
@@ -199,7 +199,7 @@ Deno.test("script and style can't be ended from within, and load nothing", () =>
   assert.doesNotMatch(STYLE, /<|url\(|@import|https?:/i);
 });
 
-Deno.test("renderPage() has landmarks, a language, a skip link and the reader's name", () => {
+Deno.test("renderPage() has landmarks, a language, a skip link and the approver's name", () => {
   const elements = read(renderPage(PAGE));
   const find = (tag: string) => elements.filter((element) => element.tag === tag);
   assert.equal(find("html")[0]?.attributes["lang"], "en");
@@ -216,14 +216,14 @@ Deno.test("renderPage() has landmarks, a language, a skip link and the reader's 
   assert.equal(elements.find(({ attributes }) => attributes["role"] === "status")?.attributes["id"], "news");
 });
 
-Deno.test("renderPage() loads nothing from anywhere", () => {
+Deno.test("renderPage() loads no external resources", () => {
   for (const { tag, attributes } of read(renderPage(PAGE))) {
     assert.ok(!["link", "img", "iframe", "object", "embed", "base"].includes(tag), tag);
     assert.ok(!("src" in attributes || "style" in attributes), tag);
   }
 });
 
-Deno.test("renderPage() is reloaded only where scripts don't run, and only when asked for", () => {
+Deno.test("renderPage() reloads only without scripts and only if reloadSeconds is set", () => {
   const live = { state: [1], news: "x", refreshSeconds: 3 };
   assert.doesNotMatch(renderPage({ ...PAGE, live }), /http-equiv/);
   assert.match(
@@ -232,7 +232,7 @@ Deno.test("renderPage() is reloaded only where scripts don't run, and only when 
   );
 });
 
-Deno.test("renderPage() shows by its state whether the content has changed", () => {
+Deno.test("renderPage() changes data-state if the content changes", () => {
   const stateOf = (state: readonly unknown[]) =>
     read(renderPage({ ...PAGE, live: { state, news: "x", refreshSeconds: 3 } }))
       .find(({ tag }) => tag === "main")?.attributes["data-state"];
@@ -240,7 +240,7 @@ Deno.test("renderPage() shows by its state whether the content has changed", () 
   assert.notEqual(stateOf(["a", 1]), stateOf(["a", 2]));
 });
 
-Deno.test("renderErrorPage() shows the problem escaped", () => {
+Deno.test("renderErrorPage() escapes the problem's text", () => {
   const page = renderErrorPage({
     status: 409,
     title: "Conflict",
@@ -255,7 +255,7 @@ Deno.test("renderErrorPage() shows the problem escaped", () => {
   assert.ok(elements.every(({ tag }) => tag !== "i"));
 });
 
-Deno.test("renderErrorPage() explains certificates to non-approvers", () => {
+Deno.test("renderErrorPage() explains client certificates to non-approvers", () => {
   const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
   assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
   assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);
@@ -300,7 +300,7 @@ const ROWS = ([[0, "light"], [1, "dark"]] as const).flatMap(([index, scheme]) =>
 );
 
 Deno.test.each(ROWS)(
-  "$front on $back has a contrast of $least in $scheme",
+  "$front on $back has a contrast of at least $least in $scheme",
   ({ index, front, back, least }) => {
     const [one, other] = [COLORS[front][index], COLORS[back][index]];
     const contrast = contrastOf(one, other);
@@ -308,7 +308,7 @@ Deno.test.each(ROWS)(
   },
 );
 
-Deno.test("the style sheet names no colour that is not in the palettes, and no palette colour that is missing", () => {
+Deno.test("the style sheet uses only colors of the palettes", () => {
   const rules = STYLE.replace(/:root\{[^}]*\}/g, "");
   assert.doesNotMatch(rules, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb|hsl/i);
   const names = Object.keys(COLORS).map((name) =>

@@ -26,7 +26,7 @@ Deno.test.each([
   assert.equal(escapeHtml(text), escaped);
 });
 
-Deno.test("markup escapes text, also in lists, and leaves HTML alone", () => {
+Deno.test("markup escapes text, also in lists, and keeps HTML unchanged", () => {
   const item = markup`<li>${"<"}</li>`;
   assert.equal(
     String(markup`<ul>${[item, [item], "&", 1]}</ul>`),
@@ -34,11 +34,11 @@ Deno.test("markup escapes text, also in lists, and leaves HTML alone", () => {
   );
 });
 
-Deno.test("markup leaves out undefined and false, and keeps 0 and empty text", () => {
+Deno.test("markup omits undefined and false and keeps 0 and empty text", () => {
   assert.equal(String(markup`[${undefined}${false}${0}${""}]`), "[0]");
 });
 
-Deno.test("markup keeps values intact between tags and in attributes", () => {
+Deno.test("markup keeps values intact between tags and in attributes (property)", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     const [element] = readHtml(String(markup`<p title="${text}">${text}</p>`));
     const read = text.toWellFormed().replaceAll("\0", "\ufffd");
@@ -54,7 +54,7 @@ Deno.test.each([
   { name: "leaves ASCII alone", text: 'ls -l "a" \\ | wc', segments: [plain('ls -l "a" \\ | wc')] },
   { name: "has nothing for nothing", text: "", segments: [] },
   {
-    name: "finds controls between words",
+    name: "separates controls between words",
     text: "a\u202eb",
     segments: [plain("a"), odd("\u202e"), plain("b")],
   },
@@ -66,7 +66,7 @@ Deno.test.each([
   { name: "finds wide gaps", text: `a${" ".repeat(9)}b`, segments: [plain("a"), odd(" ", 9), plain("b")] },
   { name: "leaves indentation alone", text: `a${" ".repeat(8)}b`, segments: [plain(`a${" ".repeat(8)}b`)] },
   {
-    name: "finds towers of marks",
+    name: "limits combining marks",
     text: "a\u0301\u0302\u0303",
     segments: [plain("a"), foreign("\u0301\u0302"), odd("\u0303")],
   },
@@ -74,7 +74,7 @@ Deno.test.each([
   assert.deepEqual(segmentText(text), segments);
 });
 
-Deno.test("segmentText() loses nothing", () => {
+Deno.test("segmentText() keeps every character (property)", () => {
   fc.assert(fc.property(hostileText(), (text) => {
     const whole = segmentText(text).map((segment) =>
       segment.kind === "odd" ? segment.character.repeat(segment.count) : segment.text
@@ -92,7 +92,7 @@ Deno.test.each(
   assertLinearWork((size) => segmentText(unit.repeat(size / unit.length)), 61_440);
 });
 
-Deno.test("showText() marks escapes, so that they differ from the same typed text", () => {
+Deno.test("showText() marks escapes to distinguish them from the same typed text", () => {
   const typed = String(showText(String.raw`\u{202e}`));
   const written = String(showText("\u202e"));
   assert.equal(typed, String.raw`<bdo dir="ltr" class="raw">\u{202e}</bdo>`);
@@ -106,7 +106,7 @@ Deno.test.each([
   { name: "what a surrogate is", text: "\udc00", title: "U+DC00 lone surrogate" },
   { name: "what a letter is that looks like another", text: "\u0430", title: "not ASCII: U+0430" },
   {
-    name: "no more than some letters",
+    name: "at most eight letters",
     text: "абвгдежзи",
     title: "not ASCII: U+0430 U+0431 U+0432 U+0433 U+0434 U+0435 U+0436 U+0437 …",
   },
@@ -114,17 +114,17 @@ Deno.test.each([
   assert.equal(readHtml(String(showText(text)))[1]?.attributes["title"], title);
 });
 
-Deno.test("showText() keeps lines as lines, each end marked", () => {
+Deno.test("showText() keeps lines and marks each line end", () => {
   assert.equal(readHtml(String(showText("a\nb")))[0]?.text, "a\\x0a\nb");
 });
 
-Deno.test("showText() cuts long text between characters and counts the rest", () => {
+Deno.test("showText() truncates long text between characters and counts the rest", () => {
   const [shown, , rest] = readHtml(String(showText("a😀".repeat(1000), { limit: 5 })));
   assert.equal(shown?.text, "a😀a");
   assert.equal(rest?.text, "… 2,996 more characters");
 });
 
-Deno.test("showText() gives text only: nothing of it is markup, steers the display or is invisible", () => {
+Deno.test("showText() contains no markup, control or invisible characters from its text (property)", () => {
   fc.assert(fc.property(hostileText(), (text) => {
     const elements = readHtml(String(showText(text)));
     assert.ok(elements.every(({ tag }) => ["bdo", "span", "mark"].includes(tag)));
@@ -134,7 +134,7 @@ Deno.test("showText() gives text only: nothing of it is markup, steers the displ
   }));
 });
 
-Deno.test("findSuspiciousCharacters() counts, most frequent first", () => {
+Deno.test("findSuspiciousCharacters() returns counts with the most frequent character first", () => {
   assert.deepEqual(findSuspiciousCharacters("a\x1bb\u202ec\u202e日本"), {
     odd: [{ name: "U+202E RIGHT-TO-LEFT OVERRIDE", count: 2 }, { name: "U+001B ESCAPE", count: 1 }],
     foreign: 2,
@@ -179,11 +179,11 @@ Deno.test.each([
   "e\u0301\u0302\u0302\u0302",
   "\0\x1b\u200b\u2028\u2029\u3164\uffa0\u2800\u00a0\u3000\u{e0041}\ue000\u0338a",
 ])(
-  "a page writes out the same characters as a terminal: %j",
+  "a page escapes the same characters as a terminal: %j",
   shownAlike,
 );
 
-Deno.test("pages and terminals write out the same characters", () => {
+Deno.test("pages and terminals escape the same characters (property)", () => {
   const units = fc.constantFrom(
     ..."a é\u0301\u0302\u20dd\u00a0\u3000\u200b\u202e\u3164\ufe0f\u2800\ue000\n\x1b\x9b",
     "\ud800",
@@ -203,11 +203,11 @@ Deno.test.each([
   { ms: 3_660_000, text: "1 h 1 min" },
   { ms: 86_400_000, text: "1 day" },
   { ms: 3 * 86_400_000 + 4 * 3_600_000, text: "3 days 4 h" },
-])("formatDuration() of $ms ms is $text", ({ ms, text }) => {
+])("formatDuration() of $ms ms returns $text", ({ ms, text }) => {
   assert.equal(formatDuration(ms), text);
 });
 
-Deno.test("formatUtc() names the zone, and an unknown time", () => {
+Deno.test("formatUtc() adds the time zone and reports an unknown time", () => {
   assert.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5, 678)), "2026-01-02 03:04:05 UTC");
   assert.equal(formatUtc(NaN), "at an unknown time");
 });
@@ -217,6 +217,6 @@ Deno.test.each([
   { count: 999, text: "999" },
   { count: 61_440, text: "61,440" },
   { count: 1_234_567, text: "1,234,567" },
-])("formatCount() of $count is $text", ({ count, text }) => {
+])("formatCount() of $count returns $text", ({ count, text }) => {
   assert.equal(formatCount(count), text);
 });

@@ -12,13 +12,13 @@ async function startParked(config = {}) {
 
 const last = (log: MemoryAuditLog) => log.entries.at(-1);
 
-Deno.test("GET /v1/approvals is an empty array when there are none", async () => {
+Deno.test("GET /v1/approvals returns an empty array if there are no approvals", async () => {
   const { status, text, headers } = await (await startControlPlane()).get("/v1/approvals", "approver-1");
   assert.deepEqual([status, text], [200, "[]\n"]);
   assert.equal(headers.get("x-content-type-options"), "nosniff");
 });
 
-Deno.test("GET /v1/approvals lists all, what waits first, and never a key, a token or a request", async () => {
+Deno.test("GET /v1/approvals lists pending approvals first, without keys, tokens or requests", async () => {
   const plane = await startGated();
   const denied = await plane.park({ bearer_token: "secret-token" });
   await plane.decide(denied, { approve: false });
@@ -34,7 +34,7 @@ Deno.test("GET /v1/approvals lists all, what waits first, and never a key, a tok
   assert.doesNotMatch(text, /secret-token|ssh-ed25519|public_key|request/);
 });
 
-Deno.test("POST /v1/approvals/{id} approves, and answers with the record", async () => {
+Deno.test("POST /v1/approvals/{id} approves and returns the record", async () => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.decide(id, { approve: true, unknown: 1 });
   assert.equal(status, 200);
@@ -67,7 +67,7 @@ Deno.test.each<{ name: string; decision: object; status: string; outcome: string
     status: "approved",
     outcome: "approval-decision-allow-learn",
   },
-])("POST /v1/approvals/{id} with approve $name: $status", async ({ decision, status, outcome }) => {
+])("POST /v1/approvals/{id} with approve $name has status $status", async ({ decision, status, outcome }) => {
   const { plane, id } = await startParked();
   const answer = await plane.decide(id, decision);
   assert.deepEqual([answer.status, answer.body.status], [200, status]);
@@ -78,14 +78,14 @@ Deno.test.each<{ name: string; decision: unknown }>([
   { name: "without a time", decision: { approve: true, learn: true } },
   { name: "for 0 seconds", decision: { approve: true, learn: true, ttl_seconds: 0 } },
   { name: "for less than nothing", decision: { approve: true, learn: true, ttl_seconds: -1 } },
-])("POST /v1/approvals/{id} refuses to learn $name: 400", async ({ decision }) => {
+])("POST /v1/approvals/{id} returns 400 to learn $name", async ({ decision }) => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.decide(id, decision);
   assert.deepEqual([status, body.detail], [400, "learn requires ttl_seconds > 0"]);
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
-Deno.test("identical requests are one approval: one notification, a record and a certificate for each", async () => {
+Deno.test("identical requests have one notification and a record and certificate each", async () => {
   const plane = await startGated();
   const other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
   const [first, second] = [await plane.park(), await plane.park({ public_key: other })];
@@ -113,7 +113,7 @@ Deno.test("identical requests are one approval: one notification, a record and a
   );
 });
 
-Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later waits, and is announced", async () => {
+Deno.test("POST /v1/approvals/{id} decides only shown requests and announces later ones", async () => {
   const plane = await startGated({ approval: { ...CONFIG.approval, max_pending_per_caller: 9 } });
   const first = await plane.park();
   const seen = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];
@@ -138,7 +138,7 @@ Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later wai
   assert.equal((await plane.poll(other)).status, 202);
 });
 
-Deno.test("the reason and the comment are in the log and in the list", async () => {
+Deno.test("the reason and the comment appear in the log and in the list", async () => {
   const plane = await startGated();
   const id = await plane.park({ reason: 'ticket "42"' });
   assert.equal(last(plane.log)?.reason, 'ticket "42"');
@@ -152,7 +152,7 @@ Deno.test("the reason and the comment are in the log and in the list", async () 
   assert.equal((await plane.sign({ command: "rm y", reason: "x".repeat(501) })).status, 400);
 });
 
-Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its content is said: 400", async () => {
+Deno.test("POST /v1/approvals/{id} learns a file transfer only with a known content hash", async () => {
   const plane = await startGated();
   const learn = { approve: true, learn: true, ttl_seconds: 60 };
   const { status, body } = await plane.decide(await plane.park({ file_transfer: true }), learn);
@@ -175,16 +175,16 @@ Deno.test("POST /v1/approvals/{id} learns from a file transfer only where its co
 
 Deno.test.each<{ name: string; request: Record<string, unknown>; detail: RegExp }>([
   {
-    name: "the check of a session's command",
+    name: "the preflight of a session's command",
     request: { purpose: "session", session_mode: "exec", dry_run: true, preflight: true, host: "web02" },
     detail: /^nothing to learn: it only asks whether the command is allowed; approve it without learn$/,
   },
   {
-    name: "what was only unusual",
+    name: "a request that was only unusual",
     request: { command: "df", host: "web02" },
     detail: /^nothing to learn: no policy rule requires approval; approve it without learn$/,
   },
-])("POST /v1/approvals/{id} does not claim to learn from $name: 400", async ({ request, detail }) => {
+])("POST /v1/approvals/{id} returns 400 to learn from $name", async ({ request, detail }) => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   assert.equal((await plane.sign()).status, 200);
   const id = await plane.park(request);
@@ -204,13 +204,13 @@ Deno.test.each<{ name: string; decision: unknown }>([
   { name: "a number for approve", decision: { approve: 1 } },
   { name: "part of a second", decision: { approve: true, learn: true, ttl_seconds: 0.5 } },
   { name: "an absurd time", decision: { approve: true, learn: true, ttl_seconds: 1e12 } },
-])("POST /v1/approvals/{id} refuses $name: 400", async ({ decision }) => {
+])("POST /v1/approvals/{id} returns 400 for $name", async ({ decision }) => {
   const { plane, id } = await startParked();
   assert.equal((await plane.decide(id, decision)).status, 400);
   assert.equal(plane.registry.pendingCount(), 1);
 });
 
-Deno.test("POST /v1/approvals/{id} refuses a body over 16 KiB", async () => {
+Deno.test("POST /v1/approvals/{id} returns 413 for a body above 16 KiB", async () => {
   const { plane, id } = await startParked();
   assert.equal((await plane.decide(id, { approve: true, x: "x".repeat(16_384) })).status, 413);
 });
@@ -222,7 +222,7 @@ Deno.test.each([
   "application/jsonp",
   "",
 ])(
-  "POST /v1/approvals/{id} of type %s is 415 (A19)",
+  "POST /v1/approvals/{id} returns 415 for the content type %s (A19)",
   async (type) => {
     const { plane, id } = await startParked();
     const { status } = await plane.decide(id, { approve: true }, "approver-1", { "content-type": type });
@@ -247,7 +247,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
     status: 200,
   },
   { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
-])("POST /v1/approvals/{id} $name is $status", async ({ headers, status }) => {
+])("POST /v1/approvals/{id} $name returns $status", async ({ headers, status }) => {
   const { plane, id } = await startParked();
   const answer = await plane.decide(id, { approve: true }, "approver-1", { host: "cp:7443", ...headers });
   assert.equal(answer.status, status);
@@ -255,7 +255,7 @@ Deno.test.each<{ name: string; headers: Record<string, string>; status: number }
 });
 
 Deno.test.each([{ approve: true }, { approve: false }])(
-  "POST /v1/approvals/{id} by the requester is 403, and recorded (A1): $approve",
+  "POST /v1/approvals/{id} by the requester returns 403 and is recorded (A1): $approve",
   async (decision) => {
     const plane = await startGated();
     const id = await plane.park({}, "both");
@@ -272,7 +272,7 @@ Deno.test.each([{ approve: true }, { approve: false }])(
   },
 );
 
-Deno.test("POST /v1/approvals/{id} by the requester is recorded even if nothing can be learned (A1)", async () => {
+Deno.test("POST /v1/approvals/{id} by the requester is recorded before the learn check (A1)", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   assert.equal((await plane.sign({}, "both")).status, 200);
   const id = await plane.park({ command: "df", host: "web02" }, "both");
@@ -283,7 +283,7 @@ Deno.test("POST /v1/approvals/{id} by the requester is recorded even if nothing 
   assert.equal((await plane.decide(id, decision)).status, 409, "decided comes first too");
 });
 
-Deno.test("POST /v1/approvals/{id} by whoever asked through a trusted broker is 403, and recorded (A2)", async () => {
+Deno.test("POST /v1/approvals/{id} by the end user of a trusted broker returns 403 (A2)", async () => {
   const plane = await startGated();
   const id = await plane.park({ end_user: "approver-1" }, "broker-2");
   assert.equal((await plane.decide(id, { approve: true }, "approver-1")).status, 403);
@@ -294,12 +294,12 @@ Deno.test("POST /v1/approvals/{id} by whoever asked through a trusted broker is 
   assert.equal((await plane.decide(id, { approve: true }, "approver-2")).status, 200, "another one may");
 });
 
-Deno.test("POST /v1/approvals/{id} of an unknown id is 409", async () => {
+Deno.test("POST /v1/approvals/{id} returns 409 for an unknown ID", async () => {
   const { status, body } = await (await startControlPlane()).decide("nothing", { approve: true });
   assert.deepEqual([status, body.detail], [409, 'approval "nothing" is unknown']);
 });
 
-Deno.test("POST /v1/approvals/{id} decides once: then 409", async () => {
+Deno.test("POST /v1/approvals/{id} returns 409 for a second decision", async () => {
   const { plane, id } = await startParked();
   await plane.decide(id, { approve: false });
   const { status, body } = await plane.decide(id, { approve: true }, "approver-2");
@@ -307,7 +307,7 @@ Deno.test("POST /v1/approvals/{id} decides once: then 409", async () => {
   assert.equal((await plane.poll(id)).status, 403);
 });
 
-Deno.test("POST /v1/approvals/{id} after the expiry is 409 and names it", async () => {
+Deno.test("POST /v1/approvals/{id} after the expiry returns 409 with the expiry in the detail", async () => {
   const { plane, id } = await startParked();
   await plane.clock.advance(120_001);
   const { status, body } = await plane.decide(id, { approve: true });
@@ -318,7 +318,7 @@ Deno.test("POST /v1/approvals/{id} after the expiry is 409 and names it", async 
 Deno.test.each([
   { name: "an approval", decision: { approve: true }, outcome: "approval-decision-allow" },
   { name: "a denial", decision: { approve: false }, outcome: "approval-denied" },
-])("POST /v1/approvals/{id}: $name that the store rejects is corrected in the log", async (row) => {
+])("POST /v1/approvals/{id} corrects the log if the store rejects $name", async (row) => {
   const store = new FailingControlStore();
   const plane = await startGated({}, { store });
   const id = await plane.park();
@@ -331,7 +331,7 @@ Deno.test.each([
   assert.deepEqual(takenBack, { ...decided, outcome: "error", err });
 });
 
-Deno.test("POST /v1/approvals/{id} that expires during its audit is corrected in the log", async () => {
+Deno.test("POST /v1/approvals/{id} corrects the audit log if the approval expires meanwhile", async () => {
   const { plane, id } = await startParked();
   const append = plane.log.append.bind(plane.log);
   plane.log.append = async (entry) => {
@@ -344,7 +344,7 @@ Deno.test("POST /v1/approvals/{id} that expires during its audit is corrected in
   assert.equal(last(plane.log)?.err, err);
 });
 
-Deno.test("POST /v1/approvals/{id} that cannot be recorded approves nothing (A11): 500", async () => {
+Deno.test("POST /v1/approvals/{id} returns 500 and approves nothing without a record (A11)", async () => {
   const { plane, id } = await startParked();
   plane.log.failing = true;
   const { status, body } = await plane.decide(id, { approve: true });
@@ -355,20 +355,20 @@ Deno.test("POST /v1/approvals/{id} that cannot be recorded approves nothing (A11
   assert.equal((await plane.decide(id, { approve: true })).status, 200, "and can be tried again");
 });
 
-Deno.test("POST /v1/approvals/{id} denies even without a record", async () => {
+Deno.test("POST /v1/approvals/{id} denies even if the audit log fails", async () => {
   const { plane, id } = await startParked();
   plane.log.failing = true;
   assert.equal((await plane.decide(id, { approve: false })).status, 200);
   assert.equal((await plane.poll(id)).status, 403);
 });
 
-Deno.test("POST /v1/approvals/{id} in fail mode open approves without a record", async () => {
+Deno.test("POST /v1/approvals/{id} in fail mode open approves even if the audit log fails", async () => {
   const { plane, id } = await startParked({ audit_fail_mode: "open" });
   plane.log.failing = true;
   assert.equal((await plane.decide(id, { approve: true })).status, 200);
 });
 
-Deno.test("POST /v1/approvals/{id} shows only the start of an ID", async () => {
+Deno.test("POST /v1/approvals/{id} returns only the start of a long ID", async () => {
   const plane = await startControlPlane();
   const request = post(`/v1/approvals/${"x".repeat(5000)}`, { approve: true });
   const { body } = await plane.send(request, "approver-1");

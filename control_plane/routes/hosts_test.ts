@@ -14,7 +14,7 @@ const WEB01 = {
   groups: ["web"],
 };
 
-Deno.test("GET /v1/hosts is the signer's list for the broker, every field of it (I20)", async () => {
+Deno.test("GET /v1/hosts returns the signer's list for the broker with all fields (I20)", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body: { web01: WEB01, web02: { ...WEB01, groups: [] } } });
   const { status, body } = await plane.get("/v1/hosts", "broker-1");
@@ -23,7 +23,7 @@ Deno.test("GET /v1/hosts is the signer's list for the broker, every field of it 
   assert.deepEqual([request?.path, request?.headers], ["/v1/hosts", { "x-on-behalf-of": "broker-1" }]);
 });
 
-Deno.test("GET /v1/hosts asks the signer with the tags that the broker has, and passes its 304 on", async () => {
+Deno.test("GET /v1/hosts forwards the broker's If-None-Match and the signer's 304", async () => {
   const plane = await startControlPlane();
   const ask = (has: string) =>
     plane.send(new Request("https://cp/v1/hosts", { headers: { "if-none-match": has } }), "broker-1");
@@ -52,21 +52,21 @@ Deno.test.each([
   { name: "that nobody asked for", has: undefined, headers: { etag: '"a"' } },
   { name: "of a list that the broker does not have", has: '"a"', headers: { etag: '"b"' } },
   { name: "without a tag", has: '"a"', headers: {} },
-])("GET /v1/hosts is 502 when the signer answers 304 $name", async ({ has, headers }) => {
+])("GET /v1/hosts returns 502 if the signer sends a 304 $name", async ({ has, headers }) => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ status: 304, headers: { ...headers } });
   const init = has === undefined ? {} : { headers: { "if-none-match": has } };
   assert.equal((await plane.send(new Request("https://cp/v1/hosts", init), "broker-1")).status, 502);
 });
 
-Deno.test("GET /v1/clusters of a signer that knows none is an empty list", async () => {
+Deno.test("GET /v1/clusters returns an empty list if the signer has no such route", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => refusal(404, "not_found", "no such route");
   const { status, body } = await plane.get("/v1/clusters", "broker-1");
   assert.deepEqual([status, body], [200, {}]);
 });
 
-Deno.test("GET /v1/clusters of a signer that has them is passed on", async () => {
+Deno.test("GET /v1/clusters returns the signer's clusters", async () => {
   const plane = await startControlPlane();
   const clusters = {
     prod: {
@@ -83,7 +83,7 @@ Deno.test("GET /v1/clusters of a signer that has them is passed on", async () =>
   assert.deepEqual(plane.signer.requests[0]?.headers, { "x-on-behalf-of": "broker-1" });
 });
 
-Deno.test("GET /v1/revocations shows a broker the freezes without other callers, actors and reasons (K8)", async () => {
+Deno.test("GET /v1/revocations returns freezes without other callers, actors and reasons (K8)", async () => {
   const plane = await startControlPlane();
   const frozen_at = "2026-01-02T03:04:05Z";
   const own = { kind: "caller", value: "Broker-1", frozen_at };
@@ -95,13 +95,13 @@ Deno.test("GET /v1/revocations shows a broker the freezes without other callers,
   assert.deepEqual([status, body], [200, [own, user]]);
 });
 
-Deno.test("GET /v1/revocations with an unknown kind is 502, because it must not be skipped", async () => {
+Deno.test("GET /v1/revocations returns 502 for an unknown kind", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body: [{ kind: "host", value: "x", frozen_at: "2026-01-02T03:04:05Z" }] });
   assert.equal((await plane.get("/v1/revocations", "broker-1")).status, 502);
 });
 
-Deno.test("POST /v1/revocations/serials is passed on for the broker that asks, serials exact", async () => {
+Deno.test("POST /v1/revocations/serials forwards exact serials for the requesting broker only", async () => {
   const plane = await startControlPlane();
   const revoked = { status: "ok", revoked: 1, krl_version: 9 };
   plane.signer.reply = () => ({ body: revoked });
@@ -115,7 +115,7 @@ Deno.test("POST /v1/revocations/serials is passed on for the broker that asks, s
   assert.deepEqual(asked?.body, { serials: [2n ** 64n - 1n], reason: "x" });
 });
 
-Deno.test("POST /v1/revocations/serials by an approver is 403, an invalid serial 400, without a request to the signer", async () => {
+Deno.test("POST /v1/revocations/serials returns 403 to an approver and 400 for an invalid serial", async () => {
   const plane = await startControlPlane();
   const send = (body: string, cn: string) => plane.send(post("/v1/revocations/serials", body), cn);
   assert.equal((await send('{"serials":[1]}', "approver-1")).status, 403);
@@ -150,13 +150,13 @@ Deno.test.each<{ name: string; reply: FakeReply; status: number }>([
   { name: "429", reply: refusal(429, "rate_limited", "x", { "retry-after": "3" }), status: 429 },
   { name: "500", reply: refusal(500, "internal", "x"), status: 502 },
   { name: "an answer of another shape", reply: { body: "x" }, status: 502 },
-])("GET routes make of the signer's $name: $status", async ({ reply, status }) => {
+])("GET routes answer the signer's $name with $status", async ({ reply, status }) => {
   const plane = await startControlPlane();
   plane.signer.reply = () => reply;
   for (const route of ROUTES) assert.equal((await plane.get(route, "broker-1")).status, status, route);
 });
 
-Deno.test("GET /v1/hosts?policy=true asks the signer for the same, and passes on every field of the rules", async () => {
+Deno.test("GET /v1/hosts?policy=true forwards the query and returns all fields of the rules", async () => {
   const plane = await startControlPlane();
   const policy = {
     commands: "allowlist",
@@ -202,13 +202,13 @@ Deno.test.each<Row>([
   { name: "our page without Origin", headers: { "sec-fetch-site": "same-origin" }, is: "same_origin" },
   { name: "our page in an old browser", headers: { origin: OWN }, is: "same_origin" },
   {
-    name: "our page on the usual port",
+    name: "our page on the default port",
     headers: { origin: "https://cp" },
     template: "https://CP:443/ui/approvals/{id}",
     is: "same_origin",
   },
   {
-    name: "our page by an address",
+    name: "our page with an IP address",
     headers: { origin: "https://[::1]:7443" },
     template: "https://[0::1]:7443/{id}",
     is: "same_origin",
@@ -230,27 +230,27 @@ Deno.test.each<Row>([
   { name: "an empty origin", headers: { origin: "" }, is: "cross_origin" },
   { name: "an opaque origin in an old browser", headers: { origin: "null" }, is: "cross_origin" },
   {
-    name: "an opaque origin from nowhere",
+    name: "an opaque origin with Sec-Fetch-Site none",
     headers: { "sec-fetch-site": "none", origin: "null" },
     is: "cross_origin",
   },
   {
-    name: "headers that contradict",
+    name: "contradicting headers",
     headers: { "sec-fetch-site": "same-origin", origin: "https://evil.example" },
     is: "cross_origin",
   },
   { name: "an origin where none is configured", headers: { origin: OWN }, template: "", is: "cross_origin" },
   {
-    name: "a form of our page where none is configured",
+    name: "a form of our page without a configured origin",
     headers: { "sec-fetch-site": "same-origin", origin: "null" },
     template: "",
     is: "same_origin",
   },
   {
-    name: "another origin that is also the Host",
+    name: "another origin that equals the Host",
     headers: { origin: "https://evil.example", host: "evil.example" },
     is: "cross_origin",
   },
-])("checkSameOrigin() of $name is $is", ({ headers, template = `${OWN}/ui/approvals/{id}`, is }) => {
+])("checkSameOrigin() of $name returns $is", ({ headers, template = `${OWN}/ui/approvals/{id}`, is }) => {
   assert.equal(checkSameOrigin(new Headers(headers), template), is);
 });

@@ -9,7 +9,7 @@ import { inRequest } from "@gateway/shared/service";
 import { FakeClock } from "@gateway/shared/testing";
 import { BatchedRecords } from "../app.ts";
 
-Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
+Deno.test("POST /v1/sign returns 202 and parks a request that requires approval", async () => {
   const plane = await startGated();
   const { status, body } = await plane.sign({
     command: "rm -r x",
@@ -59,7 +59,7 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
   assert.doesNotMatch(JSON.stringify(plane.registry.find(id)), /secret-token/, "the token is not (I13)");
 });
 
-Deno.test("POST /v1/sign parks nothing where the database can't be seen, and does not wait for it: 503", async () => {
+Deno.test("POST /v1/sign returns 503 and parks nothing if the database state is stale", async () => {
   const stale = new AppError("state_stale", "does not know", { retryAfterSeconds: 1 });
   const store = openMemoryStore();
   store.insertApproval = () => new Promise(() => {});
@@ -74,13 +74,13 @@ Deno.test("POST /v1/sign parks nothing where the database can't be seen, and doe
   assert.deepEqual([plane.registry.list(), plane.notified], [[], []]);
 });
 
-Deno.test("POST /v1/sign shows the end user that a trusted broker names", async () => {
+Deno.test("POST /v1/sign notifies with the end user that a trusted broker names", async () => {
   const plane = await startGated();
   await plane.park({ end_user: "alice" }, "broker-2");
   assert.equal(plane.notified[0]?.end_user, "alice");
 });
 
-Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
+Deno.test("POST /v1/sign returns 429 above the pending limit of one caller", async () => {
   const plane = await startGated();
   const answers = await Promise.all(Array.from({ length: 5 }, (_, n) => plane.sign({ command: `rm ${n}` })));
   assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 202, 202, 429, 429]);
@@ -90,7 +90,7 @@ Deno.test("POST /v1/sign bounds what waits for one caller: 429", async () => {
   assert.equal((await plane.sign({ command: "rm x" }, "broker-2")).status, 202, "others are not affected");
 });
 
-Deno.test("POST /v1/sign bounds what waits for one end user: the others of the broker still get a place", async () => {
+Deno.test("POST /v1/sign returns 429 above the pending limit of one end user", async () => {
   const plane = await startGated({ approval: { callers: ["approver-1"], max_pending_per_caller: 8 } });
   const ask = (end_user: string) => plane.sign({ command: "rm x", end_user }, "broker-2");
   const answers = await Promise.all(Array.from({ length: 10 }, () => ask("mallory")));
@@ -101,7 +101,7 @@ Deno.test("POST /v1/sign bounds what waits for one end user: the others of the b
   assert.equal((await ask("alice")).status, 202);
 });
 
-Deno.test("POST /v1/sign that cannot be stored is 500 without a notification", async () => {
+Deno.test("POST /v1/sign returns 500 without a notification if the store fails", async () => {
   const store = openMemoryStore();
   const plane = await startControlPlane({}, { store });
   await store.close();
@@ -122,7 +122,7 @@ const OWN = {
   learn_approval_id: "",
 };
 
-Deno.test("a minimal request is forwarded with defaults", async () => {
+Deno.test("POST /v1/sign forwards a minimal request with defaults", async () => {
   const plane = await startControlPlane();
   await plane.sign();
   const [sent] = plane.signer.signed;
@@ -135,7 +135,7 @@ Deno.test("a minimal request is forwarded with defaults", async () => {
   ]);
 });
 
-Deno.test("of a public key type and key are forwarded, and the comment is not", async () => {
+Deno.test("POST /v1/sign forwards type and key of a public key but no comment", async () => {
   const plane = await startControlPlane();
   await plane.sign({ public_key: `${PUBLIC_KEY} root@laptop of alice\r\n` });
   await plane.sign({ public_key: `${PUBLIC_KEY}\n` });
@@ -156,7 +156,7 @@ const DECISION = {
   would_require_approval: true,
 };
 
-Deno.test("a dry run is given decision and envelope, and nothing else", async () => {
+Deno.test("POST /v1/sign returns only decision and envelope for a dry run", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({
     body: { decision: DECISION, envelope: "e30=", certificate: "c", serial: 1 },
@@ -167,7 +167,7 @@ Deno.test("a dry run is given decision and envelope, and nothing else", async ()
   }
 });
 
-Deno.test("a request that needs approval gets no envelope", async () => {
+Deno.test("POST /v1/sign returns no envelope for a request that requires approval", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({
     body: { decision: { ...DECISION, require_approval: true }, envelope: "e30=" },
@@ -191,7 +191,7 @@ function start(delayMs = 20) {
   return { add, appended, clock, disk, records, stopping };
 }
 
-Deno.test("BatchedRecords appends together, in order, a moment later", async () => {
+Deno.test("BatchedRecords appends records together and in order after a delay", async () => {
   const { add, appended, clock } = start();
   await add("a");
   await clock.advance(10);
@@ -214,7 +214,7 @@ Deno.test("BatchedRecords appends waiting records before the next record", async
   assert.deepEqual(appended, ["a"], "and once");
 });
 
-Deno.test("BatchedRecords appends immediately from the end of the process on", async () => {
+Deno.test("BatchedRecords appends immediately after the process starts to stop", async () => {
   const { add, appended, clock, stopping } = start();
   await add("a");
   stopping.abort();
@@ -224,7 +224,7 @@ Deno.test("BatchedRecords appends immediately from the end of the process on", a
   assert.deepEqual(appended, ["a", "b"]);
 });
 
-Deno.test("BatchedRecords makes wait when very many are on their way to the disk", async () => {
+Deno.test("BatchedRecords delays add() while 1024 records wait for the disk", async () => {
   const { add, disk } = start(0);
   for (let count = 0; count < 1024; count++) await add("forwarded");
   let isWritten = false;
@@ -236,7 +236,7 @@ Deno.test("BatchedRecords makes wait when very many are on their way to the disk
   await add("forwarded");
 });
 
-Deno.test("BatchedRecords names of each record its own request, also when another's has them appended", async () => {
+Deno.test("BatchedRecords keeps each record's own request ID if another request flushes them", async () => {
   const clock = new FakeClock();
   const appended: unknown[] = [];
   const append = ({ outcome, request_id }: AuditEntry) => {

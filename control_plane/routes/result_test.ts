@@ -20,13 +20,13 @@ async function startApproved(changes: Record<string, unknown> = {}, decision: ob
 
 const query = (key: string) => `?pubkey=${encodeURIComponent(key)}`;
 
-Deno.test("GET /v1/sign/result/{id} is 202 before a decision", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 202 before a decision", async () => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.poll(id);
   assert.deepEqual([status, body], [202, { status: "pending" }]);
 });
 
-Deno.test("GET /v1/sign/result/{id} signs the approved request and serves the result once", async () => {
+Deno.test("GET /v1/sign/result/{id} signs the approved request and returns the result once", async () => {
   const { plane, id } = await startApproved({
     sudo: true,
     end_user: "alice",
@@ -62,7 +62,7 @@ Deno.test("GET /v1/sign/result/{id} signs the approved request and serves the re
   assert.equal(plane.signer.signed.length, 2);
 });
 
-Deno.test("GET /v1/sign/result/{id} gives an approved preflight its decision alone, without envelope", async () => {
+Deno.test("GET /v1/sign/result/{id} returns only the decision of an approved preflight", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   await plane.sign({ command: "uptime" });
   plane.signer.reply = (request) => ({ body: { ...allow(request).body as object, envelope: "e30=" } });
@@ -82,14 +82,14 @@ Deno.test.each([
   { name: "another key than was asked for", key: OTHER_KEY, expected: 400 },
   { name: "the key that was asked for", key: PUBLIC_KEY, expected: 200 },
   { name: "that key with a comment", key: `${PUBLIC_KEY} me\n`, expected: 200 },
-])("GET /v1/sign/result/{id}?pubkey= with $name is $expected", async ({ key, expected }) => {
+])("GET /v1/sign/result/{id}?pubkey= with $name returns $expected", async ({ key, expected }) => {
   const { plane, id } = await startApproved();
   const { status, body } = await plane.poll(id, "broker-1", query(key));
   assert.equal(status, expected);
   if (expected === 400) assert.equal(body.detail, "invalid pubkey");
 });
 
-Deno.test("GET /v1/sign/result/{id} answers only the owner", async () => {
+Deno.test("GET /v1/sign/result/{id} returns the result only to the owner", async () => {
   const { plane, id } = await startParked();
   for (const decision of [undefined, { approve: true }]) {
     if (decision !== undefined) await plane.decide(id, decision);
@@ -100,13 +100,13 @@ Deno.test("GET /v1/sign/result/{id} answers only the owner", async () => {
   assert.equal((await plane.poll(id, "broker-2")).status, 403, "also after it was used");
 });
 
-Deno.test("GET /v1/sign/result/{id} of an unknown id is 404", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 404 for an unknown ID", async () => {
   const plane = await startControlPlane();
   const { status, body } = await plane.poll("0".repeat(32));
   assert.deepEqual([status, body.detail], [404, "unknown request"]);
 });
 
-Deno.test("GET /v1/sign/result/{id} of a denied one is 403, as often as it is asked, recorded by the decision alone", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 403 after a denial on every poll without a record", async () => {
   const { plane, id } = await startParked();
   await plane.decide(id, { approve: false });
   for (let count = 0; count < 3; count++) {
@@ -117,7 +117,7 @@ Deno.test("GET /v1/sign/result/{id} of a denied one is 403, as often as it is as
   assert.equal(plane.log.entries.at(-1)?.approved_by, "approver-1");
 });
 
-Deno.test("GET /v1/sign/result/{id} of an undecided expired approval is 408, later 404", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 408, later 404, for an undecided expired approval", async () => {
   const { plane, id } = await startParked();
   await plane.clock.advance(120_000);
   assert.equal((await plane.poll(id)).status, 202, "at exactly the timeout it is still valid");
@@ -131,7 +131,7 @@ Deno.test("GET /v1/sign/result/{id} of an undecided expired approval is 408, lat
   assert.equal((await plane.poll(id)).status, 404);
 });
 
-Deno.test("GET /v1/sign/result/{id} of an uncollected expired approval is 408 (A5)", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 408 for an uncollected expired approval (A5)", async () => {
   const { plane, id } = await startApproved();
   await plane.clock.advance(120_001);
   for (let count = 0; count < 3; count++) assert.equal((await plane.poll(id)).status, 408);
@@ -158,18 +158,18 @@ Deno.test.each<{ name: string; reply: FakeReply; err: string; isFinal?: boolean 
   { name: "gives a blank certificate", reply: { body: { certificate: "\n", serial: 7 } }, err: FAILED },
   { name: "gives a certificate without serial", reply: { body: { certificate: "x" } }, err: FAILED },
   {
-    name: "denies beside a certificate",
+    name: "denies and sends a certificate",
     reply: { body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "removed" } } },
     err: FAILED,
   },
   {
-    name: "does not accept approvals from here",
+    name: "does not accept the control plane's approvals",
     reply: { body: { decision: { allowed: true, require_approval: true } } },
     err: "does not accept our approvals",
     isFinal: true,
   },
 ])(
-  "GET /v1/sign/result/{id} is 502 when the signer $name, and can be collected later (A6)",
+  "GET /v1/sign/result/{id} returns 502 if the signer $name, and can be repeated (A6)",
   async ({ reply, err, isFinal = false }) => {
     const { plane, id } = await startApproved();
     plane.signer.reply = () => reply;
@@ -184,7 +184,7 @@ Deno.test.each<{ name: string; reply: FakeReply; err: string; isFinal?: boolean 
   },
 );
 
-Deno.test("GET /v1/sign/result/{id} of a preflight that the policy now denies is 502", async () => {
+Deno.test("GET /v1/sign/result/{id} returns 502 for a preflight that the policy now denies", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   await plane.sign();
   const { body } = await plane.sign({ host: "web02", dry_run: true, preflight: true });
@@ -195,7 +195,7 @@ Deno.test("GET /v1/sign/result/{id} of a preflight that the policy now denies is
   assert.ok(!plane.outcomes().includes("approval-granted"));
 });
 
-Deno.test("GET /v1/sign/result/{id} withholds a result that cannot be recorded (closed) for a later poll", async () => {
+Deno.test("GET /v1/sign/result/{id} in fail mode closed withholds a result without a record", async () => {
   const { plane, id } = await startApproved();
   plane.log.failing = true;
   const { status, body } = await plane.poll(id);
@@ -206,7 +206,7 @@ Deno.test("GET /v1/sign/result/{id} withholds a result that cannot be recorded (
   assert.ok(plane.counts.blocked > 0);
 });
 
-Deno.test("GET /v1/sign/result/{id} withholds a result whose collection is not stored, and corrects the record", async () => {
+Deno.test("GET /v1/sign/result/{id} withholds a result if its collection cannot be stored", async () => {
   const store = new FailingControlStore();
   const plane = await startGated({}, { store });
   const id = await plane.park();
@@ -226,7 +226,7 @@ Deno.test("GET /v1/sign/result/{id} withholds a result whose collection is not s
   assert.equal((await plane.poll(id)).status, 200);
 });
 
-Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane collects it", async () => {
+Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane collects", async () => {
   const claims: string[] = [];
   let isFree = false;
   const store = Object.assign(openMemoryStore(), {
@@ -252,7 +252,7 @@ Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane co
   assert.deepEqual(claims, [`claim ${id}`, `release ${id}`, `claim ${id}`]);
 });
 
-Deno.test("the signer learns only recorded decisions to learn (A12)", async () => {
+Deno.test("the signer receives only recorded decisions to learn (A12)", async () => {
   const { plane, id } = await startParked();
   const decision = { approve: true, learn: true, ttl_seconds: 60 };
   plane.log.failing = true;
@@ -277,14 +277,14 @@ Deno.test("the signer learns only recorded decisions to learn (A12)", async () =
   );
 });
 
-Deno.test("GET /v1/sign/result/{id} in fail mode open serves without a record", async () => {
+Deno.test("GET /v1/sign/result/{id} in fail mode open returns the result without a record", async () => {
   const { plane, id } = await startApproved({}, {}, { audit_fail_mode: "open" });
   plane.log.failing = true;
   assert.equal((await plane.poll(id)).status, 200);
   assert.equal((await plane.poll(id)).status, 410);
 });
 
-Deno.test("concurrent GET /v1/sign/result/{id} cause one request to the signer", async () => {
+Deno.test("concurrent GET /v1/sign/result/{id} send one request to the signer", async () => {
   const { plane, id } = await startApproved();
   const release = Promise.withResolvers<void>();
   plane.signer.reply = async (request) => {
@@ -299,7 +299,7 @@ Deno.test("concurrent GET /v1/sign/result/{id} cause one request to the signer",
   assert.equal(plane.signer.signed.length, 2, "one when it was asked, one when it was collected");
 });
 
-Deno.test("GET /v1/sign/result/{id} of a client that goes away gives the claim back", async () => {
+Deno.test("GET /v1/sign/result/{id} releases the claim if the client disconnects", async () => {
   const { plane, id } = await startApproved();
   const gone = new AbortController();
   plane.signer.reply = () => {
@@ -313,12 +313,12 @@ Deno.test("GET /v1/sign/result/{id} of a client that goes away gives the claim b
   assert.equal((await plane.poll(id)).status, 200);
 });
 
-Deno.test.each(["-1", "x", "1.5", ""])("GET /v1/sign/result/{id}?wait=%s is 400", async (wait) => {
+Deno.test.each(["-1", "x", "1.5", ""])("GET /v1/sign/result/{id}?wait=%s returns 400", async (wait) => {
   const { plane, id } = await startParked();
   assert.equal((await plane.poll(id, "broker-1", `?wait=${wait}`)).status, 400);
 });
 
-Deno.test("GET /v1/sign/result/{id}?wait=8 answers as soon as there is a decision", async () => {
+Deno.test("GET /v1/sign/result/{id}?wait=8 returns as soon as there is a decision", async () => {
   const { plane, id } = await startParked();
   const polling = plane.poll(id, "broker-1", "?wait=8");
   await plane.clock.advance(3000);
@@ -328,7 +328,7 @@ Deno.test("GET /v1/sign/result/{id}?wait=8 answers as soon as there is a decisio
 });
 
 Deno.test.each([{ wait: 2, ms: 2000 }, { wait: 8, ms: 8000 }, { wait: 600, ms: 8000 }])(
-  "GET /v1/sign/result/{id}?wait=$wait is held for $ms ms and then 202",
+  "GET /v1/sign/result/{id}?wait=$wait returns 202 after $ms ms",
   async ({ wait, ms }) => {
     const { plane, id } = await startParked();
     let isDone = false;
@@ -343,7 +343,7 @@ Deno.test.each([{ wait: 2, ms: 2000 }, { wait: 8, ms: 8000 }, { wait: 600, ms: 8
   },
 );
 
-Deno.test("GET /v1/sign/result/{id}?wait=8 behind another poll takes over when that one fails", async () => {
+Deno.test("GET /v1/sign/result/{id}?wait=8 collects the result if the poll before it fails", async () => {
   const { plane, id } = await startApproved();
   const failing = Promise.withResolvers<FakeReply>();
   plane.signer.reply = () => failing.promise;
@@ -355,7 +355,7 @@ Deno.test("GET /v1/sign/result/{id}?wait=8 behind another poll takes over when t
   assert.deepEqual([(await first).status, (await second).status], [502, 200]);
 });
 
-Deno.test("GET /v1/sign/result/{id}?wait=8 is answered immediately when the control plane stops", async () => {
+Deno.test("GET /v1/sign/result/{id}?wait=8 returns immediately if the control plane stops", async () => {
   const { plane, id } = await startParked();
   const polling = plane.poll(id, "broker-1", "?wait=8");
   await plane.clock.advance(1);

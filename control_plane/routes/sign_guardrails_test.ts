@@ -7,7 +7,7 @@ import { approvalList, type SignRequest } from "@gateway/shared/wire";
 const enforce = (rate_limit_per_min = 0) => ({ behavior: { mode: "enforce", rate_limit_per_min } });
 const observe = (rate_limit_per_min = 0) => ({ behavior: { mode: "observe", rate_limit_per_min } });
 
-Deno.test("observe: an unusual request is recorded, forwarded and then usual", async () => {
+Deno.test("observe: an unusual request is recorded once, forwarded and learned", async () => {
   const plane = await startControlPlane(observe());
   await plane.sign();
   for (let count = 0; count < 2; count++) {
@@ -28,14 +28,14 @@ Deno.test("observe: a request that the signer rejects is not learned", async () 
   assert.equal(plane.outcomes().filter((outcome) => outcome === "anomaly").length, 2);
 });
 
-Deno.test("observe: too much is recorded and forwarded", async () => {
+Deno.test("observe: a request above the rate limit is recorded and forwarded", async () => {
   const plane = await startControlPlane(observe(1));
   await plane.sign();
   assert.equal((await plane.sign()).status, 200);
   assert.equal(plane.log.entries[1]?.anomaly, "rate-exceeded");
 });
 
-Deno.test("observe: an approver sees the anomalies of a request that needs approval", async () => {
+Deno.test("observe: the approval of an unusual request contains its anomalies", async () => {
   const plane = await startControlPlane(observe());
   await plane.sign();
   plane.signer.reply = gate;
@@ -44,7 +44,7 @@ Deno.test("observe: an approver sees the anomalies of a request that needs appro
   assert.equal(plane.notified[0]?.rule, "require_approval:^rm");
 });
 
-Deno.test("enforce: too much is 429 with Retry-After, and the signer is not asked", async () => {
+Deno.test("enforce: a request above the rate limit returns 429 without a signer request", async () => {
   const plane = await startControlPlane(enforce(2));
   await plane.sign();
   await plane.sign();
@@ -59,7 +59,7 @@ Deno.test("enforce: too much is 429 with Retry-After, and the signer is not aske
   assert.equal((await plane.sign()).status, 200);
 });
 
-Deno.test("enforce: an unusual request needs approval, with rule behavior and its anomalies", async () => {
+Deno.test("enforce: an unusual request requires approval with rule behavior and its anomalies", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const { status } = await plane.sign({ host: "web02", command: "df" });
@@ -76,7 +76,7 @@ Deno.test("enforce: an unusual request needs approval, with rule behavior and it
   ]);
 });
 
-Deno.test("enforce: an approver of an unusual request also sees the policy rule", async () => {
+Deno.test("enforce: the approval of an unusual request contains the policy rule", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const decision = { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" };
@@ -89,7 +89,7 @@ Deno.test("enforce: an approver of an unusual request also sees the policy rule"
   ]);
 });
 
-Deno.test("enforce: an unusual request that the policy denies is 403 without approval", async () => {
+Deno.test("enforce: an unusual request that the policy denies returns 403 without approval", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   plane.signer.reply = () => ({ body: { decision: { allowed: false, reason: "not in allowlist" } } });
@@ -110,7 +110,7 @@ Deno.test.each([
   { name: "is too busy", reply: refusal(429, "rate_limited", "x"), status: 429, outcome: "rate-limited" },
   { name: "fails", reply: refusal(500, "internal", "x"), status: 502, outcome: "error" },
   { name: "says nothing", reply: { body: {} }, status: 502, outcome: "error" },
-])("enforce: an unusual request while the signer $name is $status", async ({ reply, status, outcome }) => {
+])("enforce: an unusual request returns $status if the signer $name", async ({ reply, status, outcome }) => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   plane.signer.reply = () => reply;
@@ -120,7 +120,7 @@ Deno.test.each([
   assert.deepEqual(plane.notified, []);
 });
 
-Deno.test("enforce: an unusual request becomes usual after its collection, not before (A8)", async () => {
+Deno.test("enforce: an unusual request becomes usual only after its collection (A8)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const id = await plane.park({ command: "df -h" });
@@ -144,14 +144,14 @@ Deno.test("enforce: an approved request that is not issued stays unusual", async
   assert.equal((await plane.sign({ command: "df" })).status, 202);
 });
 
-Deno.test("a preflight is judged like the command that follows it (A9, I21)", async () => {
+Deno.test("a preflight is checked for anomalies like its command (A9, I21)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   assert.equal((await plane.sign({ command: "df", dry_run: true, preflight: true })).status, 202);
   assert.equal((await plane.sign({ command: "df", dry_run: true })).status, 200, "a mere question is not");
 });
 
-Deno.test("a preflight that needs approval teaches nothing: the broker runs nothing after it (A8)", async () => {
+Deno.test("a preflight that requires approval is not learned (A8)", async () => {
   const plane = await startControlPlane(enforce());
   plane.signer.reply = () => ({ body: { decision: { allowed: true, require_approval: true } } });
   await plane.sign({ dry_run: true, preflight: true });
@@ -159,7 +159,7 @@ Deno.test("a preflight that needs approval teaches nothing: the broker runs noth
   assert.equal((await plane.sign({ command: "df" })).status, 200, "still the first request of its subject");
 });
 
-Deno.test("enforce: an unusual preflight that a rule gates gets its decision, and no human is asked in vain", async () => {
+Deno.test("enforce: an unusual preflight that a rule gates returns its decision without approval", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
   const decision = { allowed: true, require_approval: true, matched_rule: "require_approval:^rm" };
@@ -178,20 +178,20 @@ Deno.test("enforce: an unusual preflight that a rule gates gets its decision, an
   ]);
 });
 
-Deno.test("a broker that is not trusted cannot become another subject by its end user (I12)", async () => {
+Deno.test("an untrusted broker cannot become another subject by naming an end user (I12)", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign({ end_user: "alice" });
   assert.equal((await plane.sign({ end_user: "bob", command: "df" })).status, 202);
 });
 
-Deno.test("the end users of a trusted broker are subjects of their own", async () => {
+Deno.test("each end user of a trusted broker is a separate subject", async () => {
   const plane = await startControlPlane(enforce());
   await plane.sign({ end_user: "alice" }, "broker-2");
   assert.equal((await plane.sign({ end_user: "bob", command: "df" }, "broker-2")).status, 200);
   assert.equal((await plane.sign({ end_user: "alice", command: "df" }, "broker-2")).status, 202);
 });
 
-Deno.test("enforce: the first request here of a subject that another control plane knows is compared with that", async () => {
+Deno.test("enforce: a subject's first request here is compared with the shared baseline", async () => {
   const other = { hosts: ["web09"], commands: ["uptime"], lastSeen: 1_700_000_000_000 };
   const store = Object.assign(openMemoryStore(), {
     findBaseline: (subject: string) => Promise.resolve({ subject, ...other }),
@@ -240,7 +240,7 @@ function gated({ body }: { readonly body?: unknown }): FakeReply {
   return { body: { decision, k8s_diff: DIFF } };
 }
 
-Deno.test("POST /v1/sign for a cluster passes all of it on, without a key, and the token back", async () => {
+Deno.test("POST /v1/sign for a cluster forwards the request without key and returns the token", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = issue;
   const request = { ...APPLY, public_key: "not looked at", approved: true, bearer_token: "secret" };
@@ -262,7 +262,7 @@ Deno.test("POST /v1/sign for a cluster passes all of it on, without a key, and t
   assert.match(record?.body_sha256 ?? "", /^[0-9a-f]{64}$/);
 });
 
-Deno.test("POST /v1/sign accepts a quoted manifest of 64 KiB for a cluster, and no such body for a host", async () => {
+Deno.test("POST /v1/sign accepts a quoted manifest of 64 KiB only for a cluster", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = issue;
   const k8s_manifest = `{"a":"${'\\"'.repeat(32_000)}"}`;
@@ -275,13 +275,13 @@ Deno.test.each([
   { name: "no token", body: { serial: 7, decision: { allowed: true } } },
   { name: "a certificate in its place", body: { certificate: "ssh-ed25519-cert…", serial: 7 } },
   { name: "a denial with a token", body: { k8s_token: "t", serial: 7, decision: { allowed: false } } },
-])("POST /v1/sign for a cluster is 502 when the signer answers with $name", async ({ body }) => {
+])("POST /v1/sign for a cluster returns 502 if the signer returns $name", async ({ body }) => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body });
   assert.equal((await plane.send(post("/v1/sign", APPLY), "broker-1")).status, 502);
 });
 
-Deno.test("an apply that needs approval is shown with masked changes and collected once", async () => {
+Deno.test("an apply that requires approval is listed with masked changes and collected once", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gated;
   const { status, body: { approval_id: id } } = await plane.send(post("/v1/sign", APPLY), "broker-1");
@@ -311,7 +311,7 @@ Deno.test("an apply that needs approval is shown with masked changes and collect
   assert.deepEqual([granted?.target_type, granted?.body_sha256], ["k8s", record.k8s_manifest_sha256]);
 });
 
-Deno.test("another manifest, and another difference, is another approval", async () => {
+Deno.test("another manifest or another diff creates another approval", async () => {
   const plane = await startControlPlane({ approval: { ...CONFIG.approval, max_pending_per_caller: 40 } });
   plane.signer.reply = gated;
   const ask = async (changes: object = {}) =>
@@ -330,7 +330,7 @@ Deno.test("another manifest, and another difference, is another approval", async
   assert.deepEqual(joined, [0, 0, 1]);
 });
 
-Deno.test("a manifest that can't be read is withheld from approvers", async () => {
+Deno.test("a manifest that is not JSON is withheld from approvers", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gated;
   await plane.send(post("/v1/sign", { ...APPLY, k8s_manifest: "password: hunter2" }), "broker-1");
@@ -339,7 +339,7 @@ Deno.test("a manifest that can't be read is withheld from approvers", async () =
   assert.equal(record.k8s_manifest, "[masked: 17 bytes that can't be read as JSON]");
 });
 
-Deno.test("an apply without a manifest is approved once and never learned", async () => {
+Deno.test("an apply without a manifest cannot be learned", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gated;
   const request = { ...APPLY, k8s_manifest: "" };
@@ -350,7 +350,7 @@ Deno.test("an apply without a manifest is approved once and never learned", asyn
   assert.match(String(answer.body.detail), /without a manifest/);
 });
 
-Deno.test("an unusual apply without a rule is shown with its changes", async () => {
+Deno.test("an unusual apply without a policy rule is listed with its changes", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce" } });
   plane.signer.reply = ({ body }) => {
     const { dry_run, preflight } = body as SignRequest;

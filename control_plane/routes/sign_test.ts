@@ -36,14 +36,14 @@ Deno.test.each<{ name: string; body: unknown; status?: number; code?: string }>(
   { name: "a bad public key", body: { ...ONE_SHOT, public_key: "x" } },
   { name: "two public keys", body: { ...ONE_SHOT, public_key: `${PUBLIC_KEY}\n${PUBLIC_KEY}` } },
   {
-    name: "a body over 64 KiB",
+    name: "a body above 64 KiB",
     body: { ...ONE_SHOT, x: "x".repeat(65536) },
     status: 413,
     code: "payload_too_large",
   },
   { name: "an unknown target", body: { ...ONE_SHOT, target_type: "sql" }, code: "not_supported" },
   {
-    name: "a body over 256 KiB for a cluster",
+    name: "a cluster body above 256 KiB",
     body: { ...ONE_SHOT, target_type: "k8s", x: "x".repeat(262_144) },
     status: 413,
     code: "payload_too_large",
@@ -51,11 +51,11 @@ Deno.test.each<{ name: string; body: unknown; status?: number; code?: string }>(
   { name: "NUL", body: { ...ONE_SHOT, command: "a\0b" } },
   { name: "a host that would forge a record (L18)", body: { ...ONE_SHOT, host: "web01 outcome=forwarded" } },
   {
-    name: "an account that steers a terminal (L13)",
+    name: "an account with terminal control sequences (L13)",
     body: { ...ONE_SHOT, sudo: true, sudo_user: "db\u001b[2J" },
   },
 ])(
-  "POST /v1/sign refuses $name and asks nobody",
+  "POST /v1/sign rejects $name without a signer request",
   async ({ body, status = 400, code = "invalid_request" }) => {
     const plane = await startControlPlane();
     const answer = await plane.send(post("/v1/sign", body), "broker-1");
@@ -96,7 +96,7 @@ Deno.test.each<{
     outcome: "denied",
   },
   {
-    name: "403 of a freeze",
+    name: "403 for a freeze",
     reply: refusal(403, "frozen", "subject is frozen"),
     status: 403,
     code: "frozen",
@@ -121,7 +121,7 @@ Deno.test.each<{
     retryAfter: "7",
   },
   {
-    name: "a code that belongs to another status",
+    name: "a code of another status",
     reply: refusal(403, "rate_limited", "odd"),
     status: 403,
     code: "denied",
@@ -141,7 +141,7 @@ Deno.test.each<{
     detail: "the signer could not answer (status 500)",
   },
   {
-    name: "500 for its audit log",
+    name: "500 for its failing audit log",
     reply: refusal(500, "audit_unavailable", "audit unavailable: /dev/sda1 is full"),
     status: 500,
     code: "audit_unavailable",
@@ -154,19 +154,19 @@ Deno.test.each<{
     detail: "the signer could not answer (status 302)",
   },
   {
-    name: "200 that is something else",
+    name: "200 with an array",
     reply: { body: [1] },
     status: 502,
     detail: "the signer's answer could not be understood",
   },
   {
-    name: "200 without anything",
+    name: "200 with an empty object",
     reply: { body: {} },
     status: 502,
     detail: "signer response missing credential",
   },
   {
-    name: "200 with a decision alone",
+    name: "200 with only a decision",
     reply: { body: { decision: { allowed: true } } },
     status: 502,
     detail: "signer response missing credential",
@@ -174,11 +174,11 @@ Deno.test.each<{
   ...[
     { name: "200 with an empty certificate", body: { certificate: "", serial: 7 } },
     {
-      name: "200 with a certificate beside a denial",
+      name: "200 with a denial and a certificate",
       body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "no" } },
     },
     {
-      name: "200 that denies and wants approval",
+      name: "200 with a denial that requires approval",
       body: { decision: { allowed: false, require_approval: true, matched_rule: "deny:^rm" } },
     },
   ].map(({ name, body }) => ({
@@ -187,7 +187,7 @@ Deno.test.each<{
     status: 502,
     detail: "signer response missing credential",
   })),
-])("POST /v1/sign makes of the signer's $name: $status", async (row) => {
+])("POST /v1/sign answers the signer's $name with $status", async (row) => {
   const { code = "upstream_failure", outcome = "error" } = row;
   const plane = await startControlPlane();
   plane.signer.reply = () => row.reply;
@@ -198,7 +198,7 @@ Deno.test.each<{
   assert.deepEqual([entry?.outcome, entry?.err], [outcome, row.detail]);
 });
 
-Deno.test("POST /v1/sign is 502 when the signer cannot be reached, and names no address", async () => {
+Deno.test("POST /v1/sign returns 502 without the address if the signer is unreachable", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => {
     throw new Error("connect ECONNREFUSED 127.0.0.1:9443");
@@ -209,7 +209,7 @@ Deno.test("POST /v1/sign is 502 when the signer cannot be reached, and names no 
   assert.deepEqual(plane.outcomes(), ["error"]);
 });
 
-Deno.test("POST /v1/sign in a pure dry run gives the decision alone and records nothing", async () => {
+Deno.test("POST /v1/sign returns only the decision of a pure dry run and records nothing", async () => {
   const plane = await startControlPlane({ behavior: { mode: "enforce", rate_limit_per_min: 1 } });
   for (let count = 0; count < 3; count++) {
     const { status, body } = await plane.sign({ dry_run: true });
@@ -221,7 +221,7 @@ Deno.test("POST /v1/sign in a pure dry run gives the decision alone and records 
   assert.deepEqual(plane.log.entries, []);
 });
 
-Deno.test("POST /v1/sign gives a gated preflight its decision, never 202", async () => {
+Deno.test("POST /v1/sign returns the decision and not 202 for a gated preflight", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({
     body: { decision: { allowed: true, require_approval: true, matched_rule: "require_approval:." } },
@@ -232,7 +232,7 @@ Deno.test("POST /v1/sign gives a gated preflight its decision, never 202", async
   assert.deepEqual(plane.outcomes(), ["forwarded"]);
 });
 
-Deno.test("POST /v1/sign records a preflight that the policy denies as denied", async () => {
+Deno.test("POST /v1/sign records a denied preflight as denied", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = () => ({ body: { decision: { allowed: false, reason: "not in allowlist" } } });
   assert.equal((await plane.sign({ dry_run: true, preflight: true })).status, 200);
@@ -240,7 +240,7 @@ Deno.test("POST /v1/sign records a preflight that the policy denies as denied", 
   assert.deepEqual([entry?.outcome, entry?.err, entry?.dry_run], ["denied", "not in allowlist", true]);
 });
 
-Deno.test("POST /v1/sign answers also where best-effort records are lost, and counts them", async () => {
+Deno.test("POST /v1/sign returns the answer and counts failures if the audit log fails", async () => {
   const plane = await startControlPlane();
   plane.log.failing = true;
   assert.equal((await plane.sign()).status, 200);
@@ -256,7 +256,7 @@ Deno.test("POST /v1/sign records the elevation of a command", async () => {
   assert.deepEqual(plane.log.entries.map(({ elevation }) => elevation), ["sudo:root", "sudo:db"]);
 });
 
-Deno.test("POST /v1/sign passes the warning of an audited policy on and records it", async () => {
+Deno.test("POST /v1/sign returns and records the warning of an audit-mode policy", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = (request) => {
     const { body } = allow(request);

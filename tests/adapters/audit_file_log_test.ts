@@ -3,7 +3,7 @@ import { MAX_LOGS } from "@gateway/shared/audit";
 import { openFreeAuditLog } from "../../shared/audit/log.ts";
 import { assertRefused, LogFolder, NOW, SEED } from "./audit_fixture.ts";
 
-Deno.test("openFileAuditLog() creates a log that only its owner reads", async () => {
+Deno.test("openFileAuditLog() creates the log and its lock file with mode 0600", async () => {
   await using folder = new LogFolder();
   await folder.write("issued");
   assert.deepEqual(folder.names(), ["audit.log"]);
@@ -24,7 +24,7 @@ Deno.test("openFileAuditLog() continues the chain after a restart (L1)", async (
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFileAuditLog() keeps the order of concurrent calls, and close() waits for them (L22)", async () => {
+Deno.test("openFileAuditLog() keeps the order of concurrent appends, and close() waits for them (L22)", async () => {
   await using folder = new LogFolder();
   const log = await folder.open();
   const serials = Array.from({ length: 500 }, (_, index) => BigInt(index));
@@ -35,7 +35,7 @@ Deno.test("openFileAuditLog() keeps the order of concurrent calls, and close() w
   await assert.rejects(log.append({ outcome: "late" }), { code: "audit_unavailable" });
 });
 
-Deno.test("openFileAuditLog() redacts before it writes (L17)", async () => {
+Deno.test("openFileAuditLog() redacts the command before it writes the record (L17)", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ redact: (text) => text.replace("hunter2", "MASK") });
   await log.append({ outcome: "executed", command: "mysql -phunter2", caller: "hunter2" });
@@ -44,7 +44,7 @@ Deno.test("openFileAuditLog() redacts before it writes (L17)", async () => {
   assert.equal(folder.records()[0]?.["caller"], "hunter2");
 });
 
-Deno.test("openFileAuditLog() opens again after the longest record there can be (L9)", async () => {
+Deno.test("openFileAuditLog() opens a log whose last record has the maximum size (L9)", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ redact: (text) => text.replaceAll("x", "[REDACTED:long-rule-name]") });
   const long = "x\x01<😀".repeat(100_000);
@@ -54,7 +54,7 @@ Deno.test("openFileAuditLog() opens again after the longest record there can be 
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFileAuditLog() rejects one bad entry and takes the next", async () => {
+Deno.test("openFileAuditLog() rejects one invalid entry and writes the next one", async () => {
   await using folder = new LogFolder();
   const log = await folder.open();
   const results = await Promise.allSettled([
@@ -67,7 +67,7 @@ Deno.test("openFileAuditLog() rejects one bad entry and takes the next", async (
   assert.deepEqual(folder.records().map(({ outcome }) => outcome), ["a", "b"]);
 });
 
-Deno.test("openFileAuditLog() refuses a log that is open already, and takes it when it is closed", async () => {
+Deno.test("openFileAuditLog() rejects a log that another process has open, and accepts it after close()", async () => {
   await using folder = new LogFolder();
   const first = await folder.open({ maxFileBytes: 1 });
   await assertRefused(folder, /in use by another process; give each process its own audit_log$/);
@@ -79,7 +79,7 @@ Deno.test("openFileAuditLog() refuses a log that is open already, and takes it w
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFileAuditLog() releases the lock when it refuses the log", async () => {
+Deno.test("openFileAuditLog() releases the lock if it rejects the log", async () => {
   await using folder = new LogFolder();
   Deno.writeTextFileSync(folder.path, "not a record\n");
   await assertRefused(folder, /its last line is not a record/);
@@ -87,19 +87,19 @@ Deno.test("openFileAuditLog() releases the lock when it refuses the log", async 
   await folder.write("a");
 });
 
-Deno.test("openFileAuditLog() notices another audit key at once", async () => {
+Deno.test("openFileAuditLog() rejects a log that another audit key signed", async () => {
   await using folder = new LogFolder();
   await folder.write("a");
   const opening = folder.open({ seed: new Uint8Array(32) });
   await assert.rejects(opening, /not signed by this audit key.*broker-ctl audit verify/);
 });
 
-Deno.test("openFileAuditLog() refuses a key that is too short", async () => {
+Deno.test("openFileAuditLog() rejects a key that is too short", async () => {
   await using folder = new LogFolder();
   await assert.rejects(folder.open({ seed: SEED.subarray(1) }), { code: "invalid_config" });
 });
 
-Deno.test("openFileAuditLog() names the file it can't open", async () => {
+Deno.test("openFileAuditLog() reports the path of a file that it cannot open", async () => {
   await using folder = new LogFolder();
   const path = `${folder.folder}/absent/audit.log`;
   const message = /^Cannot open audit log "[^"]*": its directory does not exist$/;
@@ -108,7 +108,7 @@ Deno.test("openFileAuditLog() names the file it can't open", async () => {
   await assertRefused(folder, /^Cannot open audit log "[^"]*\/audit\.log": /);
 });
 
-Deno.test("openFileAuditLog() accepts a last record without its newline and adds it", async () => {
+Deno.test("openFileAuditLog() accepts a last record without a newline and adds the newline", async () => {
   await using folder = new LogFolder();
   await folder.write("a", "b");
   Deno.truncateSync(folder.path, Deno.statSync(folder.path).size - 1);
@@ -118,7 +118,7 @@ Deno.test("openFileAuditLog() accepts a last record without its newline and adds
   assert.deepEqual(folder.warnings, []);
 });
 
-Deno.test("openFileAuditLog() recovers from a torn write (L10)", async () => {
+Deno.test("openFileAuditLog() moves a torn record to a .corrupt file and keeps logging (L10)", async () => {
   await using folder = new LogFolder();
   await folder.write("kept");
   const kept = Deno.statSync(folder.path).size;
@@ -138,7 +138,7 @@ Deno.test("openFileAuditLog() recovers from a torn write (L10)", async () => {
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFileAuditLog() keeps torn bytes of one second apart, and check passes over them (L7)", async () => {
+Deno.test("openFileAuditLog() saves two torn tails of the same second in two files that verification ignores (L7)", async () => {
   await using folder = new LogFolder();
   await folder.write("a");
   for (const torn of ["{1", "{2"]) {
@@ -153,7 +153,7 @@ Deno.test("openFileAuditLog() keeps torn bytes of one second apart, and check pa
 
 Deno.test.each([
   {
-    name: "a malformed line with its newline",
+    name: "a malformed line that ends with a newline",
     damage: (text: string) => text + "{half\n",
     reason: /not a record/,
   },
@@ -163,11 +163,11 @@ Deno.test.each([
     reason: /not signed/,
   },
   {
-    name: "a record missing before the last",
+    name: "a log with a record missing before the last one",
     damage: (text: string) => text.split("\n").toSpliced(1, 1).join("\n"),
     reason: /not linked/,
   },
-])("openFileAuditLog() refuses $name, names the remedy and changes nothing", async ({ damage, reason }) => {
+])("openFileAuditLog() rejects $name, prints the fix and changes nothing", async ({ damage, reason }) => {
   await using folder = new LogFolder();
   await folder.write("a", "m", "b");
   const damaged = damage(Deno.readTextFileSync(folder.path));
@@ -178,7 +178,7 @@ Deno.test.each([
   assert.deepEqual(folder.names(), ["audit.log"]);
 });
 
-Deno.test("openFileAuditLog() with a clock that stands still rotates without overwriting (L2, L4)", async () => {
+Deno.test("openFileAuditLog() rotates without overwriting files if the clock stands still (L2, L4)", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ maxFileBytes: 600 });
   for (let index = 0; index < 30; index++) await log.append({ outcome: `r${index}` });
@@ -198,7 +198,7 @@ Deno.test.each([
   { name: "is empty", active: "" },
   { name: "holds a torn first record only", active: '{"time":"2026' },
 ])(
-  "openFileAuditLog() takes the head of the newest rotated file when the log $name (L6)",
+  "openFileAuditLog() continues the chain of the newest rotated file if the log $name (L6)",
   async ({ active }) => {
     await using folder = new LogFolder();
     const log = await folder.open({ maxFileBytes: 300 });
@@ -213,7 +213,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("openFileAuditLog() recovers a rotated file that was still being written", async () => {
+Deno.test("openFileAuditLog() recovers from a torn last record in a rotated file", async () => {
   await using folder = new LogFolder();
   await folder.write("a");
   const rotated = `${folder.path}.20260102T030405Z`;
@@ -224,7 +224,7 @@ Deno.test("openFileAuditLog() recovers a rotated file that was still being writt
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("openFreeAuditLog() takes the first log that no other process has, and continues its chain", async () => {
+Deno.test("openFreeAuditLog() opens the first log that no other process uses and continues its chain", async () => {
   await using folder = new LogFolder();
   const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });
   const opened = [await open(), await open(), await open()];
@@ -240,7 +240,7 @@ Deno.test("openFreeAuditLog() takes the first log that no other process has, and
   assert.deepEqual(records, ["a 1", "b 2"]);
 });
 
-Deno.test("openFreeAuditLog() passes over no log for another reason than that it is in use", async () => {
+Deno.test("openFreeAuditLog() skips only logs that are in use and fails on a damaged log", async () => {
   await using folder = new LogFolder();
   const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });
   Deno.writeTextFileSync(folder.path, "not a record\n");
@@ -252,7 +252,7 @@ Deno.test("openFreeAuditLog() passes over no log for another reason than that it
   await log.close();
 });
 
-Deno.test("openFreeAuditLog() gives up when the whole set is in use", async () => {
+Deno.test("openFreeAuditLog() fails if all 64 logs of the set are in use", async () => {
   await using folder = new LogFolder();
   await using held = new AsyncDisposableStack();
   const open = () => openFreeAuditLog({ ...folder.options(), path: folder.path });

@@ -6,7 +6,7 @@ import { createAuditKey, verifyAll, verifyFile } from "@gateway/shared/audit";
 
 const MODULE = new URL("audit_writer.ts", import.meta.url).href;
 
-Deno.test("kill -9 loses no acknowledged record, and the chain continues", async () => {
+Deno.test("after kill -9, the log contains every acknowledged record and the chain continues", async () => {
   await using folder = new LogFolder();
   const acknowledged: string[] = [];
   for (const [round, count] of [1, 40, 333, 1000, 77, 512].entries()) {
@@ -109,7 +109,7 @@ Deno.test("verifyAll() follows the chain through all files in numeric order (L5)
 Deno.test.each([
   { name: "a rotated file is gone (L3)", file: `${SECOND}.4`, problem: `${SECOND}.5:1 prev_hash mismatch` },
   { name: "the oldest file is gone (L3)", file: SECOND, problem: `${SECOND}.1:1 prev_hash mismatch` },
-])("verifyAll() notices that $name", async ({ file, problem }) => {
+])("verifyAll() detects that $name", async ({ file, problem }) => {
   await using folder = await rotated();
   Deno.removeSync(`${folder.folder}/${file}`);
   const problems = await folder.problems();
@@ -117,7 +117,7 @@ Deno.test.each([
   assert.ok(problems[0]?.startsWith(problem), `${problems[0]}`);
 });
 
-Deno.test("verifyAll() notices a record cut from the end of a rotated file", async () => {
+Deno.test("verifyAll() detects a record removed from the end of a rotated file", async () => {
   await using folder = await rotated();
   const path = `${folder.folder}/${SECOND}.3`;
   const lines = Deno.readTextFileSync(path).split("\n");
@@ -125,7 +125,7 @@ Deno.test("verifyAll() notices a record cut from the end of a rotated file", asy
   assert.deepEqual((await folder.problems()).map((problem) => problem.split(":")[0]), [`${SECOND}.4`]);
 });
 
-Deno.test("verifyAll() passes over files that are not part of the log (L7)", async () => {
+Deno.test("verifyAll() ignores files that are not part of the log (L7)", async () => {
   await using folder = await rotated();
   for (const name of ["corrupt-20260102T030405Z", "bak", "lock"]) {
     Deno.writeTextFileSync(`${folder.path}.${name}`, "{torn");
@@ -133,13 +133,13 @@ Deno.test("verifyAll() passes over files that are not part of the log (L7)", asy
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("verifyAll() accepts rotated files without a log, the state between two steps of a rotation", async () => {
+Deno.test("verifyAll() accepts rotated files without an active log, as between two steps of a rotation", async () => {
   await using folder = await rotated();
   Deno.renameSync(folder.path, `${folder.folder}/${SECOND}.99`);
   assert.deepEqual(await folder.problems(), []);
 });
 
-Deno.test("verifyFile() checks one file and trusts what it is linked to", async () => {
+Deno.test("verifyFile() verifies one rotated file, not its link to the previous one", async () => {
   await using folder = await rotated();
   const { publicKey } = createAuditKey(SEED);
   const path = `${folder.folder}/${SECOND}.2`;
@@ -147,7 +147,7 @@ Deno.test("verifyFile() checks one file and trusts what it is linked to", async 
   assert.deepEqual([result.entries, result.problems, result.isFromBeginning], [2, 0, false]);
 });
 
-Deno.test("verifyFile() names file, line and kind of a defect", async () => {
+Deno.test("verifyFile() reports file, line and kind of a defect", async () => {
   await using folder = new LogFolder();
   await folder.write("a", "b", "c");
   Deno.writeTextFileSync(folder.path, Deno.readTextFileSync(folder.path).replace('"b"', '"x"'));
@@ -162,7 +162,7 @@ Deno.test("verifyFile() names file, line and kind of a defect", async () => {
   assert.deepEqual([result.entries, result.problems], [3, 2]);
 });
 
-Deno.test("verifyFile() and verifyAll() say that there is no log", async () => {
+Deno.test("verifyFile() and verifyAll() fail with not_found if there is no log", async () => {
   await using folder = new LogFolder();
   const options = { path: folder.path, onProblem: () => assert.fail() };
   await assert.rejects(verifyFile(options), { code: "not_found" });
@@ -200,7 +200,7 @@ Deno.test.each<[name: string, fault: string, change: Change, mend: Change | unde
     cut(FORGED.length),
   ],
 ])(
-  "a log that is %s takes no record, and says what happened",
+  "append() to a log that is %s fails with audit_unavailable and the cause",
   async (_name, fault, change, mend) => {
     await using folder = new LogFolder();
     const log = await folder.open();

@@ -32,7 +32,7 @@ async function withMattermost(
   });
 }
 
-Deno.test("bridge to Mattermost: an answer below the message decides, and the message shows it", async () => {
+Deno.test("bridge to Mattermost: a reply to the message decides the request and is shown", async () => {
   await withMattermost(async ({ chat, controlPlane, first }) => {
     assert.match(first.message, /^\*\*Approval required\*\*\n\n```text\nid {9}[^]*"systemctl restart nginx"/);
     chat.answer(first, " Learn 2h ");
@@ -51,12 +51,12 @@ Deno.test("bridge to Mattermost: an answer below the message decides, and the me
 
 const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: string; said?: RegExp }[] = [
   {
-    name: "by who asked",
+    name: "by the requester",
     changes: { user_id: "annannannannannannannannan" },
     said: /requesters cannot approve their own requests/,
   },
   {
-    name: "by somebody unknown",
+    name: "by an unknown user",
     changes: { user_id: "eveeveeveeveeveeveeveeveev" },
     said: /not in the bridge's identity map/,
   },
@@ -82,7 +82,7 @@ const REFUSED: readonly { name: string; changes: Partial<FakePost>; words?: stri
   { name: "with a time where there is none", changes: {}, words: "approve 2h" },
 ];
 
-Deno.test("bridge to Mattermost: refuses every answer that is not what it seems, and goes on", async () => {
+Deno.test("bridge to Mattermost: rejects every forged or unauthorized reply and continues", async () => {
   await withMattermost(async ({ chat, controlPlane, first }) => {
     chat.send("garbage");
     for (const { name, changes, words = "approve", said } of REFUSED) {
@@ -105,7 +105,7 @@ Deno.test("bridge to Mattermost: refuses every answer that is not what it seems,
   });
 });
 
-Deno.test("bridge to Mattermost: posts once, whatever it answers at first, and connects again", async () => {
+Deno.test("bridge to Mattermost: posts a request once despite error responses, and reconnects", async () => {
   await withMattermost(async ({ chat, controlPlane, log }) => {
     const connections = () => log.filter((line) => line.startsWith("connected")).length;
     await poll(() => connections() === 1, { what: "the connection" });
@@ -124,7 +124,7 @@ Deno.test("bridge to Mattermost: posts once, whatever it answers at first, and c
   });
 });
 
-Deno.test("bridge to Mattermost: text of others is a block of code, out of which nothing leads", async () => {
+Deno.test("bridge to Mattermost: shows text of requests in a code block it cannot close", async () => {
   await withMattermost(({ first }) => {
     const fence = /^(`{3,})text$/m.exec(first.message)?.[1] ?? "";
     assert.equal(fence.length, 5);
@@ -136,7 +136,7 @@ Deno.test("bridge to Mattermost: text of others is a block of code, out of which
   });
 });
 
-Deno.test("bridge to Mattermost: --check finds a token that does not serve, and a channel without the bot", async () => {
+Deno.test("bridge to Mattermost: --check reports an invalid token and a channel without the bot", async () => {
   await using chat = new FakeMattermost();
   const { signal } = new AbortController();
   const connect = (token: string, channel = HOME) =>

@@ -53,7 +53,7 @@ const BUTTON = { action_id: "gateway_approve", value: `${ID}.nonce` };
 const standing = (slack: FakeSlack, start: RegExp) =>
   poll(() => slack.posted.length > 0 && start.test(textOf(slack.posted[0]!)), { what: `${start}` });
 
-Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at first", async () => {
+Deno.test("bridge to Slack: posts and decides a request once despite error responses of Slack", async () => {
   await using slack = new FakeSlack();
   slack.fail("auth.test", garbage, broken);
   slack.fail("apps.connections.open", limited, broken);
@@ -76,7 +76,7 @@ Deno.test("bridge to Slack: posts once and decides, whatever Slack answers at fi
   });
 });
 
-Deno.test("bridge to Slack: a message whose answer was lost is found again, and not posted twice", async () => {
+Deno.test("bridge to Slack: finds a posted message whose response was lost and does not post it again", async () => {
   await using slack = new FakeSlack();
   // Slack has accepted the message and does not answer.
   slack.fail("chat.postMessage", () => {
@@ -89,7 +89,7 @@ Deno.test("bridge to Slack: a message whose answer was lost is found again, and 
   });
 });
 
-Deno.test("bridge to Slack: where it may not look for a lost message, it posts again rather than never", async () => {
+Deno.test("bridge to Slack: posts a lost message again if it may not read the channel", async () => {
   await using slack = new FakeSlack();
   slack.fail("chat.postMessage", broken);
   slack.fail("conversations.history", () => Response.json({ ok: false, error: "missing_scope" }));
@@ -98,7 +98,7 @@ Deno.test("bridge to Slack: where it may not look for a lost message, it posts a
   });
 });
 
-Deno.test("bridge to Slack: a click waits for no message", async () => {
+Deno.test("bridge to Slack: a click is decided while the post of another message hangs", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane, log }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -118,7 +118,7 @@ Deno.test("bridge to Slack: a click waits for no message", async () => {
   });
 });
 
-Deno.test("bridge to Slack: connects again after a refresh, a cut and an end, and takes clicks then", async () => {
+Deno.test("bridge to Slack: reconnects after a refresh request and a lost connection, and accepts clicks again", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane, log }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -133,7 +133,7 @@ Deno.test("bridge to Slack: connects again after a refresh, a cut and an end, an
   });
 });
 
-Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the buttons of before", async () => {
+Deno.test("bridge to Slack: after a restart posts no message again and accepts buttons of earlier messages", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane, restart, stop }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -152,7 +152,7 @@ Deno.test("bridge to Slack: started again, it posts nothing twice, and knows the
   });
 });
 
-Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is decided after it, once", async () => {
+Deno.test("bridge to Slack: decides a click that was stored before a kill once after the restart", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane, restart, stop, statePath }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -180,7 +180,7 @@ Deno.test("bridge to Slack: what was clicked and acknowledged before a kill is d
   });
 });
 
-Deno.test("SlackChat tells Slack that a click has arrived when it can't be lost any more, and not before", async () => {
+Deno.test("SlackChat acknowledges a click to Slack only after the click is stored", async () => {
   await using slack = new FakeSlack();
   const stop = new AbortController();
   const chat = slackChat(slack, stop.signal, memoryLogger([]));
@@ -201,7 +201,7 @@ Deno.test("SlackChat tells Slack that a click has arrived when it can't be lost 
   }
 });
 
-Deno.test("bridge to Slack: a click that failed, and was said to have failed, does not count after a start", async () => {
+Deno.test("bridge to Slack: a click that was reported as failed is not repeated after a restart", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane, restart }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -217,7 +217,7 @@ Deno.test("bridge to Slack: a click that failed, and was said to have failed, do
   });
 });
 
-Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits behind a control plane that was away", async () => {
+Deno.test("bridge to Slack: posts a request after a control plane outage and shows its expiry", async () => {
   await using slack = new FakeSlack();
   const controlPlane = new FakePlane();
   controlPlane.isDown = true;
@@ -242,7 +242,7 @@ Deno.test("bridge to Slack: shows what was decided elsewhere, expired, or waits 
   });
 });
 
-Deno.test("bridge to Slack: what still waits is posted again when its message is taken away", async () => {
+Deno.test("bridge to Slack: posts a pending request again if its message was deleted", async () => {
   await using slack = new FakeSlack();
   await withSlack(slack, new FakePlane(), async ({ controlPlane }) => {
     await poll(() => slack.posted.length > 0, { what: "the message" });
@@ -255,7 +255,7 @@ Deno.test("bridge to Slack: what still waits is posted again when its message is
   });
 });
 
-Deno.test("bridge to Slack: a pause of years that Slack wants is one of minutes", async () => {
+Deno.test("bridge to Slack: limits a Retry-After of years to minutes", async () => {
   await using slack = new FakeSlack();
   const years: Fault = () => new Response("", { status: 429, headers: { "retry-after": "999999999" } });
   slack.fail("chat.postMessage", years);
@@ -274,7 +274,7 @@ Deno.test("bridge to Slack: a pause of years that Slack wants is one of minutes"
   }, { ...impatientClock, now });
 });
 
-Deno.test("bridge to Slack: --check finds each token that does not serve, and a channel without the bot", async (t) => {
+Deno.test("bridge to Slack: --check reports each invalid token and a channel without the bot", async (t) => {
   await using slack = new FakeSlack();
   const refuse = (error: string): Fault => () => Response.json({ ok: false, error });
   const connect = (log: string[] = []) => {
@@ -300,7 +300,7 @@ Deno.test("bridge to Slack: --check finds each token that does not serve, and a 
       await assert.rejects(connect(), said);
     });
   }
-  await t.step("without the right to look for lost messages, which it can do without", async () => {
+  await t.step("without the scope to read the channel, --check passes with a warning", async () => {
     slack.fail("conversations.history", refuse("missing_scope"));
     const log: string[] = [];
     assert.equal(await connect(log), "U0BRIDGE in T0TEAM");

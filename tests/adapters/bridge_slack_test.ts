@@ -60,7 +60,7 @@ async function acknowledged(slack: FakeSlack, envelope: string): Promise<void> {
   await poll(() => slack.acknowledged.includes(envelope), { what: "the acknowledgement" });
 }
 
-Deno.test("bridge to Slack: a click decides, under the clicker's name, and the message shows it", async () => {
+Deno.test("bridge to Slack: a click decides in the name of the user, and the message shows the decision", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
     assert.match(
       textOf(first),
@@ -90,7 +90,7 @@ Deno.test("bridge to Slack: a click decides, under the clicker's name, and the m
   });
 });
 
-Deno.test("bridge to Slack: a message says how many requests it decides, and a click decides no later ones", async () => {
+Deno.test("bridge to Slack: a click decides only the identical requests that the message counted", async () => {
   const controlPlane = new FakePlane();
   const [second, third, late] = ["2", "3", "4"].map((digit) => digit.repeat(32));
   assert.ok(second && third && late);
@@ -107,7 +107,7 @@ Deno.test("bridge to Slack: a message says how many requests it decides, and a c
   }, { controlPlane });
 });
 
-Deno.test("bridge to Slack: learns for the time that was chosen, and says it where the control plane refuses", async () => {
+Deno.test("bridge to Slack: approves and learns for the chosen time, and reports a rejection by the control plane", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
     controlPlane.refusal = new AppError(
       "invalid_request",
@@ -123,7 +123,7 @@ Deno.test("bridge to Slack: learns for the time that was chosen, and says it whe
   });
 });
 
-Deno.test("bridge to Slack: an envelope that comes twice, and another with the same click, count once", async () => {
+Deno.test("bridge to Slack: counts a repeated envelope and a repeated click once", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
     // A second attempt would succeed.
     controlPlane.refusal = new AppError("audit_unavailable", "no record, no decision");
@@ -163,7 +163,7 @@ const FORGERIES: readonly Forgery[] = [
     said: /the button belongs to another message/,
   },
   {
-    name: "with the id of another approval alone",
+    name: "with only the ID of another approval",
     forge: (click, other) => withAction(click, { value: elementsOf(other)[0]?.value?.split(".")[0] }),
   },
   {
@@ -176,12 +176,12 @@ const FORGERIES: readonly Forgery[] = [
     forge: (click) => ({ ...click, container: { ...(click["container"] as object), message_ts: "1.2" } }),
   },
   {
-    name: "by who asked",
+    name: "by the requester",
     forge: (click) => withUser(click, { id: "U0ANN" }),
     said: /requesters cannot approve their own requests/,
   },
   {
-    name: "by somebody unknown",
+    name: "by an unknown user",
     forge: (click) => withUser(click, { id: "U0EVE" }),
     said: /not in the bridge's identity map/,
   },
@@ -191,13 +191,13 @@ const FORGERIES: readonly Forgery[] = [
     said: /programs cannot decide requests/,
   },
   {
-    name: "by a closed account",
+    name: "by a deactivated account",
     forge: (click) => withUser(click, { id: "U0GONE" }),
     said: /account is deactivated/,
   },
   { name: "by a guest of Slack Connect", forge: (click) => withUser(click, { team_id: "T0OTHER" }) },
   {
-    name: "by somebody whom Slack knows in another workspace",
+    name: "by a user of another workspace",
     forge: (click) => withUser(click, { id: "U0FAR", team_id: undefined }),
     said: /another workspace/,
   },
@@ -208,7 +208,7 @@ const FORGERIES: readonly Forgery[] = [
   },
   { name: "in a dialog", forge: (click) => ({ ...click, type: "view_submission" }) },
   {
-    name: "that learns for a time which is not offered",
+    name: "that learns for a time that the message does not offer",
     forge: (click) =>
       withAction(click, { action_id: "gateway_learn", selected_option: { value: `${ID}.x.999999999` } }),
   },
@@ -216,7 +216,7 @@ const FORGERIES: readonly Forgery[] = [
   { name: "that is garbage", forge: () => ({ type: "block_actions", actions: "x" }) },
 ];
 
-Deno.test("bridge to Slack: refuses every click that is not what it seems, and goes on", async (t) => {
+Deno.test("bridge to Slack: rejects every forged or unauthorized click and continues", async (t) => {
   const controlPlane = new FakePlane();
   await withSlack(async ({ slack, first, log }) => {
     controlPlane.add({ command: "reboot" });
@@ -248,7 +248,7 @@ Deno.test("bridge to Slack: refuses every click that is not what it seems, and g
   });
 });
 
-Deno.test("bridge to Slack: does not decide what has changed since it was shown, nor what is decided", async () => {
+Deno.test("bridge to Slack: rejects a click on a request that has changed or is already decided", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
     controlPlane.records.set(ID, { ...PENDING, command: "systemctl restart nginx; rm -rf /" });
     await settleUndecided(
@@ -276,7 +276,7 @@ Deno.test("bridge to Slack: does not decide what has changed since it was shown,
   });
 });
 
-Deno.test("bridge to Slack: without a known end user nobody approves, and everybody denies", async () => {
+Deno.test("bridge to Slack: a request without a known end user can be denied but not approved", async () => {
   const controlPlane = new FakePlane();
   const { end_user: _, ...unknown } = PENDING;
   controlPlane.records.set(ID, unknown);
@@ -296,7 +296,7 @@ Deno.test("bridge to Slack: without a known end user nobody approves, and everyb
   }, { controlPlane });
 });
 
-Deno.test("bridge to Slack: with the guard off, who is in the channel approves, and the record says so", async () => {
+Deno.test("bridge to Slack: without an identity map, any channel user can approve, and the comment records this", async () => {
   await withSlack(async ({ slack, controlPlane, first }) => {
     await settle(
       slack,
@@ -310,7 +310,7 @@ Deno.test("bridge to Slack: with the guard off, who is in the channel approves, 
   }, { identities: undefined });
 });
 
-Deno.test("bridge to Slack: text of others is plain text in which nothing hides, secrets are masked, and what is cut is not approved here", async () => {
+Deno.test("bridge to Slack: shows plain text, masks secrets and offers no approval of a truncated command", async () => {
   const controlPlane = new FakePlane();
   controlPlane.records.clear();
   controlPlane.add({

@@ -42,7 +42,7 @@ const certificateFields = {
   extensions: [],
 };
 
-Deno.test("a key in a real ssh-agent, among others, signs certificates, many at once", async () => {
+Deno.test("one of several keys in a real ssh-agent signs 20 certificates concurrently", async () => {
   await using agent = await startAgent();
   await agent.addKey("another", "ed25519");
   await agent.addKey("rsa", "rsa");
@@ -61,7 +61,7 @@ Deno.test("a key in a real ssh-agent, among others, signs certificates, many at 
   assert.ok(described.includes(caFingerprint), described);
 });
 
-Deno.test("a real ssh-agent without the pinned key is refused at load, one that lost it at signing", async () => {
+Deno.test("a real ssh-agent without the pinned key is rejected at load, and signing fails after its removal", async () => {
   await using agent = await startAgent();
   const path = await agent.addKey("ca", "ed25519");
   const key = await load(agent.socket, `${path}.pub`);
@@ -109,7 +109,7 @@ Deno.test.each(
 });
 
 Deno.test.each([{ bits: 1024 }, { bits: 2040 }])(
-  "an RSA key of $bits bits in a real ssh-agent is refused",
+  "an RSA key of $bits bits in a real ssh-agent is rejected",
   async ({ bits }) => {
     await using agent = await startAgent();
     const path = await agent.addKey("ca", "rsa", bits);
@@ -121,7 +121,7 @@ Deno.test.each([{ bits: 1024 }, { bits: 2040 }])(
 Deno.test.each([
   { name: "without flags, with SHA-1", flags: 0, text: /signed with "ssh-rsa", not with rsa-sha2-512/ },
   { name: "with SHA-256", flags: 2, text: /signed with "rsa-sha2-256", not with rsa-sha2-512/ },
-])("what a real ssh-agent signs $name is not the CA's signature", async ({ flags, text }) => {
+])("a signature that a real ssh-agent makes $name is rejected", async ({ flags, text }) => {
   await using agent = await startAgent();
   const path = await agent.addKey("ca", "rsa", 2048);
   const socket = `${agent.folder}/relay.sock`;
@@ -136,7 +136,7 @@ Deno.test.each([
   assert.equal(relay.requests, 2);
 });
 
-Deno.test("R6: a real ssh-agent that hangs is given up", async () => {
+Deno.test("R6: signing fails with upstream_failure if a real ssh-agent hangs", async () => {
   await using agent = await startAgent();
   const path = await agent.addKey("ca", "ed25519");
   const clock = new FakeClock();
@@ -153,7 +153,7 @@ Deno.test("R6: a real ssh-agent that hangs is given up", async () => {
 Deno.test.each([
   { name: "nothing", prepare: () => Promise.resolve(), text: /no such socket/ },
   {
-    name: "a socket without listener",
+    name: "a socket without a listening program",
     prepare: (path: string) => Promise.resolve(Deno.listen({ transport: "unix", path }).close()),
     text: /nobody listens|no such socket/,
   },
@@ -162,7 +162,7 @@ Deno.test.each([
     prepare: (path: string) => Deno.writeTextFile(path, "x"),
     text: /no program listens on its socket/,
   },
-])("an agent's path with $name is refused at load", async ({ prepare, text }) => {
+])("an ssh-agent path with $name is rejected when the config loads", async ({ prepare, text }) => {
   await using agent = await startAgent();
   const path = await agent.addKey("ca", "ed25519");
   const socket = `${agent.folder}/elsewhere.sock`;
@@ -178,7 +178,7 @@ Deno.test.each([
   },
   { name: "half a reply", reply: Uint8Array.of(0, 0, 0, 9, 12, 0), text: /closed the connection/ },
   { name: "no reply", reply: new Uint8Array(), text: /closed the connection|connection failed/ },
-])("a listener that sends $name is refused at load", async ({ reply, text }) => {
+])("a socket that sends $name is rejected when the config loads", async ({ reply, text }) => {
   await using agent = await startAgent();
   const path = await agent.addKey("ca", "ed25519");
   const socket = `${agent.folder}/hostile.sock`;
@@ -197,7 +197,7 @@ Deno.test.each([
   { name: "says so without read", without: "read", shows: /outside this process's permissions/ },
   { name: "says so without write", without: "write", shows: /outside this process's permissions/ },
   { name: "says so without net", without: "net", shows: /outside this process's permissions/ },
-])("an agent's key in a process of its own $name", async ({ without, shows }) => {
+])("the key of an ssh-agent in a separate process $name", async ({ without, shows }) => {
   await using agent = await startAgent();
   const publicKeyPath = `${await agent.addKey("ca", "ed25519")}.pub`;
   const flags = [

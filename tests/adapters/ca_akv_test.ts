@@ -80,7 +80,7 @@ Deno.test.each(
   }
 });
 
-Deno.test("R8: a key that is rotated in the vault stays the same until the next load", async () => {
+Deno.test("R8: after a rotation in the vault, the signer uses the old key until the next load", async () => {
   await using vault = await startKeyVault("P-256");
   const first = await load(vault);
   const second = vault.rotate("P-256");
@@ -92,7 +92,7 @@ Deno.test("R8: a key that is rotated in the vault stays the same until the next 
   assert.ok(verifySignature(reloaded.publicKey, await reloaded.sign(DATA), DATA));
 });
 
-Deno.test("a configured version is the one that is used, also when it is not the latest", async () => {
+Deno.test("a configured key_version is used even if it is not the latest", async () => {
   await using vault = await startKeyVault("P-256");
   const latest = await load(vault);
   const version = vault.rotate("P-256");
@@ -122,19 +122,19 @@ Deno.test.each([
   ["a key for other uses", { key: { key_ops: ["wrapKey"] } }, /not for signing/, LATEST],
   ["a version that was not asked for", { key: { kid: `${KID}/ffff` } }, /another version/, "eeee"],
   ["a key id without version", { key: { kid: KID } }, /another version/, LATEST],
-])("a vault that answers with %s is refused at load", async (_name, change, shows, key_version) => {
+])("loading the key fails if the vault answers with %s", async (_name, change, shows, key_version) => {
   await using vault = await startKeyVault(2048);
   vault.describe(change);
   if (key_version !== LATEST) vault.misbehave(text(JSON.stringify(change)));
   await assert.rejects(load(vault, { key_version }), failsWith("invalid_config", shows));
 });
 
-Deno.test("an RSA key under 2048 bits is refused at load", async () => {
+Deno.test("an RSA key with fewer than 2048 bits is rejected at load", async () => {
   await using vault = await startKeyVault(1024);
   await assert.rejects(load(vault), failsWith("invalid_config", /RSA of 1024 bits, 2048 are the minimum/));
 });
 
-Deno.test("a key name or version that the vault does not have is refused at load", async () => {
+Deno.test("a key name or version that does not exist in the vault is rejected at load", async () => {
   await using vault = await startKeyVault("P-256");
   const shows = failsWith("invalid_config", /has no such key or version/);
   await assert.rejects(load(vault, { key_name: "other" }), shows);
@@ -174,7 +174,7 @@ const faults: readonly Fault[] = [
   ["breaks off again and again", Array(9).fill(breakOff), /cannot be reached/, { calls: 2 }],
 ];
 
-Deno.test.each(faults)("a vault that %s is refused at load", async (_name, answers, shows, { calls }) => {
+Deno.test.each(faults)("loading the key fails if the vault %s", async (_name, answers, shows, { calls }) => {
   await using vault = await startKeyVault("P-256");
   vault.misbehave(...answers);
   await assert.rejects(load(vault), failsWith("invalid_config", shows));
@@ -188,7 +188,7 @@ Deno.test.each<Fault>([
   ...faults,
   ["sends another signature", [valueOf(86)], /a signature that is not the CA's/, ONCE],
   ["sends a signature of another form", [valueOf(94)], /an EC signature of 70 bytes/, ONCE],
-])("a vault that %s does not sign", async (_name, answers, shows, { retryAfter }) => {
+])("signing fails if the vault %s", async (_name, answers, shows, { retryAfter }) => {
   await using vault = await startKeyVault("P-256");
   const key = await load(vault);
   vault.misbehave(...answers);
@@ -197,7 +197,7 @@ Deno.test.each<Fault>([
   assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA), "and signs when it is well again");
 });
 
-Deno.test("a vault's answer means what it says, whatever was read before", async () => {
+Deno.test("JSON parsed earlier does not change how the response of a vault is parsed", async () => {
   await using vault = await startKeyVault("P-256");
   const key = await load(vault);
   const answer = escapeKey(JSON.stringify({ kid: "x", value: "A".repeat(86) }), "value");
@@ -219,7 +219,7 @@ Deno.test.each<[string, Misbehaviour]>([["server error", status(500)], ["broken 
 Deno.test.each([
   { name: "30 seconds at load", at: "load", ms: 30_000 },
   { name: "10 seconds at signing", at: "sign", ms: 10_000 },
-])("a vault that is silent is given up after $name", async ({ at, ms }) => {
+])("a request to a vault that does not answer fails after $name", async ({ at, ms }) => {
   await using vault = await startKeyVault("P-256");
   const clock = new FakeClock();
   const key = at === "load" ? undefined : await load(vault, {}, clock);
@@ -237,7 +237,7 @@ Deno.test.each([
   assert.equal(vault.requests.length, asked + 1, "no second attempt");
 });
 
-Deno.test("signing with a vault ends with the request", async () => {
+Deno.test("aborting the signal stops a signing request to the vault", async () => {
   await using vault = await startKeyVault("P-256");
   const key = await load(vault);
   const asked = vault.requests.length;
@@ -249,7 +249,7 @@ Deno.test("signing with a vault ends with the request", async () => {
   await assert.rejects(signing, { name: "AbortError" });
 });
 
-Deno.test("a key that expires between two requests does not sign any more", async () => {
+Deno.test("signing fails if the key of the vault has expired since the load", async () => {
   await using vault = await startKeyVault("P-256");
   const clock = new FakeClock(1_700_000_000_000);
   vault.describe({ attributes: { exp: 4_000_000_000 } });
@@ -259,7 +259,7 @@ Deno.test("a key that expires between two requests does not sign any more", asyn
   await assert.rejects(key.sign(DATA), failsWith("upstream_failure", /the key has expired/));
 });
 
-Deno.test("a vault with a certificate that is not trusted is refused at load", async () => {
+Deno.test("a vault with an untrusted certificate is rejected at load", async () => {
   await using vault = await startKeyVault("P-256");
   await using other = await startKeyVault("P-256");
   const vault_url = other.url.replace("ca.vault.test", "other.vault.test");
@@ -278,7 +278,7 @@ Deno.test.each([
   ["does not find default credentials on this machine", "default", "", FAILED, "none"],
   ["says so without sys", "token", "", /the process needs --allow-sys=osRelease/, "sys"],
   ["says so without net", "token", "", /outside this process's permissions/, "net"],
-])("a vault's key in a process of its own %s", async (_name, signIn, secret, shows, without) => {
+])("a vault key in a separate process %s", async (_name, signIn, secret, shows, without) => {
   await using vault = await startKeyVault(2048);
   const flags = [
     ...(without === "sys" ? [] : ["--allow-sys=osRelease"]),

@@ -19,27 +19,27 @@ async function load(files: Readonly<Record<string, string>>) {
   }
 }
 
-Deno.test("loadClusterFiles() gives the CAs of clusters by name", async () => {
+Deno.test("loadClusterFiles() returns the CAs by cluster name", async () => {
   assert.deepEqual([...await load({ "ca.crt": ca, token: "t" })], [["prod", ca]]);
 });
 
 Deno.test.each<{ name: string; files: Readonly<Record<string, string>>; message: RegExp }>([
   {
-    name: "without its credential",
+    name: "without its token file",
     files: { "ca.crt": ca },
     message: /^Cannot read kubernetes\.clusters\.prod\.token_file ".+\/token": no such file$/,
   },
   {
-    name: "without its CA",
+    name: "without its CA certificate",
     files: { token: "t" },
     message: /^Cannot read kubernetes\.clusters\.prod\.ca_cert ".+\/ca\.crt": no such file$/,
   },
   {
-    name: "with a CA that is none",
+    name: "with a CA that is not a certificate",
     files: { token: "t", "ca.crt": "x" },
     message: /^Cannot use kubernetes\.clusters\.prod\.ca_cert ".+": not a certificate in PEM$/,
   },
-])("loadClusterFiles() refuses a cluster $name", async ({ files, message }) => {
+])("loadClusterFiles() rejects a cluster $name", async ({ files, message }) => {
   await assert.rejects(load(files), { code: "invalid_config", message });
 });
 
@@ -78,7 +78,7 @@ async function withTokenFile(
   }
 }
 
-Deno.test("connectClusters() reads the credential anew for each request", () =>
+Deno.test("connectClusters() reads the token file again for each request", () =>
   withTokenFile(async ({ tokenFile, ask }) => {
     await Deno.writeTextFile(tokenFile, "one\n");
     assert.equal(await ask(), "shown one");
@@ -90,7 +90,7 @@ Deno.test("connectClusters() reads the credential anew for each request", () =>
     assert.equal(await ask(), "shown three");
   }));
 
-Deno.test("connectClusters() reads the credential once for the requests that come meanwhile", () =>
+Deno.test("connectClusters() reads the token file once for concurrent requests", () =>
   withTokenFile(async ({ tokenFile, ask, reads }) => {
     await Deno.writeTextFile(tokenFile, "one\n");
     assert.deepEqual(await Promise.all([ask(), ask(), ask()]), Array(3).fill("shown one"));
@@ -101,7 +101,7 @@ const GET: ApiRequest = { method: "GET", path: "/version", token: "t", timeoutMs
 
 const open = (url: string, trusted = ca) => new ApiServer({ url, ca: trusted, clock: systemClock });
 
-Deno.test("ApiServer shows the token and no certificate, and sends a body as it is", async () => {
+Deno.test("ApiServer sends the token but no client certificate, and sends the body unchanged", async () => {
   const got: unknown[] = [];
   await using upstream = await startUpstream(async (request, response) => {
     const { method, url, headers } = request;
@@ -122,7 +122,7 @@ Deno.test("ApiServer shows the token and no certificate, and sends a body as it 
   assert.deepEqual(got, [each, each]);
 });
 
-Deno.test("ApiServer gives nobody the token that an answer repeats", async () => {
+Deno.test("ApiServer replaces the token in a response that repeats it", async () => {
   await using upstream = await startUpstream((request, response) => {
     response.statusCode = 400;
     response.end(`you sent: ${request.headers.authorization}`);
@@ -132,7 +132,7 @@ Deno.test("ApiServer gives nobody the token that an answer repeats", async () =>
   assert.equal(outcome.kind === "answered" && outcome.text, "you sent: Bearer [token]");
 });
 
-Deno.test("ApiServer gives a redirect back and does not follow it", async () => {
+Deno.test("ApiServer returns a redirect and does not follow it", async () => {
   let requests = 0;
   await using upstream = await startUpstream((_request, response) => {
     requests += 1;
@@ -144,7 +144,7 @@ Deno.test("ApiServer gives a redirect back and does not follow it", async () => 
   assert.equal(requests, 1);
 });
 
-Deno.test("ApiServer takes an answer of exactly the limit, and none that is longer", async () => {
+Deno.test("ApiServer accepts a response of exactly the size limit and rejects a longer one", async () => {
   await using upstream = await startUpstream((request, response) => {
     response.end("x".repeat(Number(request.url?.slice(1))));
   });
@@ -154,7 +154,7 @@ Deno.test("ApiServer takes an answer of exactly the limit, and none that is long
   assert.equal((await server.request({ ...GET, path: "/101", maxBytes: 101 })).kind, "answered");
 });
 
-Deno.test("ApiServer ends what is canceled", async () => {
+Deno.test("ApiServer returns canceled if the signal is aborted", async () => {
   await using upstream = await startUpstream(() => {});
   using server = open(upstream.url);
   const cancel = new AbortController();
@@ -163,7 +163,7 @@ Deno.test("ApiServer ends what is canceled", async () => {
   assert.equal((await canceled).kind, "canceled");
 });
 
-Deno.test("ApiServer talks to a balancer that knows no newer TLS than 1.2", async () => {
+Deno.test("ApiServer connects to a server that supports at most TLS 1.2", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("ok"), {
     maxVersion: "TLSv1.2",
   });
@@ -171,7 +171,7 @@ Deno.test("ApiServer talks to a balancer that knows no newer TLS than 1.2", asyn
   assert.equal((await server.request(GET)).kind, "answered");
 });
 
-Deno.test("ApiServer calls unreachable what is not there", async () => {
+Deno.test("ApiServer returns unreachable if no server listens at the URL", async () => {
   using absent = open("https://127.0.0.1:1");
   assert.equal((await absent.request(GET)).kind, "unreachable");
 });
@@ -181,7 +181,7 @@ Deno.test.each([
   { name: "no token", request: { token: "" } },
   { name: "a blank in the path", request: { path: "/a b" } },
   { name: "a line break in the path", request: { path: "/a\r\nx: y" } },
-])("ApiServer sends nothing with $name", async ({ request }) => {
+])("ApiServer sends no request with $name", async ({ request }) => {
   using server = open("https://127.0.0.1:1");
   await assert.rejects(server.request({ ...GET, ...request }), TypeError);
 });
@@ -190,6 +190,6 @@ Deno.test.each([
   { name: "http", url: "http://127.0.0.1", trusted: ca },
   { name: "no URL", url: "127.0.0.1", trusted: ca },
   { name: "no certificate", url: "https://127.0.0.1", trusted: "" },
-])("ApiServer refuses $name", ({ url, trusted }) => {
+])("ApiServer rejects $name", ({ url, trusted }) => {
   assert.throws(() => open(url, trusted), (error) => error instanceof AppError);
 });

@@ -54,7 +54,7 @@ Deno.test.each([
   },
   { name: "an empty file", bytes: new Uint8Array(), problem: "the file is empty" },
   { name: "a wrong key", bytes: utf8('{ "listen": ":1", "x": 1 }'), problem: 'unknown key "x"' },
-])("loadConfig() refuses $name and names the file", async ({ bytes, problem }) => {
+])("loadConfig() rejects $name and reports the path", async ({ bytes, problem }) => {
   await withFile(bytes, async (path) => {
     await assert.rejects(loadConfig({ path, what: "signer config", schema }), (error) => {
       assert.ok(error instanceof AppError);
@@ -68,7 +68,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "a missing file", path: "/nonexistent/signer.json", problem: "no such file" },
   { name: "a folder", path: "/tmp", problem: "it is a directory, not a file" },
-])("loadConfig() refuses $name", async ({ path, problem }) => {
+])("loadConfig() rejects $name", async ({ path, problem }) => {
   await assert.rejects(
     loadConfig({ path, what: "signer config", schema }),
     { message: `Cannot load signer config "${path}": ${problem}` },
@@ -133,7 +133,7 @@ async function startWatching(folder: string, onStart: (configPath: string) => vo
 
 const longer = (text: string) => text.replace('"^uptime$"', '"^uptime$", "^id$"');
 
-Deno.test("a config that changes while the signer starts is put in force at the first look", async () => {
+Deno.test("a config that changes while the signer starts is loaded at the first poll", async () => {
   await using folder = await createFolder();
   const { signer, clock, messages } = await startWatching(
     folder.path,
@@ -148,7 +148,7 @@ Deno.test("a config that changes while the signer starts is put in force at the 
   }
 });
 
-Deno.test("a config is not reloaded while it stays as it was, and is when another file of its age takes its place", async () => {
+Deno.test("an unchanged config is not reloaded, and a replacement with the same modification time is", async () => {
   await using folder = await createFolder();
   const { signer, clock, messages, configPath } = await startWatching(folder.path, () => {});
   const isReloaded = () => messages.includes("config reloaded");
@@ -168,7 +168,7 @@ Deno.test("a config is not reloaded while it stays as it was, and is when anothe
   }
 });
 
-Deno.test("a config that is gone for a moment does not end the signer, and is loaded when it is back", async () => {
+Deno.test("the signer keeps running while its config is missing, and loads the config when it returns", async () => {
   await using folder = await createFolder();
   const { signer, clock, messages, configPath } = await startWatching(folder.path, () => {});
   try {
@@ -185,7 +185,7 @@ Deno.test("a config that is gone for a moment does not end the signer, and is lo
 
 const inRepository = (name: string) => Deno.readTextFile(new URL(`../../${name}`, import.meta.url));
 
-Deno.test("a link that lies ready under the name of the next config is not written through (C4)", async () => {
+Deno.test("replacing a config does not write through a symlink at the path of the temporary file (C4)", async () => {
   await using folder = await createFolder();
   const [config, victim] = [join(folder.path, "signer.json"), join(folder.path, "victim")];
   await Deno.writeTextFile(config, "old", { mode: 0o640 });
@@ -203,12 +203,12 @@ Deno.test("a link that lies ready under the name of the next config is not writt
   ]);
 });
 
-Deno.test("git ignores every config and key of a set-up that is made in the repository (C21)", async () => {
+Deno.test(".gitignore contains every config and key of an installation in the repository (C21)", async () => {
   const ignored = (await inRepository(".gitignore")).split("\n").map((line) => line.replace(/\/$/, ""));
   assert.deepEqual(SET_UP_ENTRIES.filter((entry) => !ignored.includes(`/${entry}`)), []);
 });
 
-Deno.test("every package is named by its exact version, and locked with all it needs by digest (R10)", async () => {
+Deno.test("deno.json pins every package to an exact version, and deno.lock has a digest for each (R10)", async () => {
   const lock = JSON.parse(await inRepository("deno.lock"));
   for (const specifier of Object.values(manifest.imports)) {
     assert.match(specifier, /^npm:\/?(?:@[a-z-]+\/)?[a-z0-9.-]+@\d+\.\d+\.\d+\/?$/);
@@ -226,13 +226,13 @@ Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | u
   { name: "takes a seed of 32 bytes", seed: seedOf(32), problem: undefined },
   { name: "refuses a file that is shorter", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
   {
-    name: "refuses one byte more, such as a line end",
+    name: "rejects a file with one byte more, such as a newline",
     seed: seedOf(33),
     problem: /envelope_key ".*": .* 33 bytes/,
   },
   { name: "refuses an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
   {
-    name: "refuses a path where there is no file",
+    name: "rejects a path that does not exist",
     seed: undefined,
     problem: /envelope_key ".*": no such file/,
   },

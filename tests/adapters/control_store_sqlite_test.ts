@@ -11,7 +11,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
 import { subjectOf } from "../../control_plane/guardrails/tracker.ts";
 
-Deno.test("a new database has version 5, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 5, the exact schema and owner-only permissions", async () => {
   using folder = new ControlFolder();
   await folder.open().close();
   assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
@@ -54,7 +54,7 @@ Deno.test("a new database has version 5, exactly the known schema, and is its ow
   assert.equal((Deno.statSync(folder.path).mode ?? 0) & 0o777, 0o600);
 });
 
-Deno.test("what version 3 has kept has no timeout of its own; what is kept from then on has, after the next start too", async () => {
+Deno.test("approvals stored by version 3 have no timeout, and approvals stored later keep theirs after a restart", async () => {
   using folder = new ControlFolder();
   const request = JSON.stringify(approvalOf().request).replaceAll("'", "''");
   folder.exec(`${MIGRATIONS.slice(0, 3).join("\n")} PRAGMA user_version = 3;
@@ -70,7 +70,7 @@ Deno.test("what version 3 has kept has no timeout of its own; what is kept from 
   assert.deepEqual(folder.warnings, []);
 });
 
-Deno.test("what was kept is there after the next start", async () => {
+Deno.test("approvals and baselines are restored at the next start", async () => {
   using folder = new ControlFolder();
   const first = folder.open();
   await first.insertApproval(approvalOf());
@@ -82,7 +82,7 @@ Deno.test("what was kept is there after the next start", async () => {
   await second.close();
 });
 
-Deno.test("the end user's token is never in the file, nor in the log beside it", async () => {
+Deno.test("the end user's token is never written to the database or its write-ahead log", async () => {
   using folder = new ControlFolder();
   const store = folder.open();
   const registry = await ApprovalRegistry.open({
@@ -115,7 +115,7 @@ Deno.test("the end user's token is never in the file, nor in the log beside it",
   }
 });
 
-Deno.test("a database in use is refused to a second store", async () => {
+Deno.test("a database that another store has open is rejected", async () => {
   using folder = new ControlFolder();
   const store = folder.open();
   assert.throws(() => folder.open(), { code: "invalid_config", message: /in use by another process/ });
@@ -123,7 +123,7 @@ Deno.test("a database in use is refused to a second store", async () => {
   await folder.open().close();
 });
 
-Deno.test("a folder that does not exist is refused", () => {
+Deno.test("a path in a directory that does not exist is rejected", () => {
   assert.throws(() => openSqliteControlStore({ path: "/nowhere/control-plane.db", warn: () => {} }), {
     code: "invalid_config",
     message: /directory does not exist/,
@@ -135,7 +135,7 @@ Deno.test.each([
   { name: "an invalid request", set: "request_json = '{}'", column: /request_json/ },
   { name: "no request", set: "request_json = ''", column: /request_json/ },
   {
-    name: "a request cut off at a NUL",
+    name: "a request truncated at a NUL",
     set: "request_json = request_json || char(0)",
     column: /request_json/,
   },
@@ -152,7 +152,7 @@ Deno.test.each([
     column: /decided_by/,
   },
   {
-    name: "an approval by the person who asked (A2)",
+    name: "an approval by the requester (A2)",
     set: "status = 'approved', end_user = 'alice', decided_by = 'alice'",
     column: /decided_by/,
   },
@@ -160,7 +160,7 @@ Deno.test.each([
   { name: "a time that is not a date", set: "created_at = 9000000000000000", column: /created_at/ },
   { name: "a negative time to learn", set: "learn_ttl_seconds = -1", column: /learn_ttl_seconds/ },
   { name: "findings that are not a list", set: "anomalies = '{}'", column: /anomalies/ },
-])("a row with $name is left out with a warning that quotes nothing of it", async ({ set, column }) => {
+])("a row with $name is skipped with a warning that quotes no content", async ({ set, column }) => {
   using folder = new ControlFolder();
   const first = folder.open();
   for (const id of ["bad", "good"]) await first.insertApproval(approvalOf({ id }));
@@ -175,7 +175,7 @@ Deno.test.each([
   assert.doesNotMatch(folder.warnings[0]!, /nginx/);
 });
 
-Deno.test("a baseline that can't be read is left out with a warning", async () => {
+Deno.test("an unreadable baseline is skipped with a warning", async () => {
   using folder = new ControlFolder();
   const first = folder.open();
   for (const subject of ["bad", "good"]) {
@@ -192,7 +192,7 @@ Deno.test("a baseline that can't be read is left out with a warning", async () =
   );
 });
 
-Deno.test("a token that another program put into a request is not loaded", async () => {
+Deno.test("a token that another program added to a stored request is not loaded", async () => {
   using folder = new ControlFolder();
   const first = folder.open();
   await first.insertApproval(approvalOf());
@@ -223,7 +223,7 @@ diskTest(
 
 const MODULE = new URL("control_store_writer.ts", import.meta.url).href;
 
-Deno.test("kill -9 at any point: nothing acknowledged is lost, nothing is approved unrecorded or served twice", async () => {
+Deno.test("after kill -9, acknowledged changes are kept, and no approval is unrecorded or served twice", async () => {
   using folder = new ControlFolder();
   const said: string[] = [];
   for (const count of [1, 2, 3, 5, 8, 60, 211, 99]) {
@@ -297,7 +297,7 @@ async function learnAll(folder: ControlFolder, clock: FakeClock) {
   }
 }
 
-Deno.test("a restart brings back every baseline, whatever is in the names, and no secret is in the file", async () => {
+Deno.test("a restart restores every baseline whatever its names contain, and the file contains no secret", async () => {
   using folder = new ControlFolder();
   const clock = new FakeClock();
   await learnAll(folder, clock);
@@ -310,7 +310,7 @@ Deno.test("a restart brings back every baseline, whatever is in the names, and n
   assert.deepEqual(folder.warnings, []);
 });
 
-Deno.test("what is forgotten leaves the file as well: idle subjects, and those beyond a bound that was lowered", async () => {
+Deno.test("baselines of idle subjects, and those beyond a lowered limit, are deleted from the file", async () => {
   using folder = new ControlFolder();
   const clock = new FakeClock();
   await learnAll(folder, clock);

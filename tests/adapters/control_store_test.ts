@@ -35,7 +35,7 @@ const withSchema: Around<PostgresServer> = (test) =>
   });
 
 Deno.test(
-  "PostgresControlStore: does what the others do",
+  "PostgresControlStore: satisfies the contract of all control stores",
   { ignore: isPostgresMissing },
   (test) =>
     withSchema(async (server) => {
@@ -52,7 +52,7 @@ Deno.test(
     }),
 );
 
-Deno.test("PostgresControlStore: a control plane that waits for less long removes nothing of others", {
+Deno.test("PostgresControlStore: a control plane with a shorter timeout removes no other approvals", {
   ignore: isPostgresMissing,
 }, () =>
   withSchema(async (server) => {
@@ -77,7 +77,7 @@ Deno.test("PostgresControlStore: a control plane that waits for less long remove
     for (const store of [patient, hasty]) await store.close();
   }));
 
-Deno.test("PostgresControlStore: no instance forgets what another has learned of a subject", {
+Deno.test("PostgresControlStore: an instance keeps what another instance has learned of a subject", {
   ignore: isPostgresMissing,
 }, () =>
   withSchema(async (server) => {
@@ -106,7 +106,7 @@ Deno.test("PostgresControlStore: no instance forgets what another has learned of
   }));
 
 Deno.test(
-  "PostgresControlStore: of two that decide or collect, one does",
+  "PostgresControlStore: of two concurrent decisions or collections only one succeeds",
   { ignore: isPostgresMissing },
   () =>
     withSchema(async (server) => {
@@ -140,7 +140,7 @@ Deno.test(
 );
 
 Deno.test(
-  "PostgresControlStore: of those that collect at the same time one may sign, until it gives up or 30 s pass",
+  "PostgresControlStore: of concurrent collectors one may sign, until it releases the claim or 30 s pass",
   { ignore: isPostgresMissing },
   () =>
     withSchema(async (server) => {
@@ -168,7 +168,7 @@ Deno.test(
     }),
 );
 
-Deno.test("PostgresControlStore: each notification is claimed by one of those that ask at the same time", {
+Deno.test("PostgresControlStore: concurrent instances claim each notification once", {
   ignore: isPostgresMissing,
 }, () =>
   withSchema(async (server) => {
@@ -186,7 +186,7 @@ Deno.test("PostgresControlStore: each notification is claimed by one of those th
     for (const store of stores) await store.close();
   }));
 
-Deno.test("only a store in a file outlives the process", async () => {
+Deno.test("survivesRestart is true only for a store in a file", async () => {
   using folder = new ControlFolder();
   const store = folder.open();
   assert.deepEqual([openMemoryStore().survivesRestart, store.survivesRestart], [false, true]);

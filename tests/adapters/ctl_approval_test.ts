@@ -33,7 +33,7 @@ const LEARNED = {
   expires_at: undefined,
 };
 
-Deno.test("approval list shows each request in two lines, as scripts expect them", async () => {
+Deno.test("approval list prints two lines per request, in the format that scripts parse", async () => {
   await using service = await FakeService.start([PENDING, LEARNED]);
   const result = await service.run("approval", "list");
   assert.deepEqual({ ...result, out: withoutTimes(result.out) }, {
@@ -52,20 +52,20 @@ Deno.test("approval list shows each request in two lines, as scripts expect them
   ]);
 });
 
-Deno.test("approval list --status leaves the others out, also of --json", async () => {
+Deno.test("approval list --status lists only requests of that status, also with --json", async () => {
   await using service = await FakeService.start([PENDING, LEARNED]);
   const { out } = await service.run("approval", "list", "--json", "-status=approved");
   assert.deepEqual(JSON.parse(out), [JSON.parse(JSON.stringify(LEARNED))]);
   assert.equal((await service.run("approval", "list", "--status", "denied")).out, "(no denied requests)\n");
 });
 
-Deno.test("approval list says when there is nothing", async () => {
+Deno.test("approval list reports that there are no pending requests", async () => {
   await using service = await FakeService.start([]);
   assert.equal((await service.run("approval", "list")).out, "(no pending requests)\n");
   assert.equal((await service.run("--json", "approval", "list")).out, "[]\n");
 });
 
-Deno.test("approval list and show let nothing in a request steer the terminal or forge a field", async () => {
+Deno.test("approval list and show escape control characters and quote fields of a request", async () => {
   const hostile = {
     ...PENDING,
     end_user: "ann host=db01 elevation=none",
@@ -87,7 +87,7 @@ Deno.test("approval list and show let nothing in a request steer the terminal or
   );
 });
 
-Deno.test("approval show tells all of one request", async () => {
+Deno.test("approval show prints all fields of one request", async () => {
   await using service = await FakeService.start([PENDING, { ...LEARNED, anomalies: ["new-host:web01"] }]);
   assert.equal(
     (await service.run("approval", "show", ID)).out,
@@ -135,7 +135,7 @@ Deno.test("approval show tells all of one request", async () => {
   assert.deepEqual(JSON.parse((await service.run("approval", "show", ID, "--json")).out), PENDING);
 });
 
-Deno.test("approval list and show tell reason, content and what waits with it, by the id of either", async () => {
+Deno.test("approval list and show print reason, content and identical requests, under the ID of any of them", async () => {
   const other = "ee".repeat(16);
   await using service = await FakeService.start([{
     ...PENDING,
@@ -167,14 +167,14 @@ Deno.test("approval list and show tell reason, content and what waits with it, b
   ) assert.ok(out.split("\n").includes(line), `${line}\n${out}`);
 });
 
-Deno.test("approval show does not speak of learning where nobody collected what was approved", async () => {
+Deno.test("approval show does not mention learning if an approved request was never collected", async () => {
   await using service = await FakeService.start([{ ...LEARNED, status: "expired" }]);
   const { out } = await service.run("approval", "show", LEARNED.id);
   assert.match(out, /\ndecided /);
   assert.doesNotMatch(out, /learn/);
 });
 
-Deno.test("approval list cuts a long command where everybody sees it, and says how to read all of it", async () => {
+Deno.test("approval list truncates a long command visibly and names the command that shows all of it", async () => {
   const command = `echo ${"a".repeat(60_000)} "; reboot`;
   await using service = await FakeService.start([{ ...PENDING, command }, LEARNED]);
   assert.equal(
@@ -192,7 +192,7 @@ Deno.test("approval list cuts a long command where everybody sees it, and says h
   assert.equal(JSON.parse((await service.run("approval", "list", "--json")).out)[0].command, command);
 });
 
-Deno.test("approval allow --learn says what to do where there is nothing to learn", async () => {
+Deno.test("approval allow --learn prints a hint if there is nothing to learn", async () => {
   const detail = "nothing to learn: no policy rule requires approval; approve it without learn";
   await using service = await FakeService.refusing(400, detail, "invalid_request");
   const { out, err, exit } = await service.run("approval", "allow", ID, "--learn");
@@ -205,7 +205,7 @@ Deno.test("approval allow --learn says what to do where there is nothing to lear
   );
 });
 
-Deno.test("approval show fails for a request that is not there", async () => {
+Deno.test("approval show fails for an unknown request", async () => {
   await using service = await FakeService.start([PENDING]);
   const { out, err, exit } = await service.run("approval", "show", "nope");
   assert.deepEqual([out, exit], ["", 1]);
@@ -260,7 +260,7 @@ Deno.test.each<Row>([
     text: learning("1h0m0s"),
   },
   { args: ["allow", "--learn=false", ID], body: { approve: true }, text: `request ${ID} approved` },
-])("approval $args posts the decision and says what is done", async ({ args, body, status, text }) => {
+])("approval $args sends the decision and prints the result", async ({ args, body, status, text }) => {
   const record = { ...PENDING, status: status ?? "approved", decided_by: "approver-local" };
   await using service = await FakeService.start(record);
   assert.deepEqual(await service.run("approval", ...args), { out: `${text}\n`, err: "", exit: 0 });
@@ -276,7 +276,7 @@ Deno.test.each<Row>([
   assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [record, "", 0]);
 });
 
-Deno.test("approval allow and deny decide the requests that are named, and say so once the answer does", async () => {
+Deno.test("approval allow decides all named requests and prints only confirmed decisions", async () => {
   const [, second] = [ID, LEARNED.id];
   const record = { ...PENDING, status: "approved", decided_by: "approver-local" };
   await using service = await FakeService.start({ ...record, joined: [second] });
@@ -291,7 +291,7 @@ Deno.test("approval allow and deny decide the requests that are named, and say s
   assert.match(err, /did not confirm the decision on/);
 });
 
-Deno.test("approval allow encodes the id", async () => {
+Deno.test("approval allow percent-encodes the ID in the path", async () => {
   await using service = await FakeService.refusing(409, "unknown");
   await service.run("approval", "allow", "../../v1/sign?x=1#");
   assert.equal(service.requests[0]?.path, "/v1/approvals/..%2F..%2Fv1%2Fsign%3Fx%3D1%23");
@@ -305,7 +305,7 @@ Deno.test.each([
     record: { status: "approved" },
     error: /did not respond like a control plane/,
   },
-])("approval allow does not say that it is done when the answer is $name", async ({ record, error }) => {
+])("approval allow reports an error if the response is $name", async ({ record, error }) => {
   await using service = await FakeService.start(record);
   const { out, err, exit } = await service.run("approval", "allow", ID);
   assert.deepEqual([out, exit], ["", 1]);
@@ -327,7 +327,7 @@ Deno.test.each<{ args: string[]; status: number; detail: string; hint: RegExp }>
   },
   { args: ["list"], status: 403, detail: "not authorised", hint: /approval\.callers of the control plane/ },
   { args: ["show", ID], status: 404, detail: "No such route", hint: /is this the control plane/ },
-])("approval $args shows HTTP $status and what to do, with exit code 1", async (row) => {
+])("approval $args prints HTTP $status and a hint, with exit code 1", async (row) => {
   await using service = await FakeService.refusing(row.status, row.detail);
   const { out, err, exit } = await service.run("approval", ...row.args);
   assert.deepEqual([out, exit], ["", 1]);
@@ -343,21 +343,21 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "less than a second", args: ["allow", ID, "--learn", "--ttl", "500ms"], error: /whole seconds/ },
   { name: "200 years", args: ["allow", ID, "--learn", "--ttl", "1753200h"], error: /the maximum is/ },
   {
-    name: "a value for --learn",
+    name: "a value after --learn",
     args: ["allow", ID, "--learn", "2h"],
     error: /"2h": expected an approval ID/,
   },
   { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
   { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
   { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },
-])("approval refuses $name without asking, with exit code 2", async ({ args, error }) => {
+])("approval rejects $name before it sends a request, with exit code 2", async ({ args, error }) => {
   await using service = await FakeService.start([]);
   const result = await service.run("approval", ...args);
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit, service.requests], ["", 2, []]);
 });
 
-Deno.test("approval asks whom flags and environment name before the client config", async () => {
+Deno.test("approval uses --url instead of the URL in the client config", async () => {
   await using service = await FakeService.start([]);
   const { err } = await service.run("approval", "list", "--url", "127.0.0.1:1", "--json");
   assert.match(

@@ -71,7 +71,7 @@ class Deployment implements AsyncDisposable {
   }
 }
 
-Deno.test("audit verify --set FOLDER passes the logs of a whole deployment", async () => {
+Deno.test("audit verify --set FOLDER passes for the logs of a complete deployment", async () => {
   await using deployment = await Deployment.create();
   const { out, exit } = await deployment.verify("--all", "--since", "heads");
   assert.equal(exit, 0, out);
@@ -93,22 +93,22 @@ Deno.test.each<
   { name: string; harm: (deployment: Deployment) => Promise<void>; says: RegExp; kind?: string }
 >([
   {
-    name: "one was cut, and a control plane remembers",
+    name: "a removed record has a serial that a control plane logged",
     harm: (it) => it.edit(it.log("signer-2"), () => "").then(() => it.write("signer-2", { outcome: "x" })),
     says: /serial 18446744073709551615 is in the log of cp-1, but in no signer's/,
   },
   {
-    name: "a record was taken out",
+    name: "a record was removed",
     harm: (it) => it.edit(it.log("cp-1"), (text) => text.replace(/^.*\n/, "")),
     says: /cp-1: ERROR: .*audit\.log:1: prev_hash mismatch: not the beginning of a log/,
   },
   {
-    name: "one stands under another's name",
+    name: "one log was copied over another",
     harm: (it) => Deno.copyFile(it.log("signer-1"), it.log("signer-2")),
     says: /signer-2: ERROR: every record of signer-2\/audit\.log fails: probably the wrong key/,
   },
   {
-    name: "one stands under a new name",
+    name: "one log was copied to a new name",
     async harm(it) {
       await Deno.mkdir(`${it.folder}/logs/signer-3`);
       await Deno.copyFile(it.log("signer-1"), it.log("signer-3"));
@@ -116,26 +116,26 @@ Deno.test.each<
     says: /ERROR: signer-3: it has a log, but no key in keys/,
   },
   {
-    name: "one is empty",
+    name: "one log is empty",
     harm: (it) => it.edit(it.log("signer-2"), () => ""),
     says: /ERROR: signer-2: its log is empty/,
   },
   {
-    name: "one is missing",
+    name: "one log is missing",
     harm: (it) => Deno.remove(it.log("signer-2")),
     says: /ERROR: signer-2: keys lists it, but logs\/signer-2\/audit\.log does not exist/,
   },
   {
-    name: "two signers issued one serial",
+    name: "two signers issued the same serial",
     harm: (it) => it.write("signer-2", { outcome: "issued", serial: 11n }),
     says: /ERROR: serial 11 was issued more than once: signer-1, signer-2/,
   },
   {
-    name: "one signer issued a serial twice",
+    name: "one signer issued the same serial twice",
     harm: (it) => it.write("signer-1", { outcome: "issued", serial: 11n }),
     says: /ERROR: serial 11 was issued more than once: signer-1$/m,
   },
-])("audit verify --set FOLDER fails when $name", async ({ harm, says }) => {
+])("audit verify --set FOLDER fails if $name", async ({ harm, says }) => {
   await using deployment = await Deployment.create();
   await harm(deployment);
   const { out, exit } = await deployment.verify("--all");
@@ -146,7 +146,7 @@ Deno.test.each<
   assert.deepEqual([JSON.parse(json.out).ok, json.exit], [false, 1]);
 });
 
-Deno.test("audit verify --set FOLDER --since finds what was cut off, and says when a log is gone with its key", async () => {
+Deno.test("audit verify --set FOLDER --since detects removed records, and a log removed along with its key", async () => {
   await using deployment = await Deployment.create();
   await deployment.write("signer-1", { outcome: "denied" });
   assert.equal((await deployment.verify("--since", "heads")).exit, 0);
@@ -165,7 +165,7 @@ Deno.test("audit verify --set FOLDER --since finds what was cut off, and says wh
 
 Deno.test.each<{ name: string; harm: (deployment: Deployment) => Promise<void>; says: RegExp }>([
   {
-    name: "a link to another's folder",
+    name: "a symlink to the directory of another instance",
     async harm(it) {
       await Deno.remove(`${it.folder}/logs/signer-2`, { recursive: true });
       await Deno.symlink("signer-1", `${it.folder}/logs/signer-2`);
@@ -173,7 +173,7 @@ Deno.test.each<{ name: string; harm: (deployment: Deployment) => Promise<void>; 
     says: /signer-2": it is a symbolic link/,
   },
   {
-    name: "a link to another's log",
+    name: "a symlink to the log of another instance",
     async harm(it) {
       await Deno.remove(it.log("signer-2"));
       await Deno.symlink("../signer-1/audit.log", it.log("signer-2"));
@@ -181,18 +181,18 @@ Deno.test.each<{ name: string; harm: (deployment: Deployment) => Promise<void>; 
     says: /audit\.log": it is a symbolic link/,
   },
   {
-    name: "one key of two instances",
+    name: "the same key for two instances",
     harm: (it) =>
       it.edit(`${it.folder}/keys`, (text) => text.replace(/(signer-1 )(.*)\n(.*signer-2 ).*/, "$1$2\n$3$2")),
     says: /line 4: signer-2 and signer-1 have the same key/,
   },
   {
-    name: "two keys of one instance",
+    name: "two keys for one instance",
     harm: (it) => it.edit(`${it.folder}/keys`, (text) => text.replace("signer-2", "Signer-1")),
     says: /line 4: Signer-1 has a second key/,
   },
   {
-    name: "an instance that leads out of the folder",
+    name: "an instance name that leaves the directory",
     harm: (it) => it.edit(`${it.folder}/keys`, (text) => text.replace("signer-2", "..")),
     says: /line 4: expected the output of broker-ctl audit public-key/,
   },
@@ -201,7 +201,7 @@ Deno.test.each<{ name: string; harm: (deployment: Deployment) => Promise<void>; 
     harm: (it) => it.edit(`${it.folder}/keys`, (text) => text.replaceAll(/^signer .*\n/gm, "")),
     says: /it contains no signer/,
   },
-])("audit verify --set FOLDER refuses $name", async ({ harm, says }) => {
+])("audit verify --set FOLDER rejects $name", async ({ harm, says }) => {
   await using deployment = await Deployment.create();
   await harm(deployment);
   const { err, out, exit } = await deployment.verify();
@@ -209,7 +209,7 @@ Deno.test.each<{ name: string; harm: (deployment: Deployment) => Promise<void>; 
   assert.deepEqual([out, exit], ["", 1]);
 });
 
-Deno.test("audit show --set FOLDER shows all instances' records by time, and whose they are", async () => {
+Deno.test("audit show --set FOLDER lists all instances' records by time, with instance name", async () => {
   await using deployment = await Deployment.create();
   const show = (...flags: readonly string[]) =>
     run(deployment.folder, "audit", "show", "--set", "logs", ...flags);

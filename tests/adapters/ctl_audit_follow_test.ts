@@ -65,50 +65,50 @@ Deno.test.each<Row>([
   { name: "no more lines than there are", before: "a\n", lines: 5, steps: [], looks: [["a"]] },
   { name: "new lines alone", before: "a\nb\n", lines: 0, steps: [append("c\n")], looks: [[], ["c"]] },
   {
-    name: "a log that comes later",
+    name: "lines of a log that appears later",
     before: undefined,
     steps: [() => {}, write("a\n")],
     looks: [[], [], ["a"]],
     missing: 1,
   },
   {
-    name: "a line when it is whole",
+    name: "a line once it is complete",
     before: "a\nb",
     steps: [append("c"), append("d\ne")],
     looks: [["a"], [], ["bcd"]],
   },
   {
-    name: "what was written in place of a line taken back",
+    name: "the line that replaced an incomplete line",
     before: "a\nbroken",
     steps: [all(cut(2), append("good and longer\n"))],
     looks: [["a"], ["good and longer"]],
   },
   {
-    name: "nothing again after a repair",
+    name: "no line twice after a repair",
     before: "a\nb\ntorn",
     steps: [cut(4), append("c\n")],
     looks: [["a", "b"], [], ["c"]],
   },
   {
-    name: "a log that was started again",
+    name: "new lines of a log that was truncated to nothing",
     before: "a\nb\n",
     steps: [write(""), append("c\n")],
     looks: [["a", "b"], [], ["c"]],
   },
   {
-    name: "a shorter log in its place",
+    name: "the lines of a shorter log that replaced the first",
     before: "aaaa\nb\n",
     steps: [write("c\n")],
     looks: [["aaaa", "b"], ["c"]],
   },
   {
-    name: "a rotated log, what was left of it first",
+    name: "the rest of a rotated log first",
     before: "a\n",
     steps: [all(append("b\n"), rotate("20260102T030405Z"), write("c\n"))],
     looks: [["a"], ["b", "c"]],
   },
   {
-    name: "a log moved away before its successor is there",
+    name: "lines of a rotated log until the new log appears",
     before: "a\n",
     steps: [
       rotate("20260102T030405Z"),
@@ -118,13 +118,13 @@ Deno.test.each<Row>([
     looks: [["a"], [], ["b"], ["c"]],
   },
   {
-    name: "a successor that is larger than the log was",
+    name: "the lines of a new log that is larger than the rotated one",
     before: "a\n",
     steps: [all(rotate("20260102T030405Z"), write("bbbb\ncccc\n")), append("d\n")],
     looks: [["a"], ["bbbb", "cccc"], ["d"]],
   },
   {
-    name: "several rotations between two looks, in their order",
+    name: "the lines of several rotations between two polls, in order",
     before: "a\n",
     steps: [
       all(
@@ -141,7 +141,7 @@ Deno.test.each<Row>([
     looks: [["a"], ["b", "c", "d", "e"], ["f"]],
   },
   {
-    name: "another file under its name",
+    name: "the lines of another file with the same name",
     before: "a\n",
     steps: [async (path) => {
       await Deno.remove(path);
@@ -150,18 +150,18 @@ Deno.test.each<Row>([
     looks: [["a"], ["b"]],
   },
   {
-    name: "a line that is too long once, and the line after it",
+    name: "a line after a line that is too long, which it skips",
     before: "a\n",
     steps: [append(LONG), append(LONG), append("\nb\n")],
     looks: [["a"], [], [], ["b"]],
   },
-])("followLog() gives $name", async ({ before, lines = 2, steps, looks, missing = 0 }) => {
+])("followLog() returns $name", async ({ before, lines = 2, steps, looks, missing = 0 }) => {
   await using folder = new LogFolder();
   if (before !== undefined) await Deno.writeTextFile(folder.path, before);
   assert.deepEqual(await follow(folder.folder, lines, steps), { looks, missing });
 });
 
-Deno.test("followLog() gives every record of a log that rotates while it is written, once", async () => {
+Deno.test("followLog() returns every record exactly once while the log rotates", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ maxFileBytes: 2000 });
   const outcomes: string[] = [];
@@ -189,7 +189,7 @@ Deno.test("followLog() gives every record of a log that rotates while it is writ
   assert.ok(folder.names().length > 10);
 });
 
-Deno.test("followLog() finds the last lines of a log of many chunks", async () => {
+Deno.test("followLog() finds the last lines of a log that spans many chunks", async () => {
   await using folder = new LogFolder();
   const lines = Array.from({ length: 20_000 }, (_, index) => `line ${index}`);
   await Deno.writeTextFile(folder.path, `${lines.join("\n")}\nunfinished`);
@@ -199,7 +199,7 @@ Deno.test("followLog() finds the last lines of a log of many chunks", async () =
   }
 });
 
-Deno.test("followLog() keeps the order when the successor of a log is rotated away too while it looks", async () => {
+Deno.test("followLog() keeps the order if the log rotates again while it reads", async () => {
   await using folder = new LogFolder();
   const { path } = folder;
   const stamps = ["20260102T030405Z", "20260102T030406Z", "20260102T030407Z"];
@@ -263,7 +263,7 @@ Deno.test.each([
     ],
   },
   {
-    name: "its signatures",
+    name: "the signatures",
     flags: ["--key", "seed"],
     lines: ["OK: 3 entries, chain intact, all signatures valid", HEAD, NO_HEAD],
   },
@@ -273,7 +273,7 @@ Deno.test.each([
     lines: ["OK: 3 entries, chain intact across all rotated segments, all signatures valid", HEAD, NO_HEAD],
   },
 ])(
-  "audit verify says what it proved of $name of an unchanged log, and what not",
+  "audit verify of $name of an unchanged log prints what it verified and what it did not",
   async ({ flags, lines }) => {
     await using log = await createLog();
     const { out, err, exit } = await run(log.folder, "audit", "verify", "--log", "audit.log", ...flags);
@@ -282,7 +282,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("audit verify says that a file does not begin its log", async () => {
+Deno.test("audit verify reports that records in rotated files are not checked", async () => {
   await using log = await createLog();
   await Deno.rename(log.path, `${log.path}.20260102T030405Z`);
   await log.write("four");
@@ -292,7 +292,7 @@ Deno.test("audit verify says that a file does not begin its log", async () => {
 
 Deno.test.each<{ name: string; flags: string[]; edit: (text: string) => string; error: RegExp }>([
   {
-    name: "a record changed",
+    name: "a changed record",
     flags: ["--key", "seed"],
     edit: (text) => text.replace('"two"', '"six"'),
     error:
@@ -306,12 +306,12 @@ Deno.test.each<{ name: string; flags: string[]; edit: (text: string) => string; 
       /^ERROR: every record of audit\.log fails: probably the wrong key\nfix: .*\nFAIL: 3 entries checked, 3 error\(s\) found\n$/,
   },
   {
-    name: "escape sequences in a broken line",
+    name: "escape sequences in a malformed line",
     flags: [],
     edit: (text) => `${text}\x1b[2J\n`,
     error: /^ERROR: \P{Cc}*malformed JSON(?:\P{Cc}|\n)*$/u,
   },
-])("audit verify fails, with exit code 1, for $name", async ({ flags, edit, error }) => {
+])("audit verify fails with exit code 1 for $name", async ({ flags, edit, error }) => {
   await using log = await createLog();
   await change(log, edit);
   const result = await run(log.folder, "audit", "verify", "--log", "audit.log", ...flags);
@@ -329,7 +329,7 @@ Deno.test.each([
     error: /no such file/,
   },
   { name: "a key that is too short", flags: ["--log", "audit.log", "--key", "short"], error: /32/ },
-])("audit verify refuses $name", async ({ flags, error }) => {
+])("audit verify rejects $name", async ({ flags, error }) => {
   await using log = await createLog();
   await Deno.writeFile(`${log.folder}/short`, new Uint8Array(31));
   const result = await run(log.folder, "audit", "verify", ...flags);

@@ -22,7 +22,7 @@ const repair = (log: LogFolder, ...flags: string[]) =>
 
 const corruptNames = (log: LogFolder) => log.names().filter((name) => name.includes(".corrupt-"));
 
-Deno.test("audit repair shows what it would do, and changes nothing", async () => {
+Deno.test("audit repair without --apply prints the plan and changes nothing", async () => {
   await using log = await createLog(TORN);
   const before = await Deno.readFile(log.path);
   const kept = before.length - TORN.length;
@@ -48,7 +48,7 @@ Deno.test("audit repair shows what it would do, and changes nothing", async () =
   });
 });
 
-Deno.test("audit repair --apply moves the tail aside, and the log continues", async () => {
+Deno.test("audit repair --apply moves the damaged tail to another file, and the log continues", async () => {
   await using log = await createLog(`${TORN}\n\0\0\n`);
   const before = await Deno.readFile(log.path);
   const { out, err, exit } = await repair(log, "--key", "seed", "--apply");
@@ -79,7 +79,7 @@ Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
   { name: "bytes that are not UTF-8", tail: new Uint8Array([0xff, 0xfe, 0x0a]) },
   { name: "a line that is too long", tail: `${"x".repeat(300_000)}\n` },
   { name: "more than one chunk", tail: "garbage\n".repeat(50_000) },
-])("audit repair --apply cuts off $name, and nothing before it", async ({ tail }) => {
+])("audit repair --apply removes $name, and nothing before it", async ({ tail }) => {
   await using log = await createLog("");
   const good = await Deno.readFile(log.path);
   const bytes = typeof tail === "string" ? new TextEncoder().encode(tail) : tail;
@@ -92,7 +92,7 @@ Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
   assert.deepEqual(await Deno.readFile(done.moved_to), bytes);
 });
 
-Deno.test("audit repair shows no more than 120 bytes of a tail, without control characters", async () => {
+Deno.test("audit repair prints at most 120 bytes of the tail and escapes control characters", async () => {
   await using log = await createLog(`${"ab\x9b".repeat(100)}\n`);
   const { out } = await repair(log);
   assert.match(out, /after byte \d+: (?:ab\\x9b){30}…\n/);
@@ -104,7 +104,7 @@ Deno.test.each<{ name: string; edit: (text: string) => string }>([
   { name: "an empty log", edit: () => "" },
   { name: "a last record without its newline", edit: (text) => text.trimEnd() },
   { name: "blank lines", edit: (text) => `${text}\n\n` },
-])("audit repair has nothing to do for $name", async ({ edit }) => {
+])("audit repair reports nothing to repair for $name", async ({ edit }) => {
   await using log = await createLog("");
   await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
   const before = await Deno.readFile(log.path);
@@ -125,12 +125,12 @@ interface RefusalRow {
 
 Deno.test.each<RefusalRow>([
   {
-    name: "a broken line before a record",
+    name: "a malformed line before a record",
     edit: (text) => text.replace(/\n/, "\ngarbage\n"),
     reason: /line 2 is not a record, but line 3 after it is/,
   },
   {
-    name: "a record that continues a torn line",
+    name: "a record appended to a torn line",
     edit: (text) => {
       const [one = "", two = "", three = ""] = text.split("\n");
       return `${one}\n{"time":"20${two}\n${three}\n`;
@@ -138,7 +138,7 @@ Deno.test.each<RefusalRow>([
     reason: /line 2 is not a record, but line 3 after it is/,
   },
   {
-    name: "records of another key",
+    name: "records signed with another key",
     edit: (text) => text + TORN,
     flags: "--key other",
     reason: /do not verify with this key: line 1: signature invalid/,
@@ -150,18 +150,18 @@ Deno.test.each<RefusalRow>([
     reason: /do not verify with this key: line 2: signature invalid/,
   },
   {
-    name: "a record taken out before the tail",
+    name: "a record removed before the tail",
     edit: (text) => text.replace(/.*"two".*\n/, "") + TORN,
     flags: "--key seed",
     reason: /line 2: gap or reorder/,
   },
   {
-    name: "another file",
+    name: "a file that is not an audit log",
     edit: () => '{ "listen": ":9443" }\n',
     reason: /it has no record: is this the audit log\?/,
   },
 ])(
-  "audit repair refuses $name with exit code 1, and changes nothing",
+  "audit repair rejects $name with exit code 1 and changes nothing",
   async ({ edit, flags = "", reason }) => {
     await using log = await createLog("");
     await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
@@ -179,7 +179,7 @@ Deno.test.each<RefusalRow>([
   },
 );
 
-Deno.test("audit repair of a first record that was torn keeps none", async () => {
+Deno.test("audit repair --apply of a log with only a torn record keeps no records", async () => {
   await using log = new LogFolder();
   await Deno.writeTextFile(log.path, `${TORN}\n`);
   const { out, exit } = await repair(log, "--apply");
@@ -189,7 +189,7 @@ Deno.test("audit repair of a first record that was torn keeps none", async () =>
   assert.deepEqual(await log.problems(), []);
 });
 
-Deno.test("audit repair refuses a log that a service is writing", async () => {
+Deno.test("audit repair rejects a log that a service is writing", async () => {
   await using log = await createLog(`${TORN}\n`);
   const before = await Deno.readFile(log.path);
   const service = await tryLockLog(log.path);
@@ -206,7 +206,7 @@ Deno.test("audit repair refuses a log that a service is writing", async () => {
   assert.equal((await repair(log, "--apply")).exit, 0);
 });
 
-Deno.test("audit repair leaves no lock behind by looking, and one that the service can take by mending", async () => {
+Deno.test("audit repair creates no lock file, and with --apply one that the service can open", async () => {
   await using log = await createLog(`${TORN}\n`);
   await Deno.remove(`${log.path}.lock`);
   await repair(log);
@@ -217,7 +217,7 @@ Deno.test("audit repair leaves no lock behind by looking, and one that the servi
   await log.write("four");
 });
 
-Deno.test("audit repair, which root may run, makes no file where a link in the place of the lock leads", async () => {
+Deno.test("audit repair creates no file at the target of a symlink in place of the lock", async () => {
   await using log = await createLog(`${TORN}\n`);
   const before = await Deno.readFile(log.path);
   await Deno.remove(`${log.path}.lock`);
@@ -228,7 +228,7 @@ Deno.test("audit repair, which root may run, makes no file where a link in the p
   assert.deepEqual(await Deno.readFile(log.path), before);
 });
 
-Deno.test("repairLog() takes another name where that of the tail is taken", async () => {
+Deno.test("repairLog() appends a number if the name for the moved tail exists", async () => {
   await using log = await createLog("first\n");
   const movedTo: string[] = [];
   for (const tail of ["", "second\n", "third\n"]) {
@@ -247,7 +247,7 @@ Deno.test.each<{ name: string; flags: string; error: RegExp; exit: number }>([
   { name: "a key that is not there", flags: "--log audit.log --key x", error: /no such file/, exit: 1 },
   { name: "no log", flags: "--apply", error: /--log/, exit: 2 },
   { name: "a flag of another command", flags: "--log audit.log --all", error: /Unknown option/, exit: 2 },
-])("audit repair refuses $name", async ({ flags, error, exit }) => {
+])("audit repair rejects $name", async ({ flags, error, exit }) => {
   await using log = await createLog(TORN);
   const result = await run(log.folder, `audit repair ${flags}`);
   assert.match(result.err, error);

@@ -45,7 +45,7 @@ async function createLog(): Promise<LogFolder> {
 const show = (log: LogFolder, ...flags: string[]) =>
   run(log.folder, "audit", "show", "--log", "audit.log", ...flags);
 
-Deno.test("audit show gives a table of all records, with control characters as text", async () => {
+Deno.test("audit show prints all records as a table and escapes control characters", async () => {
   await using log = await createLog();
   assert.deepEqual(await show(log), {
     out: [
@@ -60,7 +60,7 @@ Deno.test("audit show gives a table of all records, with control characters as t
   });
 });
 
-Deno.test("audit show gives a narrow terminal the detail on a line of its own", async () => {
+Deno.test("audit show prints the detail on a separate line in a narrow terminal", async () => {
   await using log = await createLog();
   const terminal = { workingFolder: log.folder, columns: 80 };
   const { out } = await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7");
@@ -76,7 +76,7 @@ Deno.test("audit show gives a narrow terminal the detail on a line of its own", 
   );
 });
 
-Deno.test("audit show cuts a long command, which --full and --json have whole", async () => {
+Deno.test("audit show truncates a long command, and --full and --json print all of it", async () => {
   await using log = await createLog();
   const file = await log.open();
   await file.append({ caller: "broker-1", host: "h", outcome: "executed", command: "a".repeat(20_000) });
@@ -102,7 +102,7 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "the newest", flags: "--limit 2", seqs: [2, 3] },
   { name: "the newest that matches", flags: "--limit 1 --caller broker-1", seqs: [3] },
   { name: "no more than there are", flags: "--limit 9", seqs: [1, 2, 3] },
-])("audit show chooses $name", async ({ flags, seqs }) => {
+])("audit show selects $name", async ({ flags, seqs }) => {
   await using log = await createLog();
   const { out, err, exit } = await show(log, "--json", ...words(flags));
   const records = out.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
@@ -110,7 +110,7 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   assert.deepEqual([err, exit], [seqs.length === 0 ? "(no matching entries)\n" : "", 0]);
 });
 
-Deno.test("audit show --json gives the lines as they are, but for what would steer a terminal", async () => {
+Deno.test("audit show --json prints the original lines but escapes control characters", async () => {
   await using log = await createLog();
   const { out } = await show(log, "--json");
   const raw = await Deno.readTextFile(log.path);
@@ -119,7 +119,7 @@ Deno.test("audit show --json gives the lines as they are, but for what would ste
   assert.match(out, /"serial":18446744073709551615,/);
 });
 
-Deno.test("audit show passes over lines that are not records, and says so", async () => {
+Deno.test("audit show skips malformed lines and reports their number", async () => {
   await using log = await createLog();
   const text = await Deno.readTextFile(log.path);
   const [first, ...rest] = text.split("\n");
@@ -157,7 +157,7 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).seq), seqs);
 });
 
-Deno.test("audit show --all reads rotated files when the log is not there, and needs one of them", async () => {
+Deno.test("audit show --all reads rotated files without the active log, and fails without any file", async () => {
   await using log = await createRotatedLog();
   await Deno.remove(log.path);
   const { out } = await show(log, "--json", "--all");
@@ -170,14 +170,14 @@ Deno.test("audit show --all reads rotated files when the log is not there, and n
   assert.equal((await run("/", "audit", "show", "--all", "--log", "/nowhere/audit.log")).exit, 1);
 });
 
-Deno.test("audit show --all shows a file once that has the name of the log and a rotated one", async () => {
+Deno.test("audit show --all lists a file once if the log and a rotated name are the same file", async () => {
   await using log = await createRotatedLog();
   await Deno.link(log.path, `${log.path}.20260102T030406Z`);
   const { out } = await show(log, "--json", "--all");
   assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).seq), [1, 2, 3]);
 });
 
-Deno.test("audit show of an empty log shows nothing", async () => {
+Deno.test("audit show of an empty log reports no matching entries", async () => {
   await using log = new LogFolder();
   await Deno.writeTextFile(log.path, "");
   assert.deepEqual(await show(log), { out: "", err: "(no matching entries)\n", exit: 0 });
@@ -185,7 +185,7 @@ Deno.test("audit show of an empty log shows nothing", async () => {
 
 Deno.test.each<{ name: string; flags: string; error: RegExp; exit?: number }>([
   {
-    name: "a log that is not there",
+    name: "a log that does not exist",
     flags: "--log nowhere",
     error: /Cannot read audit log .*no such file/,
     exit: 1,
@@ -195,20 +195,20 @@ Deno.test.each<{ name: string; flags: string; error: RegExp; exit?: number }>([
   { name: "an invalid time", flags: "--log audit.log --since yesterday", error: /Cannot read time/ },
   { name: "an invalid day", flags: "--log audit.log --since 2026-02-31", error: /Cannot read time/ },
   {
-    name: "a time without zone",
+    name: "a time without a time zone",
     flags: "--log audit.log --since 2026-01-02T03:04:05",
     error: /Cannot read time/,
   },
   { name: "a limit of none", flags: "--log audit.log --limit 0", error: /number from 1/ },
   { name: "an invalid limit", flags: "--log audit.log --limit 1e3", error: /number from 1/ },
-])("audit show refuses $name", async ({ flags, error, exit = 2 }) => {
+])("audit show rejects $name", async ({ flags, error, exit = 2 }) => {
   await using log = await createLog();
   const result = await run(log.folder, "audit show", ...words(flags));
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
 });
 
-Deno.test("audit show --set shows the records of several processes by time", async () => {
+Deno.test("audit show --set lists the records of several processes by time", async () => {
   await using log = new LogFolder();
   const second = await log.open({ path: nthLog(log.path, 2) });
   for (
@@ -228,7 +228,7 @@ Deno.test("audit show --set shows the records of several processes by time", asy
   assert.deepEqual(await show(), ["one", "three"]);
 });
 
-Deno.test("audit show --request shows the records of one request, and none that pretends", async () => {
+Deno.test("audit show --request ignores the request ID inside a command of another request", async () => {
   await using log = new LogFolder();
   const file = await log.open();
   await file.append({ outcome: "one", command: "uptime", request_id: "r-1" });

@@ -48,7 +48,7 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
   { name: "is as it was", change: () => {}, after: 0 },
   { name: "has grown", change: (log) => log.write("four", "five"), after: 2 },
   {
-    name: "has grown in another file",
+    name: "has new records in a new file",
     async change(log) {
       log.rotate();
       await log.write("four");
@@ -56,7 +56,7 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
     after: 1,
   },
   { name: "was rotated and has no record since", change: (log) => log.rotate(), after: 0 },
-])("audit verify --since passes a log that $name, and remembers its new head", async ({ change, after }) => {
+])("audit verify --since passes a log that $name and stores its new head", async ({ change, after }) => {
   await using log = await Remembered.create();
   await change(log);
   const { out, exit } = await log.verify();
@@ -72,28 +72,28 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
   { name: "was emptied", change: (log) => log.change(() => "") },
   { name: "was cut", change: (log) => log.change((text) => text.replace(/.*"three".*\n/, "")) },
   {
-    name: "was begun anew with the service's own key",
+    name: "was begun anew and signed with the service's key",
     async change(log) {
       Deno.removeSync(log.path);
       await log.write("one", "two", "three", "four");
     },
   },
   {
-    name: "was cut and written on with the service's own key",
+    name: "was truncated and continued with the service's key",
     async change(log) {
       log.change((text) => text.replace(/.*"three".*\n/, ""));
       await log.write("other", "four");
     },
   },
   {
-    name: "has lost the file that the head was in",
+    name: "has lost the rotated file with the stored head",
     async change(log) {
       log.rotate();
       await log.write("four");
       Deno.removeSync(`${log.path}.20260102T030405Z`);
     },
   },
-])("audit verify --since refuses a log that $name, and remembers what it did", async ({ name, change }) => {
+])("audit verify --since rejects a log that $name and keeps the stored head", async ({ name, change }) => {
   await using log = await Remembered.create();
   const before = log.head();
   // So that a log with the same records is another one.
@@ -107,7 +107,7 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
   assert.deepEqual([json.ok, json.since.contained], [false, false]);
 });
 
-Deno.test("audit verify --since remembers that a log was empty: what comes then begins it", async () => {
+Deno.test("audit verify --since stores an empty log's head, and later records begin the chain", async () => {
   await using log = await Remembered.create();
   await Deno.remove(`${log.folder}/head`);
   log.change(() => "");
@@ -123,7 +123,7 @@ Deno.test("audit verify --since remembers that a log was empty: what comes then 
   assert.match((await log.verify()).out, /prev_hash mismatch: not the beginning of a log/);
 });
 
-Deno.test("audit verify --since remembers nothing of a log that is not intact", async () => {
+Deno.test("audit verify --since stores no head of a log that is damaged", async () => {
   await using log = await Remembered.create();
   const before = log.head();
   await log.write("four");
@@ -140,7 +140,7 @@ Deno.test.each([
   { name: "another file", text: "{}" },
   { name: "text", text: "what is this" },
   { name: "no head at all", text: '{"heads":[]}' },
-])("audit verify --since does not write over $name", async ({ text }) => {
+])("audit verify --since does not overwrite $name", async ({ text }) => {
   await using log = await Remembered.create();
   await Deno.writeTextFile(`${log.folder}/head`, text);
   const { err, exit } = await log.verify();
@@ -148,7 +148,7 @@ Deno.test.each([
   assert.deepEqual([exit, log.head()], [1, text]);
 });
 
-Deno.test("audit verify --since does not take the head of one log for that of another", async () => {
+Deno.test("audit verify --since does not accept the head of one log for another", async () => {
   await using log = await Remembered.create();
   Deno.renameSync(log.path, `${log.folder}/other.log`);
   const result = await run(log.folder, "audit", "verify", "--log", "other.log", "--since", "head");
@@ -159,7 +159,7 @@ Deno.test("audit verify --since does not take the head of one log for that of an
   assert.equal(result.exit, 1);
 });
 
-Deno.test("audit verify --set checks the logs of all processes, and --since each of them", async () => {
+Deno.test("audit verify --set verifies all logs, with --since also each stored head", async () => {
   await using log = await Remembered.create("--set");
   for (const number of [2, 10]) {
     const other = await log.open({ path: nthLog(log.path, number) });
@@ -191,7 +191,7 @@ Deno.test("audit verify --set checks the logs of all processes, and --since each
 
 const HEADING = /^TIME +SEQ +CALLER +HOST +OUTCOME +SERIAL +DETAIL$/;
 
-Deno.test("audit tail shows the last records and each new one, also after a rotation", async () => {
+Deno.test("audit tail prints the last records and each new one, also after a rotation", async () => {
   await using log = new LogFolder();
   await log.write("one", "two", "three");
   const { result, stop } = start(log.folder, "audit", "tail", "--log", "audit.log", "-n", "2");
@@ -210,7 +210,7 @@ Deno.test("audit tail shows the last records and each new one, also after a rota
   assert.equal(result.err, "");
 });
 
-Deno.test("audit tail --json gives records alone, and waits for a log that is not there", async () => {
+Deno.test("audit tail --json prints only records, and waits for a log that does not exist yet", async () => {
   await using log = new LogFolder();
   const { result, stop } = start(log.folder, "--json", "audit", "tail", "--log", "audit.log");
   await poll(() => result.err !== "", { what: "the note" });
@@ -229,13 +229,13 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   { name: "an invalid count", flags: ["--log", "x", "-n", "many"], error: /number from 0/ },
   { name: "a count below 0", flags: ["--log", "x", "--lines=-1"], error: /number from 0/ },
   { name: "a filter", flags: ["--log", "x", "--host", "y"], error: /Unknown option '--host'/ },
-])("audit tail refuses $name", async ({ flags, error }) => {
+])("audit tail rejects $name", async ({ flags, error }) => {
   const { out, err, exit } = await run("/", "audit", "tail", ...flags);
   assert.match(err, error);
   assert.deepEqual([out, exit], ["", 2]);
 });
 
-Deno.test("audit tail --set shows what several processes write, also those that begin later", async () => {
+Deno.test("audit tail --set prints new records of all processes, also of later ones", async () => {
   await using log = new LogFolder();
   await log.write("one", "two");
   const second = await log.open({ path: nthLog(log.path, 2) });
@@ -269,7 +269,7 @@ Deno.test.each([
   { name: "audit verify", pipe: "audit-2.log", flags: ["verify", "--log", "audit.log", "--set"] },
   { name: "audit show", pipe: "audit-2.log", flags: ["show", "--log", "audit.log", "--set"] },
   { name: "audit tail", pipe: "audit-2.log", flags: ["tail", "--log", "audit.log", "--set"] },
-])("$name does not wait for ever for the other end of a pipe", async ({ pipe, flags }) => {
+])("$name fails immediately on a named pipe", async ({ pipe, flags }) => {
   await using log = new LogFolder();
   await log.write("one");
   await Deno.remove(`${log.path}.lock`);
@@ -279,7 +279,7 @@ Deno.test.each([
   assert.notEqual(exit, 0);
 });
 
-Deno.test("a log that another's pipe stands in the way of is refused to its writer", async () => {
+Deno.test("opening a log fails if its lock file is a named pipe", async () => {
   await using log = new LogFolder();
   await createPipe(log, "audit.log.lock");
   await assert.rejects(log.open(), PIPE);

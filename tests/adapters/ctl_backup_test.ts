@@ -4,7 +4,7 @@ import { lchown } from "node:fs/promises";
 import { generateIdentity, identityToRecipient } from "age-encryption";
 import { run } from "./ctl_fixture.ts";
 
-Deno.test("a backup without keys has who is denied, and a restore has them refused again", async () => {
+Deno.test("a backup without keys contains denied_callers, and restore writes it", async () => {
   await using it = await createBackupScene();
   await it.backup();
   const { exit, err } = await it.restore("--dir", "new");
@@ -12,7 +12,7 @@ Deno.test("a backup without keys has who is denied, and a restore has them refus
   assert.match(await Deno.readTextFile(it.at("new/pki/denied_callers")), /^mallory$/m);
 });
 
-Deno.test("a backup removes what one of the same name has left that was killed", async () => {
+Deno.test("backup removes the temporary directory that a killed backup to the same name left", async () => {
   await using it = await createBackupScene();
   const left = it.at(".backup.0123456789abcdef");
   await Deno.mkdir(left, { mode: 0o700 });
@@ -21,7 +21,7 @@ Deno.test("a backup removes what one of the same name has left that was killed",
   await assert.rejects(Deno.stat(left), Deno.errors.NotFound);
 });
 
-Deno.test("a backup that can't be written says where, and that nothing of it is there", async () => {
+Deno.test("a backup that fails prints the path and that nothing was written", async () => {
   await using it = await createBackupScene();
   // Too long for the temporary name. A full disk fails in the same place.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
@@ -29,7 +29,7 @@ Deno.test("a backup that can't be written says where, and that nothing of it is 
   assert.match(err, /^error: Cannot create a backup in ".+": .*too long.*; nothing was written\n$/);
 });
 
-Deno.test("a config that is a link is backed up, and restored to where it really is", async () => {
+Deno.test("a config that is a symlink is backed up and restored at the target of the link", async () => {
   await using it = await createBackupScene();
   await Deno.mkdir(it.at("lib"), { mode: 0o750 });
   await Deno.rename(it.at("gateway/signer.json"), it.at("lib/signer.json"));
@@ -57,7 +57,7 @@ Deno.test.each<
   { name: string; spoil: (it: Awaited<ReturnType<typeof createBackupScene>>) => Promise<void>; err: RegExp }
 >([
   {
-    name: "a folder below it is a link",
+    name: "a directory below the target is a symlink",
     async spoil({ at }) {
       await Deno.mkdir(at("new"));
       await Deno.mkdir(at("elsewhere"));
@@ -66,26 +66,26 @@ Deno.test.each<
     err: /"[^"]*new\/pki" is a symbolic link; nothing was written/,
   },
   {
-    name: "the backup has a path that is elsewhere",
+    name: "the backup has a path outside the installation",
     spoil: ({ at, editManifest }) =>
       editManifest((text) => text.replace(at("gateway/signer.json"), at("elsewhere/signer.json"))),
     err: /elsewhere\/signer\.json": it is outside of the installation/,
   },
   {
-    name: "the backup has a folder that climbs",
+    name: "the backup has a directory path with ..",
     spoil: ({ at, editManifest }) =>
       editManifest((text) => text.replaceAll(at("gateway/pki"), `${at("gateway")}/../elsewhere`)),
     err: /manifest\.json is damaged/,
   },
   {
-    name: "the backup's copy is a link to another file",
+    name: "the backup's copy is a symlink to another file",
     async spoil({ at }) {
       await Deno.rename(at("backup/files/0001"), at("secret"));
       await Deno.symlink(at("secret"), at("backup/files/0001"));
     },
     err: /is not a regular file/,
   },
-])("restore --dir writes nothing outside, nor inside, when $name", async ({ spoil, err: expected }) => {
+])("restore --dir writes no file if $name", async ({ spoil, err: expected }) => {
   await using it = await createBackupScene();
   await it.backup();
   await spoil(it);
@@ -98,7 +98,7 @@ Deno.test.each<
   }
 });
 
-Deno.test("restore gives files, keys and folders their modes and owners (as root)", {
+Deno.test("restore sets mode and owner of files, keys and directories (as root)", {
   ignore: Deno.uid() !== 0,
 }, async () => {
   await using it = await createBackupScene();
@@ -122,7 +122,7 @@ Deno.test("restore gives files, keys and folders their modes and owners (as root
   assert.deepEqual(await state(), before);
 });
 
-Deno.test("what users of the machine do to logs of theirs keeps nothing else from being backed up", async () => {
+Deno.test("backup reports broken logs that users of the machine can create, and copies everything else", async () => {
   await using it = await createBackupScene();
   // All accounts that can start a stdio broker write to this directory.
   const log = (name: string) => it.at(`gateway/log/mcp/${name}`);
@@ -142,7 +142,7 @@ Deno.test("what users of the machine do to logs of theirs keeps nothing else fro
   assert.equal(await Deno.readTextFile(it.at("new/log/mcp/audit-2.log")), "nonsense\n");
 });
 
-Deno.test("a backup of very many files can be restored", async () => {
+Deno.test("a backup with file numbers above 9999 can be restored", async () => {
   await using it = await createBackupScene();
   await it.backup();
   await Deno.rename(it.at("backup/files/0001"), it.at("backup/files/10000"));
@@ -152,7 +152,7 @@ Deno.test("a backup of very many files can be restored", async () => {
 });
 
 Deno.test(
-  "a backup of root follows no link of a service to another's file",
+  "a backup by root does not copy an audit log that is another user's symlink",
   { ignore: Deno.uid() !== 0 },
   async () => {
     await using it = await createBackupScene();
@@ -169,7 +169,7 @@ Deno.test(
   },
 );
 
-Deno.test("a backup of root takes no key from a link of a service's to another's file", {
+Deno.test("a backup by root does not copy a key that is another user's symlink", {
   ignore: Deno.uid() !== 0,
 }, async () => {
   await using it = await createBackupScene();
@@ -185,7 +185,7 @@ Deno.test("a backup of root takes no key from a link of a service's to another's
   await assert.rejects(Deno.lstat(it.at("backup")), Deno.errors.NotFound);
 });
 
-Deno.test("a backup has the other broker's records, and what the chat bridge and units are told", async () => {
+Deno.test("a backup contains other brokers' logs and the chat bridge's files", async () => {
   await using it = await createBackupScene();
   const mcp = await Deno.readTextFile(it.at("gateway/mcp.json"));
   const log = it.at("gateway/log/mcp-http/audit.log");
@@ -210,7 +210,7 @@ Deno.test("a backup has the other broker's records, and what the chat bridge and
   }
 });
 
-Deno.test("restore wants the public key or --trust-unsigned, and prints the plan before it writes", async () => {
+Deno.test("restore requires --public-key or --trust-unsigned, and prints the plan before it writes", async () => {
   await using it = await createBackupScene();
   const publicKey = await it.backup();
   assert.match(publicKey, /^[A-Za-z0-9+/]{43}=$/);
@@ -236,7 +236,7 @@ Deno.test("restore wants the public key or --trust-unsigned, and prints the plan
   assert.equal(JSON.parse(json.out).plan.length > 5, true);
 });
 
-Deno.test("all backups of an installation have one key, also a restored one's", async () => {
+Deno.test("all backups of an installation have the same public key, also after a restore", async () => {
   await using it = await createBackupScene();
   const identity = await generateIdentity();
   await Deno.writeTextFile(it.at("id.txt"), identity);
@@ -250,7 +250,7 @@ Deno.test("all backups of an installation have one key, also a restored one's", 
   assert.equal(await it.backup(), publicKey);
 });
 
-Deno.test("restore stops at encrypted keys, unless --identity or --without-keys is passed", async () => {
+Deno.test("restore fails on encrypted keys unless --identity or --without-keys is passed", async () => {
   await using it = await createBackupScene();
   await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
   const { exit, out, err } = await it.restore("--dir", "new");
@@ -260,7 +260,7 @@ Deno.test("restore stops at encrypted keys, unless --identity or --without-keys 
   assert.match((await it.restore("--dir", "new", "--without-keys")).out, /and 0 keys of/);
 });
 
-Deno.test("backup rejects the sample key of age's README, and its help shows no key", async () => {
+Deno.test("backup rejects the sample key of age's README, and its help contains no key", async () => {
   await using it = await createBackupScene();
   const sample = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
   const { exit, err } = await it.tryBackup("--recipient", sample);
@@ -270,7 +270,7 @@ Deno.test("backup rejects the sample key of age's README, and its help shows no 
   assert.doesNotMatch((await run(it.at(""), "backup", "--help")).out, /age1[a-z0-9]{58}/);
 });
 
-Deno.test("a backup leaves out a key that a restore could not put back, and names it", async () => {
+Deno.test("a backup omits a key outside the installation and reports it", async () => {
   await using it = await createBackupScene();
   await Deno.rename(it.at("gateway/pki/signer.key"), it.at("signer.key"));
   const config = it.at("gateway/signer.json");

@@ -83,14 +83,14 @@ Deno.test.each<
     says: 'ca-key "dev" removed',
     keys: (text) => text.replace(/,\n {4}"dev".*/, ""),
   },
-])("broker-ctl $args changes what it says and nothing else", async ({ args, says, callers, keys }) => {
+])("broker-ctl $args changes only the named entry", async ({ args, says, callers, keys }) => {
   await using config = await withConfig(configWith());
   const { exit, out, err } = await config.ctl(args);
   assert.deepEqual([exit, err, out.split("\n")[0]], [0, "", says]);
   assert.equal(await config.read(), configWith(callers?.(CALLERS), keys?.(KEYS)));
 });
 
-Deno.test("ca-keys add says whose folder a relative path counts from", async () => {
+Deno.test("ca-keys add prints which working directory a relative path refers to", async () => {
   await using config = await withConfig(configWith());
   const add = async (name: string, path: string) =>
     (await config.ctl("ca-keys", "add", "--name", name, "--type", "pem", "--path", path)).out;
@@ -103,20 +103,20 @@ Deno.test("ca-keys add says whose folder a relative path counts from", async () 
 
 Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
   {
-    name: "a caller that is there",
+    name: "a caller that exists",
     args: "callers add --name agent-7 --groups x",
     exit: 1,
     err: /it exists\nfix: pass --force/,
   },
   { name: "a caller without a word about groups", args: "callers add --name agent-9", err: /--groups/ },
   {
-    name: "to remove a caller that is not there",
+    name: "the removal of an unknown caller",
     args: "callers rm x",
     exit: 1,
     err: /Cannot find caller "x"/,
   },
   {
-    name: "a key that is there",
+    name: "a CA key that exists",
     args: `ca-keys add --name prod --type akv ${VERBS}`,
     exit: 1,
     err: /it exists\nfix: pass --force/,
@@ -135,29 +135,29 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
     err: /key_name.*is missing/,
   },
   {
-    name: "a new key in an agent that nobody can find",
+    name: "a new agent key without a socket",
     args: "ca-keys add --name a --type agent --public-key-path a.pub",
     err: /needs --socket\n.*that of your shell is "\$SSH_AUTH_SOCK"/,
   },
   {
-    name: "a key of a file to become one of such an agent",
+    name: "a pem key changed to type agent without a socket",
     args: "ca-keys add --name dev --force --type agent --public-key-path a.pub",
     err: /needs --socket/,
   },
   {
-    name: "a field of another type",
+    name: "a field of another key type",
     args: "ca-keys add --name dev --force --socket /s",
     exit: 1,
     err: /belongs to ca_keys of type agent/,
   },
   {
-    name: "to remove a key that is not there",
+    name: "the removal of an unknown key",
     args: "ca-keys remove x",
     exit: 1,
     err: /Cannot find CA key "x"/,
   },
 ])(
-  "callers and ca-keys refuse $name, and write nothing",
+  "callers and ca-keys reject $name and write nothing",
   async ({ args, exit: expected = 2, err: pattern }) => {
     await using config = await withConfig(configWith());
     const { exit, out, err } = await config.ctl(args);
@@ -167,7 +167,7 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
   },
 );
 
-Deno.test("callers remove leaves the last one, for without any every caller sees every host", async () => {
+Deno.test("callers remove rejects the last caller, because then every caller sees every host", async () => {
   const text = configWith('{ "a": {} }');
   await using config = await withConfig(text);
   const { exit, err } = await config.ctl("callers", "remove", "a");
@@ -176,13 +176,13 @@ Deno.test("callers remove leaves the last one, for without any every caller sees
   assert.equal(await config.read(), text);
 });
 
-Deno.test("callers add says that the first one shuts all others out", async () => {
+Deno.test("callers add warns that the first caller hides all hosts from all others", async () => {
   await using config = await withConfig(configWith("{}"));
   const { out } = await config.ctl("callers", "add", "--name", "a", "--groups", "web");
   assert.match(out, /This is the only caller: all other callers see no hosts/);
 });
 
-Deno.test("callers list and ca-keys list show a table", async () => {
+Deno.test("callers list and ca-keys list print a table", async () => {
   await using config = await withConfig(configWith());
   assert.equal(
     (await config.ctl("callers", "list")).out,
@@ -205,7 +205,7 @@ Deno.test.each([
   { args: "status --config taken", is: "a pipe" },
   { args: "doctor --config taken", is: "a pipe" },
   { args: "host list --config link", is: "a device" },
-])("$args: what is no file at a config's path is named, not waited for", async ({ args, is }) => {
+])("$args: reports a config path that is not a regular file without blocking", async ({ args, is }) => {
   await using folder = await createFolder();
   const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/taken`] }).output();
   assert.equal(made.code, 0);
@@ -218,7 +218,7 @@ Deno.test.each([
 Deno.test.each([
   { args: "doctor --json", says: /client_cert .*broker\.crt.* cannot be read: it is a pipe/ },
   { args: "identity list", says: /broker/ },
-])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
+])("$args: a certificate that is a named pipe does not block the command", async ({ args, says }) => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir=.");
   await Deno.remove(`${folder.path}/pki/broker.crt`);
@@ -236,7 +236,7 @@ const EMPTY = `{
 }
 `;
 
-Deno.test("two who add hosts at once and are killed leave a config that is whole and has every host they were told of", async () => {
+Deno.test("host add, run twice in parallel and killed, leaves a valid config with every confirmed host", async () => {
   await using folder = await createFolder();
   const path = join(folder.path, "signer.json");
   await Deno.writeTextFile(path, EMPTY);

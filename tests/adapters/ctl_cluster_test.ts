@@ -45,7 +45,7 @@ const add = (name = "dev") => [
   ...["--service-account", "gateway/agent", "--rule", "allow get pods web"],
 ];
 
-Deno.test("cluster add adds a cluster and leaves the rest of the file alone", async () => {
+Deno.test("cluster add adds a cluster and leaves the rest of the file unchanged", async () => {
   await using config = await createConfig(WITH_PROD);
   await Deno.writeTextFile(`${config.folder}/dev.crt`, "x");
   const { out, err, exit } = await config.ctl(...add());
@@ -63,7 +63,7 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
   assert.equal((await config.ctl("list", "--json")).out.includes("10.0.0.6"), true);
 });
 
-Deno.test("cluster add makes the part of the file that is not there yet, with the mode of the file", async () => {
+Deno.test("cluster add creates the missing section and keeps the mode of the file", async () => {
   await using config = await createConfig(NOTHING_YET);
   await Deno.chmod(config.path, 0o640);
   assert.equal((await config.ctl(...add())).exit, 0);
@@ -73,7 +73,7 @@ Deno.test("cluster add makes the part of the file that is not there yet, with th
   assert.deepEqual(await names(config.folder), ["signer.json"]);
 });
 
-Deno.test("cluster add --force changes what is given alone, and '' clears a list", async () => {
+Deno.test("cluster add --force changes only the given fields, and '' clears a list", async () => {
   await using config = await createConfig(WITH_PROD);
   const { out } = await config.ctl("add", "prod", "--force", "--token-ttl", "900", "--group", "");
   assert.match(out, /^cluster "prod" updated/);
@@ -88,22 +88,22 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
   { name: "a name that agents could not use", args: add("a b"), error: /a cluster name must be/ },
   { name: "a name of a host", args: add("web01"), error: /there is a host of this name/ },
   {
-    name: "a rule about what there is not",
+    name: "a rule about an unknown resource",
     args: [...add(), "--rule", "allow get gizmos"],
     error: /"gizmos" is not a resource/,
   },
   {
-    name: "a cluster without an address",
+    name: "a cluster without an API server",
     args: ["add", "dev", "--rule", "allow get pods"],
     error: /api_server/,
   },
   {
-    name: "a rule that can't be read",
+    name: "a malformed rule",
     args: [...add(), "--rule", "allow"],
     error: /Cannot read rule/,
     exit: 2,
   },
-])("cluster add refuses $name, and writes nothing", async ({ args, error, exit = 1 }) => {
+])("cluster add rejects $name and writes nothing", async ({ args, error, exit = 1 }) => {
   const host = `"web01": { "addr": "10.0.0.1:22", "user": "u", "host_key": "${SAMPLE_HOST_KEY}" }`;
   const text = WITH_PROD.replace('"hosts": {}', `"hosts": { ${host} }`);
   await using config = await createConfig(text);
@@ -112,7 +112,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
   assert.deepEqual([result.out, result.exit, await config.read()], ["", exit, text]);
 });
 
-Deno.test("cluster remove takes a cluster out and leaves the rest of the file alone", async () => {
+Deno.test("cluster remove removes the cluster and leaves the rest of the file unchanged", async () => {
   await using config = await createConfig(WITH_PROD);
   assert.deepEqual(await config.ctl("rm", "prod"), {
     out: 'cluster "prod" removed\nNot yet active. To apply it: broker-ctl reload\n',
@@ -128,7 +128,7 @@ Deno.test("cluster remove takes a cluster out and leaves the rest of the file al
   assert.equal(again.exit, 1);
 });
 
-Deno.test("cluster remove finds no cluster that every object would have", async () => {
+Deno.test("cluster remove rejects names of built-in object properties", async () => {
   await using config = await createConfig(WITH_PROD);
   for (const name of ["__proto__", "constructor", "toString"]) {
     assert.match((await config.ctl("remove", name)).err, /unknown cluster/);
@@ -136,7 +136,7 @@ Deno.test("cluster remove finds no cluster that every object would have", async 
   assert.equal(await config.read(), WITH_PROD);
 });
 
-Deno.test("cluster list shows the clusters of the config", async () => {
+Deno.test("cluster list prints the clusters of the config", async () => {
   await using config = await createConfig(WITH_PROD);
   assert.deepEqual(await config.ctl("list"), {
     out: "NAME  API SERVER             GROUPS  EXTRA RESOURCES  CALLERS  SERVICE ACCOUNTS  RULES\n" +
@@ -151,7 +151,7 @@ Deno.test("cluster list shows the clusters of the config", async () => {
   assert.match((await empty.ctl("list", "--cert", "x")).err, /has no effect without --remote/);
 });
 
-Deno.test("cluster list --remote asks the signer for the clusters of the certificate's caller", async () => {
+Deno.test("cluster list --remote requests the caller's clusters from the signer", async () => {
   await using signer = await FakeService.start({
     prod: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "x", groups: ["ops", "web"], new_key: 1 },
     dev: {
@@ -170,7 +170,7 @@ Deno.test("cluster list --remote asks the signer for the clusters of the certifi
   assert.deepEqual(signer.requests.map(({ method, path }) => [method, path]), [["GET", "/v1/clusters"]]);
 });
 
-Deno.test("cluster list --remote does not deny clusters that the certificate's CN may not use", async () => {
+Deno.test("cluster list --remote says that other callers' clusters are not listed", async () => {
   await using signer = await FakeService.start({});
   assert.equal(
     (await signer.run("cluster", "list", "--remote")).out,

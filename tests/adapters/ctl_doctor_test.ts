@@ -38,7 +38,7 @@ const LAB = [
   "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
 ];
 
-Deno.test("doctor only warns of the CA key in a file and of the keys that an agent of this account reads", async () => {
+Deno.test("doctor on a new installation warns only of the CA key file and keys this account reads", async () => {
   const { wrong, exit } = await diagnose();
   assert.deepEqual(wrong.map(({ check }) => check), LAB);
   assert.deepEqual([wrong.map(({ level }) => level), exit], [LAB.map(() => "warn"), 0]);
@@ -61,41 +61,41 @@ interface Row {
 
 Deno.test.each<Row>([
   {
-    name: "callers that name nobody",
+    name: "an empty callers section",
     set: ["signer.json", ["callers"], {}],
     check: /callers is empty: every certificate of client_ca may use every host/,
   },
   {
-    name: "a _default that grants",
+    name: "a _default caller with groups",
     set: ["signer.json", ["callers", "_default"], { allowed_groups: ["local"] }],
     check: /_default grants/,
   },
   {
-    name: "a CA key in a file that a host on another machine trusts",
+    name: "a CA key in a file with hosts on other machines",
     set: ["signer.json", ["hosts", "a"], { ...HOST, principal: "p" }],
     level: "fail",
     check: /^ca_key is a key in a file/,
   },
   {
-    name: "a CA key in a file and a signer that other machines reach",
+    name: "a CA key in a file and a signer that listens on all addresses",
     set: ["signer.json", ["listen"], ":9443"],
     level: "fail",
     check: /^ca_key is a key in a file/,
   },
   {
-    name: "a CA key of a group in a file",
+    name: "a host group's CA key in a file",
     set: ["signer.json", ["ca_keys"], { web: { type: "pem", path: "x" } }],
     level: "fail",
     check: /^ca_keys\.web is a key in a file/,
   },
   {
-    name: "no bound of signing",
+    name: "no rate limit for signing",
     set: ["signer.json", ["sign_rate_limit_per_min"], 0],
     check: /callers have no rate limit/,
   },
   { name: "a state that is lost", set: ["control-plane.json", ["state_db"], ""], check: /state_db is empty/ },
   {
-    name: "a redactor without rules",
+    name: "a redact section without rules",
     set: ["config.json", ["redact"], { disable_defaults: true }],
     check: /redact has no rule/,
   },
@@ -112,7 +112,7 @@ Deno.test.each<Row>([
     check: /sign_callers is empty/,
   },
   {
-    name: "principals that hosts share",
+    name: "principals shared by hosts",
     set: ["signer.json", ["hosts"], {
       a: { ...HOST, principal: "p" },
       b: { ...HOST, principal: "p" },
@@ -120,7 +120,7 @@ Deno.test.each<Row>([
     check: /hosts share principals.*"p" \(a, b\)/,
   },
   {
-    name: "a key that the group of an agent's socket may read",
+    name: "a key that the group of an agent's socket can read",
     change: async (at) => {
       const path = at("run/agent.sock");
       await edit(at("config.json"), ["sockets"], [{ path, caller: "agent-local", mode: "0660" }]);
@@ -131,36 +131,36 @@ Deno.test.each<Row>([
     check: /^agent "agent-local" can read signer\.client_key ".*broker\.key": its socket has the same group$/,
   },
   {
-    name: "a certificate that is not of its key",
+    name: "a certificate that does not match its key",
     change: (at) => Deno.copyFile(at("pki/agent.key"), at("pki/signer.key")),
     level: "fail",
     check: /^server_cert .* does not match its private key/,
   },
   {
-    name: "a certificate that was written in part",
+    name: "a truncated certificate",
     change: (at) => Deno.writeTextFile(at("pki/broker.crt"), "-----BEGIN CERT"),
     level: "fail",
     check: /^signer\.client_cert .* contains no certificate/,
   },
   {
-    name: "a certificate that ends within 14 days",
+    name: "a certificate that expires within 14 days",
     change: (at) => run(dirname(at("signer.json")), "identity", "renew", "broker", "--days", "5"),
     check: /broker\.crt" expires in 4 days, at 20/,
   },
   {
-    name: "a key that others may read",
+    name: "a key that other users can read",
     change: (at) => Deno.chmod(at("pki/signer.key"), 0o644),
     check: /server_key/,
   },
   {
-    name: "a config that is cut off",
+    name: "a truncated config",
     change: async (at) =>
       Deno.writeTextFile(at("mcp.json"), (await Deno.readTextFile(at("mcp.json"))).slice(0, 300)),
     level: "fail",
     check: /^the config is unusable/,
   },
   {
-    name: "a file that can't be looked at",
+    name: "a file that cannot be read",
     change: async (at) => {
       await Deno.remove(at("pki/signer.key"));
       await Deno.symlink("signer.key", at("pki/signer.key"));
@@ -169,7 +169,7 @@ Deno.test.each<Row>([
     check: /^server_key .* cannot be checked/,
   },
   {
-    name: "what an edit that was killed has left",
+    name: "files that a killed edit left",
     change: async (at) => {
       const left = at("pki/..broker.key.0123456789abcdef01234567.0123456789abcdef01234567");
       await Deno.writeTextFile(left, "", { mode: 0o600 });
@@ -178,7 +178,7 @@ Deno.test.each<Row>([
     check: /^left over from an interrupted edit/,
   },
   {
-    name: "what an init that was killed has left",
+    name: "files that a killed init left",
     change: async (at) => {
       await Deno.mkdir(at(".init.0123456789abcdef"), { mode: 0o700 });
       await Deno.utime(at(".init.0123456789abcdef"), 1_000_000_000, 1_000_000_000);
@@ -186,32 +186,32 @@ Deno.test.each<Row>([
     check: /^left over from an interrupted init/,
   },
   {
-    name: "a list of denied callers that is gone",
+    name: "a missing denied_callers file",
     change: (at) => Deno.remove(at("pki/denied_callers")),
     level: "fail",
     check: /^denied_callers .* cannot be used: no such file/,
   },
   {
-    name: "a list of denied callers that was written in part",
+    name: "a truncated denied_callers file",
     change: (at) => Deno.writeTextFile(at("pki/denied_callers"), "mall"),
     level: "fail",
     check:
       /^denied_callers .* cannot be used: its last line has no line break, so the file may be incomplete/,
   },
   {
-    name: "a rule that is no pattern, with which the signer would not load it",
+    name: "an invalid rule pattern that the signer rejects",
     set: ["signer.json", ["command_policies", "web"], { mode: "allowlist", allow: ["^uptime("] }],
     level: "fail",
     check: /^the service rejects this config: command_policies\.web\.allow\[0\]: Cannot compile pattern/,
   },
   ...["signer.json", "control-plane.json", "config.json"].map((file): Row => ({
-    name: `a rule of masking that is no pattern, with which the service of ${file} would not start`,
+    name: `an invalid redaction pattern with which the service of ${file} would not start`,
     set: [file, ["redact"], { patterns: [{ name: "ticket", regex: "T-(" }] }],
     level: "fail",
     check: /^the service rejects this config: redact\.patterns\[0\]\.regex: /,
   })),
   {
-    name: "a rule that is no pattern where the broker decides itself",
+    name: "an invalid rule pattern of a broker in local mode",
     change: async (at) => {
       const text = await Deno.readTextFile(at("mcp.json"));
       await Deno.writeTextFile(at("mcp.json"), removeMember(removeMember(text, ["signer"]), ["networks"]));
@@ -223,7 +223,7 @@ Deno.test.each<Row>([
     check: /^the service rejects this config: .*command_policies\.web\.allow\[0\]: Cannot compile pattern/,
   },
   {
-    name: "a sealed host where the signer has no key for it",
+    name: "a sealed host without envelope_key",
     change: async (at) => {
       await edit(at("signer.json"), ["envelope_key"], "");
       await edit(at("signer.json"), ["hosts", "web01"], { ...HOST, sealed_exec: true });
@@ -241,11 +241,11 @@ Deno.test.each<Row>([
     check: /^an attacker who compromises a broker can bypass the command rules in sessions: web01$/,
   })),
   {
-    name: "no list of denied callers",
+    name: "no denied_callers",
     set: ["signer.json", ["denied_callers"], ""],
     check: /denied_callers is empty/,
   },
-])("doctor finds $name, and says how it is mended", async ({ set, change, level = "warn", check }) => {
+])("doctor finds $name and prints the fix", async ({ set, change, level = "warn", check }) => {
   const { wrong } = await diagnose(set === undefined ? change : (at) => edit(at(set[0]), set[1], set[2]));
   const found = wrong.find((each) => check.test(each.check));
   assert.ok(found !== undefined, JSON.stringify(wrong));
@@ -253,12 +253,12 @@ Deno.test.each<Row>([
   assert.notEqual(found.fix, "");
 });
 
-Deno.test("doctor --security looks at the configs alone", async () => {
+Deno.test("doctor --security checks only the configs", async () => {
   const { wrong } = await diagnose((at) => Deno.remove(at("pki/signer.key")), "--security");
   assert.deepEqual(wrong.map(({ check }) => check), LAB);
 });
 
-Deno.test("doctor --live says which services and hosts do not answer", async () => {
+Deno.test("doctor --live reports services and hosts that do not respond", async () => {
   const { wrong } = await diagnose(async (at) => {
     await edit(at("signer.json"), ["hosts"], { a: { ...HOST, addr: "127.0.0.1:1", principal: "p" } });
     // Something may listen at the default ports of this machine.
@@ -270,7 +270,7 @@ Deno.test("doctor --live says which services and hosts do not answer", async () 
   assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not respond')));
 });
 
-Deno.test("doctor --live asks each service that a broker names, by the broker's certificate", async () => {
+Deno.test("doctor --live connects to each service of a broker with the broker's certificate", async () => {
   await using well = await startServer(hello);
   await using denying = await startServer(hello, { denied: new Set(["broker-1"]) });
   await using foreign = await startServer(
@@ -299,7 +299,7 @@ Deno.test("doctor --live asks each service that a broker names, by the broker's 
   assert.match(`${said(foreign.url)}`, /was not signed by the CA in pki\/ca/);
 });
 
-Deno.test("doctor --live says of what it may not read that it does not know whether it answers", async () => {
+Deno.test("doctor --live reports unknown if it cannot read the client key", async () => {
   const { wrong } = await diagnose((at) => Deno.remove(at("pki/broker.key")), "--live");
   assert.ok(
     wrong.some(({ level, check }) =>
@@ -308,14 +308,14 @@ Deno.test("doctor --live says of what it may not read that it does not know whet
   );
 });
 
-Deno.test("doctor fails where there is nothing to look at", async () => {
+Deno.test("doctor fails if there is no config", async () => {
   await using folder = await createFolder();
   const { err, exit } = await run(folder.path, "doctor");
   assert.match(err, /Cannot find a config: pass --config/);
   assert.equal(exit, 1);
 });
 
-Deno.test("doctor works under the permissions that broker-ctl has", async () => {
+Deno.test("doctor runs with the permissions of broker-ctl", async () => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir=.");
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
@@ -353,7 +353,7 @@ function startPretender(headers: Record<string, string>) {
   };
 }
 
-Deno.test("doctor --live does not know what a listener is that says no version and no time, and exits with 1", async () => {
+Deno.test("doctor --live reports unknown if a monitor reports neither version nor time", async () => {
   await using pretender = startPretender({});
   const { wrong } = await diagnose(
     (at) => edit(at("signer.json"), ["monitor_listen"], `127.0.0.1:${pretender.port}`),
@@ -366,7 +366,7 @@ Deno.test("doctor --live does not know what a listener is that says no version a
   assert.match(unknown.join(), /did not report its version[^]*did not report its time/);
 });
 
-Deno.test("doctor --live says of hosts behind others that it does not look at them", async () => {
+Deno.test("doctor --live reports that it does not check hosts behind a bastion", async () => {
   const jump = { ...HOST, addr: "127.0.0.1:1", allow_as_bastion: true, principal: "j" };
   const { wrong } = await diagnose(
     (at) => edit(at("signer.json"), ["hosts"], { j: jump, b: { ...HOST, principal: "b", jump: "j" } }),
@@ -379,7 +379,7 @@ Deno.test.each([
   { name: "is whole and of today", days: 0, level: "pass", check: /at most a week old, signed by \S{44}$/ },
   { name: "is 8 days old", days: -8, level: "warn", check: /8 days old/ },
   { name: "is of a time to come", days: 2, level: "fail", check: /is in the future/ },
-])("doctor --backup looks into a backup that $name", async (row) => {
+])("doctor --backup checks a backup that $name", async (row) => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir=.");
   const clock = new FakeClock(Date.now() + row.days * 86_400_000);

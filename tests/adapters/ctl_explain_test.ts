@@ -41,7 +41,7 @@ async function createConfig(keys: object = {}) {
   return folder;
 }
 
-Deno.test("policy explain shows which policies hold for a host", async () => {
+Deno.test("policy explain prints the policies of a host", async () => {
   await using folder = await createConfig();
   assert.deepEqual(await run(folder.path, "policy", "explain", "--host", "web01"), {
     out: [
@@ -72,13 +72,13 @@ Deno.test("policy explain shows which policies hold for a host", async () => {
   );
 });
 
-Deno.test("policy explain shows that nothing restricts a host", async () => {
+Deno.test("policy explain reports a host without restrictions", async () => {
   await using folder = await createConfig();
   const { out } = await run(folder.path, "policy", "explain", "--host", "free");
   assert.match(out, /Groups: {4}—\nCommand policies:\n {2}\(no restrictions: .*\)\nSessions: {2}allowed\n$/);
 });
 
-Deno.test("policy explain shows each simple command's verdict and rule", async () => {
+Deno.test("policy explain prints decision and rule of each simple command", async () => {
   await using folder = await createConfig();
   const command = "ps aux | grep 'nginx'; rm -rf /; id";
   const args = ["policy", "explain", "--host", "web01", "--command", command];
@@ -111,7 +111,7 @@ interface Row {
 
 Deno.test.each<Row>([
   {
-    name: "a command that is allowed",
+    name: "an allowed command",
     flags: ["--command", "systemctl status nginx"],
     shows:
       /Decision: {2}ALLOWED \(allow:\^systemctl status nginx\$\)\nRuns: {6}systemctl status nginx\nValid for: 300s\n$/,
@@ -122,7 +122,7 @@ Deno.test.each<Row>([
     shows: /1\. {2}ps -ef {2}approval {2}require_approval:\^ps -ef\nDecision: {2}ALLOWED, requires approval/,
   },
   {
-    name: "a structure that is refused",
+    name: "a denied shell structure",
     flags: ["--command", "ps $(id)"],
     shows:
       /denied {2}shell-parse:command substitution\nDecision: {2}DENIED \(shell-parse:command substitution\)/,
@@ -138,7 +138,7 @@ Deno.test.each<Row>([
     shows: /Runs: {6}sudo -n -- systemctl status nginx\n/,
   },
   {
-    name: "a caller outside of the host's groups",
+    name: "a caller outside the host's groups",
     flags: ["--command", "ps aux", "--caller", "broker-2"],
     shows: /DENIED \(—\)\nReason: {4}host not authorised\n$/,
   },
@@ -148,18 +148,18 @@ Deno.test.each<Row>([
     shows: /user "ann" not authorised/,
   },
   {
-    name: "the opening of a shell on a host with rules",
+    name: "a new shell session on a host with rules",
     flags: "--session-mode shell",
     shows: /sessions require mode="exec"/,
   },
   {
-    name: "what audit mode lets pass",
+    name: "a command allowed by audit mode",
     host: "watched",
     flags: ["--command", "reboot now"],
     shows:
       /denied {2}allowlist:no-match\nDecision: {2}ALLOWED with audit warning \(would deny and would require approval\)/,
   },
-])("policy explain decides $name", async ({ host = "web01", flags, shows }) => {
+])("policy explain evaluates $name", async ({ host = "web01", flags, shows }) => {
   await using folder = await createConfig();
   const result = await run(folder.path, "policy explain", "--host", host, ...words(flags));
   assert.match(result.out, shows);
@@ -177,19 +177,19 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   { name: "an inherited name", flags: "--host constructor", error: /unknown host/, exit: 1 },
   { name: "an empty command", flags: ["--host web01 --command", ""], error: /empty command/ },
   {
-    name: "a caller for nothing",
+    name: "--caller without --command",
     flags: "--host web01 --caller x",
     error: /'--caller' has no effect without --command/,
   },
   { name: "no host", flags: "", error: /--host/ },
-])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {
+])("policy explain rejects $name", async ({ flags, error, exit = 2 }) => {
   await using folder = await createConfig();
   const result = await run(folder.path, "policy explain", ...words(flags));
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);
 });
 
-Deno.test("policy explain refuses a config with an unknown key", async () => {
+Deno.test("policy explain rejects a config with an unknown key", async () => {
   await using folder = await createConfig({ host: {} });
   const result = await run(folder.path, "policy explain --host web01");
   assert.match(result.err, /unknown key "host"/);
@@ -230,7 +230,7 @@ async function explain(...flags: string[]) {
   return await run(folder.path, "policy", "explain", ...flags);
 }
 
-Deno.test("policy explain shows what holds for a cluster", async () => {
+Deno.test("policy explain prints rules, accounts and tokens of a cluster", async () => {
   assert.deepEqual(await explain("--cluster", "prod"), {
     out: [
       "Cluster:   prod (https://10.0.0.5:6443)",
@@ -264,7 +264,7 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
     ],
   },
   {
-    name: "an action that waits for a human, its group filled in, as the end user's account",
+    name: "an action that requires approval, with the account of the end user's group",
     flags: ["--action", "apply deployments web/shop", "--end-user-groups", "dba,ops"],
     lines: [
       "Action:    apply deployments.apps web/shop",
@@ -275,7 +275,7 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
     ],
   },
   {
-    name: "a denied action, with the rule that an agent is not told",
+    name: "a denied action, with the rule hidden from agents",
     flags: ["--action", "list secrets web"],
     lines: [
       "Action:    list secrets web/-",
@@ -284,7 +284,7 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
     ],
   },
   {
-    name: "an action that there is not",
+    name: "an action on an unknown resource",
     flags: ["--action", "get gizmos web/a"],
     lines: [
       "Action:    get gizmos web/a",
@@ -292,13 +292,13 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       `Reason:    unknown k8s resource "gizmos": not in the core table nor this cluster's extra_resources`,
     ],
   },
-])("policy explain says of a cluster: $name", async ({ flags, lines }) => {
+])("policy explain evaluates for a cluster: $name", async ({ flags, lines }) => {
   const { out, err, exit } = await explain("--cluster", "prod", ...flags);
   assert.deepEqual([err, exit], ["", 0]);
   assert.deepEqual(out.trimEnd().split("\n").slice(13), lines);
 });
 
-Deno.test("policy explain --json says of a cluster what the signer would answer, and the rule", async () => {
+Deno.test("policy explain --json prints the signer's decision on a cluster action and the rule", async () => {
   const { out } = await explain("--cluster", "prod", "--action", "list secrets web", "--json");
   const { cluster, action, decision } = JSON.parse(out);
   assert.deepEqual([cluster, action], ["prod", "list secrets web/-"]);
@@ -320,7 +320,7 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
     error: /'--command' has no effect with --cluster/,
   },
   { name: "an action that can't be read", flags: "--cluster prod --action get", error: /Cannot read action/ },
-])("policy explain refuses $name", async ({ flags, error, exit = 2 }) => {
+])("policy explain rejects $name", async ({ flags, error, exit = 2 }) => {
   const result = await explain(...words(flags));
   assert.match(result.err, error);
   assert.deepEqual([result.out, result.exit], ["", exit]);

@@ -58,7 +58,7 @@ Deno.test.each<Row>([
     text: "serial=7 was not frozen\n",
   },
 ])(
-  "$args asks the signer and says what is done",
+  "$args sends the request to the signer and prints the result",
   async ({ args, answer, path = "/v1/freeze", body, text }) => {
     await using signer = await FakeService.start(answer);
     assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
@@ -68,7 +68,7 @@ Deno.test.each<Row>([
   },
 );
 
-Deno.test("freeze says that the signer could not store it, with exit code 1", async () => {
+Deno.test("freeze reports that the signer could not store it, with exit code 1", async () => {
   const answer = { ...FROZEN, persisted: false, warning: "nobody named caller=x" };
   await using signer = await FakeService.start(answer);
   const { out, err, exit } = await signer.run("freeze", "--caller", "x");
@@ -89,7 +89,7 @@ const READERS = [
   { caller: "web01.krl", hosts: ["web01"], version: 9, seen_at: "2026-01-02T03:04:05Z" },
 ];
 
-Deno.test("freeze --wait says on which hosts the revocation holds", async () => {
+Deno.test("freeze --wait lists the hosts that have the revocation", async () => {
   const counts = { certificates_revoked: 3, tokens_revoked: 4 };
   const answer = { ...FROZEN, ...counts, krl_version: 9, version: 9, readers: READERS };
   await using signer = await FakeService.start(answer);
@@ -105,7 +105,7 @@ Deno.test("freeze --wait says on which hosts the revocation holds", async () => 
   assert.deepEqual(signer.requests.map(({ path }) => path), ["/v1/freeze", "/v1/krl/hosts"]);
 });
 
-Deno.test("freeze --wait names signers that did not confirm, and fails", async () => {
+Deno.test("freeze --wait lists signers that did not confirm, and exits with 1", async () => {
   const answer = { ...FROZEN, krl_version: 9, version: 9, readers: READERS, silent_signers: ["signer-2"] };
   await using signer = await FakeService.start(answer);
   const waited = await signer.run("freeze", "--caller", "x", "--wait");
@@ -118,23 +118,23 @@ Deno.test("freeze --wait names signers that did not confirm, and fails", async (
 
 Deno.test.each<{ name: string; answer: object; text: RegExp }>([
   {
-    name: "the signer publishes no list",
+    name: "the signer publishes no revocation list",
     answer: FROZEN,
     text: /the signer publishes no revocation list: .*envelope_key/,
   },
   {
-    name: "no host fetches the list",
+    name: "no host fetches the revocation list",
     answer: { ...FROZEN, krl_version: 9, version: 9, readers: [] },
     text: /no host fetches the list: krl_callers .* is empty/,
   },
-])("freeze --wait says that it holds nowhere where $name, with exit code 1", async ({ answer, text }) => {
+])("freeze --wait reports that no host enforces it if $name, with exit code 1", async ({ answer, text }) => {
   await using signer = await FakeService.start(answer);
   const { out, exit } = await signer.run("freeze", "--caller", "x", "--wait");
   assert.match(out, text);
   assert.equal(exit, 1);
 });
 
-Deno.test("freeze --wait of a session is refused before anything is asked: the signer does not know its certificate", async () => {
+Deno.test("freeze --wait rejects a session before it sends a request", async () => {
   await using signer = await FakeService.start(FROZEN);
   const { err, exit } = await signer.run("freeze", "--session-id", "s", "--wait");
   assert.match(err, /freeze its --serial/);
@@ -154,7 +154,7 @@ Deno.test.each<{ args: string[]; path: string; body: unknown; text: string }>([
     body: { key_ids: ["agent=a host=b role=target t=1"], reason: "" },
     text: 'added key_id="agent=a host=b role=target t=1" to revocation list 9; certificates revoked: 1\n',
   },
-])("revoke $args asks the signer and says what is done", async ({ args, path, body, text }) => {
+])("revoke $args sends the request and prints the result", async ({ args, path, body, text }) => {
   await using signer = await FakeService.start({
     status: "ok",
     revoked: 1,
@@ -175,14 +175,14 @@ Deno.test.each<{ args: string[]; text: RegExp }>([
   { args: ["--serial", "1", "--reason", "a\tb"], text: /--reason must have no control characters/ },
   { args: ["--key-id", "a\nb"], text: /--key-id is empty, too long or has control characters/ },
   { args: ["--key-id", "a", "--reason", "a\tb"], text: /--reason must have no control characters/ },
-])("revoke $args is not understood", async ({ args, text }) => {
+])("revoke $args is rejected", async ({ args, text }) => {
   await using signer = await FakeService.start({});
   const { err, exit } = await signer.run("revoke", ...args);
   assert.match(err, text);
   assert.deepEqual([exit, signer.requests], [2, []]);
 });
 
-Deno.test("revocations lists what is frozen, by kind and value", async () => {
+Deno.test("revocations lists frozen subjects by kind and value", async () => {
   await using signer = await FakeService.start([
     { kind: "serial", value: "7", frozen_at: "2026-01-02T03:04:05Z" },
     { kind: "caller", value: "b", frozen_at: "2026-01-02T03:04:05Z", reason: "x\x9by", frozen_by: "op" },
@@ -207,13 +207,13 @@ Deno.test("revocations lists what is frozen, by kind and value", async () => {
   assert.match(out, /x\\u009by/);
 });
 
-Deno.test("revocations says when nothing is frozen", async () => {
+Deno.test("revocations reports that no subject is frozen", async () => {
   await using signer = await FakeService.start([]);
   assert.equal((await signer.run("revocations")).out, "(no frozen subjects)\n");
   assert.equal((await signer.run("--json", "revocations")).out, "[]\n");
 });
 
-Deno.test("revocations refuses a list with a kind that it does not know", async () => {
+Deno.test("revocations rejects a list with an unknown kind", async () => {
   await using signer = await FakeService.start([{ kind: "host", value: "x", frozen_at: "" }]);
   const { err, exit } = await signer.run("revocations");
   assert.match(err, /did not respond like a signer/);
@@ -239,7 +239,7 @@ Deno.test.each<{ what: string; args: string[]; status: number; detail: string; h
     hint: /is this the signer/,
   },
 ])(
-  "$what shows HTTP $status and what to do, with exit code 1",
+  "$what prints HTTP $status and a hint, with exit code 1",
   async ({ what, args, status, detail, hint }) => {
     await using signer = await FakeService.refusing(status, detail);
     const { out, err, exit } = await signer.run(...args);
@@ -271,7 +271,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: [...FREEZE, "--reason", "incident\t42"],
     error: /no control characters/,
   },
-])("the kill switch refuses $name without asking, with exit code 2", async ({ args, error }) => {
+])("the kill switch rejects $name before it sends a request, with exit code 2", async ({ args, error }) => {
   await using signer = await FakeService.start(FROZEN);
   const result = await signer.run(...args);
   assert.match(result.err, error);

@@ -33,7 +33,7 @@ const newHost = (flags = "", name = "db01") => [
   SAMPLE_HOST_KEY,
 ];
 
-Deno.test("host add adds a host with its defaults, and leaves all else as it is", async () => {
+Deno.test("host add adds a host with defaults and leaves the rest of the config unchanged", async () => {
   await using config = await withConfig(configWith());
   const { exit, out, err } = await config.ctl(...newHost("--groups local,db --sudo --ttl 60"));
   assert.deepEqual([exit, err], [0, ""]);
@@ -60,7 +60,7 @@ Deno.test("host add adds a host with its defaults, and leaves all else as it is"
 Deno.test.each<{ name: string; flags: string | string[]; from: string; to: string }>([
   { name: "one text", flags: "--user app", from: '"user": "deploy"', to: '"user": "app"' },
   {
-    name: "a switch that is turned off",
+    name: "a switch to false",
     flags: "--sudo=false",
     from: '"allow_sudo": true',
     to: '"allow_sudo": false',
@@ -68,26 +68,26 @@ Deno.test.each<{ name: string; flags: string | string[]; from: string; to: strin
   { name: "a text that is cleared", flags: ["--jump", ""], from: ' "jump": "web02",', to: "" },
   { name: "a list that is cleared", flags: ["--groups", ""], from: ', "groups": ["local"]', to: "" },
   {
-    name: "one field of the policy",
+    name: "one policy field",
     flags: "--policy-mode off",
     from: '"mode": "allowlist"',
     to: '"mode": "off"',
   },
   {
-    name: "patterns with commas of their own",
+    name: "patterns that contain commas",
     flags: ["--allow", "^[a,b]$,^ls$", "--allow", "^w\\,x$"],
     from: '["^id$"]',
     to: '["^[a,b]$", "^ls$", "^w\\\\,x$"]',
   },
   {
-    name: "patterns with a comma between",
+    name: "patterns separated by a comma",
     flags: "--allow ^ls,^cat",
     from: '["^id$"]',
     to: '["^ls", "^cat"]',
   },
   { name: "nothing", flags: [], from: "", to: "" },
 ])(
-  "host add --force changes $name, and no other field, also of those that it has no flag for",
+  "host add --force changes $name and keeps all other fields, also those without a flag",
   async ({ flags, from, to }) => {
     await using config = await withConfig(configWith());
     const { exit, out, err } = await config.ctl("host add --name web01 --force", ...words(flags));
@@ -99,7 +99,7 @@ Deno.test.each<{ name: string; flags: string | string[]; from: string; to: strin
 
 Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegExp }>([
   {
-    name: "a name that is there",
+    name: "an existing name",
     args: newHost("", "web01"),
     exit: 1,
     err: /it exists\nfix: pass --force to change it/,
@@ -115,12 +115,12 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     err: /Cannot add host "a": pass --addr/,
   },
   {
-    name: "a name that leads out of a folder",
+    name: "a name that leaves the directory",
     args: newHost("", "../x"),
     err: /Cannot add host "..\/x": expected letters, digits, dots, dashes and underscores/,
   },
   {
-    name: "two ways to the key",
+    name: "both --host-key and --scan",
     args: newHost("--scan"),
     err: /Cannot use --host-key with --scan: pass one of them/,
   },
@@ -128,24 +128,24 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
   { name: "a lifetime beyond the cap", args: newHost("--ttl 901"), err: /from 0 to 900/ },
   { name: "a switch that is neither", args: newHost("--sudo=maybe"), err: /--sudo=true or --sudo=false/ },
   {
-    name: "a comma that would make a pattern wider",
+    name: "a comma that would broaden a pattern",
     args: [...newHost("--policy-mode allowlist"), "--allow", "^echo a,b$"],
     err: /fix: repeat --allow/,
   },
   {
-    name: "whom to ask without asking",
+    name: "--url without --reload",
     args: newHost("--url a:1"),
     err: /'--url' has no effect without --reload/,
   },
   {
-    name: "a preview that takes effect",
+    name: "--dry-run with --reload",
     args: newHost("--dry-run --reload"),
     err: /Options '--dry-run' and '--reload' exclude each other/,
   },
   { name: "to remove what is not there", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
   { name: "to remove a bastion that is needed", args: "host rm web02", exit: 1, err: /hosts\.web01\.jump/ },
 ])(
-  "host add and remove refuse $name, and write nothing",
+  "host add and remove reject $name and write nothing",
   async ({ args, exit: expected = 2, err: pattern }) => {
     await using config = await withConfig(configWith());
     const { exit, out, err } = await config.ctl(...words(args));
@@ -155,14 +155,14 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
   },
 );
 
-Deno.test("host remove takes a host out, and leaves all else as it is", async () => {
+Deno.test("host remove removes the host and leaves the rest of the config unchanged", async () => {
   await using config = await withConfig(configWith());
   assert.equal((await config.ctl("host", "remove", "web01")).out.split("\n")[0], 'host "web01" removed');
   assert.equal((await config.read()).includes("web01"), false);
   assert.match(await config.read(), /\/\/ what the operator wrote[\s\S]*\/\/ in the cellar\n {4}"web02"/);
 });
 
-Deno.test("host add --dry-run shows the change as a diff, and writes nothing", async () => {
+Deno.test("host add --dry-run prints the change as a diff and writes nothing", async () => {
   await using config = await withConfig(configWith());
   const { out } = await config.ctl("host", "add", "--name", "web01", "--force", "--user", "app", "--dry-run");
   assert.match(out, /^--- .*signer\.json\n\+\+\+ .*signer\.json\n@@ -\d+,7 \+\d+,7 @@\n/);
@@ -173,7 +173,7 @@ Deno.test("host add --dry-run shows the change as a diff, and writes nothing", a
   assert.deepEqual([json.dry_run, json.diff.length > 5], [true, true]);
 });
 
-Deno.test("host add says which broker beside the config can't connect to the host", async () => {
+Deno.test("host add reports which broker config does not allow connections to the host", async () => {
   await using config = await withConfig(configWith());
   const broker = (networks: string[]) =>
     JSON.stringify({
@@ -192,7 +192,7 @@ Deno.test("host add says which broker beside the config can't connect to the hos
   assert.doesNotMatch(out, /"config\.json"/);
 });
 
-Deno.test("of two who edit at once one is told so, and nothing is written", async () => {
+Deno.test("host add fails and writes nothing while another process edits the config", async () => {
   await using config = await withConfig(configWith());
   {
     using _other = await tryLockFile(config.path);

@@ -52,7 +52,7 @@ async function createConfig(hosts: unknown) {
   return folder;
 }
 
-Deno.test("host list --remote tells of each host that fetches the revocation list what it has", async () => {
+Deno.test("host list --remote prints the revocation list version of each host that fetches it", async () => {
   const krl = { version: 9, age_seconds: 3, current: true };
   await using signer = await FakeService.start({
     web01: { ...HOSTS.web01, krl },
@@ -69,7 +69,7 @@ Deno.test("host list --remote tells of each host that fetches the revocation lis
   ]);
 });
 
-Deno.test("host list gives a terminal that is too narrow for the table a paragraph for each host", async () => {
+Deno.test("host list prints one paragraph per host in a terminal too narrow for the table", async () => {
   await using folder = await createConfig({ ...HOSTS, web01: { ...HOSTS.web01, allowed_callers: MANY } });
   const inTerminal = async (columns: number) =>
     (await runInTerminal({ workingFolder: folder.path, columns }, "host", "list")).out;
@@ -89,7 +89,7 @@ Deno.test("host list gives a terminal that is too narrow for the table a paragra
   assert.match(await inTerminal(200), /^NAME .*POLICY\n/);
 });
 
-Deno.test("host list says how to name a config that is not there", async () => {
+Deno.test("host list prints how to pass or create a config if there is none", async () => {
   await using folder = await createFolder();
   const { err, exit } = await run(folder.path, "host", "list");
   assert.match(
@@ -99,14 +99,14 @@ Deno.test("host list says how to name a config that is not there", async () => {
   assert.equal(exit, 1);
 });
 
-Deno.test("host list shows the hosts of the signer's config", async () => {
+Deno.test("host list prints the hosts of the signer's config", async () => {
   await using folder = await createConfig(HOSTS);
   assert.deepEqual(await run(folder.path, "host", "list"), { out: TABLE, err: "", exit: 0 });
   const named = await run("/", "host", "list", "--config", join(folder.path, "signer.json"), "--json");
   assert.deepEqual([JSON.parse(named.out), named.exit], [HOSTS, 0]);
 });
 
-Deno.test("host list says when there is no host", async () => {
+Deno.test("host list reports that there are no hosts", async () => {
   await using folder = await createConfig({});
   assert.equal((await run(folder.path, "host", "list")).out, "(no hosts configured)\n");
 });
@@ -118,7 +118,7 @@ Deno.test("host list refuses a broken config", async () => {
   assert.equal(broken.exit, 1);
 });
 
-Deno.test("host list --remote asks the signer for its policy", async () => {
+Deno.test("host list --remote requests the policy from the signer", async () => {
   await using signer = await FakeService.start({
     ...HOSTS,
     web01: { ...HOSTS.web01, sealed_exec: true },
@@ -136,7 +136,7 @@ Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
   { status: 403, detail: "caller is not in reload_callers", hint: /must be in reload_callers/ },
   { status: 404, detail: "No such route", hint: /is this the signer/ },
   { status: 500, detail: "audit unavailable", hint: /see the signer's log/ },
-])("host list --remote shows HTTP $status and asks no other way", async ({ status, detail, hint }) => {
+])("host list --remote prints HTTP $status and sends no other request", async ({ status, detail, hint }) => {
   await using signer = await FakeService.refusing(status, detail);
   const { out, err, exit } = await signer.run("host", "list", "--remote");
   assert.deepEqual([out, exit, signer.requests.length], ["", 1, 1]);
@@ -147,7 +147,7 @@ Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
 Deno.test.each<{ name: string; flags: string[] }>([
   { name: "a URL", flags: ["--url", "127.0.0.1:1"] },
   { name: "a certificate", flags: ["--cert", "x"] },
-])("host list refuses $name without --remote", async ({ flags }) => {
+])("host list rejects $name without --remote", async ({ flags }) => {
   await using folder = await createConfig(HOSTS);
   const { err, exit } = await run(folder.path, "host", "list", ...flags);
   assert.match(err, /has no effect without --remote/);
@@ -180,7 +180,7 @@ async function createSetUp() {
   return folder;
 }
 
-Deno.test("host krl makes an identity for one host, and names it in the config", async () => {
+Deno.test("host krl issues an identity for one host and adds it to the config", async () => {
   await using folder = await createSetUp();
   const { out, err, exit } = await run(folder.path, "host", "krl", "web01", ...URL_ARGS, ...KEY_ARGS);
   assert.deepEqual([err, exit], ["", 0]);
@@ -212,7 +212,7 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
     text: /does not belong to its certificate/,
   },
   {
-    name: "a file that is no key",
+    name: "a file that is not a key",
     args: ["web01", ...URL_ARGS, "--ca-key", "ca.crt"],
     text: /is not ECDSA P-256 in PEM/,
   },
@@ -222,16 +222,16 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
     text: /expected https:\/\/name:port/,
   },
   {
-    name: "a URL that a shell takes apart",
+    name: "a URL with shell syntax",
     args: ["web01", "--url", "https://a:1/$(id)", ...KEY_ARGS],
     text: /expected https/,
   },
   {
-    name: "a folder that exists",
+    name: "a directory that exists",
     args: ["web01", ...URL_ARGS, ...KEY_ARGS, "--out", "."],
     text: /it exists; pass another directory/,
   },
-])("host krl refuses $name, and changes nothing", async ({ args, text }) => {
+])("host krl rejects $name and changes nothing", async ({ args, text }) => {
   await using folder = await createSetUp();
   const before = await Deno.readTextFile(join(folder.path, "signer.json"));
   const { err, exit } = await run(folder.path, "host", "krl", ...args);
@@ -243,7 +243,7 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
 
 const LOGIN = { login: "root", words: [], command: "true", input: "" };
 
-Deno.test("sshTo() ends with words when a host says nothing for three minutes", async () => {
+Deno.test("sshTo() fails if a host does not respond for three minutes", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr as Deno.NetAddr;
   const clock = new FakeClock();
@@ -262,7 +262,7 @@ Deno.test.each([
   { name: "an account that is an option", addr: "127.0.0.1:22", login: "-oProxyCommand=id" },
   { name: "an address that is an option", addr: "-oProxyCommand=id:22", login: "root" },
   { name: "an address with what ssh would replace", addr: "%h:22", login: "root" },
-])("runOverSsh() refuses $name", async ({ addr, login }) => {
+])("runOverSsh() rejects $name", async ({ addr, login }) => {
   await assert.rejects(
     runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: [""], login }),
     /Cannot log in/,

@@ -26,14 +26,14 @@ const DAY_MS = 86_400_000;
 const daysOf = ({ validFrom, validTo }: X509Certificate) =>
   Math.round((Date.parse(validTo) - Date.parse(validFrom)) / DAY_MS);
 
-Deno.test("init makes certificates of 90 days and a CA of ten years, and units that renew them", async () => {
+Deno.test("init issues certificates for 90 days, a CA for ten years and a renewal unit", async () => {
   await using it = await setUp();
   assert.equal(daysOf(await it.cert("broker")), 90);
   assert.equal(daysOf(await it.cert("mtls_ca")), 3653);
   assert.match(await it.read("systemd/gateway-renew.service"), /"identity" "renew" "--due" "--config"/);
 });
 
-Deno.test("init --name makes listeners that others reach, and a CA for that name alone", async () => {
+Deno.test("init --name creates listeners for other machines and a CA limited to that name", async () => {
   await using it = await setUp("--name", "gw.example.org", "--listen", "0.0.0.0");
   assert.match((await it.cert("signer")).subjectAltName ?? "", /DNS:gw\.example\.org/);
   const [signer, client] = [await it.read("signer.json"), await it.read("broker-ctl.json")];
@@ -48,14 +48,14 @@ Deno.test("init --name makes listeners that others reach, and a CA for that name
   assert.deepEqual([good.err, good.exit], ["", 0]);
 });
 
-Deno.test("init refuses to listen for others when nobody could know whom he reached", async () => {
+Deno.test("init rejects a public --listen without --name", async () => {
   await using folder = await createFolder();
   const { err, exit } = await run(folder.path, "init", "--dir=.", "--listen", "0.0.0.0");
   assert.match(err, /pass --name for other machines/);
   assert.equal(exit, 2);
 });
 
-Deno.test("identity add issues a pair, and list shows it", async () => {
+Deno.test("identity add issues a key and certificate, and identity list shows them", async () => {
   await using it = await setUp();
   const { exit, err } = await it.identity("add", "agent", "agent-7", "--days", "10");
   assert.deepEqual([exit, err], [0, ""]);
@@ -71,7 +71,7 @@ Deno.test("identity add issues a pair, and list shows it", async () => {
   assert.equal(rows.find(({ name }: { name: string }) => name === "operator").kind, "operator");
 });
 
-Deno.test("identity add gives everybody a place in the configs", async () => {
+Deno.test("identity add adds each kind of name to the configs", async () => {
   await using it = await setUp();
   const add = async (kind: string, name: string) => {
     const { out, err, exit } = await it.identity("add", kind, name);
@@ -89,7 +89,7 @@ Deno.test("identity add gives everybody a place in the configs", async () => {
   assert.match(next, /callers add --name broker-2 --groups GROUPS --only-via control-plane-local,cp2/);
 });
 
-Deno.test("identity add names no broker where every one may ask", async () => {
+Deno.test("identity add does not add a broker to an empty sign_callers", async () => {
   await using it = await setUp();
   const text = (await it.read("control-plane.json")).replace(
     '"sign_callers": ["broker-local"]',
@@ -127,7 +127,7 @@ Deno.test.each([
   { name: "a request that is none", args: "agent x --csr signer.json", text: /expected a PKCS #10 request/ },
   { name: "a CA key of somebody else", args: "agent x --ca-key pki/agent.key", text: /does not belong/ },
   { name: "a CA key that is not there", args: "agent x --ca-key no.key", text: /Cannot read the CA's key/ },
-])("identity add refuses $name, and makes nothing", async ({ args, text }) => {
+])("identity add rejects $name and creates no files", async ({ args, text }) => {
   await using it = await setUp();
   const before = [await names(it.pki(".")), await it.read("signer.json")];
   const { err, exit } = await it.identity("add", ...words(args));
@@ -136,7 +136,7 @@ Deno.test.each([
   assert.deepEqual([await names(it.pki(".")), await it.read("signer.json")], before);
 });
 
-Deno.test("a private key need not travel: request there, add here", async () => {
+Deno.test("identity request creates the key, and identity add --csr the certificate", async () => {
   await using it = await setUp();
   await using elsewhere = await createFolder();
   assert.equal((await run(elsewhere.path, "identity", "request", "agent-8", "--out", "its/own")).exit, 0);
@@ -149,7 +149,7 @@ Deno.test("a private key need not travel: request there, add here", async () => 
   assert.ok((await it.cert("agent-8")).checkPrivateKey(key));
 });
 
-Deno.test("identity add goes on where an attempt was ended half-way", async () => {
+Deno.test("identity add resumes an interrupted attempt and reuses the key", async () => {
   await using it = await setUp();
   await it.identity("add", "agent", "agent-7");
   await Deno.remove(it.pki("agent-7.crt"));
@@ -158,7 +158,7 @@ Deno.test("identity add goes on where an attempt was ended half-way", async () =
   assert.ok((await it.cert("agent-7")).checkPrivateKey(key));
 });
 
-Deno.test("identity renew --due renews what ends soon, for the same key, name and use", async () => {
+Deno.test("identity renew --due renews expiring certificates and keeps key, name and usage", async () => {
   await using it = await setUp();
   await it.identity("add", "broker", "b2", "--days", "20");
   const before = await it.cert("b2");
@@ -178,7 +178,7 @@ Deno.test("identity renew --due renews what ends soon, for the same key, name an
   assert.match((await it.identity("renew", "--due")).out, /no certificate expires soon/);
 });
 
-Deno.test("identity renew signs nothing that this CA did not sign, and says what is broken", async () => {
+Deno.test("identity renew rejects and reports certificates that are invalid or from another CA", async () => {
   await using it = await setUp();
   await using foreign = await setUp();
   const planted = await foreign.read("pki/operator.crt");
@@ -198,7 +198,7 @@ Deno.test("identity renew signs nothing that this CA did not sign, and says what
   }
 });
 
-Deno.test("identity renew goes over to a next CA that client_ca holds too, within what that may vouch for", async () => {
+Deno.test("identity renew switches to a new CA in client_ca, within its name constraints", async () => {
   await using it = await setUp("--name", "gw.example.org");
   await using next = await setUp("--name", "gw.example.org");
   await using other = await setUp("--name", "other.example.org");
@@ -224,7 +224,7 @@ Deno.test("identity renew goes over to a next CA that client_ca holds too, withi
   assert.match(out, /Cannot issue a certificate for "gw\.example\.org"/);
 });
 
-Deno.test("identity revoke puts the name on the list for good", async () => {
+Deno.test("identity revoke adds the name to denied_callers permanently", async () => {
   await using it = await setUp();
   await it.identity("add", "agent", "agent-7");
   const { out, exit } = await it.identity("revoke", "agent-7", "--no-freeze", "--reason", "INC-42");
@@ -239,7 +239,7 @@ Deno.test("identity revoke puts the name on the list for good", async () => {
   assert.equal(rows.find(({ name }: { name: string }) => name === "agent-7").state, "revoked");
 });
 
-Deno.test("identity revoke that can't freeze has denied all the same, and says what is left", async () => {
+Deno.test("identity revoke denies the name and reports the failure if the freeze fails", async () => {
   await using it = await setUp();
   const { out, exit } = await it.identity("revoke", "agent-local", "--client-config", "broker-ctl.json");
   assert.equal(exit, 1);
@@ -247,7 +247,7 @@ Deno.test("identity revoke that can't freeze has denied all the same, and says w
   assert.match(out, /NOT frozen/);
 });
 
-Deno.test("identity revoke says of nobody that he is on the list whom the list can't name", async () => {
+Deno.test("identity revoke reports a name that denied_callers cannot contain as NOT added", async () => {
   await using it = await setUp();
   const before = await it.read("pki/denied_callers");
   // A comment for readers of the list.
@@ -257,7 +257,7 @@ Deno.test("identity revoke says of nobody that he is on the list whom the list c
   assert.equal(await it.read("pki/denied_callers"), before);
 });
 
-Deno.test("identity revoke refuses a list that was written in part", async () => {
+Deno.test("identity revoke rejects a truncated denied_callers", async () => {
   await using it = await setUp();
   await Deno.writeTextFile(it.pki("denied_callers"), "agent-1\nage");
   const { err, exit } = await it.identity("revoke", "x", "--no-freeze");
@@ -265,7 +265,7 @@ Deno.test("identity revoke refuses a list that was written in part", async () =>
   assert.match(err, /may be incomplete/);
 });
 
-Deno.test("every command that reads a config warns of a certificate that ends within 14 days", async () => {
+Deno.test("commands that read a config warn of a certificate that expires within 14 days", async () => {
   await using it = await setUp();
   const quiet = await run(it.path, "host", "list");
   assert.equal(quiet.err, "");
@@ -281,7 +281,7 @@ Deno.test("every command that reads a config warns of a certificate that ends wi
 Deno.test.each([
   { kind: "operator", name: "olga", config: "signer.json" },
   { kind: "approver", name: "ann", config: "control-plane.json" },
-])("identity add of an $kind that was ended before its place in the config goes on", async (row) => {
+])("identity add of an $kind resumes if the config entry is missing", async (row) => {
   await using it = await setUp();
   const before = await it.read(row.config);
   const add = () => it.identity("add", row.kind, row.name);
@@ -295,7 +295,7 @@ Deno.test.each([
   assert.match((await add()).err, /Cannot add ".*": ".*\.crt" (?:exists|is another certificate)/);
 });
 
-Deno.test("identity add --out that was ended between its copies goes on, and takes no other's files", async () => {
+Deno.test("identity add --out resumes after an interrupted copy and does not accept another certificate", async () => {
   await using it = await setUp();
   await Deno.mkdir(it.at("usb"));
   const add = () => it.identity("add", "agent", "agent-8", "--out", it.at("usb"));
@@ -315,7 +315,7 @@ Deno.test("identity add --out that was ended between its copies goes on, and tak
   assert.match(other.err, /agent-8\.crt" is another certificate/);
 });
 
-Deno.test("twenty who revoke at once: who is told that it is done is on the list, the others are told to try again", async () => {
+Deno.test("of 20 concurrent revocations, only names reported as added are in denied_callers", async () => {
   await using it = await setUp();
   const names = Array.from({ length: 20 }, (_, index) => `agent-${index}`);
   const results = await Promise.all(names.map((name) => it.identity("revoke", name, "--no-freeze")));
@@ -330,7 +330,7 @@ Deno.test("twenty who revoke at once: who is told that it is done is on the list
   assert.ok(results.some(({ exit }) => exit === 0));
 });
 
-Deno.test("identity revoke does the half that can be done, and says what to do about the other", async () => {
+Deno.test("identity revoke completes the possible half and prints the command for the other", async () => {
   await using it = await setUp();
   const unfrozen = await it.identity("revoke", "agent-1", "--url", "127.0.0.1:1");
   assert.equal(unfrozen.exit, 1);
@@ -350,7 +350,7 @@ const COMMANDS = [
   ["revoke", "agent", "--no-freeze"],
 ] as const;
 
-Deno.test("identity refuses to work as root where somebody else may write (as root)", {
+Deno.test("identity fails as root if another user can write to the directory (as root)", {
   ignore: Deno.uid() !== 0,
 }, async () => {
   await using it = await setUp();
@@ -381,7 +381,7 @@ Deno.test("identity refuses to work as root where somebody else may write (as ro
   assert.equal((await it.identity("add", "agent", "agent-7")).exit, 0);
 });
 
-Deno.test("identity --pki takes no other folder from the config", async () => {
+Deno.test("identity --pki rejects a config whose client_ca is in another directory", async () => {
   await using it = await setUp();
   await Deno.mkdir(it.at("other"));
   for (const args of [...COMMANDS, ["list"]]) {

@@ -26,12 +26,12 @@ Deno.test.each<{ name: string; text: string; lookUp?: string; key: string | unde
   { name: "no other name", text: `web011 ${ED}\n${hashed("web02")} ${ED}`, key: undefined },
   { name: "no key of an authority", text: `@cert-authority web01 ${ED}`, key: undefined },
   {
-    name: "no key that is revoked, wherever that stands",
+    name: "no revoked key, whatever the order",
     text: `web01 ${ED}\nweb01 ${OTHER}\n@revoked * ${ED}`,
     key: OTHER,
   },
   {
-    name: "no comment, and nothing that is no key",
+    name: "no key in a comment, and no invalid key",
     text: `# web01 ${ED}\nweb01 ssh-ed25519 AAAA\nweb01 junk`,
     key: undefined,
   },
@@ -39,13 +39,13 @@ Deno.test.each<{ name: string; text: string; lookUp?: string; key: string | unde
   assert.equal(findHostKey(["", text], lookUp), key);
 });
 
-Deno.test("listAliases() takes concrete names alone, and none that looks like an option", () => {
+Deno.test("listAliases() returns only concrete names that do not look like options", () => {
   const text =
     'Host web01 *.example !x\n  HostName a\nhost=db01\nHost -oProxyCommand=x "q01"\n#Host no\nHostname y\nHost web01';
   assert.deepEqual(listAliases(text), ["web01", "db01", "q01"]);
 });
 
-Deno.test("init --import-ssh-config takes the hosts whose keys ssh knows, and says why not the others", async () => {
+Deno.test("init --import-ssh-config imports hosts with known keys and reports why it skips others", async () => {
   await using folder = await createFolder();
   const known = join(folder.path, "known_hosts");
   await Deno.writeTextFile(known, `[10.0.0.5]:2222 ${ED}\n${hashed("10.0.0.6")} ${OTHER}\n10.0.0.9 ${ED}\n`);
@@ -102,7 +102,7 @@ Host *
   assert.equal(listed.given.addr, "10.9.9.9:22");
 });
 
-Deno.test("init --import-ssh-config makes nothing where the config is not there, or there is no HOME", async () => {
+Deno.test("init --import-ssh-config writes nothing if the SSH config or HOME is missing", async () => {
   await using folder = await createFolder();
   const init = (...more: string[]) => run(folder.path, "init", "--dir", join(folder.path, "g"), ...more);
   assert.match((await init("--import-ssh-config", "nothing")).err, /Cannot read ssh config .*: no such file/);
@@ -154,7 +154,7 @@ Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignor
 });
 
 Deno.test(
-  "identity add makes a bundle with a password of one's own, as openssl reads it",
+  "identity add --p12 creates a bundle with the given password that openssl can open",
   { ignore },
   async () => {
     await using folder = await createFolder();
@@ -242,7 +242,7 @@ async function createReference() {
   };
 }
 
-Deno.test("migrate writes an installation that our services load, with CA, seeds, chain and freezes", async () => {
+Deno.test("migrate writes an installation that the services load, with CA, seeds, audit chain and freezes", async () => {
   await using it = await createReference();
   const { out, err, exit } = await it.migrate("--to", "new");
   assert.deepEqual([err, exit], ["", 0]);
@@ -277,7 +277,7 @@ Deno.test("migrate writes an installation that our services load, with CA, seeds
   ) assert.match(out, line);
 });
 
-Deno.test("migrate changes nothing of the reference, never overwrites, and --dry-run writes nothing", async () => {
+Deno.test("migrate does not change the source or overwrite a target, and --dry-run writes nothing", async () => {
   await using it = await createReference();
   const read = async () =>
     JSON.stringify(
@@ -299,7 +299,7 @@ Deno.test("migrate changes nothing of the reference, never overwrites, and --dry
 
 Deno.test.each<{ name: string; change: (at: (path: string) => string) => Promise<unknown>; error: RegExp }>([
   {
-    name: "a config that our signer would not load",
+    name: "a config that the signer rejects",
     change: (at) => Deno.writeTextFile(at("ref/signer.json"), SIGNER.replace('"ca_key"', '"ca_keyy"')),
     error: /unknown key "ca_keyy"/,
   },
@@ -311,11 +311,11 @@ Deno.test.each<{ name: string; change: (at: (path: string) => string) => Promise
     error: /it contains no config of a service/,
   },
   {
-    name: "a state that is damaged",
+    name: "a damaged state_db",
     change: (at) => Deno.writeTextFile(at("ref/signer.db"), "x".repeat(5000)),
     error: /is damaged/,
   },
-])("migrate rejects $name, and leaves nothing", async ({ change, error }) => {
+])("migrate rejects $name and writes nothing", async ({ change, error }) => {
   await using it = await createReference();
   await change(it.at);
   const there = await it.names();

@@ -14,14 +14,14 @@ Deno.test.each<{ name: string; dir: string; spoil: (path: string) => Promise<voi
     spoil: (path) => Deno.writeTextFile(`${path}/clone/.git`, "gitdir: /elsewhere"),
   },
   {
-    name: "that a link leads to a git work tree",
+    name: "that is a symlink into a git work tree",
     dir: "link/a",
     spoil: async (path) => {
       await Deno.mkdir(`${path}/clone/.git`);
       await Deno.symlink("clone", `${path}/link`);
     },
   },
-])("init refuses a directory $name, also with --local and --force", async ({ dir, spoil }) => {
+])("init rejects a directory $name, also with --local and --force", async ({ dir, spoil }) => {
   await using folder = await createFolder();
   await Deno.mkdir(`${folder.path}/clone`, { mode: 0o755 });
   await spoil(folder.path);
@@ -36,13 +36,13 @@ Deno.test.each<{ name: string; dir: string; spoil: (path: string) => Promise<voi
   assert.deepEqual((await names(`${folder.path}/clone`)).filter((name) => name !== ".git"), []);
 });
 
-Deno.test("init refuses this source checkout, also without .git", async () => {
+Deno.test("init rejects this source checkout, also without .git", async () => {
   const { exit, err } = await run("/", "init", "--dir", new URL("../../ctl", import.meta.url).pathname);
   assert.equal(exit, 2);
   assert.match(err, /source checkout/);
 });
 
-Deno.test("init writes to the directory of the user's configs, never to the working directory", async () => {
+Deno.test("init writes to the user's config directory and not to the working directory", async () => {
   await using folder = await createFolder();
   const init = (variables: Record<string, string>) =>
     runInTerminal({ workingFolder: folder.path, variables }, "init", "--local", "--json");
@@ -56,7 +56,7 @@ Deno.test("init writes to the directory of the user's configs, never to the work
 
 const KEYED = `web01=deploy@10.0.0.5,key=${SAMPLE_HOST_KEY}`;
 
-Deno.test("init --local makes one config, adds hosts to it, and never changes a host", async () => {
+Deno.test("init --local creates one config, adds hosts to it and never changes a host", async () => {
   await using folder = await createFolder();
   const init = (...args: string[]) => run(folder.path, "init", "--local", "--dir=g", ...args);
   const first = await init("--host", KEYED, "--json");
@@ -97,7 +97,7 @@ Deno.test.each([
   { args: ["--local", "--from-local", "x"], says: /'--from-local' has no effect with --local/ },
   { args: ["--from-local", "x", "--host", KEYED], says: /'--host' has no effect with --from-local/ },
   { args: ["--from-local", "none"], says: /Cannot find a local installation/ },
-])("init refuses $args", async ({ args, says }) => {
+])("init rejects $args", async ({ args, says }) => {
   await using folder = await createFolder();
   const { err, exit } = await run(
     folder.path,

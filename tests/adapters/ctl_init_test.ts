@@ -44,7 +44,7 @@ const MODES = {
 Deno.test.each([
   { name: "a umask that takes nothing away", umask: "0" },
   { name: "a umask that takes everything from others", umask: "077" },
-])("broker-ctl, under its own permissions, makes exact modes under $name", async ({ umask }) => {
+])("broker-ctl with its own permissions creates exact modes under $name", async ({ umask }) => {
   await using folder = await createFolder();
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
   const { success, stderr } = await new Deno.Command("sh", {
@@ -58,7 +58,7 @@ Deno.test.each([
   assert.deepEqual(await modes(join(folder.path, "set-up"), Object.keys(MODES)), MODES);
 });
 
-Deno.test("init leaves the mode of a folder alone that was there before", async () => {
+Deno.test("init keeps the mode of an existing directory", async () => {
   await using folder = await createFolder();
   await Deno.chmod(folder.path, 0o755);
   assert.equal((await run(folder.path, "init", "--dir=.")).exit, 0);
@@ -80,7 +80,7 @@ Deno.test.each(HELD.map((name) => ({ name })))(
   },
 );
 
-Deno.test("init refuses a dangling link in the place of a config, rather than write through it", async () => {
+Deno.test("init rejects a dangling symlink in place of a config", async () => {
   await using folder = await createFolder();
   await Deno.symlink("/nowhere/signer.json", join(folder.path, "signer.json"));
   assert.equal((await run(folder.path, "init", "--dir=.")).exit, 1);
@@ -88,7 +88,7 @@ Deno.test("init refuses a dangling link in the place of a config, rather than wr
 
 Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: string; says: RegExp }>([
   {
-    name: "that everybody may write to",
+    name: "that everyone can write to",
     dir: "a/set-up",
     spoil: async (path) => {
       await Deno.mkdir(join(path, "a/set-up"), { recursive: true, mode: 0o755 });
@@ -97,7 +97,7 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     says: /may write to ".*\/a\/set-up" \(mode 0777\)/,
   },
   {
-    name: "that everybody may put something into, sticky or not",
+    name: "that everyone can add files to, although it is sticky",
     dir: "set-up",
     spoil: async (path) => {
       await Deno.mkdir(join(path, "set-up"));
@@ -106,7 +106,7 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     says: /may write to ".*\/set-up" \(mode 1777\)/,
   },
   {
-    name: "below one that the group may write to",
+    name: "below a directory that the group can write to",
     dir: "a/b/set-up",
     spoil: async (path) => {
       await Deno.mkdir(join(path, "a"));
@@ -115,7 +115,7 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     says: /may write to ".*\/a" \(mode 0775\)/,
   },
   {
-    name: "that is a link",
+    name: "that is a symlink",
     dir: "set-up",
     spoil: async (path) => {
       await Deno.mkdir(join(path, "elsewhere"));
@@ -124,13 +124,13 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     says: /set-up" is a symbolic link/,
   },
   {
-    name: "that is a link to nowhere",
+    name: "that is a dangling symlink",
     dir: "set-up",
     spoil: (path) => Deno.symlink("nowhere", join(path, "set-up")),
     says: /set-up" is a symbolic link/,
   },
   {
-    name: "below a link that leads past one that others may write to",
+    name: "below a symlink whose path passes a directory that others can write to",
     dir: "b/link/set-up",
     spoil: async (path) => {
       await Deno.mkdir(join(path, "a/c"), { recursive: true, mode: 0o755 });
@@ -140,7 +140,7 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
     },
     says: /may write to ".*\/a" \(mode 0777\)/,
   },
-])("init refuses a folder $name, and makes nothing", async ({ dir, spoil, says }) => {
+])("init rejects a directory $name and creates nothing", async ({ dir, spoil, says }) => {
   await using folder = await createFolder();
   await spoil(folder.path);
   const before = await names(folder.path);
@@ -161,7 +161,7 @@ Deno.test.each([
   { name: "a folder on the way", owned: "a", mode: 0o755 },
   { name: "a sticky folder on the way", owned: "a", mode: 0o1777 },
 ])(
-  "init refuses a set-up where another user owns $name (needs root)",
+  "init rejects an installation if another user owns $name (needs root)",
   { ignore: Deno.uid() !== 0 },
   async ({ owned, mode }) => {
     await using folder = await createFolder();
@@ -175,7 +175,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("init takes a folder of one's own in a sticky one, also by a link of one's own", async () => {
+Deno.test("init accepts the user's own directory in a sticky one, also through a symlink", async () => {
   await using folder = await createFolder();
   await Deno.mkdir(join(folder.path, "tmp"));
   await Deno.chmod(join(folder.path, "tmp"), 0o1777);
@@ -187,7 +187,7 @@ Deno.test("init takes a folder of one's own in a sticky one, also by a link of o
   assert.deepEqual(await names(join(folder.path, "tmp")), ["other", "set-up"]);
 });
 
-Deno.test("init --force keeps the former set-up, heals modes and makes new keys (C16)", async () => {
+Deno.test("init --force backs up the old installation, fixes modes and creates new keys (C16)", async () => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir", ".");
   const formerKey = await Deno.readTextFile(join(folder.path, "pki/ssh_ca"));
@@ -215,7 +215,7 @@ async function planOf(folder: string) {
   return planInstallation(createLayout(folder), choices, await createKeyMaterial(systemRandom));
 }
 
-Deno.test("init --force twice within a second keeps both former set-ups", async () => {
+Deno.test("init --force keeps both backups if it runs twice within a second", async () => {
   await using folder = await createFolder();
   const options = { folder: folder.path, clock: CLOCK, random: systemRandom };
   const plan = await planOf(folder.path);
@@ -229,7 +229,7 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
 });
 
 Deno.test.each([{ args: [] }, { args: ["--force"] }])(
-  "init $args waits for nobody who makes a set-up in the same folder, and mixes with none",
+  "init $args fails immediately while another init runs in the same directory",
   async ({ args }) => {
     await using folder = await createFolder();
     {
@@ -243,7 +243,7 @@ Deno.test.each([{ args: [] }, { args: ["--force"] }])(
   },
 );
 
-Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
+Deno.test("an init that fails halfway leaves no files and keeps the old installation", async () => {
   await using folder = await createFolder();
   const plan = await planOf(folder.path);
   const broken = [...plan.slice(0, -1), { path: "no/such/folder", mode: 0o640, content: "" }];
@@ -262,7 +262,7 @@ Deno.test("init that fails half-way leaves nothing, and the former set-up where 
   assert.equal(await Deno.readTextFile(join(folder.path, "signer.json")), former);
 });
 
-Deno.test("init gives one JSON object with paths that are there", async () => {
+Deno.test("init --json prints one JSON object with existing paths", async () => {
   await using folder = await createFolder();
   const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
   const host = `web01=127.0.0.1:2222,user=deploy,key=${key}`;
@@ -298,7 +298,7 @@ Deno.test.each([
   { name: "in its folder for this account", args: [], path: "run/agent.sock", mode: "0600" },
   { name: "where it is told, for a group", args: ["--socket", "s/bot"], path: "s/bot", mode: "0660" },
   { name: "elsewhere, for a group", args: ["--socket=/run/gw/bot"], path: "/run/gw/bot", mode: "0660" },
-])("init has the broker listen $name", async ({ args, path, mode }) => {
+])("init makes the broker listen $name", async ({ args, path, mode }) => {
   await using folder = await createFolder();
   const { out } = await run(folder.path, "init", "--json", "--dir=set-up", ...args);
   const json = JSON.parse(out);
@@ -312,7 +312,7 @@ Deno.test.each([
   assert.deepEqual(config.run_callers, ["agent-local"]);
 });
 
-Deno.test("init --direct has the brokers ask the signer, and starts no control plane", async () => {
+Deno.test("init --direct connects the brokers to the signer and starts no control plane", async () => {
   await using folder = await createFolder();
   const words = ["--dir=.", "--json", "--direct=true", "--listen-signer=127.0.0.1:19443"];
   const { out } = await run(folder.path, "init", ...words);

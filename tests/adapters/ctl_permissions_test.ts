@@ -6,7 +6,7 @@ import { isMissing } from "../stage/is_missing.ts";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "@gateway/shared/service";
 
-Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {
+Deno.test("permissions prints the flags of a new installation on one line", async () => {
   await using folder = await createFolder();
   await run(folder.path, "init", "--dir=.");
   const signer = await run(folder.path, "permissions", "signer");
@@ -26,7 +26,7 @@ Deno.test("permissions prints the flags of a fresh set-up on one line", async ()
   assert.doesNotMatch(mcp.out, /ssh_ca|8443|broker-server/);
 });
 
-Deno.test("permissions quotes the value of a flag for the shell, and not its name", async () => {
+Deno.test("permissions quotes only the value of a flag for the shell", async () => {
   await using folder = await createFolder();
   const odd = join(folder.path, "gate way");
   await Deno.mkdir(odd, { mode: 0o700 });
@@ -36,7 +36,7 @@ Deno.test("permissions quotes the value of a flag for the shell, and not its nam
   assert.match(out, / --allow-net=127\.0\.0\.1:9160,/);
 });
 
-Deno.test("permissions refuses a config that would not load", async () => {
+Deno.test("permissions rejects a config that does not load", async () => {
   await using folder = await createFolder();
   await Deno.writeTextFile(join(folder.path, "signer.json"), '{ "hots": {} }');
   const result = await run(folder.path, "permissions", "signer", "--json");
@@ -59,7 +59,7 @@ async function brokerCtl(cwd: string, args: readonly string[], path = Deno.env.g
   return { success, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
 
-Deno.test("commands that start ssh can do so under their own permissions", async () => {
+Deno.test("commands that start ssh can do so with the permissions of broker-ctl", async () => {
   await using folder = await createFolder();
   const cwd = folder.path;
   await Deno.writeTextFile(`${cwd}/ssh_config`, `Host db01\n  HostName 10.0.0.9\n`);
@@ -89,7 +89,7 @@ Deno.test("commands that start ssh can do so under their own permissions", async
   }
 });
 
-Deno.test("reload --pid-file signals the signer of the config, and nobody else", async () => {
+Deno.test("reload --pid-file signals only the signer of that config", async () => {
   await using folder = await createFolder();
   const cwd = folder.path;
   const script = `#!/bin/sh\ntrap 'kill $!; exit 42' HUP\nsleep 600 &\necho ready\nwait\n`;
@@ -117,7 +117,7 @@ Deno.test("reload --pid-file signals the signer of the config, and nobody else",
   assert.match((await reload("signer.pid")).text, /no signal sent: process \d+ does not exist/);
 });
 
-Deno.test("init --register-mcp hands the broker to claude, and says how where that fails", async () => {
+Deno.test("init --register-mcp registers the broker with claude or prints the command", async () => {
   await using folder = await createFolder();
   const cwd = folder.path;
   const path = `${cwd}/bin:${Deno.env.get("PATH")}`;
@@ -214,7 +214,7 @@ async function runStartUp(...args: readonly string[]): Promise<string> {
 Deno.test.each(
   "ctl/main.ts ctl/bridge/main.ts signer/main.ts control_plane/main.ts broker/main.ts".split(" "),
 )(
-  "%s says its version, and with --verbose all of the build",
+  "%s prints its version, and with --verbose the build details",
   async (program) => {
     const print = (...args: readonly string[]) =>
       runStartUp(
@@ -232,7 +232,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("broker-ctl loads what a command needs when it runs, and not before", async () => {
+Deno.test("broker-ctl loads libraries of a command only when the command runs", async () => {
   const info = await runStartUp("info", "--json", "--quiet", fileOf("ctl/main.ts"));
   const { modules } = JSON.parse(info) as { readonly modules: readonly Module[] };
   const dependencies = new Map(modules.map((each) => [each.specifier, each.dependencies ?? []]));

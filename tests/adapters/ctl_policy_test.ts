@@ -50,7 +50,7 @@ Deno.test.each<Row>([
     text: `granted on web 01/ü: allow "^a$", "^b$" for 1h30m0s (id ${ID}, expires 2026-01-02T05:04:05Z)\n`,
   },
   {
-    name: "policy grant for everybody, for an hour",
+    name: "policy grant for all callers, for an hour",
     args: ["policy", "grant", ...HOST, "--allow", "^a$"],
     answer: CREATED,
     status: 201,
@@ -87,7 +87,7 @@ Deno.test.each<Row>([
     text: `revoked grant ${ID}\n`,
   },
   {
-    name: "policy grants, of which there are none",
+    name: "policy grants without active grants",
     args: ["policy", "grants"],
     answer: [],
     method: "GET",
@@ -95,7 +95,7 @@ Deno.test.each<Row>([
     text: "(no active grants)\n",
   },
 ])(
-  "$name asks the signer and says what is done",
+  "$name sends the request to the signer and prints the result",
   async ({ args, answer, status, method, path, body, text }) => {
     await using signer = await FakeService.start(answer, status);
     assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
@@ -105,7 +105,7 @@ Deno.test.each<Row>([
   },
 );
 
-Deno.test("policy grants lists grants and waivers, those that end first at the top", async () => {
+Deno.test("policy grants lists grants and waivers, the earliest expiry first", async () => {
   const common = { granted_at: "2026-01-02T03:04:05Z" };
   await using signer = await FakeService.start([
     {
@@ -144,7 +144,7 @@ Deno.test("policy grants lists grants and waivers, those that end first at the t
   assert.match(out, /^\P{C}*\n$/u);
 });
 
-Deno.test("policy grants cuts a long pattern, which --full and --json have whole", async () => {
+Deno.test("policy grants truncates a long pattern, and --full and --json print all of it", async () => {
   const pattern = `^echo ${"a".repeat(60_000)}$`;
   const entry = { id: "a", host: "web01", granted_at: "2026-01-02T03:04:05Z", waive_approval: [pattern] };
   await using signer = await FakeService.start([{ ...entry, expires_at: "2026-01-02T05:00:00Z" }]);
@@ -210,7 +210,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
   },
   { args: REVOKE, status: 500, code: "internal", detail: "failed inside", hint: /see the signer's log/ },
 ])(
-  "$args.1 shows HTTP $status and what to do, with exit code 1",
+  "$args.1 prints HTTP $status and a hint, with exit code 1",
   async ({ args, status, code, detail, hint }) => {
     await using signer = await FakeService.refusing(status, detail, code);
     const result = await signer.run(...args);
@@ -227,7 +227,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
   },
 );
 
-Deno.test("a refusal that is not a problem document is shown without its control characters", async () => {
+Deno.test("an error response without a problem document is printed without control characters", async () => {
   await using signer = await FakeService.start("\x1b[2J<html>\u202e", 404);
   const { err, exit } = await signer.run(...GRANTS);
   assert.equal(exit, 1);
@@ -243,7 +243,7 @@ Deno.test.each<{ name: string; args: string[]; body: unknown }>([
   { name: "policy grants", args: GRANTS, body: {} },
   { name: "policy grants, of an entry", args: GRANTS, body: [{ id: 1 }] },
   { name: "policy revoke", args: REVOKE, body: null },
-])("$name refuses an answer that no signer gives", async ({ args, body }) => {
+])("$name rejects a response that is not a signer's", async ({ args, body }) => {
   await using signer = await FakeService.start(body);
   const { err, out, exit } = await signer.run(...args);
   assert.match(err, /did not respond like a signer/);
@@ -275,16 +275,16 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     error: /'--action' has no effect with --host/,
   },
   {
-    name: "nothing to grant",
+    name: "no pattern and no action",
     args: ["policy", "grant", "--cluster", "prod"],
     error: /Pass --allow, or --action with --cluster/,
   },
   {
-    name: "an action everywhere",
+    name: "an action on all namespaces",
     args: ["policy", "grant", "--cluster", "prod", "--action", "get pods"],
     error: /Cannot read action/,
   },
-])("policy refuses $name without asking, with exit code 2", async ({ args, error }) => {
+])("policy rejects $name before it sends a request, with exit code 2", async ({ args, error }) => {
   await using signer = await FakeService.start({});
   const result = await signer.run(...args);
   assert.match(result.err, error);

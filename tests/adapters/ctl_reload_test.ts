@@ -15,7 +15,7 @@ const reloads: PeerHandler = (request, { caller }) => {
   return Response.json({ hosts: 3, status: "ok" });
 };
 
-Deno.test("reload asks the signer that the client config names, with the files beside it", async () => {
+Deno.test("reload connects to the client config's signer, with paths relative to the config", async () => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
   const config = join(folder.path, "client.json");
@@ -30,7 +30,7 @@ Deno.test("reload asks the signer that the client config names, with the files b
   );
 });
 
-Deno.test("a command warns of a certificate that ends soon, whoever named it", async () => {
+Deno.test("a command warns of an expiring client certificate from flags or environment", async () => {
   const soon = await issue({
     subject: "CN=operator-local",
     usage: "client",
@@ -73,7 +73,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
       /^error: .*\nfix: check https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens at this address: is the signer run/,
   },
   {
-    name: "a path that is not a signer",
+    name: "a certificate path that does not exist",
     flags: ["--cert", "nowhere.crt"],
     error: /Cannot read certificate .*no such file\nfix: pass --client-config, or --cert, --key and --ca/,
   },
@@ -83,7 +83,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
     error:
       /Cannot use the TLS private key.*\nfix: check certificate .*operator\.crt, private key .*agent\.key, CA /,
   },
-])("reload fails, with exit code 1, for $name", async ({ flags, error }) => {
+])("reload fails with exit code 1 for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
   // Paths in flags are relative to the working directory, not to the client config.
@@ -93,7 +93,7 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   assert.deepEqual([result.exit, result.out], [1, ""]);
 });
 
-Deno.test("reload takes a client config that another build wrote, and says what of it means nothing", async () => {
+Deno.test("reload accepts a client config of another build and reports keys that have no effect", async () => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
   const { port } = new URL(JSON.parse(await Deno.readTextFile(join(folder.path, "client.json"))).signer.url);
@@ -116,7 +116,7 @@ Deno.test("reload takes a client config that another build wrote, and says what 
   );
 });
 
-Deno.test("reload refuses an answer that no signer gives", async () => {
+Deno.test("reload rejects a response that is not a signer's", async () => {
   await using server = await startServer(() => Response.json({ hello: "world" }));
   await using folder = await createOperator(server);
   const result = await run(folder.path, "reload", "--client-config", "client.json");
@@ -131,7 +131,7 @@ Deno.test.each([
     text: '{ "signer": [] }',
     error: /signer: must be an object/,
   },
-])("reload refuses a named client config $name", async ({ text, error }) => {
+])("reload rejects a client config $name", async ({ text, error }) => {
   await using folder = await createFolder();
   if (text !== undefined) await Deno.writeTextFile(join(folder.path, "client.json"), text);
   const result = await run(folder.path, "reload", "--client-config", "client.json");

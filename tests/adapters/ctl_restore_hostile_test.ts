@@ -46,17 +46,17 @@ const ATTACKS: readonly {
   readonly unsigned?: RegExp;
 }[] = [
   {
-    name: "an added config elsewhere",
+    name: "an added config outside the installation",
     attack: (it) => addEntry(it, { path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
     unsigned: /elsewhere\/evil": it is not a config of an installation/,
   },
   {
-    name: "an added log elsewhere",
+    name: "an added log outside the installation",
     attack: (it) => addEntry(it, { kind: "audit_log", path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
     unsigned: /elsewhere\/evil": it is outside of the installation/,
   },
   {
-    name: "a link that leads elsewhere",
+    name: "a symlink to a path outside",
     attack: (it) =>
       addEntry(
         it,
@@ -69,7 +69,7 @@ const ATTACKS: readonly {
     attack: (it, recipient) => replaceKeys(it, recipient, it.at("gateway/pki/ssh_ca")),
   },
   {
-    name: "replaced keys that go elsewhere",
+    name: "replaced keys outside the installation",
     attack: (it, recipient) => replaceKeys(it, recipient, it.at("elsewhere/evil")),
     unsigned: /elsewhere\/evil": it is outside of the installation/,
   },
@@ -115,7 +115,7 @@ Deno.test.each(ATTACKS.filter(({ unsigned }) => unsigned !== undefined))(
   },
 );
 
-Deno.test("restore --trust-unsigned puts a file in the place of a link that leads elsewhere", async () => {
+Deno.test("restore --trust-unsigned replaces a symlink to another place with a regular file", async () => {
   await using it = await createBackupScene();
   await it.backup();
   const log = it.at("gateway/log/signer/other.log");

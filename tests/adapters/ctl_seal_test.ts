@@ -51,7 +51,7 @@ Deno.test.each([
     from: `, "sealed_exec": true, "envelope": "v1", "envelope_domain": "d"`,
     to: `, "sealed_exec": true, "envelope": "v2"`,
   },
-])("host seal seals a host $name, and leaves all else as it is", async ({ flags, from, to }) => {
+])("host seal seals a host $name and keeps the rest of the config", async ({ flags, from, to }) => {
   await using config = await withConfig(configWith(from));
   const { exit, out, err } = await config.ctl("host seal web01", ...words(flags));
   assert.deepEqual([exit, err], [0, ""], err);
@@ -84,7 +84,7 @@ Deno.test.each([
     err: /shim_command: must be one word/,
   },
   { name: "another format", args: "web01 --envelope v4", err: /v4/ },
-])("host seal refuses $name, and writes nothing", async ({ args, keys, err: expected }) => {
+])("host seal rejects $name and writes nothing", async ({ args, keys, err: expected }) => {
   const text = configWith("", keys);
   await using config = await withConfig(text);
   const { exit, err } = await config.ctl("host seal", ...words(args));
@@ -93,7 +93,7 @@ Deno.test.each([
   assert.equal(await config.read(), text);
 });
 
-Deno.test("host unseal takes the seal off, and keeps how it was sealed", async () => {
+Deno.test("host unseal turns the seal off and keeps the envelope settings", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true, "envelope": "v1"`));
   const { exit, out } = await config.ctl("host", "unseal", "web01");
   assert.deepEqual([exit, out], [
@@ -107,12 +107,12 @@ Deno.test("host unseal takes the seal off, and keeps how it was sealed", async (
   assert.equal(await config.read(), unsealed);
 });
 
-Deno.test("host list says which hosts are sealed", async () => {
+Deno.test("host list marks sealed hosts", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true`));
   assert.match((await config.ctl("host", "list")).out, /\nsealed, envelope v2: web01\n$/);
 });
 
-Deno.test("envelope pubkey prints what hosts have to know", async () => {
+Deno.test("envelope pubkey prints the public key and the line for hosts", async () => {
   await using config = await withConfig("");
   await Deno.writeFile(join(config.folder, "seed"), new Uint8Array(32).fill(1));
   const v1 = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
@@ -132,7 +132,7 @@ Deno.test.each([
   { name: "with a seed that is too short", args: "--seed short", exit: 1, err: /exactly 32/ },
   { name: "with a seed that is too long", args: "--seed long", exit: 1, err: /exactly 32/ },
   { name: "with no file", args: "--seed none", exit: 1, err: /Cannot read the seed .*no such file/ },
-])("envelope pubkey fails $name, and shows nothing of it", async ({ args, exit, err: expected }) => {
+])("envelope pubkey fails $name and prints no part of the seed", async ({ args, exit, err: expected }) => {
   await using config = await withConfig("");
   await Deno.writeFile(join(config.folder, "short"), new Uint8Array(31).fill(65));
   await Deno.writeFile(join(config.folder, "long"), new Uint8Array(33).fill(65));
@@ -172,7 +172,7 @@ async function startControlPlane() {
   return { server, decisions };
 }
 
-Deno.test("approval watch shows a request at a terminal, takes the decision by keys and gives the terminal back", async () => {
+Deno.test("approval watch shows a request, reads the decision from the keyboard and restores the terminal", async () => {
   const { server, decisions } = await startControlPlane();
   await using _server = server;
   await using operator = await createOperator(server);
@@ -218,7 +218,7 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
   assert.equal(settings[0], settings[1]);
 });
 
-Deno.test("approval watch wants a terminal", async () => {
+Deno.test("approval watch fails if standard input is not a terminal", async () => {
   const { exit, err } = await run("/tmp", "approval", "watch");
   assert.equal(exit, 2);
   assert.match(

@@ -261,7 +261,7 @@ Deno.test("collectProject() follows links only to files within the project, and 
   assert.ok(notes.includes("disguised.txt was omitted: it may contain secrets"));
 });
 
-Deno.test("collectProject() skips a pipe without waiting for it", async () => {
+Deno.test("collectProject() skips a named pipe without blocking", async () => {
   await using directory = await temporaryFolder();
   await write(directory.path, { "a.txt": "a" });
   await new Deno.Command("mkfifo", { args: [`${directory.path}/pipe.txt`] }).output();

@@ -138,7 +138,7 @@ Deno.test("http_get stops reading an endless slow body", async () => {
   assert.equal(ok, false);
 });
 
-Deno.test("http_get stops with its run", async () => {
+Deno.test("http_get stops when its run is canceled", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const run = new AbortController();
   const call = await realTools({ settings: { HTTP_ALLOWED_HOSTS: ["127.0.0.1"] }, signal: run.signal });

@@ -54,7 +54,7 @@ Deno.test("a model of provider A is called at its base URL, with its token and t
   assert.equal(JSON.parse(call.body).model, "vendor/some-model");
 });
 
-Deno.test("a stream that breaks in the middle is an error, after the text so far", async () => {
+Deno.test("a stream that breaks off is an error after the text so far", async () => {
   let cut = () => {};
   const deltas: string[] = [];
   const onDelta = (text: string) => {
@@ -88,7 +88,7 @@ Deno.test.each([
   { name: "broken JSON", text: "data: {broken\n\n", kind: "bad_reply" },
   { name: "binary", text: "\0\x01\x02\xff".repeat(100), kind: "server" },
   { name: "an event without end", text: `data: ${"x".repeat(40_000_000)}`, kind: "bad_reply" },
-])("a stream of $name is an error", async ({ text, kind }) => {
+])("a stream with $name is an error", async ({ text, kind }) => {
   const error = await errorOf(callHub((_call, response) => {
     openStream(response, delta("A"), text);
     response.end();
@@ -153,7 +153,7 @@ Deno.test("a redirect is not followed, so the token stays with its provider", as
   assert.equal(elsewhere.calls.length, 0);
 });
 
-Deno.test("a call that is cancelled closes its connection", async () => {
+Deno.test("a canceled call closes its connection", async () => {
   await using provider = await startProvider((_call, response) => openStream(response, delta("Half a")));
   using fixture = providersOf({ HUB_TOKEN: "hub-token", HUB_BASE_URL: provider.url });
   const controller = new AbortController();
@@ -187,7 +187,7 @@ Deno.test("a provider without a URL is not called", async () => {
   }
 });
 
-Deno.test("a scenario's name leads out of no folder", async () => {
+Deno.test("a scenario name cannot refer to a file outside the directory", async () => {
   await using home = await createFolder();
   await Deno.mkdir(join(home.path, "scenarios"));
   await Deno.writeTextFile(join(home.path, "outside.json"), '{"rounds":[{}]}');
@@ -195,7 +195,7 @@ Deno.test("a scenario's name leads out of no folder", async () => {
   await assert.rejects(fixture.providers.model("replay/../outside"), /Cannot find scenario "..\/outside"/);
 });
 
-Deno.test("scenarios of the own folder come beside those that ship, and before them", async () => {
+Deno.test("scenarios of REPLAY_DIR are listed with the built-in ones and take precedence", async () => {
   await using folder = await createFolder();
   const mine = '{"rounds":[{"diagnostic_agent":[{"text":"mine"}]}]}';
   await Deno.writeTextFile(join(folder.path, "mine.json"), mine);
@@ -310,7 +310,7 @@ Deno.test("a session that is rejected early is replaced during the call", async 
   ]);
 });
 
-Deno.test("a token file that holds something else is explained, and not shown", async () => {
+Deno.test("an invalid token file is reported without its content", async () => {
   await using home = await createFolder();
   const file = join(home.path, "token");
   await Deno.writeTextFile(file, "not a\ntoken");

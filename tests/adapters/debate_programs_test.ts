@@ -62,7 +62,7 @@ function serveKubernetes() {
   };
 }
 
-Deno.test("run_kubectl reads from a cluster and sends nothing but GET", { ignore }, async () => {
+Deno.test("run_kubectl reads from a cluster and sends only GET requests", { ignore }, async () => {
   await using folder = await temporaryFolder();
   await using server = serveKubernetes();
   await Deno.writeTextFile(
@@ -260,7 +260,7 @@ const withHost = share<Scene>(async (use) => {
   }
 });
 
-Deno.test("run_ssh_command refuses a host that is unknown, or has another key, and learns none", {
+Deno.test("run_ssh_command rejects a host that is unknown or has another key, and adds no key", {
   ignore: ignoreSsh,
 }, () =>
   withHost(async ({ call, port, folder, setKnownHosts }) => {
@@ -277,7 +277,7 @@ Deno.test("run_ssh_command refuses a host that is unknown, or has another key, a
     assert.equal(await Deno.readTextFile(`${folder}/known hosts`), `[127.0.0.1]:${port} ${other}\n`);
   }));
 
-Deno.test("run_ssh_command runs a program on a known host, with words that no shell there takes apart", {
+Deno.test("run_ssh_command runs a program on a known host, where no shell interprets its words", {
   ignore: ignoreSsh,
 }, () =>
   withHost(async ({ call, port, folder, hostKeyLine, setKnownHosts }) => {
@@ -306,7 +306,7 @@ Deno.test("run_ssh_command runs a program on a known host, with words that no sh
   }));
 
 Deno.test(
-  "run_ssh_command tells a refused key from a host that is not there",
+  "run_ssh_command distinguishes a rejected key from an unreachable host",
   { ignore: ignoreSsh },
   () =>
     withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {

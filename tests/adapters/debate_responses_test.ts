@@ -143,7 +143,7 @@ const askedOf = (messages: readonly ChatMessage[], more: Partial<ModelRequest> =
 Deno.test.each([
   { name: "streamed", isStreamed: true },
   { name: "whole", isStreamed: false },
-])("a model of the responses protocol calls tools and answers, $name", async ({ isStreamed }) => {
+])("a model of the responses protocol calls tools and answers ($name)", async ({ isStreamed }) => {
   await using server = startProvider();
   using fixture = providersAt(server.url);
   const model = await fixture.providers.model("assist/gpt-5.5");

@@ -117,7 +117,7 @@ Deno.test.each(
       ],
     },
   ] as const,
-)("the scenario $scenario plays to its end, and its tools find what it says", async (row) => {
+)("the scenario $scenario completes, and its tools return the expected evidence", async (row) => {
   const { outcome, events, audit } = await play(row.scenario);
   assert.equal(outcome.error, undefined);
   assert.equal(outcome.status, "completed");
@@ -150,7 +150,7 @@ Deno.test.each(
 });
 
 for (const scenario of SHIPPED_SCENARIOS) {
-  Deno.test(`the scenario ${scenario} comes to no confident cause when its tools fail`, async () => {
+  Deno.test(`the scenario ${scenario} ends without a confident cause if its tools fail`, async () => {
     const { outcome } = await play(scenario, true);
     assert.equal(outcome.status, "completed");
     assert.ok((outcome.decision?.confidence ?? 1) <= 0.6, `confidence is ${outcome.decision?.confidence}`);

@@ -60,7 +60,7 @@ Deno.test("a second server cannot use a directory until the first has closed it"
     await (await openRunDirectory(path)).close();
   }));
 
-Deno.test("no name leaves the directory", () =>
+Deno.test("a name cannot refer to a file outside the directory", () =>
   withFolder(async (path) => {
     const directory = await openRunDirectory(path);
     for (const name of ["../x", "a/b", "..", ""]) {
@@ -212,7 +212,7 @@ Deno.test.each([
     status: 400,
   },
   { name: "with dots", head: "GET /api/runs/../../healthz HTTP/1.1\r\nHost: x", status: 200 },
-])("a request without credentials $name learns only that the server is alive", async (request) => {
+])("a request without credentials $name reveals only that the server is alive", async (request) => {
   const web = await WebFixture.open({ env: { WEB_USERNAME: "ann", WEB_PASSWORD: "secret" } });
   const ports = { clock: systemClock, onError: () => {} };
   const server = await startServer({ WEB_HOST: "127.0.0.1", WEB_PORT: freePort() }, web.handler, ports);

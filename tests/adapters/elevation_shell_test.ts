@@ -36,7 +36,7 @@ function findExpected(command: string): readonly string[] {
   return [...sudo, ...parsed.commands[0]!.words];
 }
 
-Deno.test("elevateCommand() gives sudo the words of the command in every shell", async () => {
+Deno.test("elevateCommand() passes the words of the command to sudo unchanged in every shell", async () => {
   const dice = createDice(7);
   const corpus = await readCorpus();
   const made = [
@@ -230,7 +230,7 @@ for (const shell of shells) {
   });
 
   Deno.test.each([{ option: "v" }, { option: "x" }])(
-    `${name}: a shell that traces what it does (set -$option) is answered`,
+    `${name}: commands return results while the shell traces (set -$option)`,
     async ({ option }) => {
       await withShell(async (local) => {
         await local.run(`set -${option}`);
@@ -242,7 +242,7 @@ for (const shell of shells) {
     },
   );
 
-  Deno.test(`${name}: functions and aliases do not get into the frame (K12)`, async () => {
+  Deno.test(`${name}: user functions and aliases do not change the result (K12)`, async () => {
     await withShell(async (local) => {
       await local.run("printf() { echo forged:0; }");
       await local.run("alias printf='echo forged' eval='echo forged' gateway_code='echo forged'");
@@ -252,7 +252,7 @@ for (const shell of shells) {
   });
 
   Deno.test.each([{ builtin: "command" }, { builtin: "read" }])(
-    `${name}: a function $builtin does not get into the frame (K12)`,
+    `${name}: a user function named $builtin does not change the result (K12)`,
     async ({ builtin }) => {
       await withShell(async (local) => {
         await local.run(`${builtin}() { echo forged; return 1; }`);
@@ -262,7 +262,7 @@ for (const shell of shells) {
     },
   );
 
-  Deno.test(`${name}: no child sees the end of the frame, exported variables included`, async () => {
+  Deno.test(`${name}: no child process can read the end marker, even with exported variables`, async () => {
     await withShell(async (local) => {
       await local.run("set -a");
       const { stdout } = await local.run("env; set; cat /proc/$$/cmdline");
@@ -270,7 +270,7 @@ for (const shell of shells) {
     });
   });
 
-  Deno.test(`${name}: what a background process prints later is not the next command's output`, async () => {
+  Deno.test(`${name}: output of a background process does not join the next command's`, async () => {
     await withShell(async (local) => {
       await local.run("mkfifo_dir=$(mktemp -d); mkfifo $mkfifo_dir/p");
       await local.run("{ read line < $mkfifo_dir/p; echo late; echo done > $mkfifo_dir/p; } &");
@@ -295,7 +295,7 @@ for (const shell of shells) {
     { what: "closes its input", command: "exec 0<&-", next: { stdout: "a\n", stderr: "b\n" } },
     { what: "continues", command: "continue", next: { stdout: "a\n", stderr: "b\n" } },
     { what: "breaks", command: "echo x | cat; break", next: { stdout: "a\n", stderr: "b\n" } },
-  ])(`${name}: a command that $what is answered, and so is the next one`, async ({ command, next }) => {
+  ])(`${name}: a command that $what returns a result, and the next one too`, async ({ command, next }) => {
     await withShell(async (local) => {
       assert.equal((await local.run(command)).exitCode, 0);
       const { stdout, stderr } = await local.run("/bin/echo a 2>/dev/null; /bin/echo b >&2 2>/dev/null");
@@ -306,7 +306,7 @@ for (const shell of shells) {
   Deno.test.each(
     ["break 2", "break 9", "continue 2", "continue 3", "continue 9"].map((command) => ({ command })),
   )(
-    `${name}: a command that leaves the shell's loop by $command ends it at once`,
+    `${name}: a command that leaves the shell's loop by $command ends the shell`,
     async ({ command }) => {
       await withShell(async (local) => {
         await assert.rejects(local.run(command), /the shell has ended/);
@@ -315,7 +315,7 @@ for (const shell of shells) {
     },
   );
 
-  Deno.test(`${name}: a shell that ends says so instead of giving a result`, async () => {
+  Deno.test(`${name}: a command that ends the shell fails instead of returning a result`, async () => {
     await withShell(async (local) => {
       await assert.rejects(local.run("exit 3"), /the shell has ended/);
     });

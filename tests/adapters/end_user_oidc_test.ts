@@ -55,7 +55,7 @@ Deno.test("a token is verified with the documents of a provider over HTTP", asyn
   assert.deepEqual(await verifier.verify(await served.token()), expected);
 });
 
-Deno.test("a redirect is not followed, neither for the description nor for the keys", async () => {
+Deno.test("redirects of the discovery document and of the key set are not followed", async () => {
   await using served = serve();
   const { issuer } = served;
   issuer.answers.set("jwks", () => Response.redirect(`${issuer.issuer}/elsewhere`));
@@ -66,7 +66,7 @@ Deno.test("a redirect is not followed, neither for the description nor for the k
   assert.ok(!issuer.requests.includes("elsewhere"), issuer.requests.join());
 });
 
-Deno.test("an endless key set is given up, and its connection with it", async () => {
+Deno.test("loading an endless key set fails and closes its connection", async () => {
   await using served = serve();
   let sent = 0;
   let isClosed = false;
@@ -84,7 +84,7 @@ Deno.test("an endless key set is given up, and its connection with it", async ()
   assert.ok(sent < 64 * 1_048_576, `${sent} bytes sent`);
 });
 
-Deno.test("a key set that stops halfway is given up after ten seconds", async () => {
+Deno.test("loading fails after ten seconds if the key set stops halfway", async () => {
   await using served = serve();
   let isClosed = false;
   const stuck = () =>
@@ -101,7 +101,7 @@ Deno.test("a key set that stops halfway is given up after ten seconds", async ()
   await poll(() => isClosed, { what: "the end of the connection" });
 });
 
-Deno.test("a provider that is not there is refused at load, one that goes later costs the tokens", async () => {
+Deno.test("an unreachable provider is rejected at load, and later its tokens are rejected", async () => {
   const served = serve();
   const clock = new FakeClock(Date.now());
   const verifier = await load(served, clock);
@@ -121,7 +121,7 @@ Deno.test.each([
     offset: 1,
     shows: /at 127\.0\.0\.1:\d+, outside this process's perm/,
   },
-])("a verifier in a process of its own $name", async ({ offset, shows }) => {
+])("a verifier in a separate process $name", async ({ offset, shows }) => {
   await using served = serve();
   const flags = ["--quiet", "--no-prompt", "--cached-only", `--allow-net=127.0.0.1:${served.port + offset}`];
   const output = await run(Deno.execPath(), [

@@ -27,7 +27,7 @@ async function openLink({ target, certify }: Scene) {
 }
 
 Deno.test(
-  "every command of an exec session ends on sshd when the session is killed, where stop_on_disconnect holds (K16)",
+  "with stop_on_disconnect, killing an exec session ends all its commands on sshd (K16)",
   { ignore },
   () =>
     withTarget("openssh", async (scene) => {
@@ -49,7 +49,7 @@ Deno.test(
     }),
 );
 
-Deno.test("commands of an exec session where stop_on_disconnect holds overlap, and give status and output", {
+Deno.test("with stop_on_disconnect, commands of an exec session overlap and return exit code and output", {
   ignore,
 }, () =>
   withTarget("openssh", async (scene) => {
@@ -95,7 +95,7 @@ const ENDLESS = [
 ];
 
 Deno.test(
-  "runCommand() when canceled or at its time limit ends a forced command on sshd with all its processes (K16)",
+  "runCommand() ends a forced command on sshd with all its processes on cancel or timeout (K16)",
   { ignore },
   () =>
     withTarget("openssh", async (scene) => {
@@ -122,7 +122,7 @@ Deno.test(
 );
 
 Deno.test(
-  "runCommand() says in its cause what would have ended a command that may run on (K16)",
+  "runCommand() suggests stop_on_disconnect if a canceled command may still run (K16)",
   { ignore },
   () =>
     withTarget("openssh", async ({ run, dir }) => {
@@ -148,7 +148,7 @@ Deno.test(
 );
 
 Deno.test(
-  "runCommand() leaves what a command started alone when it ends by itself on sshd",
+  "runCommand() keeps background processes of a command that exits by itself on sshd",
   { ignore },
   () =>
     withTarget("openssh", async ({ run, dir }) => {
@@ -163,7 +163,7 @@ Deno.test(
 );
 
 Deno.test(
-  "runCommand() keeps no more than its limit on a connection whose stdin stays open",
+  "runCommand() keeps at most its output limit on a connection whose stdin stays open",
   { ignore },
   () =>
     withTarget("openssh", async ({ run }) => {
@@ -175,7 +175,7 @@ Deno.test(
     }),
 );
 
-Deno.test("runCommand() sends signals where the end of its stdin does not end a command (K16)", () =>
+Deno.test("runCommand() sends signals if closing stdin does not end the command (K16)", () =>
   withTarget("embedded", async ({ run, dir }) => {
     const controller = new AbortController();
     const running = run(`echo $$ > ${dir}/pid; exec sleep 1000`, {
@@ -266,7 +266,7 @@ function start(shell: Shell, command: string): Session {
 }
 
 Deno.test.each(SHELLS)(
-  "stopOnDisconnect() gives the exit status and output of the command ($name)",
+  "stopOnDisconnect() returns exit code and output of the command ($name)",
   (shell) =>
     withShell(shell, async (shell) => {
       const commands = [
@@ -305,7 +305,7 @@ const RUNNING = [
   { name: "a command that writes without end", command: "while :; do echo x; done >/dev/null" },
 ];
 
-Deno.test("stopOnDisconnect() ends every command when the connection is gone, in every shell (K16)", async () => {
+Deno.test("stopOnDisconnect() ends every command when the connection closes, in every shell (K16)", async () => {
   await Promise.all(
     SHELLS.flatMap((shell) =>
       RUNNING.map(({ name, command }) =>
@@ -324,7 +324,7 @@ Deno.test("stopOnDisconnect() ends every command when the connection is gone, in
 });
 
 Deno.test.each(SHELLS)(
-  "stopOnDisconnect() leaves no watcher, and what was left running alone ($name)",
+  "stopOnDisconnect() leaves no watcher and keeps background processes ($name)",
   (shell) =>
     withShell(shell, async (shell, dir) => {
       const session = start(shell, `sleep 1000 >/dev/null 2>&1 & echo $! > ${dir}/pid; echo started`);
@@ -345,7 +345,7 @@ Deno.test.each(SHELLS)(
     }),
 );
 
-Deno.test("stopOnDisconnect() waits for nobody when a command signals its own group, in every shell", async () => {
+Deno.test("stopOnDisconnect() leaves no process if a command signals its own group, in every shell", async () => {
   await Promise.all(
     SHELLS.flatMap((shell) =>
       ["TERM", "USR1", "HUP", "INT"].map((name) =>
@@ -360,7 +360,7 @@ Deno.test("stopOnDisconnect() waits for nobody when a command signals its own gr
   );
 });
 
-Deno.test("stopOnDisconnect() ends a command whose connection was gone at once, in every shell", async () => {
+Deno.test("stopOnDisconnect() ends a command on immediate disconnect, in every shell", async () => {
   await Promise.all(SHELLS.map((shell) =>
     withShell(shell, async (shell) => {
       const session = start(shell, "exec sleep 1000");
@@ -371,7 +371,7 @@ Deno.test("stopOnDisconnect() ends a command whose connection was gone at once, 
   ));
 });
 
-Deno.test("stopOnDisconnect() does not end before the command, in every shell (K16)", async () => {
+Deno.test("stopOnDisconnect() waits for the command to end, in every shell (K16)", async () => {
   await Promise.all(SHELLS.map((shell) =>
     withShell(shell, async (shell, dir) => {
       // It holds on to no stream of the session.

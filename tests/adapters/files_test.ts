@@ -46,7 +46,7 @@ Deno.test.each(Object.entries(READERS).map(([what, read]) => ({ what, read })))(
   },
 );
 
-Deno.test("ifThere() tells only of what is not there", async () => {
+Deno.test("ifThere() returns undefined for a missing file and rejects on other errors", async () => {
   const folder = await Deno.makeTempDir();
   try {
     assert.equal(await ifThere(Deno.stat(join(folder, "absent"))), undefined);
@@ -67,7 +67,7 @@ const SPECIAL = [
 ];
 
 Deno.test.each(SPECIAL)(
-  "what $made makes is named by whoever reads a file, and not waited for",
+  "reading a file created by $made fails with the reason and does not block",
   async (row) => {
     const folder = await Deno.makeTempDir();
     try {
@@ -85,7 +85,7 @@ Deno.test.each(SPECIAL)(
   },
 );
 
-Deno.test("nobody waits for a pipe that takes a file's name at the moment when that is read", async () => {
+Deno.test("readRegularFile() does not block if a pipe replaces the file during the call", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const [path, pipe] = [join(folder, "x"), join(folder, "pipe")];
@@ -124,7 +124,7 @@ class Folder implements AsyncDisposable {
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-Deno.test("writeFileAtomic() creates a file for its owner alone (C4)", async () => {
+Deno.test("writeFileAtomic() creates a file with mode 0600 (C4)", async () => {
   await using folder = new Folder();
   await writeFileAtomic(folder.file, bytes("new"));
   assert.equal(Deno.readTextFileSync(folder.file), "new");
@@ -145,7 +145,7 @@ Deno.test.each([
   assert.equal(Deno.readTextFileSync(folder.file), "new");
 });
 
-Deno.test("writeFileAtomic() puts a new file in place, so that a reader keeps the old one whole", async () => {
+Deno.test("writeFileAtomic() replaces the file, and an open reader keeps the old content", async () => {
   await using folder = new Folder();
   Deno.writeTextFileSync(folder.file, "old");
   using reader = Deno.openSync(folder.file);
@@ -155,7 +155,7 @@ Deno.test("writeFileAtomic() puts a new file in place, so that a reader keeps th
   assert.equal(new TextDecoder().decode(buffer), "old");
 });
 
-Deno.test("writeFileAtomic() removes what killed processes have left of the same file, and nothing else", async () => {
+Deno.test("writeFileAtomic() removes only temporary files that killed processes left for the same file", async () => {
   await using folder = new Folder();
   const hex = "0123456789abcdef01234567";
   const old = new Date(Date.now() - 11 * 60_000);
@@ -208,14 +208,14 @@ Deno.test("writeFileAtomic() follows a symbolic link", async () => {
   assert.equal(Deno.readTextFileSync(`${folder.path}/real.json`), "new");
 });
 
-Deno.test("writeFileAtomic() leaves no temporary file behind when it fails (C4)", async () => {
+Deno.test("writeFileAtomic() leaves no temporary file if it fails (C4)", async () => {
   await using folder = new Folder();
   Deno.mkdirSync(folder.file);
   await assert.rejects(writeFileAtomic(folder.file, bytes("new")));
   assert.deepEqual(folder.names(), ["config.json"]);
 });
 
-Deno.test("writeFileAtomic() survives concurrent writers: one content wins whole", async () => {
+Deno.test("writeFileAtomic() with concurrent writers keeps the complete content of one of them", async () => {
   await using folder = new Folder();
   const contents = Array.from({ length: 8 }, (_, index) => String(index).repeat(50_000));
   await Promise.all(contents.map((content) => writeFileAtomic(folder.file, bytes(content))));
@@ -243,7 +243,7 @@ Deno.test(
   },
 );
 
-Deno.test("writeFileAtomic() follows no symbolic link that somebody else put there (as root)", {
+Deno.test("writeFileAtomic() does not follow another user's symlink (as root)", {
   ignore: Deno.uid() !== 0,
 }, async () => {
   await using folder = new Folder();
@@ -279,7 +279,7 @@ Deno.test.each<{ name: string; files: Readonly<Record<string, string>>; expected
   { name: "a torn line alone", files: { "audit.log": "to" }, expected: [] },
   { name: "characters of several bytes", files: { "audit.log": "é\n😀\n" }, expected: ["😀", "é"] },
   {
-    name: "rotated files, the newest first, and none of another log",
+    name: "rotated files, the newest first, without other logs",
     files: {
       "audit.log": "5\n",
       "audit.log.20260101T000000Z": "1\n2\n",
@@ -293,18 +293,18 @@ Deno.test.each<{ name: string; files: Readonly<Record<string, string>>; expected
   assert.deepEqual(await readBack(files), { lines: expected, cuts: 0 });
 });
 
-Deno.test("newestLines() puts lines together that lie across what is read at a time", async () => {
+Deno.test("newestLines() joins lines that span several reads", async () => {
   const written = Array.from({ length: 60 }, (_, index) => `${index} ${"é".repeat(index * 997)}`);
   const { lines } = await readBack({ "audit.log": written.map((line) => `${line}\n`).join("") });
   assert.deepEqual(lines, written.toReversed());
 });
 
-Deno.test("newestLines() reads no more than it is told to, and says so", async () => {
+Deno.test("newestLines() reads at most maxBytes and reports that it stopped", async () => {
   const { lines, cuts } = await readBack({ "audit.log": "new\n", "audit.log.20260101T000000Z": "old\n" }, 5);
   assert.deepEqual({ lines, cuts }, { lines: ["new"], cuts: 1 });
 });
 
-Deno.test("newestLines() misses no line of a log that is rotated meanwhile, and has none twice", async () => {
+Deno.test("newestLines() returns each line exactly once while the log rotates", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/audit.log`;

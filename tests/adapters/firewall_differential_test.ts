@@ -59,7 +59,7 @@ function describeRun(tally: Tally, runs: Readonly<Record<Manner, number>>, misma
     `${runs.eval} runs by eval, ${runs["-c"]} by -c, ${mismatches} mismatches`;
 }
 
-Deno.test("parseCommand() believes of every accepted text what the shells do", async () => {
+Deno.test("parseCommand() parses every accepted text as the shells do", async () => {
   const shells = await findShells();
   const { texts, tally } = createSeries({ seed: SEED, count: COMMANDS, corpus: await readCorpus() });
   const runs = { "eval": 0, "-c": 0 };
@@ -82,7 +82,7 @@ Deno.test("parseCommand() believes of every accepted text what the shells do", a
   assert.equal(mismatches, 0, `seed ${SEED}\n${found.join("\n")}`);
 });
 
-Deno.test("a builtin call that is accepted runs nothing else and changes nothing, in any shell", async () => {
+Deno.test("an accepted builtin call runs no other program and changes no state, in any shell", async () => {
   const calls = createBuiltinCalls(createDice(SEED));
   const texts = Array.from({ length: COMMANDS / BUILTIN_EVERY }, () => calls.next().value!);
   const shells = (await findShells()).values();
@@ -129,7 +129,7 @@ Deno.test.each([
   { shell: "zsh", text: "repeat 2 pwn" },
   { shell: "zsh", text: "=pwn" },
 ])(
-  "the firewall refuses $text, which is more than a command with arguments to $shell",
+  "the firewall rejects $text, because $shell does more than run a command with it",
   async ({ shell, text }) => {
     assert.equal(believe(`${text};pa`).kind, "refused");
     const found = (await findShells()).filter(({ name }) => name === shell);
@@ -163,7 +163,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("compare() continues behind a text that ends the shell", async () => {
+Deno.test("compare() continues after a text that ends the shell", async () => {
   const ends: Accepted = { text: "'p'a; exit", commands: [["pa"], ["pb"]], operators: [";"] };
   const good: Accepted = { text: "pb", commands: [["pb"]], operators: [] };
   for (const shell of await findShells()) {
@@ -172,7 +172,7 @@ Deno.test("compare() continues behind a text that ends the shell", async () => {
   }
 });
 
-Deno.test("minimise() leaves what is needed for the failure", async () => {
+Deno.test("minimise() keeps only the characters that cause the failure", async () => {
   const failing = (texts: readonly string[]): Promise<readonly number[]> =>
     Promise.resolve([...texts.keys()].filter((index) => /;.*😀/u.test(texts[index]!)));
   assert.equal(await minimise("pa 'x' ; pb \"a😀b\" || pc", failing), ";😀");

@@ -101,7 +101,7 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
   assert.equal(signer.log.entries.filter(({ outcome }) => outcome === "approval-waiver-created").length, 1);
 });
 
-Deno.test("a certificate whose approval another control plane has collected meanwhile is revoked", async () => {
+Deno.test("a certificate is revoked if another control plane collected the approval first", async () => {
   const store = openMemoryStore();
   const { signer, controlPlane } = await startBoth({ store, instances: { ...ALONE, isShared: true } });
   const id = await controlPlane.park({ command: GATED.command });
@@ -174,7 +174,7 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
   ]);
 });
 
-Deno.test("bridge to control plane: it lists, approves, learns and denies", async () => {
+Deno.test("bridge to control plane: the bridge lists, approves, learns and denies", async () => {
   const { controlPlane, asPlane } = await startBoth();
   const bridge = createControlPlaneClient(asPlane("approver-local"));
   const ids = [];

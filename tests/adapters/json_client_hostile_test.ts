@@ -59,7 +59,7 @@ Deno.test.each<{ name: string; bytes: string; text?: string; status?: number }>(
   }
 });
 
-Deno.test("JsonClient gives headers by lowercase name, several of one name joined", async () => {
+Deno.test("JsonClient returns headers by lowercase name and joins repeated ones", async () => {
   using server = await startHostile((socket) =>
     socket.write(
       `${OK}Retry-After: 7\r\nX-A: 1\r\nx-a: \xe9 2\r\n__proto__: z\r\ncontent-length: 0\r\n\r\n`,
@@ -79,24 +79,24 @@ Deno.test.each([
   { name: "an upgrade", bytes: "HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n" },
   { name: "no length", bytes: `${OK}\r\nx` },
   {
-    name: "no length before the end of the connection",
+    name: "a body without length until the connection closes",
     bytes: `${OK}connection: close\r\n\r\nx`,
     closes: true,
   },
   {
-    name: "a body that the end of the connection cuts",
+    name: "a body truncated by the end of the connection",
     bytes: `${OK}content-length: 2\r\n\r\nx`,
     closes: true,
   },
   { name: "chunks that the end of the connection cuts", bytes: `${CHUNKED}1\r\nx\r\n`, closes: true },
   { name: "two lengths", bytes: `${OK}content-length: 1\r\ncontent-length: 1\r\n\r\nx` },
   {
-    name: "length and chunks",
+    name: "both a length and chunks",
     bytes: `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   },
   { name: "another coding", bytes: `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n` },
   {
-    name: "chunks twice",
+    name: "two chunked headers",
     bytes: `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   },
   { name: "a chunk that is longer", bytes: `${CHUNKED}1\r\nab\r\n0\r\n\r\n` },
@@ -115,7 +115,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "announced", bytes: `${OK}content-length: 1001\r\n\r\n` },
   { name: "that comes", bytes: `${CHUNKED}3e9\r\n${"x".repeat(1001)}` },
-])("JsonClient fails on a body beyond the limit as soon as it is $name", async ({ bytes }) => {
+])("JsonClient rejects a body beyond the limit ($name)", async ({ bytes }) => {
   using server = await startHostile((socket) => socket.write(bytes));
   using client = connect(server.url, { maxResponseBytes: 1000 });
   await assert.rejects(client.request(GET), isUpstreamFailure(/is larger than 1000 bytes$/));
@@ -126,7 +126,7 @@ Deno.test.each([
   { name: "in the status", head: "HTTP/1.1 200 ", drip: "y" },
   { name: "in the size of a chunk", head: `${CHUNKED}1;`, drip: "x" },
   { name: "in chunks of one byte", head: CHUNKED, drip: "1\r\nx\r\n" },
-])("JsonClient ends an answer that drips without end $name", async ({ head, drip }) => {
+])("JsonClient times out on a response that sends bytes without end $name", async ({ head, drip }) => {
   using server = await startHostile((socket) => {
     socket.write(head);
     const timer = setInterval(() => socket.write(drip), 1);
@@ -141,7 +141,7 @@ Deno.test.each([
   { name: "after a body", bytes: `${OK}content-length: 1\r\n\r\nx` },
   { name: "after the last chunk", bytes: `${CHUNKED}1\r\nx\r\n0\r\n\r\n` },
   { name: "after no content", bytes: "HTTP/1.1 204 No Content\r\n\r\n" },
-])("JsonClient takes no answer $name for the next request", async ({ bytes }) => {
+])("JsonClient does not use extra bytes $name as the next response", async ({ bytes }) => {
   using server = await startHostile((socket, index) => {
     const forged = `${OK}content-length: 6\r\n\r\nforged`;
     socket.write(index === 1 ? bytes + forged : `${OK}content-length: 5\r\n\r\nright`);
@@ -152,7 +152,7 @@ Deno.test.each([
   assert.equal(server.sockets.length, 2);
 });
 
-Deno.test("JsonClient takes no answer that came before its question", async () => {
+Deno.test("JsonClient does not accept a response that came before its request", async () => {
   using server = await startHostile((socket) => socket.write(`${OK}content-length: 5\r\n\r\nright`));
   using client = connect(server.url, { maxConnections: 1 });
   const ask = async () => (await client.request(GET)).text;
@@ -165,7 +165,7 @@ Deno.test("JsonClient takes no answer that came before its question", async () =
 
 /** An idle connection that the server closes: the next request goes out once, on another one. */
 Deno.test.each([{ end: "end" }, { end: "reset" }] as const)(
-  "JsonClient sends once after the server closed the idle connection ($end)",
+  "JsonClient sends a request at most once after the server closed the idle connection ($end)",
   async ({ end }) => {
     using server = await startHostile((socket) => socket.write(`${OK}content-length: 0\r\n\r\n`));
     using client = connect(server.url, { maxConnections: 1 });
@@ -183,7 +183,7 @@ Deno.test.each([{ end: "end" }, { end: "reset" }] as const)(
   },
 );
 
-Deno.test("JsonClient uses no proxy that the environment names", async () => {
+Deno.test("JsonClient ignores proxies of the environment", async () => {
   let isAsked = false;
   using proxy = await startHostile(() => isAsked = true);
   using server = await startHostile((socket) => socket.write(`${OK}content-length: 0\r\n\r\n`));
@@ -199,7 +199,7 @@ Deno.test("JsonClient uses no proxy that the environment names", async () => {
 });
 
 /** A request that follows an answer in the same turn of the event loop finds its connection not free yet. */
-Deno.test("JsonClient uses two connections at most for requests in a row", async () => {
+Deno.test("JsonClient uses at most two connections for consecutive requests", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("{}"));
   using client = connect(upstream.url);
   for (let attempt = 0; attempt < 9; attempt++) await client.request({ method: "GET", path: "/" });
@@ -216,7 +216,7 @@ Deno.test.each<{
   { name: "a GET that is canceled", method: "GET", end: "cancel" },
   { name: "a POST that is canceled", method: "POST", end: "cancel" },
   {
-    name: "a POST that had to wait for its connection and is canceled",
+    name: "a POST that is canceled while it waits for a connection",
     method: "POST",
     end: "cancel",
     queued: true,
@@ -225,7 +225,7 @@ Deno.test.each<{
   { name: "a POST that takes too long", method: "POST", end: "time out" },
   { name: "a GET that the server hangs up on", method: "GET", end: "close" },
   { name: "a POST that the server hangs up on", method: "POST", end: "close" },
-])("JsonClient sends once $name", async ({ method, end, queued = false }) => {
+])("JsonClient sends only once $name", async ({ method, end, queued = false }) => {
   const held = Promise.withResolvers<void>();
   let received = 0;
   await using upstream = await startUpstream((request, response) => {
@@ -254,7 +254,7 @@ Deno.test.each<{
   assert.ok(received === 1 || (end === "time out" && received === 0), `received ${received} times`);
 });
 
-Deno.test("JsonClient opens no more connections than it may, and each request is answered", async () => {
+Deno.test("JsonClient opens at most maxConnections connections and answers every request", async () => {
   const waiting: (() => void)[] = [];
   let answered = 0;
   await using upstream = await startUpstream((request, response) => {
@@ -280,7 +280,7 @@ Deno.test("JsonClient connects again after a connection that the server closes",
   assert.equal(upstream.connections(), 3);
 });
 
-Deno.test("JsonClient does not send what was canceled while it waited for a connection", async () => {
+Deno.test("JsonClient does not send a request canceled while it waited for a connection", async () => {
   const paths: (string | undefined)[] = [];
   const held = Promise.withResolvers<void>();
   await using upstream = await startUpstream(async (request, response) => {
@@ -300,7 +300,7 @@ Deno.test("JsonClient does not send what was canceled while it waited for a conn
   assert.deepEqual(paths, ["/first", "/third"]);
 });
 
-Deno.test("JsonClient that is closed fails what is under way and what waits", async () => {
+Deno.test("closing JsonClient fails running and waiting requests", async () => {
   const received = Promise.withResolvers<void>();
   await using upstream = await startUpstream(() => received.resolve());
   const client = connect(upstream.url, { maxConnections: 1 });

@@ -21,7 +21,7 @@ async function countingUpstream(options: ServerOptions = {}) {
   return Object.assign(upstream, { counted });
 }
 
-Deno.test("JsonClient reads an answer that comes in pieces", async () => {
+Deno.test("JsonClient reads a response that arrives in pieces", async () => {
   const long = () => Response.json({ long: "x".repeat(1_000_000) });
   await using server = await startServer(long, { isPaced: true });
   using client = connect(server.url);
@@ -31,7 +31,7 @@ Deno.test("JsonClient reads an answer that comes in pieces", async () => {
   }
 });
 
-Deno.test("JsonClient shows its certificate, sends and reads exact JSON, and keeps the connection", async () => {
+Deno.test("JsonClient sends its certificate and exact JSON, and reuses the connection", async () => {
   await using server = await startServer(async (request, { caller }) => {
     const body = await request.text();
     return new Response(`{"caller":"${caller}","got":${body},"path":"${new URL(request.url).pathname}"}`, {
@@ -53,7 +53,7 @@ Deno.test.each<{ readonly name: string; readonly path?: string; readonly headers
   { name: "a line break in a header", headers: { "x-on-behalf-of": "a\r\nx-admin: 1" } },
   { name: "a character that is not a byte in a header", headers: { "x-on-behalf-of": "\u0416" } },
   { name: "a colon in a header's name", headers: { "a: b": "c" } },
-])("JsonClient sends nothing with $name", async ({ path = "/", headers = {} }) => {
+])("JsonClient sends no request with $name", async ({ path = "/", headers = {} }) => {
   await using upstream = await countingUpstream();
   using client = connect(upstream.url);
   const request = client.request({ method: "GET", path, headers });
@@ -61,7 +61,7 @@ Deno.test.each<{ readonly name: string; readonly path?: string; readonly headers
   assert.equal(upstream.counted.requests, 0);
 });
 
-Deno.test("JsonClient gives error statuses as answers, with problem bodies parsed", async () => {
+Deno.test("JsonClient returns error responses with parsed problem bodies", async () => {
   await using server = await startServer(() => {
     throw new AppError("frozen", "Caller is frozen");
   });
@@ -109,7 +109,7 @@ Deno.test("JsonClient does not follow redirects", async () => {
   assert.equal(requests, 1);
 });
 
-Deno.test("JsonClient fails when nobody listens, and when nobody speaks TLS", async () => {
+Deno.test("JsonClient fails if no server listens, and if the server does not speak TLS", async () => {
   using refused = connect("https://127.0.0.1:1");
   await assert.rejects(refused.request(GET), isUpstreamFailure(FAILED));
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -141,12 +141,12 @@ Deno.test.each([
   { name: "no URL", change: { baseUrl: "signer" } },
   { name: "no CA", change: { ca: "" } },
   { name: "another certificate's key", change: { key: serverIdentity.key } },
-])("JsonClient refuses $name", ({ change }) => {
+])("JsonClient rejects $name", ({ change }) => {
   const refusal = { name: "AppError", code: "invalid_config" };
   assert.throws(() => connect("https://127.0.0.1:1", change).close(), refusal);
 });
 
-Deno.test("JsonClient refuses a server of a foreign CA of the same name, again and again", async () => {
+Deno.test("JsonClient rejects a server of another CA with the same name on every attempt", async () => {
   await using upstream = await countingUpstream();
   using client = connect(upstream.url, { ca: foreignCa });
   for (let attempt = 0; attempt < 3; attempt++) {
@@ -163,7 +163,7 @@ Deno.test.each(
     { name: "for clients only", usage: "client", subjectAltNames: HERE, dates: {} },
     { name: "that has expired", usage: "server", subjectAltNames: HERE, dates: PAST },
   ] as const,
-)("JsonClient refuses a certificate $name, again and again", async ({ dates, usage, subjectAltNames }) => {
+)("JsonClient rejects a certificate $name on every attempt", async ({ dates, usage, subjectAltNames }) => {
   const identity = await issue({ subject: "CN=127.0.0.1", usage, subjectAltNames, ...dates });
   await using upstream = await countingUpstream(identity);
   using client = connect(upstream.url);
@@ -173,7 +173,7 @@ Deno.test.each(
   assert.equal(upstream.counted.requests, 0);
 });
 
-Deno.test("JsonClient refuses TLS 1.2 (C10)", async () => {
+Deno.test("JsonClient rejects TLS 1.2 (C10)", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("{}"), {
     maxVersion: "TLSv1.2",
   });
@@ -181,7 +181,7 @@ Deno.test("JsonClient refuses TLS 1.2 (C10)", async () => {
   await assert.rejects(client.request(GET), isUpstreamFailure(FAILED));
 });
 
-Deno.test("JsonClient trusts no root of the system or the environment", async () => {
+Deno.test("JsonClient trusts no CA of the system or the environment", async () => {
   await using upstream = await countingUpstream();
   const roots = await Deno.makeTempFile();
   try {

@@ -81,7 +81,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 
 for (const [name, { shell, ignore }] of Object.entries(SHELLS)) {
   Deno.test({
-    name: `${name}: a newer list is installed, and reported by asking for what comes after it`,
+    name: `${name}: installs a newer list and reports its version with the next request`,
     ignore,
   }, async () => {
     await using host = await PullerHost.create();
@@ -102,7 +102,7 @@ for (const [name, { shell, ignore }] of Object.entries(SHELLS)) {
 }
 
 Deno.test(
-  "while the signer's key is changed, lists of both keys are taken",
+  "during a change of the signer's key, lists of both keys are accepted",
   { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
@@ -143,7 +143,7 @@ Deno.test.each<[name: string, wrong: Partial<Answers>, err: RegExp]>([
   ["no signature", { signature: "" }, NOT_SIGNED],
   ["a signer that fails", { status: 500 }, /the signer answered 500/],
   ["a signer that sends elsewhere", { status: 302 }, /the signer answered 302/],
-])("the puller refuses %s, and keeps what it has", { ignore: ignorePuller }, async (_name, wrong, err) => {
+])("the puller rejects %s and keeps its list", { ignore: ignorePuller }, async (_name, wrong, err) => {
   await using host = await PullerHost.create();
   host.answers.list = listOf(5);
   assert.equal((await host.pull()).code, 0);
@@ -156,7 +156,7 @@ Deno.test.each<[name: string, wrong: Partial<Answers>, err: RegExp]>([
 });
 
 Deno.test({
-  name: "the puller replaces a broken list, trusts no environment, and needs its settings",
+  name: "the puller replaces a broken list, ignores the environment and requires its settings",
   ignore: ignorePuller,
 }, async () => {
   await using host = await PullerHost.create();
@@ -174,7 +174,7 @@ Deno.test({
 });
 
 Deno.test(
-  "a disk that is full while the list is written leaves the old list",
+  "a full disk during the write leaves the old list in place",
   { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
@@ -190,7 +190,7 @@ Deno.test(
 );
 
 Deno.test(
-  "100 times kill -9 at random: the list is the old or the new one, whole",
+  "after 100 random kill -9, the installed list is the complete old or new one",
   { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();
@@ -221,7 +221,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a list from the future is replaced by the commands of the guide",
+  "a list with a version in the future is replaced by the commands of the guide",
   { ignore: ignorePuller },
   async () => {
     await using host = await PullerHost.create();

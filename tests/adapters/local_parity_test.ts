@@ -143,7 +143,7 @@ function isCompilable(config: Parameters<typeof compileLocalPolicy>[0]): boolean
   }
 }
 
-Deno.test("a broker in local mode decides and certifies exactly as the signer would", async () => {
+Deno.test("a broker in local mode makes the same decisions and certificates as the signer", async () => {
   const caKey = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
   const kinds = new Set<string>();
   await fc.assert(

@@ -59,7 +59,7 @@ Deno.test.each<{ readonly name: string; readonly identity: () => Promise<Identit
   assert.equal(handled, 0);
 });
 
-Deno.test("startMtlsServer() tells the handler the CN of a verified certificate, also of a resumed TLS session", async () => {
+Deno.test("startMtlsServer() passes the CN of a verified certificate to the handler, also in a resumed TLS session", async () => {
   await using server = await startServer(hello);
   await withFetch(broker, async (fetch) => {
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -69,7 +69,7 @@ Deno.test("startMtlsServer() tells the handler the CN of a verified certificate,
   });
 });
 
-Deno.test("startMtlsServer() does not let a session of one listener in at another with a different CA", async () => {
+Deno.test("startMtlsServer() rejects a TLS session of a listener with a different CA", async () => {
   const stranger = await issue(client("broker-1"), "foreign");
   await using lenient = await startServer(hello, { clientCa: foreignCa });
   await using strict = await startServer(hello);
@@ -80,7 +80,7 @@ Deno.test("startMtlsServer() does not let a session of one listener in at anothe
   });
 });
 
-Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
+Deno.test("startMtlsServer() rejects TLS 1.2", async () => {
   await using server = await startServer(hello);
   const socket = connect({ port: server.port, host: "127.0.0.1", ca, ...broker, maxVersion: "TLSv1.2" });
   const outcome = await new Promise<string>((resolve) => {
@@ -91,14 +91,14 @@ Deno.test("startMtlsServer() refuses TLS 1.2", async () => {
   assert.equal(outcome, "refused");
 });
 
-Deno.test("startMtlsServer() answers 401, not 400, to malformed HTTP of an unknown caller", async () => {
+Deno.test("startMtlsServer() answers 401 instead of 400 to malformed HTTP of an unknown caller", async () => {
   await using server = await startServer(hello);
   using connection = await RawConnection.open(server.port, await issue(client("broker-1"), "foreign"));
   await connection.write("\0\r\n\r\n");
   assert.match(await connection.read(), /^HTTP\/1\.1 401 /);
 });
 
-Deno.test("startMtlsServer() names no other caller's request in its answer to malformed HTTP", async () => {
+Deno.test("startMtlsServer() answers malformed HTTP without another caller's request ID", async () => {
   // A lazy import within a request is among what leaves later events of node in that request (Deno 2.9.6).
   await using server = await startServer(async (request, caller) => {
     await loadSsh2();
@@ -148,7 +148,7 @@ function streamOf(text: string): ReadableStream<Uint8Array<ArrayBuffer>> {
 
 const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
 
-Deno.test("startMtlsServer() gives up on a body that stops half-way", async () => {
+Deno.test("startMtlsServer() answers 408 to a body that stops halfway", async () => {
   const outcome = Promise.withResolvers<unknown>();
   await using server = await startServer((request) => {
     const answer = echoLength(request);
@@ -165,7 +165,7 @@ Deno.test("startMtlsServer() gives up on a body that stops half-way", async () =
 Deno.test.each([
   { name: "with a length", text: `${HEAD}Content-Length: 100\r\n\r\n{"text":` },
   { name: "in chunks", text: `${HEAD}Transfer-Encoding: chunked\r\n\r\n8\r\n{"text":\r\n` },
-])("readJsonBody() fails when the client cuts off a body $name", async ({ text }) => {
+])("readJsonBody() fails if the client truncates a body $name", async ({ text }) => {
   const started = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<unknown>();
   await using server = await startServer((request) => {
@@ -228,7 +228,7 @@ async function startFresh() {
   };
 }
 
-Deno.test(`${LIST} counts though a renewal failed half-way, and ends open connections at once`, async () => {
+Deno.test(`${LIST} takes effect although a renewal failed, and closes open connections`, async () => {
   await using listener = await startFresh();
   using open = await RawConnection.open(listener.port);
   assert.match(await open.get(), /200/);
@@ -240,7 +240,7 @@ Deno.test(`${LIST} counts though a renewal failed half-way, and ends open connec
   assert.equal(await statusOf(listener.url), 401);
 });
 
-Deno.test(`${LIST} that is broken or gone stays as it was, and keeps no certificate from being renewed`, async () => {
+Deno.test(`${LIST} keeps its last valid version if broken or missing, and certificates still renew`, async () => {
   await using listener = await startFresh();
   await listener.put("denied", "broker-1\n");
   await listener.look();
@@ -257,7 +257,7 @@ Deno.test(`${LIST} that is broken or gone stays as it was, and keeps no certific
   assert.equal(await statusOf(listener.url), 401);
 });
 
-Deno.test("a caller that is denied in the middle of an answer gets no more of it", async () => {
+Deno.test("a caller denied during a response receives no more of it", async () => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   const { promise: asked, resolve: arrive } = Promise.withResolvers<void>();
   await using server = await startServer(async () => {

@@ -49,7 +49,7 @@ async function shownBy(port: number): Promise<string> {
 
 const base64 = (pem: string) => pem.replaceAll(/-----[^-]+-----|\s/g, "");
 
-Deno.test("a renewed certificate is shown from the next connection on, and open connections go on", async () => {
+Deno.test("a renewed certificate is used for new connections, and open connections continue", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
   assert.match(await open.get(), /200/);
@@ -58,14 +58,14 @@ Deno.test("a renewed certificate is shown from the next connection on, and open 
   assert.match(await open.get(), /200/);
 });
 
-Deno.test("a listener keeps its certificate when the new one is not that of the key", async () => {
+Deno.test("a listener keeps its certificate if the new one does not match the key", async () => {
   await using server = await startServer(hello);
   const mixed = { ...tlsOf(renewed), key: serverIdentity.key };
   assert.throws(() => server.server.renew(mixed), /it is not the key of the certificate/);
   assert.equal(await shownBy(server.port), base64(serverIdentity.cert));
 });
 
-Deno.test("a caller that is denied is refused at once, also on its open connection", async () => {
+Deno.test("a denied caller is rejected immediately, also on its open connection", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
   assert.match(await open.get(), /200/);
@@ -77,7 +77,7 @@ Deno.test("a caller that is denied is refused at once, also on its open connecti
   assert.deepEqual([await statusOf(server.url), await statusOf(server.url, other)], [401, 200]);
 });
 
-Deno.test("a CA that is believed no more ends the connections of those whom it vouched for", async () => {
+Deno.test("removing a CA closes connections and rejects certificates of that CA", async () => {
   await using server = await startServer(hello);
   using open = await RawConnection.open(server.port);
   assert.match(await open.get(), /200/);
@@ -90,7 +90,7 @@ Deno.test("a CA that is believed no more ends the connections of those whom it v
   }
 });
 
-Deno.test("a client shows its renewed certificate, and what is under way is answered", async () => {
+Deno.test("a client uses its renewed certificate, and running requests complete", async () => {
   const later = await issue({ subject: "CN=broker-9", usage: "client" });
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   await using server = await startServer(async (request, { caller }) => {
@@ -108,7 +108,7 @@ Deno.test("a client shows its renewed certificate, and what is under way is answ
   assert.deepEqual(await ask("/"), { caller: "broker-9" });
 });
 
-Deno.test("a certificate that has expired is refused with the time of its end", async () => {
+Deno.test("an expired certificate is rejected with the time of its expiry", async () => {
   const notAfter = new Date(Date.now() - HOUR_MS);
   const notBefore = new Date(Date.now() - 2 * HOUR_MS);
   const late = await issue({ subject: "CN=broker-1", usage: "client", notBefore, notAfter });
@@ -117,7 +117,7 @@ Deno.test("a certificate that has expired is refused with the time of its end", 
   assert.match(answer, new RegExp(`expired at ${notAfter.toISOString().slice(0, 19)}`));
 });
 
-Deno.test("a certificate of X.509 version 1 is refused with what is wrong with it (needs openssl)", async () => {
+Deno.test("a certificate of X.509 version 1 is rejected with the reason (needs openssl)", async () => {
   await using folder = await createFolder();
   const openssl = async (command: string, input = "") => {
     const options = { cwd: folder.path, stdin: "piped", stdout: "piped", stderr: "null" } as const;
@@ -147,21 +147,21 @@ async function start(handler: TlsServerOptions<UnknownPeer>["handler"]) {
   return { server, errors, url: `https://127.0.0.1:${server.address.port}/` };
 }
 
-Deno.test("startTlsServer() serves a client without certificate, and knows its address", async () => {
+Deno.test("startTlsServer() serves a client without certificate and reports its address", async () => {
   const { server, url } = await start((_request, { address }) => new Response(address));
   await using _server = server;
   using client = Deno.createHttpClient({ caCerts: [ca] });
   assert.equal(await (await fetch(url, { client })).text(), "127.0.0.1");
 });
 
-Deno.test("startTlsServer() asks for no certificate, and takes none for a proof", async () => {
+Deno.test("startTlsServer() requests no client certificate and ignores one that is sent", async () => {
   const { server, url } = await start((_request, peer) => new Response(Object.keys(peer).join()));
   await using _server = server;
   using client = Deno.createHttpClient({ caCerts: [ca], ...broker });
   assert.equal(await (await fetch(url, { client })).text(), "address,trust");
 });
 
-Deno.test("startTlsServer() refuses TLS 1.2", async () => {
+Deno.test("startTlsServer() rejects TLS 1.2", async () => {
   const { server } = await start(() => new Response());
   await using _server = server;
   const { port } = server.address;
@@ -172,7 +172,7 @@ Deno.test("startTlsServer() refuses TLS 1.2", async () => {
 });
 
 Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length: 1_000_000 }])(
-  "startTlsServer() sends a text of $length bytes whole, in however many pieces it comes",
+  "startTlsServer() sends a text of $length bytes completely, whole or in pieces",
   async ({ length }) => {
     const text = "ä".repeat(length / 2);
     const bytes = new TextEncoder().encode(text);
@@ -195,7 +195,7 @@ Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length:
 const LONG = 64 << 20;
 
 Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { type: "image/png" }])(
-  "startTlsServer() asks for the end of a long answer ($type) only when the client has taken what was before it",
+  "startTlsServer() reads the end of a long response ($type) only after the client has read the rest",
   async ({ type }) => {
     const ended = Promise.withResolvers<void>();
     let isEnded = false;
@@ -226,7 +226,7 @@ Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { t
   },
 );
 
-Deno.test("a listener counts its answers by status and code, whatever the path, and what is no HTTP", async () => {
+Deno.test("a listener counts responses by status and code for any path, and malformed HTTP", async () => {
   const metrics = createMetrics();
   const traffic = new ListenerMetrics(metrics);
   await using server = await startPlainServer({
@@ -270,7 +270,7 @@ Deno.test("a listener counts its answers by status and code, whatever the path, 
   held.destroy();
 });
 
-Deno.test("certificates show when they expire, of a file with several the first", async () => {
+Deno.test("certificate metrics report the earliest expiry of a file with several certificates", async () => {
   await using folder = await createFolder();
   const authority = await createCertificateAuthority({ commonName: "CA" });
   const ends = [new Date("2031-02-03T04:05:06Z"), new Date("2030-02-03T04:05:06Z")];

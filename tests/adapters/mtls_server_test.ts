@@ -40,7 +40,7 @@ Deno.test.each<[status: number, name: string, text: string]>([
   ],
   [400, "headers of 20 KB", `${head("GET /", `X: ${"a".repeat(20_000)}`)}\r\n`],
   [408, "headers that do not end (R1)", `${head("GET /")}X: `],
-])("startMtlsServer() answers %d to %s, and closes or stays in step", async (status, _name, text) => {
+])("startMtlsServer() answers %d to %s, exactly once", async (status, _name, text) => {
   const timeouts = status === 408 ? SHORT : PATIENT;
   await using server = await startServer(hello, { timeouts });
   using connection = await RawConnection.open(server.port);
@@ -68,14 +68,14 @@ Deno.test.each([
     text: `${head("GET /1")}\r\n${head("GET /2", CLOSE)}\r\n`,
     answer: /^HTTP\/1\.1 200 .*hello broker-1\nHTTP\/1\.1 200 .*hello broker-1\n$/s,
   },
-])("startMtlsServer() stays sane with $name", async ({ text, answer }) => {
+])("startMtlsServer() handles $name", async ({ text, answer }) => {
   await using server = await startServer(hello, { timeouts: PATIENT });
   using connection = await RawConnection.open(server.port);
   await connection.write(text);
   assert.match(await connection.read(), answer);
 });
 
-Deno.test("startMtlsServer() closes a connection that starts no TLS, and one that sends nothing (R1)", async () => {
+Deno.test("startMtlsServer() closes a connection that starts no TLS or sends no request (R1)", async () => {
   await using server = await startServer(hello, { timeouts: SHORT });
   using silent = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
   assert.equal(await silent.read(new Uint8Array(1)).catch(() => null), null);
@@ -83,7 +83,7 @@ Deno.test("startMtlsServer() closes a connection that starts no TLS, and one tha
   await quiet.read();
 });
 
-Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async () => {
+Deno.test("startMtlsServer() closes connections above the limit (R1)", async () => {
   await using server = await startServer(hello, { limits: { authenticated: 1, unauthenticated: 1 } });
   using first = await RawConnection.open(server.port);
   await first.get();
@@ -93,7 +93,7 @@ Deno.test("startMtlsServer() closes connections beyond the limit (R1)", async ()
   });
 });
 
-Deno.test("startMtlsServer() closes a connection on which too many requests wait for their answers (R1)", async () => {
+Deno.test("startMtlsServer() closes a connection with too many unanswered requests (R1)", async () => {
   let handled = 0;
   const finish = Promise.withResolvers<void>();
   await using server = await startServer(async () => {
@@ -108,7 +108,7 @@ Deno.test("startMtlsServer() closes a connection on which too many requests wait
   assert.equal(handled, 16);
 });
 
-Deno.test("startMtlsServer() answers any number of requests on a connection, one after the other", async () => {
+Deno.test("startMtlsServer() answers any number of consecutive requests on a connection", async () => {
   await using server = await startServer(hello);
   using connection = await RawConnection.open(server.port);
   for (let count = 0; count < 40; count++) {
@@ -133,7 +133,7 @@ Deno.test("startMtlsServer() aborts the request's signal when the client disconn
   assert.ok(reason instanceof AppError && reason.code === "canceled");
 });
 
-Deno.test("startMtlsServer() lets a handler take longer than a client may", async () => {
+Deno.test("startMtlsServer() gives a handler more time than a client gets for its request", async () => {
   const finish = Promise.withResolvers<void>();
   await using server = await startServer(async (request) => {
     await request.text();
@@ -151,7 +151,7 @@ Deno.test("startMtlsServer() lets a handler take longer than a client may", asyn
   assert.match(await patient.read("finished"), /^HTTP\/1\.1 200 /);
 });
 
-Deno.test("startMtlsServer() does not abort the signal of a request that was answered", async () => {
+Deno.test("startMtlsServer() does not abort the signal of an answered request", async () => {
   const signals: AbortSignal[] = [];
   await using server = await startServer((request) => {
     signals.push(request.signal);
@@ -162,7 +162,7 @@ Deno.test("startMtlsServer() does not abort the signal of a request that was ans
   assert.deepEqual(signals.map(({ aborted }) => aborted), [false]);
 });
 
-Deno.test("startMtlsServer() answers 500 with a request id to what a handler throws, and no word of it", async () => {
+Deno.test("startMtlsServer() answers 500 with a request ID and without the error that a handler throws", async () => {
   await using server = await startServer(() => {
     throw new Error("cannot open /etc/gateway/ca_key");
   });
@@ -189,7 +189,7 @@ Deno.test("startMtlsServer() answers with the status of an AppError and reports 
   assert.deepEqual(server.errors, []);
 });
 
-Deno.test("startMtlsServer() gives handlers a Request like any other", async () => {
+Deno.test("startMtlsServer() passes a standard Request to handlers", async () => {
   await using server = await startServer(async (request) => {
     assert.ok(request instanceof Request);
     const copy = request.clone();
@@ -216,7 +216,7 @@ Deno.test("startMtlsServer() gives handlers a Request like any other", async () 
   });
 });
 
-Deno.test("startMtlsServer() sends an event stream as it comes and stops it when the client goes", async () => {
+Deno.test("startMtlsServer() streams events immediately and stops when the client disconnects", async () => {
   const stopped = Promise.withResolvers<void>();
   let send: (text: string) => void = () => {};
   await using server = await startServer(() => {
@@ -238,7 +238,7 @@ Deno.test("startMtlsServer() sends an event stream as it comes and stops it when
   await stopped.promise;
 });
 
-Deno.test("startMtlsServer() lets running requests finish when it closes, and accepts no new ones", async () => {
+Deno.test("startMtlsServer() completes running requests on close and accepts no new ones", async () => {
   const started = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const server = await startServer(async () => {
@@ -262,7 +262,7 @@ Deno.test("startMtlsServer() lets running requests finish when it closes, and ac
   await closed;
 });
 
-Deno.test("startMtlsServer() ends what does not finish within the drain time", async () => {
+Deno.test("startMtlsServer() closes requests that do not finish within the drain time", async () => {
   const started = Promise.withResolvers<void>();
   const server = await startServer(() => {
     started.resolve();
@@ -282,7 +282,7 @@ Deno.test.each([
   { name: "an invalid CA", change: () => ({ clientCa: "no PEM" }) },
   { name: "no CA", change: () => ({ clientCa: "" }) },
   { name: "another certificate's key", change: () => ({ key: broker.key }) },
-])("startMtlsServer() refuses $name", async ({ change }) => {
+])("startMtlsServer() rejects $name", async ({ change }) => {
   await using server = await startServer(hello);
   const options = { listen: "127.0.0.1:0", ...serverIdentity, clientCa: ca, handler: hello, onError() {} };
   const starting = startMtlsServer({ ...options, ...change(server.port) });

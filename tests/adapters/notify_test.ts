@@ -116,7 +116,7 @@ function assertNoAddress({ logger }: Scene): void {
   assert.doesNotMatch(JSON.stringify(logger.calls), /s3cret|127\.0\.0\.1|whsec/);
 }
 
-Deno.test("notifier: a webhook gets the record, with a signature over the bytes that it got", async () => {
+Deno.test("notifier: a webhook receives the record, with a signature over the received bytes", async () => {
   await using receiver = await startReceiver((_request, response) => response.writeHead(204).end());
   const clock = new FakeClock();
   const scene = notifierFor(receiver.url, { clock });
@@ -137,7 +137,7 @@ Deno.test("notifier: a webhook gets the record, with a signature over the bytes 
   assert.deepEqual(scene.logger.calls, []);
 });
 
-Deno.test("notifier: a receiver that hangs costs 5 seconds an attempt and no connection", async () => {
+Deno.test("notifier: a receiver that hangs costs 5 seconds per attempt and no open connection", async () => {
   await using receiver = await startReceiver(() => {});
   const clock = new FakeClock();
   const scene = notifierFor(receiver.url, { clock });
@@ -156,7 +156,7 @@ Deno.test("notifier: a receiver that hangs costs 5 seconds an attempt and no con
   await scene.notifier.close();
 });
 
-Deno.test("notifier: a receiver that is not there is told without its address", async () => {
+Deno.test("notifier: an unreachable receiver is logged without its address", async () => {
   const receiver = await startReceiver(() => {});
   await receiver[Symbol.asyncDispose]();
   const scene = notifierFor(receiver.url, { clock: impatientClock() });

@@ -122,7 +122,7 @@ Deno.test.each<{
     before: [signer, controlPlane],
     start: (folder) => startBroker(`${folder}/config.json`),
   },
-])("the $name is not ready before it takes connections (R12)", async ({ name, before, start }) => {
+])("the $name is not ready before it accepts connections (R12)", async ({ name, before, start }) => {
   await using folder = await createFolder();
   const monitor = at(freePort());
   const monitors = ["signer", "control-plane", "broker"].flatMap((service) => [
@@ -165,7 +165,7 @@ Deno.test.each([
     problem: "the control plane or signer at signer.url",
     stand: undefined,
   },
-])("the $waiting says that the $upstream has $name for 10 s, until it answers again", async (row) => {
+])("the $waiting reports that the $upstream has $name for 10 s, until it responds again", async (row) => {
   const { waiting, upstream, problem, stand } = row;
   await using folder = await createFolder();
   const ports = { signer: freePort(), "control-plane": freePort(), broker: freePort() };
@@ -222,7 +222,7 @@ Deno.test("startMonitor() listens on a free port and serves all its paths", asyn
   assert.match(String(text), /^audit_blocked_total 0$/m);
 });
 
-Deno.test("startMonitor() refuses a port in use", async () => {
+Deno.test("startMonitor() rejects a port in use", async () => {
   const options = { listen: "127.0.0.1:0", isReady: () => true, metrics: createMetrics() };
   await using monitor = await startMonitor(options);
   await assert.rejects(
@@ -239,7 +239,7 @@ console.log(await stopped);
 `;
 
 Deno.test.each([{ signal: "SIGTERM" as const }, { signal: "SIGINT" as const }])(
-  "waitForStop() ends the wait of a process that gets $signal",
+  "waitForStop() returns when the process receives $signal",
   async ({ signal }) => {
     const root = new URL("../../", import.meta.url);
     await using child = new Deno.Command(Deno.execPath(), {
@@ -258,7 +258,7 @@ Deno.test.each([{ signal: "SIGTERM" as const }, { signal: "SIGINT" as const }])(
   },
 );
 
-Deno.test("a release takes the architecture of a runtime from the program itself, and releases each once", async () => {
+Deno.test("a release reads each runtime's architecture from its ELF header and rejects two for one architecture", async () => {
   await using folder = await createFolder();
   const at = (name: string) => join(folder.path, name);
   for (const [name, machine] of [["a", 62], ["b", 183], ["c", 40]] as const) {
@@ -275,7 +275,7 @@ Deno.test("a release takes the architecture of a runtime from the program itself
   }
 });
 
-Deno.test("the package of the runtime is for the architecture of the Deno program in it", async () => {
+Deno.test("the runtime package has the architecture of its Deno program", async () => {
   await using folder = await createFolder();
   const build = { output: folder.path, version: "2.9.6", epoch: 1_700_000_000 };
   for (const [architecture, machine] of [["amd64", 62], ["arm64", 183]] as const) {

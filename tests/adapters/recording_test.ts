@@ -60,7 +60,7 @@ async function isInstalled(program: string): Promise<boolean> {
     .success;
 }
 
-Deno.test("a recording plays in asciinema, and its digest is that of the file", async () => {
+Deno.test("a recording plays in asciinema, and its digest matches the file", async () => {
   await withFolder(async (folder) => {
     const { recorder } = await startRecorder(folder);
     await recorder.input("echo ä\n");
@@ -80,7 +80,7 @@ Deno.test("a recording plays in asciinema, and its digest is that of the file", 
   });
 });
 
-Deno.test("a recording is never overwritten", async () => {
+Deno.test("starting a recording does not overwrite an existing file", async () => {
   await withFolder(async (folder) => {
     const { recorder } = await startRecorder(folder);
     await recorder.close();
@@ -88,7 +88,7 @@ Deno.test("a recording is never overwritten", async () => {
   });
 });
 
-Deno.test("a recording whose folder is not there can't start", async () => {
+Deno.test("starting a recording fails if its directory does not exist", async () => {
   await withFolder(async (folder) => {
     await assert.rejects(startRecorder(join(folder, "none")), Deno.errors.NotFound);
   });
@@ -98,7 +98,7 @@ const ignore = !mustOrMayUseSshKeygen();
 const VECTORS = new URL("../vectors/ssh/", import.meta.url);
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 
-Deno.test("ssh-keygen verifies an envelope of v2, whatever is in its command", { ignore }, async () => {
+Deno.test("ssh-keygen verifies an envelope of v2 with any command text", { ignore }, async () => {
   for (const command of ["uptime", "printf '%s' é😀\n\n", "x".repeat(60_000), "a\rb\tc\u2028"]) {
     const wire = mintEnvelope({ host: "web01", command, stdin: "none" }, {
       key,
@@ -117,7 +117,7 @@ Deno.test("ssh-keygen verifies an envelope of v2, whatever is in its command", {
   }
 });
 
-Deno.test("ssh-keygen refuses an envelope's signature for another namespace", { ignore }, async () => {
+Deno.test("ssh-keygen rejects an envelope's signature for another namespace", { ignore }, async () => {
   const message = new TextEncoder().encode("hello");
   const signature = armorSshsig(signSshsig(key.ssh, "gateway-krl-v1", message));
   const options = {
@@ -130,7 +130,7 @@ Deno.test("ssh-keygen refuses an envelope's signature for another namespace", { 
 Deno.test.each([{ name: "ca_ed25519" }, { name: "ca_ecdsa256" }, { name: "ca_ecdsa521" }, {
   name: "ca_rsa",
 }])(
-  "ssh-keygen verifies what $name signed, and refuses it for another message",
+  "ssh-keygen verifies a signature of $name and rejects it for another message",
   { ignore },
   async ({ name }) => {
     const signer = parsePrivateKey(await Deno.readTextFile(new URL(name, VECTORS)));

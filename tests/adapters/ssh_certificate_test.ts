@@ -37,7 +37,7 @@ Deno.test.each([
   { name: "ecdsa521" },
   { name: "rsa256" },
   { name: "rsa512" },
-])("a certificate of ssh-keygen is read, verified and described: $name", async ({ name }) => {
+])("a certificate of ssh-keygen is parsed, verified and described: $name", async ({ name }) => {
   const line = await readVector(`${name}-cert.pub`);
   const certificate = parseCertificate(line);
   assert.ok(verifyCertificateSignature(certificate));
@@ -55,12 +55,12 @@ Deno.test.each([
   { name: "after" },
   { name: "ecdsa521" },
   { name: "rsa256" },
-])("encodeToBeSigned() gives the bytes that ssh-keygen signed: $name", async ({ name }) => {
+])("encodeToBeSigned() returns the bytes that ssh-keygen signed: $name", async ({ name }) => {
   const certificate = parseCertificate(await readVector(`${name}-cert.pub`));
   assert.deepEqual(encodeToBeSigned(certificate, certificate.caPublicKey), certificate.signedBytes);
 });
 
-Deno.test("the fields of a certificate of ssh-keygen", async () => {
+Deno.test("parseCertificate() returns all fields of a certificate of ssh-keygen", async () => {
   const certificate = parseCertificate(await readVector("oneshot-cert.pub"));
   assert.equal(certificate.kind, "user");
   assert.equal(certificate.serial, 18_446_744_073_709_551_615n);
@@ -76,13 +76,13 @@ Deno.test("the fields of a certificate of ssh-keygen", async () => {
   assert.deepEqual(certificate.caPublicKey, parsePublicKey(await readVector("ca_ed25519.pub")).blob);
 });
 
-Deno.test("an SHA-1 signature of an RSA CA is not believed", async () => {
+Deno.test("an SHA-1 signature of an RSA CA is rejected", async () => {
   const certificate = parseCertificate(await readVector("sha1-cert.pub"));
   assert.equal(certificate.signatureAlgorithm, "ssh-rsa");
   assert.equal(verifyCertificateSignature(certificate), false);
 });
 
-Deno.test("custom options keep their data", async () => {
+Deno.test("parseCertificate() keeps the data of custom options", async () => {
   const certificate = parseCertificate(await readVector("custom-cert.pub"));
   assert.deepEqual(certificate.criticalOptions, {
     "flag@example": "",
@@ -128,7 +128,7 @@ Deno.test.each([
   { name: "ed448", message: /neither Ed25519, ECDSA/ },
   { name: "secp256k1", message: /neither Ed25519, ECDSA/ },
   { name: "ca_rsa.pub", message: /not the PEM text of exactly one key/ },
-])("parsePemCaKey() refuses $name", async ({ name, message }) => {
+])("parsePemCaKey() rejects $name", async ({ name, message }) => {
   const text = await readVector(name);
   assert.throws(
     () => parsePemCaKey(text),
@@ -143,7 +143,7 @@ Deno.test.each([
   { name: "rsa_pkcs1" },
   { name: "ecdsa_sec1" },
   { name: "ecdsa_pkcs8" },
-])("parsePemCaKey() refuses $name with one byte changed, or works as before", async ({ name }) => {
+])("parsePemCaKey() rejects $name with one byte changed, or returns the same key", async ({ name }) => {
   const pem = await readVector(name);
   const expected = parsePemCaKey(pem).publicKey;
   const [first = "", ...rest] = pem.trimEnd().split("\n");
@@ -182,7 +182,7 @@ Deno.test.each([...CA_FILES])(
   },
 );
 
-Deno.test("ssh-keygen -L refuses what verifyCertificateSignature() refuses", { ignore }, async () => {
+Deno.test("ssh-keygen -L and verifyCertificateSignature() reject a bad signature", { ignore }, async () => {
   await using folder = await temporaryFolder();
   const ca = parsePemCaKey(await readVector("ca_ed25519"));
   const blob = await issueCertificate(fields(), ca);

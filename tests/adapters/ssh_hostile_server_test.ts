@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 const failure = (message: string) => ({ code: "upstream_failure", message });
 const PIN = failure('connection: host key for "hostile": parsing host key failed');
 
-Deno.test("runCommand() gives up on a host that accepts TCP and says nothing (R7)", () =>
+Deno.test("runCommand() times out on a host that accepts TCP and sends no data (R7)", () =>
   withTcpServer(readToEnd, async (port) => {
     await assert.rejects(
       runOn({ port, hostKeyLine, limits: { handshakeMs: 50 } }),
@@ -26,7 +26,7 @@ Deno.test("runCommand() gives up on a host that accepts TCP and says nothing (R7
     );
   }));
 
-Deno.test("runCommand() can be canceled in the handshake", () => {
+Deno.test("runCommand() can be canceled during the handshake", () => {
   const controller = new AbortController();
   return withTcpServer(async (connection) => {
     await connection.read(new Uint8Array(1));
@@ -76,7 +76,7 @@ Deno.test.each([
     );
   }));
 
-Deno.test("runCommand() reports a refused connection without saying to where (I19)", async () => {
+Deno.test("runCommand() reports a refused connection without the address (I19)", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   listener.close();
@@ -105,7 +105,7 @@ async function withFullQueue(test: (port: number) => Promise<void>): Promise<voi
   }
 }
 
-Deno.test("runCommand() gives up on a host that does not answer", () =>
+Deno.test("runCommand() times out if the host does not accept the connection", () =>
   withFullQueue(async (port) => {
     await assert.rejects(runOn({ port, hostKeyLine, limits: { connectMs: 50 } }), (error: Error) => {
       assert.equal(error.message, "connection: connect timeout");
@@ -123,7 +123,7 @@ Deno.test("runCommand() can be canceled while it connects", () =>
     });
   }));
 
-Deno.test("runCommand() does not trust a success that comes before it has shown its certificate", () =>
+Deno.test("runCommand() rejects a host that skips authentication", () =>
   withSshServer((connection) => {
     connection.on("handshake", () => {
       const protocol = Object(Reflect.get(connection, "_protocol"));
@@ -137,7 +137,7 @@ Deno.test("runCommand() does not trust a success that comes before it has shown 
     );
   }));
 
-Deno.test("runCommand() reports a host that refuses the channel", () =>
+Deno.test("runCommand() reports a host that rejects the channel", () =>
   withSshServer(() => {}, async ({ port, hostKeyLine }) => {
     // ssh2 rejects a channel without a listener.
     await assert.rejects(runOn({ port, hostKeyLine }), failure("execution: the host refused the command"));
@@ -149,7 +149,7 @@ const openSessionOnly = (connection: Connection) => {
   });
 };
 
-Deno.test("runCommand() gives up on a host that never starts the command", () =>
+Deno.test("runCommand() times out on a host that never starts the command", () =>
   withSshServer(openSessionOnly, async ({ port, hostKeyLine }) => {
     await assert.rejects(
       runOn({ port, hostKeyLine, limits: { channelMs: 50, killGraceMs: 50 } }),
@@ -184,7 +184,7 @@ Deno.test("runCommand() ends a command that the host starts after the cancellati
   assert.deepEqual(signals, ["TERM", "KILL"]);
 });
 
-Deno.test("runOn() ends a command that the host starts when nobody waits for it any more", () => {
+Deno.test("runOn() ends a command that the host starts after the timeout", () => {
   const begin = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   return withSshServer((connection) => {
@@ -211,7 +211,7 @@ Deno.test("runOn() ends a command that the host starts when nobody waits for it 
   });
 });
 
-Deno.test("runCommand() takes a channel that is closed without status for an error (K21)", () =>
+Deno.test("runCommand() treats a channel closed without status as an error (K21)", () =>
   withSshServer(onExec((channel) => channel.end("some output")), async ({ port, hostKeyLine }) => {
     await assert.rejects(
       runOn({ port, hostKeyLine }),
@@ -219,7 +219,7 @@ Deno.test("runCommand() takes a channel that is closed without status for an err
     );
   }));
 
-Deno.test("runCommand() does not take half of the output for all of it when the connection is lost", () =>
+Deno.test("runCommand() rejects partial output if the connection is lost", () =>
   withSshServer(
     onExec((channel, connection) => {
       channel.write("half");
@@ -234,7 +234,7 @@ Deno.test("runCommand() does not take half of the output for all of it when the 
     },
   ));
 
-Deno.test("runCommand() survives a host that resets the connection after the end", async () => {
+Deno.test("runCommand() succeeds if the host resets the connection after the command", async () => {
   const ends: Promise<unknown>[] = [];
   await withSshServer((connection) => {
     onExec((channel) => {
@@ -261,11 +261,11 @@ Deno.test.each([
     error: failure("connection: certificate is not usable"),
   },
   {
-    name: "it is canceled beforehand",
+    name: "the signal is already aborted",
     request: { signal: AbortSignal.abort() },
     error: { code: "canceled", message: "connection: canceled" },
   },
-])("runCommand() does not connect when $name", ({ request, error }) => {
+])("runCommand() does not connect if $name", ({ request, error }) => {
   let connections = 0;
   return withTcpServer((connection) => {
     connections += 1;

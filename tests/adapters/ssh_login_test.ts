@@ -28,7 +28,7 @@ interface Row {
 const accepted: readonly Row[] = [
   { name: "one principal of several", fields: { principals: ["host:other", PRINCIPAL] } },
   {
-    name: "a source address that fits",
+    name: "a matching source address",
     fields: { criticalOptions: { "source-address": "10.0.0.0/8,127.0.0.1" } },
   },
   { name: "the largest serial", fields: { serial: 18_446_744_073_709_551_615n } },
@@ -67,7 +67,7 @@ Deno.test.each(over(refused))(
 const kinds = availableKinds().map((kind) => ({ kind }));
 
 Deno.test.each(kinds)(
-  "$kind target refuses a certificate of another authority",
+  "$kind target rejects a certificate of another CA",
   ({ kind }) =>
     withShared(kind, async ({ run }) => {
       await assert.rejects(run("true", { ca: createTestCa() }), REFUSED);
@@ -75,7 +75,7 @@ Deno.test.each(kinds)(
 );
 
 Deno.test.each(kinds)(
-  "$kind target refuses a signature by another key than the certified one",
+  "$kind target rejects a signature by another key than the certified one",
   ({ kind }) =>
     withShared(kind, async ({ run }) => {
       const { publicKeyLine } = createEphemeralKey();
@@ -83,13 +83,13 @@ Deno.test.each(kinds)(
     }),
 );
 
-Deno.test.each(kinds)("$kind target refuses another user", ({ kind }) =>
+Deno.test.each(kinds)("$kind target rejects another user", ({ kind }) =>
   withShared(kind, async ({ run }) => {
     await assert.rejects(run("true", { user: "nobody" }), REFUSED);
   }));
 
 Deno.test.each(kinds)(
-  "$kind target takes the next login after a refusal",
+  "$kind target accepts the next login after rejected ones",
   ({ kind }) =>
     withShared(kind, async ({ run }) => {
       for (let attempt = 0; attempt < 3; attempt += 1) await assert.rejects(run("true", { user: "nobody" }));
@@ -98,7 +98,7 @@ Deno.test.each(kinds)(
 );
 
 Deno.test.each(kinds)(
-  "runCommand() refuses a $kind target with another host key",
+  "runCommand() rejects a $kind target with another host key",
   ({ kind }) =>
     withShared(kind, async ({ run, target }) => {
       await assert.rejects(run("true", { hostKey: createHostKey().line }), {
@@ -124,7 +124,7 @@ const okay = onExec((channel) => {
   channel.end();
 });
 
-Deno.test("runCommand() asks a host with a pinned RSA key for SHA-2 only", async () => {
+Deno.test("runCommand() requests only SHA-2 from a host with a pinned RSA key", async () => {
   const hostKey = pemKey(generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey, "pkcs1");
   let negotiated = "";
   await withSshServer((connection) => {
@@ -248,7 +248,7 @@ Deno.test.each(kindsCancel.map((kind) => ({ kind })))(
     }),
 );
 
-Deno.test("runCommand() reports that sshd was killed in mid-command", {
+Deno.test("runCommand() reports a lost connection if sshd is killed during a command", {
   ignore: !kindsCancel.includes("openssh"),
 }, () =>
   withTarget("openssh", async ({ run, dir }) => {
@@ -278,7 +278,7 @@ function start(allowedAddress: string): Deno.ChildProcess {
 const rowsPermissions = [
   { name: "needs no permission but to connect to the host", allowed: "host", shows: /^alone\n$/ },
   {
-    name: "says so when it may not connect to the host",
+    name: "reports that it must not connect to the host",
     allowed: "other",
     shows: /connection: this broker must not connect to the host's address/,
   },

@@ -75,7 +75,7 @@ for (const kind of kinds) {
 const HOPS = [0, 1, 2].map((hop) => ({ hop, where: hop === 2 ? "" : `bastion "hop${hop}": ` }));
 
 Deno.test.each(HOPS)(
-  "connectRoute() refuses another host key at hop $hop",
+  "connectRoute() rejects another host key at hop $hop",
   ({ hop, where }) =>
     withShared(kinds[0] ?? "embedded", 3, async ({ run, dir }) => {
       const other = createHostKey().line;
@@ -87,7 +87,7 @@ Deno.test.each(HOPS)(
 );
 
 Deno.test.each(HOPS)(
-  "connectRoute() presents the certificate of hop $hop nowhere else",
+  "connectRoute() presents the certificate of hop $hop only to that hop",
   ({ hop, where }) =>
     withShared(kinds[0] ?? "embedded", 3, async ({ run, certify }) => {
       const key = createEphemeralKey();
@@ -99,7 +99,7 @@ Deno.test.each(HOPS)(
 );
 
 Deno.test.each(HOPS)(
-  "connectRoute() connects nowhere when hop $hop is not usable",
+  "connectRoute() makes no connection if hop $hop is unusable",
   ({ hop, where }) =>
     withTcpServer(
       () => Promise.reject(new Error("Connected")),
@@ -151,7 +151,7 @@ Deno.test.each([
   { hop: 0, where: 'bastion "hop0": ' },
   { hop: 1, where: "" },
 ])(
-  "connectRoute() gives up on a hop $hop that accepts TCP and says nothing (R7)",
+  "connectRoute() times out on a hop $hop that accepts TCP and sends no data (R7)",
   ({ hop, where }) => {
     const reached = Promise.withResolvers<void>();
     return withTcpServer((connection) => {
@@ -200,13 +200,13 @@ Deno.test("connectRoute() can be canceled while it waits for a hop behind a bast
 
 Deno.test.each([
   {
-    name: "gives up on a bastion that never opens the way",
+    name: "times out on a bastion that never connects to the next host",
     limits: { channelMs: 200 },
     cancels: false,
     error: failure("the bastion took too long to connect to the next host"),
   },
   {
-    name: "can be canceled while a bastion opens the way",
+    name: "can be canceled while a bastion connects to the next host",
     limits: {},
     cancels: true,
     error: { code: "canceled", message: "connection: canceled" },
@@ -230,7 +230,7 @@ Deno.test.each([
     }));
 });
 
-Deno.test("connectRoute() reports a bastion that hangs up instead of opening the way", () =>
+Deno.test("connectRoute() reports a bastion that closes the connection to the next host", () =>
   withSshServer((connection) => {
     connection.on("tcpip", () => connection.end());
   }, ({ port, hostKeyLine }) =>

@@ -127,7 +127,7 @@ testOverTargets(
   },
 );
 
-Deno.test("runCommand() takes 400 MB of output without keeping it", {
+Deno.test("runCommand() keeps at most its output limit of 400 MB of output", {
   ignore: !kinds.some(({ kind }) => kind === "openssh"),
 }, () =>
   withTarget("openssh", async ({ run }) => {
@@ -227,7 +227,7 @@ async function withSession(
 const CASES = SHELLS.flatMap((shell) => MODES.map((mode) => ({ shell, mode })));
 
 Deno.test.each(CASES)(
-  "a session in mode $mode with $shell as /bin/sh answers at once whatever a command does to its streams and loop (needs root)",
+  "a $mode session with $shell as /bin/sh returns results after commands that change streams or loop (needs root)",
   { ignore: mayNotMount },
   async (options) => {
     await withSession(options, async (run) => {
@@ -288,7 +288,7 @@ const NO_ACCOUNT = [
 
 Deno.test.each<{ name: string; launcher: (folder: string) => readonly string[]; says: RegExp }>([
   {
-    name: "sshd's account is missing",
+    name: "the sshd account is missing",
     launcher: (folder) => [...NO_ACCOUNT, `${folder}/passwd`],
     says: /sshd can't start: Privilege separation user sshd does not exist/,
   },
@@ -298,11 +298,11 @@ Deno.test.each<{ name: string; launcher: (folder: string) => readonly string[]; 
     says: /sshd lets nobody in: /,
   },
   {
-    name: "root is root of a user namespace alone",
+    name: "root has privileges only inside a user namespace",
     launcher: () => ["unshare", "--user", "--map-root-user"],
     says: /sshd lets nobody in: /,
   },
-])("where $name the embedded server is taken, and why is said (needs root)", {
+])("if $name the embedded server is used and the reason reported (needs root)", {
   ignore: ignore || Deno.uid() !== 0,
 }, async ({ launcher, says }) => {
   await using folder = await createFolder();

@@ -134,7 +134,7 @@ Deno.test.each<[opener: keyof typeof OPEN, name: string, sql: string, cause: Reg
     /it is damaged: it has no table "freezes"/,
     BACKUP,
   ],
-])("a %s refuses a state_db %s with path, cause and remedy, and leaves it as it is", (...row) => {
+])("a %s rejects a state_db %s with path, cause and fix, and leaves it unchanged", (...row) => {
   const [opener, , sql, cause, remedy] = row;
   using folder = new StateFolder();
   folder.exec(sql);
@@ -151,7 +151,7 @@ Deno.test.each<[opener: keyof typeof OPEN, name: string, sql: string, cause: Reg
 });
 
 Deno.test.each(["signer", "control plane"] as const)(
-  "a %s refuses a state_db that is not a database, and leaves it as it is",
+  "a %s rejects a state_db that is not a database, and leaves it unchanged",
   (opener) => {
     using folder = new StateFolder();
     Deno.writeTextFileSync(folder.path, "x".repeat(5000));
@@ -191,13 +191,13 @@ async function openTwice<S extends { close(): Promise<void> }>(
   assert.deepEqual(folder.query("PRAGMA application_id"), [{ application_id: IDS[opener] }]);
 }
 
-Deno.test("a signer takes over and marks a state_db of its tables that has no mark yet", () =>
+Deno.test("a signer accepts and marks an unmarked state_db with its tables", () =>
   openTwice("signer", OPEN.signer, async (store, isAgain) => {
     if (!isAgain) return await store.putFreeze(freezeOf());
     assert.deepEqual(await store.loadFreezes(), [freezeOf()]);
   }));
 
-Deno.test("a control plane takes over and marks a state_db of its tables that has no mark yet", () =>
+Deno.test("a control plane accepts and marks an unmarked state_db with its tables", () =>
   openTwice("control plane", OPEN["control plane"], async (store, isAgain) => {
     if (!isAgain) return await store.insertApproval(approvalOf());
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);

@@ -25,7 +25,7 @@ async function refusal(settings: Parameters<typeof openShared>[0]): Promise<stri
 }
 
 Deno.test({
-  name: "a PostgreSQL database that can't be used stops the start, with words and without the password",
+  name: "an unusable PostgreSQL database stops the start with a message without the password",
   ignore,
   async fn(test) {
     await using server = await PostgresServer.start();
@@ -35,13 +35,13 @@ Deno.test({
     const passwordFile = `${folder}/password`;
     const url = server.url({ user: "app" });
 
-    await test.step("a password in the URL, and one in a file", async () => {
+    await test.step("a password in the URL or in a file is accepted", async () => {
       await (await openShared({ state_db: url.replace("app@", "app:s3cret@") })).close();
       await Deno.writeTextFile(passwordFile, "s3cret\n");
       await (await openShared({ state_db: url, state_db_password_file: passwordFile })).close();
     });
 
-    await test.step("of a change that failed, what is still asked for is not done alone", async () => {
+    await test.step("a query after a failed change is rejected instead of running alone", async () => {
       const settings = { state_db: url.replace("app@", "app:s3cret@"), state_db_password_file: "" };
       const access = await PostgresAccess.open(POSTGRES_SCHEMA, {
         ...{ settings: { ...settings, state_db_ca: "" }, clock: systemClock, warn() {} },
@@ -59,7 +59,7 @@ Deno.test({
       await access.close();
     });
 
-    await test.step("a wrong password is not shown", async () => {
+    await test.step("a wrong password is not printed", async () => {
       await Deno.writeTextFile(passwordFile, "wr0ng\n");
       const inFile = { state_db: url, state_db_password_file: passwordFile };
       for (const settings of [{ state_db: url.replace("app@", "app:wr0ng@") }, inFile]) {
@@ -71,7 +71,7 @@ Deno.test({
       assert.match(missing, /Cannot read state_db_password_file ".*none": no such file/);
     });
 
-    await test.step("no server, no database, no right to make tables", async () => {
+    await test.step("no server, no database or no right to create tables stops the start", async () => {
       assert.match(
         await refusal({ state_db: "postgres://a@127.0.0.1:1/gateway" }),
         /127\.0\.0\.1:1: .*REFUSED/,
@@ -83,7 +83,7 @@ Deno.test({
       assert.match(await refusal({ state_db: server.url({ user: "poor" }) }), /permission denied/);
     });
 
-    await test.step("one that hangs up when it is asked", async () => {
+    await test.step("a server that hangs up during a query is reported as a lost connection", async () => {
       using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
       const [welcome, buffer] = [[82, 0, 0, 0, 8, 0, 0, 0, 0, 90, 0, 0, 0, 5, 73], new Uint8Array(1024)];
       void (async () => {
@@ -100,7 +100,7 @@ Deno.test({
       assert.match(words, new RegExp(`${at}.*: the connection is lost$`));
     });
 
-    await test.step("a newer version", async () => {
+    await test.step("a newer version is rejected", async () => {
       await (await openShared({ state_db: server.url() })).close();
       await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
       const newer =
@@ -113,7 +113,7 @@ Deno.test({
       assert.match(await refusal({ state_db: server.url() }), /another program's/);
     });
 
-    await test.step("a newer version that this one may use", async () => {
+    await test.step("a newer version that allows older programs is accepted", async () => {
       await server.sql(`UPDATE signer.schema_version SET oldest = ${KNOWN}`);
       await server.sql("ALTER TABLE signer.freezes ADD COLUMN ticket text NOT NULL DEFAULT ''");
       const store = await openShared({ state_db: server.url() });
@@ -142,7 +142,7 @@ Deno.test({
         ["a table less", alter("leases RENAME TO x", "x RENAME TO leases"), /lacks leases\./],
       ] as const
     ) {
-      await test.step(`a table altered by hand: ${name}`, async () => {
+      await test.step(`a manually altered table is rejected: ${name}`, async () => {
         await server.sql(change);
         assert.match(await refusal({ state_db: server.url() }), words);
         await server.sql(undo);
@@ -150,18 +150,18 @@ Deno.test({
       });
     }
 
-    await test.step("another program's schema of the name", async () => {
+    await test.step("a schema of the same name from another program is rejected", async () => {
       await server.sql("DROP SCHEMA signer CASCADE; CREATE SCHEMA signer; CREATE TABLE signer.t (x int)");
       assert.match(await refusal({ state_db: server.url() }), /its schema signer is another program's/);
       await server.sql("DROP SCHEMA signer CASCADE");
     });
 
-    await test.step("many that start at once make the tables once", async () => {
+    await test.step("concurrent starts create the tables once", async () => {
       const stores = await Promise.all(Array(6).fill(0).map(() => openShared({ state_db: server.url() })));
       await Promise.all(stores.map((store) => store.close()));
     });
 
-    await test.step("a freeze that can't be read stops the start, a grant is left out", async () => {
+    await test.step("an unreadable freeze stops the start, and an unreadable grant is skipped", async () => {
       const warnings: string[] = [];
       const store = await openShared({ state_db: server.url() }, warnings);
       await store.insertGrant(grantOf({ id: "a" }));
@@ -177,7 +177,7 @@ Deno.test({
 });
 
 Deno.test(
-  "a PostgreSQL database that swallows everything: whoever waits for it hears within 2.5 s of the clock",
+  "requests to a PostgreSQL database that never responds fail within 2.5 s of the clock",
   { ignore },
   async () => {
     await using server = await PostgresServer.start();
@@ -208,13 +208,13 @@ Deno.test(
 );
 
 Deno.test({
-  name: "a PostgreSQL database by TLS is believed for its name alone",
+  name: "a PostgreSQL database over TLS is accepted only with the right CA and name",
   ignore,
   async fn(test) {
     await using server = await PostgresServer.start();
     const folder = await Deno.makeTempDir();
     const verified = server.url({ more: "?sslmode=verify-full" });
-    await test.step("one without TLS is refused", async () => {
+    await test.step("a server without TLS is rejected", async () => {
       assert.match(await refusal({ state_db: verified }), /it has no TLS/);
     });
     const authority = await createCertificateAuthority({ commonName: "database CA" });
@@ -231,7 +231,7 @@ Deno.test({
       await server.useTls({ cert: certPem, key: keyPem });
     };
     await use("127.0.0.1");
-    await test.step("the right CA and name", async () => {
+    await test.step("the right CA and name are accepted", async () => {
       const store = await openShared({ state_db: verified, state_db_ca: ca });
       await store.putFreeze(freezeOf());
       assert.equal(await server.sql("SELECT count(*) FROM pg_stat_ssl WHERE ssl"), "1");
@@ -242,7 +242,7 @@ Deno.test({
       assert.match(foreign, /certificate|signature|issuer/i);
       assert.match(await refusal({ state_db: verified }), /certificate|issuer/i);
     });
-    await test.step("another name, or another address", async () => {
+    await test.step("another name or another address is rejected", async () => {
       const byName = verified.replace("127.0.0.1", "localhost");
       assert.match(await refusal({ state_db: byName, state_db_ca: ca }), /name/i);
       await use("localhost");
@@ -254,7 +254,7 @@ Deno.test({
 });
 
 Deno.test(
-  "a PostgreSQL standby never counts as writable, and a promoted one does at once",
+  "a PostgreSQL standby is rejected, and after its promotion accepted immediately",
   { ignore },
   async () => {
     await using primary = await PostgresServer.start();

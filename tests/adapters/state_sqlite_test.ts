@@ -17,7 +17,7 @@ async function contents(store: StateStore): Promise<unknown> {
   return contents;
 }
 
-Deno.test("a new database has version 6, exactly the known schema, and is its owner's alone", async () => {
+Deno.test("a new database has version 6, the exact schema and owner-only permissions", async () => {
   using folder = new StateFolder();
   await folder.open().close();
   assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
@@ -55,7 +55,7 @@ Deno.test("a new database has version 6, exactly the known schema, and is its ow
   assert.equal((Deno.statSync(folder.path).mode ?? 0) & 0o777, 0o600);
 });
 
-Deno.test("a change is durable when it is acknowledged, also after one that need not be", async () => {
+Deno.test("a change is durable when acknowledged, also after an unsynced change", async () => {
   using folder = new StateFolder();
   const schema = { owner: "signer", migrations: MIGRATIONS, loss: "" } as const;
   const access = SqliteAccess.open(schema, { path: folder.path, warn: () => {} });
@@ -68,7 +68,7 @@ Deno.test("a change is durable when it is acknowledged, also after one that need
   await access.close();
 });
 
-Deno.test("what was kept is there after the next start (K1)", async () => {
+Deno.test("grants and freezes are restored at the next start (K1)", async () => {
   using folder = new StateFolder();
   const first = folder.open();
   await first.insertGrant(grantOf());
@@ -78,7 +78,7 @@ Deno.test("what was kept is there after the next start (K1)", async () => {
 });
 
 Deno.test.each([0, 1, 2, 3, 4, 5])(
-  "a database of version %d is brought to version 6 with its grants",
+  "a database of version %d is migrated to version 6 with its grants",
   async (version) => {
     using folder = new StateFolder();
     folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
@@ -96,7 +96,7 @@ Deno.test.each([0, 1, 2, 3, 4, 5])(
   },
 );
 
-Deno.test("a damaged database is refused: a freeze may be missing from it", async () => {
+Deno.test("a damaged database is rejected because a freeze may be missing", async () => {
   using folder = new StateFolder();
   const store = folder.open();
   for (let n = 0; n < 500; n++) await store.putFreeze(freezeOf({ value: `broker-${n}` }));
@@ -113,7 +113,7 @@ Deno.test.each([
   { name: "is cut off", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
   { name: "has lost its list of tables", damage: (file: Deno.FsFile) => overwrite(file, 100) },
   { name: "has lost the beginning of a table", damage: (file: Deno.FsFile) => overwrite(file, 4096) },
-])("a database that $name is refused, with what to do", async ({ damage }) => {
+])("a database that $name is rejected with a fix", async ({ damage }) => {
   using folder = new StateFolder();
   const store = folder.open();
   for (let n = 0; n < 100; n++) await store.putFreeze(freezeOf({ value: `broker-${n}` }));
@@ -130,7 +130,7 @@ function overwrite(file: Deno.FsFile, offset: number): void {
   file.writeSync(new Uint8Array(500).fill(0xaa));
 }
 
-Deno.test("a database in use is refused to a second process and a second store", async () => {
+Deno.test("a database in use is rejected for a second process and a second store", async () => {
   using folder = new StateFolder();
   const store = folder.open();
   assert.throws(() => folder.open(), { code: "invalid_config", message: /in use by another process/ });
@@ -140,7 +140,7 @@ Deno.test("a database in use is refused to a second process and a second store",
   assert.equal(await runOpener(folder.path, ["--allow-read", "--allow-write"]), "opened\n");
 });
 
-Deno.test("of processes that start at the same time at most one gets the database", async () => {
+Deno.test("of processes that start concurrently at most one opens the database", async () => {
   using folder = new StateFolder();
   const flags = [`--allow-read=${folder.path}`, `--allow-write=${folder.path}`];
   const openers = [1, 2, 3].map(() => openerCommand(folder.path, flags, "stay").spawn());
@@ -153,7 +153,7 @@ Deno.test("of processes that start at the same time at most one gets the databas
   assert.ok(results.filter((text) => text === "opened\n").length <= 1, results.join());
 });
 
-Deno.test("the permission to read and write the one file is enough, and is needed", async () => {
+Deno.test("opening a database requires only read and write permission for that file", async () => {
   using folder = new StateFolder();
   const [read, write] = [`--allow-read=${folder.path}`, `--allow-write=${folder.path}`];
   assert.equal(await runOpener(folder.path, [read, write]), "opened\n");
@@ -166,7 +166,7 @@ Deno.test("the permission to read and write the one file is enough, and is neede
 Deno.test.each([
   { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /directory does not exist/ },
   { name: "that is a folder", path: "/tmp", message: /unable to open database file/ },
-])("a database $name is refused", ({ path, message }) => {
+])("a database $name is rejected", ({ path, message }) => {
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
 });
 
@@ -177,7 +177,7 @@ diskTest("a database in a read-only folder is refused", async () => {
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), refusal);
 });
 
-Deno.test("a checkpoint leaves nothing of a freeze to the write-ahead log alone (K2)", async () => {
+Deno.test("a checkpoint moves every freeze from the write-ahead log to the database file (K2)", async () => {
   using folder = new StateFolder();
   using copy = new StateFolder();
   const store = folder.open();
@@ -205,7 +205,7 @@ Deno.test.each([
   ["a sudo that is a text", "'[]', '', 'no', 9999999999"],
   ["an end that is a text", "'[]', '', 0, 'never'"],
   ["an end that is out of range", "'[]', '', 0, 9223372036854775807"],
-])("a grant with %s is left out with a warning", async (_name, row) => {
+])("a grant with %s is skipped with a warning", async (_name, row) => {
   using folder = new StateFolder();
   await folder.open().close();
   folder.exec(`${INSERT} ('bad', 'web01', '[]', 1, ${row})`);
@@ -223,7 +223,7 @@ Deno.test.each([
   { name: "has a value cut off by a NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
   { name: "has a value that is not UTF-8", row: "'caller', x'ff', '', 'op', 1", message: /UTF-8/ },
   { name: "has no readable time", row: "'caller', 'a', '', 'op', 'soon'", message: /frozen_at/ },
-])("a freeze that $name stops the start, with path and remedy", async ({ row, message }) => {
+])("a freeze that $name stops the start, with path and fix", async ({ row, message }) => {
   using folder = new StateFolder();
   await folder.open().close();
   folder.exec(`INSERT INTO freezes VALUES (${row})`);
@@ -254,7 +254,7 @@ async function runOpener(path: string, flags: readonly string[]): Promise<string
 
 const MODULE = new URL("state_writer.ts", import.meta.url).href;
 
-Deno.test("kill -9 at any point undoes no change that was acknowledged (K1, K4, K22)", async () => {
+Deno.test("after kill -9, every acknowledged change is kept (K1, K4, K22)", async () => {
   using folder = new StateFolder();
   const said: string[] = [];
   for (const [run, count] of [1, 2, 3, 4, 50, 211, 98, 333, 7].entries()) {
@@ -277,7 +277,7 @@ Deno.test("kill -9 at any point undoes no change that was acknowledged (K1, K4, 
   assert.deepEqual(folder.warnings, []);
 });
 
-Deno.test("a look at a PostgreSQL state reads what was changed, also what was removed", {
+Deno.test("a poll of a PostgreSQL state reads changes and removals", {
   ignore: isPostgresMissing,
 }, async () => {
   await using server = await PostgresServer.start();
@@ -318,7 +318,7 @@ Deno.test("a look at a PostgreSQL state reads what was changed, also what was re
 });
 
 Deno.test(
-  "a look at a PostgreSQL state tells the others once what it has seen, and nobody where it is alone",
+  "a heartbeat on a PostgreSQL state notifies other signers once per new value, and none if alone",
   { ignore: isPostgresMissing },
   async () => {
     await using server = await PostgresServer.start();

@@ -265,7 +265,7 @@ for (const [name, check] of Object.entries(CONTRACT)) {
 }
 
 Deno.test({
-  name: "PostgresStore: does what the others do",
+  name: "PostgresStore: satisfies the contract of all stores",
   ignore: isPostgresMissing,
   async fn(test) {
     await using server = await PostgresServer.start();

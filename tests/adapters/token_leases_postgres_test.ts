@@ -85,11 +85,11 @@ const nameOf = (endUser: string, instance: string) =>
   leaseName(PLACE, { caller: "broker-1", endUser }, instance);
 
 Deno.test({
-  name: "Secrets of several signers",
+  name: "Secrets of several signers in PostgreSQL",
   ignore: isPostgresMissing,
   async fn(test) {
     await using server = await PostgresServer.start();
-    await test.step("are each signer's own, and a freeze made elsewhere takes a signer's back before it says so", async () => {
+    await test.step("belong to one signer each, and a signer's are revoked before it confirms a freeze set elsewhere", async () => {
       await using scene = new Scene(server);
       const [one, two] = [await scene.signer("one"), await scene.signer("two")];
       await scene.ensure(one, "alice");
@@ -119,7 +119,7 @@ Deno.test({
       assert.equal(await scene.rows(), "two bob false", "a freeze counts once");
     });
 
-    await test.step("of a signer that is gone are taken over by one other, and end as its own do", async () => {
+    await test.step("of a stopped signer are taken over by one other signer and revoked or expired as its own", async () => {
       await using scene = new Scene(server);
       const [one, two, three] = [
         await scene.signer("one"),
@@ -140,7 +140,7 @@ Deno.test({
       assert.equal(await scene.rows(), "");
     });
 
-    await test.step("of a signer that is gone go when any serial is frozen: whose it is, nobody knows", async () => {
+    await test.step("of a stopped signer are revoked if any serial is frozen, because their serials are unknown", async () => {
       await using scene = new Scene(server);
       const [one, two] = [await scene.signer("one"), await scene.signer("two")];
       await scene.ensure(one, "alice", 7n);
@@ -152,7 +152,7 @@ Deno.test({
       assert.deepEqual([...scene.secrets.uids.keys()], [nameOf("bob", "two")]);
     });
 
-    await test.step("that were taken over from a signer that comes back are its own again, and not deleted under it", async () => {
+    await test.step("taken over from a signer return to that signer when it restarts, and are not deleted", async () => {
       await using scene = new Scene(server);
       const [one, two] = [await scene.signer("one"), await scene.signer("two")];
       await scene.ensure(one, "alice");
@@ -185,7 +185,7 @@ Deno.test({
 const BARRING = `SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
   WHERE c.relnamespace = 'signer'::regnamespace AND c.relkind = 'r' AND l.granted AND l.mode = 'AccessExclusiveLock'`;
 
-Deno.test("an upgrade of tables bars nobody from them while the program that does it is slow", {
+Deno.test("a slow upgrade of tables holds no lock that blocks other programs", {
   ignore: isPostgresMissing,
 }, async () => {
   await using server = await PostgresServer.start();
@@ -218,7 +218,7 @@ Deno.test("an upgrade of tables bars nobody from them while the program that doe
   await access.close();
 });
 
-Deno.test("PostgresControlStore: approvals of version 1 of the tables are there in the version of today", {
+Deno.test("PostgresControlStore: approvals of schema version 1 are kept by the upgrade", {
   ignore: isPostgresMissing,
 }, async () => {
   await using server = await PostgresServer.start();

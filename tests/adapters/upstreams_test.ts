@@ -81,7 +81,7 @@ function open(urls: readonly string[], timeoutMs = HANGS_MS): Upstreams & Dispos
   return { ...upstreams, [Symbol.dispose]: () => upstreams.close() };
 }
 
-Deno.test("what can't be sent to one is asked of the next at once, under the same id", async () => {
+Deno.test("a request that cannot be sent to one instance goes to the next with the same ID", async () => {
   await using second = await Service.start(answers);
   const identity = await issue(
     { subject: "CN=localhost", usage: "server", subjectAltNames: ["127.0.0.1"] },
@@ -96,7 +96,7 @@ Deno.test("what can't be sent to one is asked of the next at once, under the sam
   assert.match(second.asked[0]?.id ?? "", /^call-1\.[0-9a-f]{12}$/);
 });
 
-Deno.test("no caller chooses the id of a request to sign, and a broker's stays the beginning of it", async () => {
+Deno.test("each signing request gets its own ID that starts with the broker's ID", async () => {
   await using first = await Service.start(answers);
   using upstreams = open([first.url, `https://127.0.0.1:${freePort()}`]);
   const client = upstreams.client({});
@@ -114,7 +114,7 @@ Deno.test("no caller chooses the id of a request to sign, and a broker's stays t
   ]);
 });
 
-Deno.test("a signature whose answer is lost is asked of nobody else, and is named to those who can revoke it", async () => {
+Deno.test("a signature with a lost response is not requested again, and the request ID is reported for revocation", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);
   using upstreams = open([first.url, second.url]);
@@ -131,7 +131,7 @@ Deno.test("a signature whose answer is lost is asked of nobody else, and is name
   assert.notEqual(second.asked.at(-1)?.id, id);
 });
 
-Deno.test("a signature that nobody waits for any more is named too; a dry run signs nothing, and is not", async () => {
+Deno.test("a canceled signature is reported for revocation, and a canceled dry run is not", async () => {
   const signHangs: Behaviour = (request, response) => {
     if (request.url !== SIGN.path) answers(request, response);
   };
@@ -154,7 +154,7 @@ Deno.test("a signature that nobody waits for any more is named too; a dry run si
   assert.equal(second.asked.filter(({ path }) => path === SIGN.path).length, 0, "asked of nobody else");
 });
 
-Deno.test("a result whose answer is lost is named like a lost signature: each poll has an id of its own", async () => {
+Deno.test("a lost response of a result poll is reported for revocation, and each poll has its own ID", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);
   using upstreams = open([first.url, second.url]);
@@ -177,7 +177,7 @@ Deno.test("a result whose answer is lost is named like a lost signature: each po
   assert.notEqual(second.asked.at(-1)?.id, id, "the next poll's answer is not given up with it");
 });
 
-Deno.test("what can be done twice is asked of the next also when its answer is lost", async () => {
+Deno.test("an idempotent request is sent to the next instance also if the response is lost", async () => {
   await using first = await Service.start(dies);
   await using second = await Service.start(answers);
   for (const request of [LIST, { ...SIGN, body: { dry_run: true } }]) {
@@ -196,7 +196,7 @@ Deno.test("what can be done twice is asked of the next also when its answer is l
   }
 });
 
-Deno.test("one that does not know what others have changed is passed over; all of them say so", async () => {
+Deno.test("a stale instance is skipped, and if all are stale the client gets 503", async () => {
   await using first = await Service.start(isStale);
   await using second = await Service.start(answers);
   using upstreams = open([first.url, second.url]);
@@ -209,7 +209,7 @@ Deno.test("one that does not know what others have changed is passed over; all o
   assert.equal((await client.request(SIGN)).status, 200);
 });
 
-Deno.test("one that accepts connections and says nothing is not asked first again", async () => {
+Deno.test("a server that accepts connections but does not respond is not tried first again", async () => {
   await using second = await Service.start(answers);
   const hanging = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const accepted: Deno.Conn[] = [];
@@ -229,7 +229,7 @@ Deno.test("one that accepts connections and says nothing is not asked first agai
   for (const connection of accepted) connection.close();
 });
 
-Deno.test("one URL alone is asked as it was: no id of its own, no probes, nothing named to anybody", async () => {
+Deno.test("a single URL is requested with the original ID, without probes and reports", async () => {
   await using only = await Service.start(dies);
   using upstreams = open([only.url]);
   const client = upstreams.client({});
