@@ -167,7 +167,7 @@ Deno.test(
   { ignore },
   () =>
     withTarget("openssh", async ({ run }) => {
-      const command = "head -c 20000000 /dev/zero";
+      const command = "head -c 64000000 /dev/zero";
       const { stdout, exitCode } = await run(command, stopping(command));
       assert.equal(exitCode, 0);
       assert.ok(stdout.length > DEFAULT_LIMITS.outputBytes);

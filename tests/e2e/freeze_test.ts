@@ -3,7 +3,7 @@ import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { HOST, post, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
-const ROUNDS = 80;
+const ROUNDS = 200;
 const CONNECTIONS = 32;
 const SUBJECT = { kind: "caller", value: "broker-local" };
 const UNLIMITED = { path: ["sign_rate_limit_per_min"] };
