@@ -22,6 +22,7 @@ const IO_PLACES: readonly string[] = [
   "debate/tools/",
   "debate/web/",
   "deploy/",
+  "docs/.vitepress/",
   "shared/audit/",
   "shared/ca/",
   "shared/clock.ts",
