@@ -336,14 +336,17 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   const entry = `   ${
     JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
   }`;
-  const enrollment = (config: string) => [
-    "1. Enroll each host",
-    ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
-      enrolled.includes(name)
-        ? `   ${name} is enrolled`
-        : `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
-    ),
-  ];
+  const enrollment = (config: string) =>
+    facts.kept !== undefined ? ["1. Enrolled hosts stay enrolled, because the CA is the same"] : [
+      "1. Enroll each host",
+      ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
+        enrolled.includes(name)
+          ? `   ${name} is enrolled`
+          : `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
+      ),
+      "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
+      ...hosts.length > 0 ? [] : [`   NAME is the name of a host in "hosts" of ${config}; add one first.`],
+    ];
   if (route === "local") {
     const { log, key } = layout.audit.mcp;
     return [
@@ -364,10 +367,6 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
     ...(hasOldCa ? ["Hosts trust the previous CA until you enroll them again."] : []),
     "",
     ...enrollment(layout.signerConfig),
-    "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
-    ...hosts.length > 0 ? [] : [
-      `   NAME is the name of a host in "hosts" of ${layout.signerConfig}; add one first.`,
-    ],
     "",
     `2. Start ${what}, each in a separate terminal`,
     ...startCommands(facts).map((command) => `   ${command}`),

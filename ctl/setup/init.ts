@@ -205,12 +205,8 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
   const [layout, runtime] = [createLayout(folder, socket), currentRuntime()];
   await checkFolder(folder);
   const local = (isLocal || fromLocal !== undefined) && !force ? await loadLocal(layout) : undefined;
-  const options = {
-    folder,
-    force: force || fromLocal !== undefined,
-    clock: systemClock,
-    random: systemRandom,
-  };
+  const replaces = force || fromLocal !== undefined;
+  const options = { folder, force: replaces, clock: systemClock, random: systemRandom };
   if (local === undefined) {
     if (fromLocal !== undefined) throw notFound(`Cannot find a local installation in ${quoteText(folder)}`);
     await withHint(OCCUPIED, () => checkFree(options));
@@ -225,15 +221,17 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
   const { hosts } = choices;
   const fresh = await createKeyMaterial(systemRandom, certifiedNames(choices));
   const material = former?.keepKeys(fresh) ?? fresh;
-  const units = isLocal ? [] : renewalUnits(layout, runtime);
-  const plan = [...units, ...planInstallation(layout, choices, material)];
+  const plan = [
+    ...isLocal ? [] : renewalUnits(layout, runtime),
+    ...planInstallation(layout, choices, material),
+  ];
   const backup = local !== undefined && isLocal
     ? void await addLocalHosts(layout, hosts)
     : (await withHint(OCCUPIED, () => writeInstallation(plan, options))).backup;
   const sshCaPublic = (await readRegularText(layout.sshCaPublic)).trim();
   const config = isLocal ? layout.mcpConfig : layout.signerConfig;
   const done = flags.enroll === true ? await enrollHosts(hosts, { ...flags, config }, call) : [];
-  const enrolled = [...done.filter((host) => host.enrolled), ...former?.hosts ?? []].map(({ name }) => name);
+  const enrolled = done.filter((host) => host.enrolled).map(({ name }) => name);
   const { approverPassword } = material;
   const facts = { ...choices, layout, runtime, approverPassword, backup, enrolled };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
@@ -281,8 +279,7 @@ async function enrollHosts(hosts: readonly InitHost[], flags: Omit<InitFlags, "h
       if (error instanceof AppError) return { lines: [error.message], failed: true };
       throw error;
     });
-    const advice =
-      "not enrolled: run the command below with --login <account>, or without --over to print the script";
+    const advice = "not enrolled: pass --login <account> to the command below, or omit --over ssh";
     done.push({ name, enrolled: !failed, lines: failed ? [...lines, advice] : lines });
   }
   return done;
