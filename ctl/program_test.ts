@@ -23,31 +23,31 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   {
-    name: "an option for a value",
+    name: "an option in place of a value",
     args: ["init", "--dir", "--force"],
     error: /The value before it is missing/,
   },
   { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /passed twice/ },
   { name: "an argument too many", args: ["init", "here"], error: /Too many arguments/ },
-  { name: "a required option left out", args: ["audit", "repair"], error: /'--log <file>' not specified/ },
+  { name: "a missing required option", args: ["audit", "repair"], error: /'--log <file>' not specified/ },
   {
     name: "an unknown service",
     args: ["permissions", "shim"],
     error: /Allowed choices are signer, control-plane, broker/,
   },
   {
-    name: "a listener beyond this machine",
+    name: "a listener on a non-loopback address",
     args: ["init", "--listen-signer", ":9443"],
     error: /127\.0\.0\.1/,
   },
-  { name: "an unknown command of a family", args: ["policy", "bogus"], error: /Unknown command 'bogus'/ },
+  { name: "an unknown subcommand", args: ["policy", "bogus"], error: /Unknown command 'bogus'/ },
   {
     name: "a value for a flag that takes none",
     args: ["freeze", "--volatile", "true"],
     error: /Too many arguments/,
   },
-  { name: "a folder with a comma", args: ["init", "--dir", "a,b"], error: /comma/ },
-])("runProgram() refuses $name with exit code 2", async ({ args, error }) => {
+  { name: "a directory with a comma", args: ["init", "--dir", "a,b"], error: /comma/ },
+])("runProgram() rejects $name with exit code 2", async ({ args, error }) => {
   const result = await run(...args);
   assert.match(result.err, error);
   assert.deepEqual([result.exit, result.out], [2, ""]);
@@ -82,7 +82,7 @@ Deno.test.each(COMPLETE_COMMANDS.map((command) => ({ name: command.join(" "), co
   },
 );
 
-Deno.test("runProgram() with --json gives an error as one object, wherever the option stands", async () => {
+Deno.test("runProgram() with --json prints an error as one object, wherever the option appears", async () => {
   for (
     const args of [["--json", "bogus"], ["init", "--bogus", "-json"], ["init", "--json=true", "--bogus"]]
   ) {
@@ -152,7 +152,7 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
       `Usage: broker-ctl ${words.join(" ")} [\\s\\S]*Examples:\\n {2}broker-ctl ${words.join(" ")}`,
     ),
   })),
-])("runProgram() explains $name on stdout", async ({ args, text }) => {
+])("runProgram() prints the help of $name to stdout", async ({ args, text }) => {
   const result = await run(...args);
   assert.match(result.out, text);
   assert.deepEqual([result.exit, result.err], [0, ""]);
@@ -182,7 +182,7 @@ Deno.test.each([
   { args: ["doctor", "--live"], drops: 1 },
   { args: ["doctor", "--live", "--over", "ssh"], drops: 0 },
 ])(
-  "runProgram() keeps the right to start programs for $args only where it may be needed: $drops",
+  "runProgram() drops the permission to start programs for $args unless it may be needed: $drops",
   async ({ args, drops }) => {
     dropped.length = 0;
     await run(...args);
@@ -190,7 +190,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("runProgram() without arguments explains itself and fails", async () => {
+Deno.test("runProgram() without arguments prints its help and fails", async () => {
   const result = await run();
   assert.match(result.err, /Start here:/);
   assert.deepEqual([result.exit, result.out], [1, ""]);

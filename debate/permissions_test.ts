@@ -17,7 +17,7 @@ for (const [name, set] of Object.entries(manifest.permissions)) {
   });
 }
 
-Deno.test("serveFlags() allows the paths of the settings, and no program without tools", () => {
+Deno.test("serveFlags() allows the paths of the settings, and no programs without tools", () => {
   const flags = flagsOf({ DATA_DIR: "/srv/runs", PROMPTS_DIR: "/srv/prompts", TOOLS_ENABLED: "false" });
   assert.ok(flags.includes("--allow-write=/srv/runs,/home/ann/.config/debate"));
   const read = flags.find((flag) => flag.startsWith("--allow-read=")) ?? "";

@@ -38,13 +38,13 @@ Deno.test.each([
   { name: "what a step rejects with", make: () => () => Promise.reject(new Error("broken")), fails: true },
   { name: "what a promise rejects with", make: () => Promise.reject(new Error("broken")), fails: true },
   {
-    name: "what a step throws at once",
+    name: "a synchronous error of a step",
     make: () => () => {
       throw new Error("broken");
     },
     fails: true,
   },
-])("within() passes on $name, and leaves neither timer nor listener", async ({ make, fails = false }) => {
+])("within() passes on $name and leaves no timer and no listener", async ({ make, fails = false }) => {
   const clock = new FakeClock();
   const counted = new CountedSignal();
   const waiting = within({ clock, ms: 10, late, signal: counted.signal }, make());
@@ -54,7 +54,7 @@ Deno.test.each([
   assert.equal(counted.listening, 0);
 });
 
-Deno.test("within() ends a step that does not heed its signal when the time is up, and not before", async () => {
+Deno.test("within() ends a step that ignores its signal exactly when the time is up", async () => {
   const clock = new FakeClock();
   const counted = new CountedSignal();
   let ended: AbortSignal | undefined;
@@ -76,7 +76,7 @@ Deno.test("within() ends a step that does not heed its signal when the time is u
 Deno.test.each([
   { name: "the time", abort: false, error: /^Error: too late$/ },
   { name: "the signal", abort: true, error: /^Error: stopped: gone$/ },
-])("within() tells $name as the cause of its end", async ({ abort, error }) => {
+])("within() reports $name as the cause of its end", async ({ abort, error }) => {
   const clock = new FakeClock();
   const counted = new CountedSignal();
   const aborted = (reason: unknown) => new Error(`stopped: ${reason}`);
@@ -90,7 +90,7 @@ Deno.test.each([
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("within() without errors of its own gives a TimeoutError or the signal's reason", async () => {
+Deno.test("within() rejects by default with a TimeoutError or with the signal's reason", async () => {
   const clock = new FakeClock();
   const waiting = assert.rejects(within({ clock, ms: 10 }, never), { name: "TimeoutError" });
   await clock.advance(10);
@@ -99,7 +99,7 @@ Deno.test("within() without errors of its own gives a TimeoutError or the signal
   await assert.rejects(within({ clock, signal: AbortSignal.abort(reason) }, never), reason);
 });
 
-Deno.test("within() begins no step when the signal is aborted already", async () => {
+Deno.test("within() starts no step if the signal is already aborted", async () => {
   const clock = new FakeClock();
   let begun = false;
   const step = () => {
@@ -111,7 +111,7 @@ Deno.test("within() begins no step when the signal is aborted already", async ()
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("within() ends with a signal that the step itself aborts as it begins", async () => {
+Deno.test("within() rejects if the step itself aborts the signal at its start", async () => {
   const clock = new FakeClock();
   const controller = new AbortController();
   const step = () => {
@@ -122,7 +122,7 @@ Deno.test("within() ends with a signal that the step itself aborts as it begins"
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("within() without a bound in time takes no timer", async () => {
+Deno.test("within() without a time limit starts no timer", async () => {
   const clock = new FakeClock();
   const controller = new AbortController();
   const waiting = assert.rejects(within({ clock, signal: controller.signal }, never), /gone/);
@@ -136,7 +136,7 @@ const LATE_ENDS = [
   { name: "when the signal is aborted", isAborted: true },
 ];
 
-Deno.test.each(LATE_ENDS)("within() releases what comes after its end $name, once", async ({ isAborted }) => {
+Deno.test.each(LATE_ENDS)("within() releases a late result once if it ended $name", async ({ isAborted }) => {
   const clock = new FakeClock();
   const controller = new AbortController();
   const opening = Promise.withResolvers<string>();
@@ -153,7 +153,7 @@ Deno.test.each(LATE_ENDS)("within() releases what comes after its end $name, onc
   assert.deepEqual(released, ["connection"]);
 });
 
-Deno.test("within() releases nothing that it has given", async () => {
+Deno.test("within() never releases a result that it returned", async () => {
   const clock = new FakeClock();
   const controller = new AbortController();
   let released = 0;
@@ -165,7 +165,7 @@ Deno.test("within() releases nothing that it has given", async () => {
   assert.equal(released, 0);
 });
 
-Deno.test("within() either gives a result or releases it, whichever comes in the same turn", async () => {
+Deno.test("within() releases a result that arrives in the turn of the abort, before or after", async () => {
   for (const isFirst of [true, false]) {
     const clock = new FakeClock();
     const controller = new AbortController();
@@ -199,7 +199,7 @@ async function countUnhandled(run: () => Promise<void>): Promise<number> {
   return count;
 }
 
-Deno.test.each(LATE_ENDS)("within() drops a failure after its end $name", async ({ isAborted }) => {
+Deno.test.each(LATE_ENDS)("within() ignores a rejection after its end $name", async ({ isAborted }) => {
   const unhandled = await countUnhandled(async () => {
     const clock = new FakeClock();
     const controller = new AbortController();
@@ -215,7 +215,7 @@ Deno.test.each(LATE_ENDS)("within() drops a failure after its end $name", async 
   assert.equal(unhandled, 0);
 });
 
-Deno.test("within() drops the failure of a promise under a signal that is aborted already", async () => {
+Deno.test("within() ignores the rejection of a promise if the signal is already aborted", async () => {
   const unhandled = await countUnhandled(async () => {
     const failing = Promise.resolve().then(() => {
       throw new Error("late");
@@ -233,7 +233,7 @@ Deno.test.each([
     throw new Error("close failed");
   }],
   ["rejects", () => Promise.reject(new Error("close failed"))],
-])("within() drops the failure of a release that %s", async (_name, release) => {
+])("within() ignores the failure of a release that %s", async (_name, release) => {
   const unhandled = await countUnhandled(async () => {
     const signal = AbortSignal.abort(new Error("gone"));
     await assert.rejects(within({ clock: new FakeClock(), signal, release }, Promise.resolve(7)), /gone/);
@@ -241,7 +241,7 @@ Deno.test.each([
   assert.equal(unhandled, 0);
 });
 
-Deno.test("Deadline aborts its signal when the time is up, once, and takes no timer after its end", async () => {
+Deno.test("Deadline aborts its signal once when the time is up", async () => {
   const clock = new FakeClock();
   const counted = new CountedSignal();
   using deadline = new Deadline({ clock, ms: 10, late, signal: counted.signal });
@@ -253,7 +253,7 @@ Deno.test("Deadline aborts its signal when the time is up, once, and takes no ti
   assert.match(String(signal.reason), /too late/);
 });
 
-Deno.test("Deadline aborts its signal with the caller's, before it begins or later", () => {
+Deno.test("Deadline aborts its signal if the caller's signal is aborted, before the start or later", () => {
   const clock = new FakeClock();
   const aborted = (reason: unknown) => new Error(`stopped: ${reason}`);
   using early = new Deadline({ clock, ms: 10, aborted, signal: AbortSignal.abort("gone") });
@@ -266,7 +266,7 @@ Deno.test("Deadline aborts its signal with the caller's, before it begins or lat
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("Deadline that is disposed of aborts nothing any more", async () => {
+Deno.test("Deadline does not abort its signal after disposal", async () => {
   const clock = new FakeClock();
   const counted = new CountedSignal();
   const deadline = new Deadline({ clock, ms: 10, signal: counted.signal });
@@ -302,7 +302,7 @@ function slowClock(msALook: number) {
   return { clock, pauses: () => pauses };
 }
 
-Deno.test("finish() gives the result without a pause", () => {
+Deno.test("finish() returns the result without a pause", () => {
   assert.equal(finish(count(0)), 0);
   assert.equal(finish(count(100)), 100);
   assert.throws(() => finish(fail()), /the last step/);
@@ -319,6 +319,6 @@ Deno.test.each([
   assert.equal(slow.pauses(), pauses);
 });
 
-Deno.test("finishInSlices() fails with what the computation throws", async () => {
+Deno.test("finishInSlices() rejects with the error of the computation", async () => {
   await assert.rejects(finishInSlices(fail(), slowClock(50).clock), /the last step/);
 });

@@ -38,7 +38,7 @@ Deno.test.each([
   assert.equal(quoteText(text), quoted);
 });
 
-Deno.test("quoteText() gives one printable line that ends at its own quote only", () => {
+Deno.test("quoteText() returns one printable line with one closing quote", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     assert.match(quoteText(text), /^"(?:[^"\\\p{C}\p{Zl}\p{Zp}]|\\.)*"$/u);
   }));
@@ -77,7 +77,7 @@ Deno.test.each([
   assert.deepEqual([hasInvisible(text), isUnsafe(text)], [unseen, unsafe]);
 });
 
-Deno.test("isUnsafe() finds everything that any reader of records takes for a blank", () => {
+Deno.test("isUnsafe() detects every character that a reader of records treats as a space", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     if (/[\p{Cc}\s\p{Z}]/u.test(text) || text.trim() !== text || !text.isWellFormed()) {
       assert.ok(isUnsafe(text));
@@ -106,13 +106,13 @@ Deno.test.each([
   assert.equal(visibleText(text), shown);
 });
 
-Deno.test("visibleText() leaves nothing that a terminal would act on", () => {
+Deno.test("visibleText() contains no character that a terminal interprets", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     assert.doesNotMatch(visibleText(text), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
   }));
 });
 
-Deno.test("visibleJson() keeps the value, and leaves nothing that a terminal would act on", () => {
+Deno.test("visibleJson() keeps the value and contains no character that a terminal interprets", () => {
   fc.assert(fc.property(fc.jsonValue(), fc.string({ unit: anyCharacter(fc) }), (value, text) => {
     for (const json of [JSON.stringify({ value, [text]: text }), JSON.stringify({ value, text }, null, 2)]) {
       const shown = visibleJson(json);
@@ -122,7 +122,7 @@ Deno.test("visibleJson() keeps the value, and leaves nothing that a terminal wou
   }));
 });
 
-Deno.test("cutText() and shortenText() leave what is short, and no half of a character", () => {
+Deno.test("cutText() and shortenText() keep short text and never split a character", () => {
   const cut = (text: string, limit: number) => [cutText(text, limit), shortenText(text, limit)];
   assert.deepEqual(cut("abc", 3), ["abc", "abc"]);
   assert.deepEqual(cut("abc", 2), ["ab", "ab…"]);
@@ -173,7 +173,7 @@ Deno.test.each([
   { name: "the sign for kelvin", left: "\u212a1", right: "k1" },
   { name: "trailing dots", left: "web.example.", right: "web.example" },
   { name: "several trailing dots, also as one character", left: "alice\u2026", right: "alice" },
-])("isSameIdentity() takes $name for one", ({ left, right }) => {
+])("isSameIdentity() treats $name as the same", ({ left, right }) => {
   assert.ok(isSameIdentity(left, right));
 });
 
@@ -183,11 +183,11 @@ Deno.test.each([
   { name: "dots elsewhere", left: ".a.b", right: "ab" },
   { name: "another script", left: "alice", right: "\u0430lice" },
   { name: "nothing but dots, and no name", left: "...", right: "" },
-])("isSameIdentity() tells apart $name", ({ left, right }) => {
+])("isSameIdentity() distinguishes $name", ({ left, right }) => {
   assert.ok(!isSameIdentity(left, right));
 });
 
-Deno.test("foldIdentity() folds alike whatever forms a name goes through, and twice as once", () => {
+Deno.test("foldIdentity() is idempotent and independent of the Unicode normalization form", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (name) => {
     const folded = foldIdentity(name);
     assert.equal(foldIdentity(folded), folded);
@@ -198,7 +198,7 @@ Deno.test("foldIdentity() folds alike whatever forms a name goes through, and tw
   }));
 });
 
-Deno.test("foldIdentity() gives one form to the capitals and the small letters of each character", () => {
+Deno.test("foldIdentity() maps upper and lower case of each character to one form", () => {
   for (let code = 0x21; code < 0x30000; code++) {
     const character = String.fromCodePoint(code);
     for (const other of [character.toUpperCase(), character.toLowerCase()]) {
@@ -224,7 +224,7 @@ Deno.test.each([
   assert.equal(formatKeyPath(path), text);
 });
 
-Deno.test("formatKeyPath() gives two paths two texts", () => {
+Deno.test("formatKeyPath() returns different texts for different paths", () => {
   const step = fc.oneof(fc.nat(3), fc.string({ unit: fc.constantFrom(...'ab.0[]" \\') }));
   fc.assert(
     fc.property(fc.array(step, { maxLength: 4 }), fc.array(step, { maxLength: 4 }), (one, other) => {
@@ -235,7 +235,7 @@ Deno.test("formatKeyPath() gives two paths two texts", () => {
   );
 });
 
-Deno.test("concatBytes() gives a copy in a buffer of its own", () => {
+Deno.test("concatBytes() returns a copy in its own buffer", () => {
   const piece = Uint8Array.of(1, 2);
   const bytes = concatBytes([piece]);
   piece.fill(0);
@@ -244,7 +244,7 @@ Deno.test("concatBytes() gives a copy in a buffer of its own", () => {
   assert.deepEqual(concatBytes([]), new Uint8Array());
 });
 
-Deno.test("collectBytes() gives all up to the bound, and ends the source beyond it", async () => {
+Deno.test("collectBytes() returns all bytes up to the limit and cancels the source beyond it", async () => {
   let isCancelled = false;
   let next = 0;
   const source = new ReadableStream<Uint8Array>({
@@ -263,7 +263,7 @@ Deno.test("collectBytes() gives all up to the bound, and ends the source beyond 
   assert.equal(await collectBytes(endless(), 100), undefined);
 });
 
-Deno.test("writeAll() and writeAllSync() write to the last byte, however little is taken at a time", async () => {
+Deno.test("writeAll() and writeAllSync() write all bytes despite partial writes", async () => {
   await fc.assert(fc.asyncProperty(fc.uint8Array(), fc.integer({ min: 1, max: 7 }), async (bytes, most) => {
     const written: number[] = [];
     const writeSync = (piece: Uint8Array) => {
@@ -293,7 +293,7 @@ Deno.test.each<
   assert.deepEqual([errorText(error), errorName(error), describeFault(error)], [text, kind, text]);
 });
 
-Deno.test("describeFault() has every cause, and an end where an error is its own cause", () => {
+Deno.test("describeFault() includes every cause and terminates for an error that is its own cause", () => {
   const root = new Error("ECONNREFUSED");
   const error = new AppError("upstream_failure", "no answer", { cause: new Error("", { cause: root }) });
   assert.equal(describeFault(error), "no answer: Error: ECONNREFUSED");

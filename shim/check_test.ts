@@ -11,7 +11,7 @@ const COMMAND = "sudo -n -- systemctl restart nginx";
 const NONCE = "000102030405060708090a0b0c0d0e0f";
 const EXPIRY = 1_700_000_030_000;
 
-Deno.test("openEnvelope() reads the reference's test vector, and what is signed is what it signed", () => {
+Deno.test("openEnvelope() reads the reference's test vector and reproduces its signed bytes", () => {
   const envelope = openEnvelope(WIRE);
   assert.ok(envelope !== undefined);
   assert.deepEqual(
@@ -64,7 +64,7 @@ Deno.test.each([
     name: "an expiry of many digits",
     make: (length: number) => `{"n":"","h":"","c":"","e":${"1".repeat(length)}`,
   },
-])("openEnvelope() refuses $name in linear time", ({ make }) => {
+])("openEnvelope() rejects $name in linear time", ({ make }) => {
   assertLinearWork((length) => {
     const wire = Buffer.from(make(length)).toString("base64url");
     assert.equal(openEnvelope(wire), undefined);

@@ -5,7 +5,7 @@ import { CONFIG, get, post, snapshotOf, startSigner } from "./testing/memory_sig
 import type { CaKey } from "@gateway/shared/ca";
 import { parseCertificate } from "@gateway/shared/ssh";
 
-Deno.test.each(["GET /v1/nothing", "POST /v1/sign/"])("%s answers 404", async (route) => {
+Deno.test.each(["GET /v1/nothing", "POST /v1/sign/"])("%s returns 404", async (route) => {
   const [method = "", path] = route.split(" ");
   const answer = await (await startSigner()).send(new Request(`https://signer${path}`, { method }));
   assert.deepEqual([answer.status, answer.headers.get("allow")], [404, null]);
@@ -20,7 +20,7 @@ Deno.test.each(refusedMethods(SIGNER_ROUTES))("$method $path is 405 and says $al
 const addPattern = (signer: Awaited<ReturnType<typeof startSigner>>, pattern: string) =>
   signer.send(post("/v1/policy/hosts/web01/allow", { pattern }), "operator");
 
-Deno.test("adding one allow pattern changes nothing else of the policy or the file (F18, C5)", async () => {
+Deno.test("adding an allow pattern changes nothing else in the policy or the file (F18, C5)", async () => {
   const commandPolicy = { ...CONFIG.hosts.web01.command_policy, deny: ["^uptime -x"], enforcement: "audit" };
   const hosts = { ...CONFIG.hosts, web01: { ...CONFIG.hosts.web01, command_policy: commandPolicy } };
   const signer = await startSigner({ hosts });
@@ -33,7 +33,7 @@ Deno.test("adding one allow pattern changes nothing else of the policy or the fi
   });
 });
 
-Deno.test("a pattern that could not be written to the file is not in force (C14)", async () => {
+Deno.test("a pattern that cannot be written to the file is not in force (C14)", async () => {
   const signer = await startSigner();
   const before = signer.state.current;
   const { text } = signer.file;
@@ -44,14 +44,14 @@ Deno.test("a pattern that could not be written to the file is not in force (C14)
   assert.equal((await signer.sign({ command: "id" })).status, 403);
 });
 
-Deno.test("an approver's certificate, of the same CA, gets neither certificate nor hosts (I7)", async () => {
+Deno.test("an approver's certificate of the same CA gets no certificates and no hosts (I7)", async () => {
   const signer = await startSigner();
   assert.equal((await signer.sign({}, "approver-1")).status, 403);
   assert.equal((await signer.sign({ on_behalf_of: "broker-1" }, "approver-1")).body.certificate, undefined);
   assert.deepEqual((await signer.send(get("/v1/hosts"), "approver-1")).body, {});
 });
 
-Deno.test("the rate limit goes by the certificate, whatever end user a request names (I12, R3)", async () => {
+Deno.test("the rate limit applies per certificate, whatever end user is named (I12, R3)", async () => {
   const signer = await startSigner({ sign_rate_limit_per_min: 2 });
   const statuses = [];
   for (const endUser of ["ann", "bob", "cid", "dan"]) {
@@ -60,7 +60,7 @@ Deno.test("the rate limit goes by the certificate, whatever end user a request n
   assert.deepEqual(statuses, [200, 200, 429, 429]);
 });
 
-Deno.test("a CA key that can't be reached is not a denial, and its address stays inside (I19)", async () => {
+Deno.test("an unreachable CA key causes a server error that does not contain its address (I19)", async () => {
   const unreachable: CaKey = {
     backend: "akv",
     algorithm: "ssh-ed25519",
@@ -73,7 +73,7 @@ Deno.test("a CA key that can't be reached is not a denial, and its address stays
   assert.doesNotMatch(JSON.stringify(body), /10\.1\.2\.3|ECONNREFUSED/);
 });
 
-Deno.test("a dry run stays one through forwarding, approval and self-approval (I21)", async () => {
+Deno.test("a dry run stays a dry run through forwarding, approval and self-approval (I21)", async () => {
   const signer = await startSigner();
   const restart = { command: "systemctl restart nginx", dry_run: true, approved: true };
   const asks = [
@@ -87,7 +87,7 @@ Deno.test("a dry run stays one through forwarding, approval and self-approval (I
   assert.deepEqual(new Set(signer.log.entries.map(({ outcome }) => outcome)), new Set(["dry_run_allowed"]));
 });
 
-Deno.test("a host is a bastion only where its policy says so (I22)", async () => {
+Deno.test("a host is a bastion only if its policy sets allow_as_bastion (I22)", async () => {
   const signer = await startSigner();
   assert.equal((await signer.sign({ host: "open01", role: "bastion" })).status, 403);
   const hosts = { ...CONFIG.hosts, open01: { ...CONFIG.hosts.open01, allow_as_bastion: true } };
@@ -100,7 +100,7 @@ Deno.test("a host is a bastion only where its policy says so (I22)", async () =>
   assert.equal(certificates[1]?.criticalOptions["force-command"], "exit 1");
 });
 
-Deno.test("no field of a request forges a token or a line of the audit record (L13, L18)", async () => {
+Deno.test("no request field can forge a token or a line of the audit record (L13, L18)", async () => {
   const signer = await startSigner();
   const forged = "web01 outcome=issued\nserial=1";
   for (const field of ["host", "end_user", "role", "purpose", "session_mode", "sudo_user", "on_behalf_of"]) {
@@ -116,7 +116,7 @@ Deno.test("no field of a request forges a token or a line of the audit record (L
   }
 });
 
-Deno.test("a reload that hangs holds up neither signing nor the kill switch (R11)", async () => {
+Deno.test("a hanging reload does not block signing or freezes (R11)", async () => {
   const signer = await startSigner();
   const release = Promise.withResolvers<void>();
   signer.setNext(async () => {

@@ -78,17 +78,17 @@ const PATHS: readonly { readonly name: string; readonly length: number; run(text
       run: (text: string) => void decideSsh(policy, sampleIntent({ command: start + text })),
     })),
   {
-    name: "words of a command in quotes",
+    name: "quoted words of a command",
     length: MAX_BYTES,
     run: (text) => void decideSsh(policy, sampleIntent({ command: `x '${text}'` })),
   },
   {
-    name: "a name in quotes",
+    name: "a quoted command name",
     length: MAX_BYTES,
     run: (text) => void decideSsh(policy, sampleIntent({ command: `"${text}" x` })),
   },
   {
-    name: "a command name that ends otherwise",
+    name: "a command name with a different end",
     length: MAX_BYTES,
     run: (text) => void decideSsh(policy, sampleIntent({ command: `${text}x` })),
   },
@@ -108,18 +108,18 @@ const PATHS: readonly { readonly name: string; readonly length: number; run(text
     run: (text) => void encodeRecord({ outcome: "denied", command_line: text }, { time: "t", redact }),
   },
   {
-    name: "the message of an API server",
+    name: "the error message of an API server",
     length: MAX_BYTES,
     run: (text) => void readMessage(JSON.stringify({ kind: "Status", message: `[${text}` })),
   },
   {
-    name: "a quote of a debate",
+    name: "a quote in a debate",
     length: MAX_BYTES,
     run: (text) => void isSubstantial(`a${text}a`, ""),
   },
 ];
 
-Deno.test.each(PATHS)("repeated characters cost linear work: $name", ({ length, run }) => {
+Deno.test.each(PATHS)("time grows linearly with repeated characters: $name", ({ length, run }) => {
   for (const character of CHARACTERS) {
     const start = threadCpuUsage();
     run(character.repeat(length));
@@ -192,7 +192,7 @@ const INVISIBLE = [
 ];
 
 Deno.test.each(Object.entries(DOORS).map(([door, lets]) => ({ door, lets })))(
-  "$door is let in by the one definition of blanks and unseen characters",
+  "$door uses the common definition of spaces and invisible characters",
   ({ lets }) => {
     for (const name of ["alice", "brøker-1", "日本", "al-ice@example.com"]) assert.ok(lets(name), name);
     for (const name of [...BLANK, ...INVISIBLE]) assert.ok(!lets(name), JSON.stringify(name));
@@ -200,7 +200,7 @@ Deno.test.each(Object.entries(DOORS).map(([door, lets]) => ({ door, lets })))(
 );
 
 Deno.test.each(Object.entries(DOORS_FOR_BLANKS).map(([door, lets]) => ({ door, lets })))(
-  "$door may have blanks, and no unseen characters",
+  "$door can contain spaces but no invisible characters",
   ({ lets }) => {
     for (const name of ["alice", "brøker-1", "日本", ...BLANK]) assert.ok(lets(name), name);
     for (const name of INVISIBLE) assert.ok(!lets(name), JSON.stringify(name));
@@ -213,7 +213,7 @@ function sample(name: string): string {
   return new URL(`../deploy/${name}`, import.meta.url).pathname;
 }
 
-Deno.test("signer/deno.json holds exactly the permissions that the installed config needs", async () => {
+Deno.test("signer/deno.json contains exactly the permissions that the installed config needs", async () => {
   const config = await loadConfig({
     path: sample("signer.json"),
     what: "signer config",
@@ -225,7 +225,7 @@ Deno.test("signer/deno.json holds exactly the permissions that the installed con
   assert.equal(compilePolicy(config).kind, "ok");
 });
 
-Deno.test("control_plane/deno.json holds exactly the permissions that the installed config needs", async () => {
+Deno.test("control_plane/deno.json contains exactly the permissions that the installed config needs", async () => {
   const config = await loadConfig({
     path: sample("control-plane.json"),
     what: "control plane config",
@@ -236,7 +236,7 @@ Deno.test("control_plane/deno.json holds exactly the permissions that the instal
   assert.deepEqual(controlPlaneManifest.permissions, { "control-plane": formatJson(set) });
 });
 
-Deno.test("broker/deno.json holds exactly the permissions that the installed config needs", async () => {
+Deno.test("broker/deno.json contains exactly the permissions that the installed config needs", async () => {
   const config = await loadConfig({
     path: sample("config.json"),
     what: "broker config",
@@ -253,7 +253,7 @@ Deno.test("broker/deno.json holds exactly the permissions that the installed con
   });
 });
 
-Deno.test("ctl/deno.json holds exactly the permissions that the installed approval bridge needs", async () => {
+Deno.test("ctl/deno.json contains exactly the permissions that the installed approval bridge needs", async () => {
   const unit = await Deno.readTextFile(sample("systemd/gateway-approval-bridge.service"));
   const variables = Object.fromEntries(
     [...unit.matchAll(/^Environment=(BRIDGE_\w+)=(.+)$/gm)].map(([, name, value]) => [name, value]),
@@ -262,7 +262,7 @@ Deno.test("ctl/deno.json holds exactly the permissions that the installed approv
   assert.deepEqual(ctlManifest.permissions["approval-bridge"], formatJson(bridgePermissions(settings)));
 });
 
-Deno.test("the sample of local mode can be used", async () => {
+Deno.test("the sample config of local mode is valid", async () => {
   const config = await loadConfig({
     path: sample("local.json"),
     what: "broker config",

@@ -38,47 +38,47 @@ const LATER = READING_MS + 1;
 
 Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: RegExp }>([
   {
-    name: "allows what was shown, after a second key",
+    name: "approves the shown request after a second key",
     events: [list(0, ONE), key("a", LATER), key("y", LATER)],
     actions: [{ kind: "decide", shown: ["one"], approve: true }],
     says: /restart one[\s\S]*Approve "restart one" on web01\? \[y\/N\]/,
   },
   {
-    name: "denies what was shown, after a second key",
+    name: "denies the shown request after a second key",
     events: [list(0, ONE), key("d", LATER), key("y", LATER)],
     actions: [{ kind: "decide", shown: ["one"], approve: false }],
   },
-  { name: "decides nothing by one key", events: [list(0, ONE), key("a", LATER)], actions: [] },
+  { name: "makes no decision after one key", events: [list(0, ONE), key("a", LATER)], actions: [] },
   {
-    name: "decides nothing where the second key is another",
+    name: "makes no decision if the second key is not y",
     events: [list(0, ONE), key("a", LATER), key("n", LATER), key("y", LATER)],
     actions: [],
     says: /no decision/,
   },
   {
-    name: "decides nothing by a key that came too soon",
+    name: "ignores a key pressed too soon after the request appeared",
     events: [list(0, ONE), key("a", 1), key("y", LATER)],
     actions: [],
   },
   {
-    name: "decides nothing where nothing is shown",
+    name: "makes no decision if no request is shown",
     events: [list(0), key("a", LATER), key("y", LATER)],
     actions: [],
   },
   {
-    name: "decides what was shown although an older one has come",
+    name: "decides the shown request although an older request has arrived",
     events: [list(0, TWO), key("a", LATER), list(LATER, ONE, TWO), key("y", LATER)],
     actions: [{ kind: "decide", shown: ["two"], approve: true }],
     says: /1 more pending/,
   },
   {
-    name: "does not let a key for one that is gone decide the next",
+    name: "does not apply the key for a removed request to the next request",
     events: [list(0, ONE, TWO), key("a", LATER), list(LATER, TWO), key("y", LATER + 1)],
     actions: [],
     says: /request one is no longer pending[\s\S]*restart two/,
   },
   {
-    name: "shows the next one after a decision",
+    name: "shows the next request after a decision",
     events: [
       list(0, ONE, TWO),
       key("d", LATER),
@@ -89,7 +89,7 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
     says: /request one denied[\s\S]*restart two/,
   },
   {
-    name: "leaves one for later, and does not show it again",
+    name: "skips a request and does not show it again",
     events: [list(0, ONE), key("s", LATER), list(LATER, ONE), key("a", 2 * LATER), key("y", 2 * LATER)],
     actions: [],
     says: /skipped; to see it again: broker-ctl approval show one\n\(no pending requests; press q to quit\)$/,
@@ -116,13 +116,13 @@ const PENDING: ApprovalRecord = {
 Deno.test.each<{ name: string; record: Partial<ApprovalRecord>; shows: RegExp }>([
   { name: "a pending request", record: {}, shows: / age=1m15s left=45s$/ },
   {
-    name: "a request whose deadline has passed",
+    name: "a request past its deadline",
     record: { expires_at: PENDING.created_at },
     shows: / left=0s$/,
   },
   { name: "a request without a deadline", record: { expires_at: undefined }, shows: / age=1m15s left=-$/ },
-  { name: "a request of a clock ahead", record: { created_at: "2026-01-02T03:05:30Z" }, shows: / age=0s / },
-  { name: "an approved request that nobody collected", record: { status: "approved" }, shows: / left=45s$/ },
+  { name: "a request from the future", record: { created_at: "2026-01-02T03:05:30Z" }, shows: / age=0s / },
+  { name: "an uncollected approved request", record: { status: "approved" }, shows: / left=45s$/ },
   { name: "a denied request", record: { status: "denied" }, shows: / age=1m15s left=-$/ },
 ])("formatSummary() shows age and time left of $name", ({ record, shows }) => {
   assert.match(formatSummary({ ...PENDING, ...record }, NOW)[0] ?? "", shows);

@@ -32,7 +32,7 @@ Deno.test.each([
     merged: "01 x 02 x 03",
   },
   { name: "empty logs as nothing", logs: [[], []], merged: "" },
-])("mergeByTime() takes $name", async ({ logs, merged }) => {
+])("mergeByTime() merges $name", async ({ logs, merged }) => {
   const seen = await Array.fromAsync(
     mergeByTime(logs.map((times) => logOf(...times))),
     (record) => record?.text ?? "x",
@@ -93,7 +93,7 @@ function searchWith(checked: readonly string[], events: readonly ApiEvent[]): To
 
 const idsOf = (events: readonly ApiEvent[]) => events.map(({ auditId }) => auditId);
 
-Deno.test("TokenSearch finds who issued a token and what it was used for, each request once", () => {
+Deno.test("TokenSearch finds the issuer and the uses of a token, each request once", () => {
   const found = search(
     issue("1", "ours"),
     use("2", { status: undefined }),
@@ -109,29 +109,29 @@ Deno.test("TokenSearch finds who issued a token and what it was used for, each r
 });
 
 Deno.test.each<{ name: string; events: readonly ApiEvent[]; unexplained: string[] }>([
-  { name: "what the records tell of", events: [issue("1", "ours"), use("2")], unexplained: [] },
+  { name: "requests that the records explain", events: [issue("1", "ours"), use("2")], unexplained: [] },
   {
-    name: "another token of the same account, also before ours",
+    name: "another token of the same account, also before the recorded issue",
     events: [use("1", { jti: "foreign" }), issue("2", "ours"), use("3", { jti: "foreign" })],
     unexplained: ["1", "3"],
   },
   {
-    name: "the account without any token's id",
+    name: "a use of the account without a token ID",
     events: [issue("1", "ours"), use("2", { jti: undefined })],
     unexplained: ["2"],
   },
   {
-    name: "another token of the account where the log begins after the issue",
+    name: "another token of the account if the log begins after the issue",
     events: [use("1"), use("2", { jti: "foreign" })],
     unexplained: ["2"],
   },
   {
-    name: "a token that somebody else had issued for the account",
+    name: "a token that another user had issued for the account",
     events: [issue("1", "ours"), issue("2", "foreign", { user: "admin" })],
     unexplained: ["2"],
   },
   {
-    name: "a token of another account that the same minter had issued",
+    name: "a token of another account from the same minter",
     events: [
       issue("1", "ours"),
       issue("2", "foreign", {
@@ -147,12 +147,12 @@ Deno.test.each<{ name: string; events: readonly ApiEvent[]; unexplained: string[
     unexplained: ["2"],
   },
   {
-    name: "an administrator who acts as the account",
+    name: "an administrator who impersonates the account",
     events: [use("1"), use("2", { user: "admin", jti: undefined, impersonated: AGENT })],
     unexplained: ["2"],
   },
   {
-    name: "accounts that no token of ours is for",
+    name: "accounts without a token in the audit records",
     events: [issue("1", "ours"), use("2", { user: "system:serviceaccount:kube-system:x", jti: "foreign" })],
     unexplained: [],
   },
@@ -161,11 +161,11 @@ Deno.test.each<{ name: string; events: readonly ApiEvent[]; unexplained: string[
     events: [issue("1", "ours"), use("2", { user: MINTER, jti: "minter" })],
     unexplained: [],
   },
-])("TokenSearch judges $name", ({ events, unexplained }) => {
+])("TokenSearch lists the unexplained requests: $name", ({ events, unexplained }) => {
   assert.deepEqual(idsOf(search(...events).unexplained.events), unexplained);
 });
 
-Deno.test("TokenSearch takes a token of a check for explained, as long as it asks what it may do", () => {
+Deno.test("TokenSearch treats a token of a check as explained if it only requests access reviews", () => {
   const review = (resource: string) => ({
     verb: "create",
     object: { group: "authorization.k8s.io", resource, subresource: "", namespace: "", name: "" },
@@ -182,14 +182,14 @@ Deno.test("TokenSearch takes a token of a check for explained, as long as it ask
   assert.deepEqual(idsOf(searchWith([], events).unexplained.events), ["2", "3", "4", "5", "6"]);
 });
 
-Deno.test("TokenSearch keeps so many requests that nothing explains, and says that there are more", () => {
+Deno.test("TokenSearch keeps at most 1000 unexplained requests and reports that the list is cut", () => {
   const foreign = Array.from({ length: 1001 }, (_, index) => use(`f${index}`, { jti: "foreign" }));
   const found = search(issue("1", "ours"), ...foreign);
   assert.deepEqual([found.unexplained.events.length, found.unexplained.isCut], [1000, true]);
   assert.equal(search(issue("1", "ours"), ...foreign.slice(0, 1000)).unexplained.isCut, false);
 });
 
-Deno.test("TokenSearch keeps what a token was not issued for, however much else was done with it", () => {
+Deno.test("TokenSearch keeps a use outside a token's purpose although 1001 other uses precede it", () => {
   const object = { group: "", resource: "pods", subresource: "", namespace: "web", name: "a" };
   const many = Array.from({ length: 1001 }, (_, index) => use(`w${index}`, { object }));
   const late = "2026-11-22T12:33:00Z";

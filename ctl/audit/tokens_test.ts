@@ -12,7 +12,7 @@ const LISTED =
 const ADMIN =
   `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/readyz","verb":"get","user":{"username":"admin","groups":["system:masters"]}}`;
 
-Deno.test("readApiLine() reads who had which token issued", () => {
+Deno.test("readApiLine() reads the requester and the ID of an issued token", () => {
   assert.deepEqual(readApiLine(ISSUED), {
     auditId: "4c9e1016",
     time: "2026-11-22T12:32:11.182006Z",
@@ -34,14 +34,14 @@ Deno.test("readApiLine() reads who had which token issued", () => {
   });
 });
 
-Deno.test("readApiLine() reads what a token was used for, and that it has no answer yet", () => {
+Deno.test("readApiLine() reads the use of a token and that the response is pending", () => {
   const line = readApiLine(LISTED);
   assert.ok(typeof line === "object");
   const { jti, object, status } = line;
   assert.deepEqual([jti, object?.group, object?.name, status], ["4e72bbd2", "apps", "", undefined]);
 });
 
-Deno.test("readApiLine() reads as whom an administrator acts, and no token's id in a certificate's", () => {
+Deno.test("readApiLine() reads the impersonated user and ignores the credential ID of a certificate", () => {
   const line = readApiLine(ADMIN.replace(
     `"user":{"username":"admin"`,
     `"impersonatedUser":{"username":"system:serviceaccount:broker:agent"},"user":{"username":"admin",` +
@@ -55,26 +55,26 @@ Deno.test("readApiLine() reads as whom an administrator acts, and no token's id 
 });
 
 Deno.test.each<{ name: string; line: string; kind: string }>([
-  { name: "a request that no ServiceAccount made", line: ADMIN, kind: "other" },
-  { name: "a line that is cut", line: LISTED.slice(0, 300), kind: "malformed" },
+  { name: "a request of a user that is not a ServiceAccount", line: ADMIN, kind: "other" },
+  { name: "an incomplete line", line: LISTED.slice(0, 300), kind: "malformed" },
   {
-    name: "a line with a cut in it",
+    name: "a truncated line",
     line: LISTED.replace(`"verb":"list",`, `"verb":"li`),
     kind: "malformed",
   },
   { name: "an event without an id", line: LISTED.replace("auditID", "id"), kind: "malformed" },
   {
-    name: "an event whose user is no object",
+    name: "an event whose user is not an object",
     line: LISTED.replace(/"user":\{.*?\}\}/, `"user":"system:serviceaccount:x"`),
     kind: "malformed",
   },
   {
-    name: "a record of ours",
+    name: "a record of this project's audit log",
     line: `{"time":"2026-01-02T03:04:05Z","caller":"broker-1"}`,
     kind: "malformed",
   },
   { name: "text", line: "I1122 12:32:11 audit.k8s.io/ system:serviceaccount:", kind: "malformed" },
-])("readApiLine() takes $name for $kind", ({ line, kind }) => {
+])("readApiLine() classifies $name as $kind", ({ line, kind }) => {
   assert.equal(readApiLine(line), kind);
 });
 
@@ -101,21 +101,21 @@ const command = (verb: string, resource: string, ns: string, name: string) =>
 
 Deno.test.each<{ name: string; command: string }>([
   { name: "of a host", command: "uptime jti=t1" },
-  { name: "of a refusal", command: "target=k8s verb=get resource=pods ns=prod name=web-1 user=ann" },
+  { name: "of a denial", command: "target=k8s verb=get resource=pods ns=prod name=web-1 user=ann" },
   {
-    name: "of a refusal whose reason pretends that there was one",
+    name: "of a denial whose reason contains a forged token ID",
     command: 'target=k8s verb=get resource=pods ns=prod name=web-1 user=ann reason="x jti=t1 y"',
   },
   { name: "with an empty id", command: "target=k8s verb=get resource=pods ns=prod name=web-1 jti=" },
   {
-    name: "whose text pretends to be of a cluster",
+    name: "whose command contains a forged k8s target",
     command: "role=target cmd=x target=host target=k8s jti=t1",
   },
 ])("readToken() finds no token in a record $name", ({ command }) => {
   assert.equal(readToken({ target_type: "k8s", outcome: "issued", command, jti: "" }), undefined);
 });
 
-Deno.test("readToken() finds no token in a record of a host, whatever its command", () => {
+Deno.test("readToken() finds no token in a host record, whatever its command", () => {
   const forged = command("get", "pods", "prod", "web-1");
   assert.equal(readToken({ target_type: "", outcome: "issued", command: forged, jti: "t1" }), undefined);
 });
@@ -127,7 +127,7 @@ Deno.test.each([
     jti: "t1",
   },
   { form: "an old record", command: command("apply", "deployments.apps", "prod", "api"), jti: "" },
-])("readToken() reads from $form what a token was issued for", ({ command, jti }) => {
+])("readToken() reads the purpose of a token from $form", ({ command, jti }) => {
   assert.deepEqual(
     readToken({ target_type: "k8s", outcome: "issued", command, jti }),
     {
@@ -143,17 +143,17 @@ Deno.test.each([
 });
 
 Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<ApiObject>; within: boolean }>([
-  { name: "the get that it is for", asked: command("get", "pods", "prod", "web-1"), within: true },
+  { name: "exactly the get of the token", asked: command("get", "pods", "prod", "web-1"), within: true },
   { name: "a get of another object", asked: command("get", "pods", "prod", "web-2"), within: false },
   { name: "a get in another namespace", asked: command("get", "pods", "dev", "web-1"), within: false },
   { name: "a get of another resource", asked: command("get", "secrets", "prod", "web-1"), within: false },
   {
-    name: "a get of the same name in another group",
+    name: "a get of the same name in another API group",
     asked: command("get", "pods.metrics.k8s.io", "prod", "web-1"),
     within: false,
   },
   {
-    name: "a delete with a token for a get",
+    name: "a delete with a token for get",
     asked: command("get", "pods", "prod", "web-1"),
     verb: "delete",
     within: false,
@@ -165,12 +165,12 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
     within: true,
   },
   {
-    name: "the pod with a token for its log",
+    name: "a get of the pod with a token for its log",
     asked: command("logs", "pods", "prod", "web-1"),
     within: false,
   },
   {
-    name: "a shell in a pod with a token for a get",
+    name: "an exec in a pod with a token for get",
     asked: command("get", "pods", "prod", "web-1"),
     object: { subresource: "exec" },
     within: false,
@@ -183,14 +183,14 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
     within: true,
   },
   {
-    name: "a list of all namespaces with a token for one",
+    name: "a list of all namespaces with a token for one namespace",
     asked: command("list", "pods", "prod", "-"),
     verb: "list",
     object: { name: "", namespace: "" },
     within: false,
   },
   {
-    name: "a watch with a token for a list",
+    name: "a watch with a token for list",
     asked: command("list", "pods", "prod", "-"),
     verb: "watch",
     object: { name: "" },
@@ -198,16 +198,16 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
   },
   { name: "an apply", asked: command("apply", "pods", "prod", "web-1"), verb: "patch", within: true },
   {
-    name: "a get with a token for an apply",
+    name: "a get with a token for apply",
     asked: command("apply", "pods", "prod", "web-1"),
     within: false,
   },
   {
-    name: "anything with a verb of a newer version",
+    name: "any request with an unknown verb of a newer version",
     asked: command("scale", "pods", "prod", "web-1"),
     within: false,
   },
-])("isWithin() judges $name: $within", ({ asked, verb = "get", object, within }) => {
+])("isWithin() returns $within for $name", ({ asked, verb = "get", object, within }) => {
   const token = readToken({ target_type: "k8s", outcome: "issued", command: asked, jti: "" });
   assert.ok(token);
   assert.equal(isWithin(token, { ...EVENT, verb, object: { ...OBJECT, ...object } }), within);
@@ -215,13 +215,13 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
 });
 
 Deno.test.each<{ name: string; verb: string; uri: string; within: boolean }>([
-  { name: "a look at the object", verb: "get", uri: "/api/v1/namespaces/prod/pods/web-1", within: true },
+  { name: "a get of the object", verb: "get", uri: "/api/v1/namespaces/prod/pods/web-1", within: true },
   { name: "an apply without effect", verb: "patch", uri: "/x?fieldManager=gateway&dryRun=All", within: true },
   { name: "an apply", verb: "patch", uri: "/x?fieldManager=gateway", within: false },
   { name: "an apply that pretends", verb: "patch", uri: "/x?fieldManager=dryRun=All", within: false },
-  { name: "an apply that is asked for twice", verb: "patch", uri: "/x?dryRun=All&dryRun=", within: false },
+  { name: "an apply with a duplicate query", verb: "patch", uri: "/x?dryRun=All&dryRun=", within: false },
   { name: "a delete", verb: "delete", uri: "/x?dryRun=All", within: false },
-])("isWithin() judges $name before somebody has approved: $within", ({ verb, uri, within }) => {
+])("isWithin() returns $within before an approval: $name", ({ verb, uri, within }) => {
   const asked = command("apply", "pods", "prod", "web-1");
   for (const outcome of ["approval-required", "dry_run_allowed"]) {
     const token = readToken({ target_type: "k8s", outcome, command: asked, jti: "" });
@@ -273,7 +273,7 @@ Deno.test.each([{ columns: undefined }, { columns: 160 }])(
   },
 );
 
-Deno.test("createRecordTable() puts the detail on a line of its own where it would be broken up", () => {
+Deno.test("createRecordTable() puts the detail on a separate line if the terminal is too narrow", () => {
   const { heading, format } = createRecordTable({ columns: 80, full: false });
   assert.equal(heading, "TIME                  SEQ     OUTCOME         CALLER          HOST");
   assert.deepEqual(format(RECORD), [
@@ -296,7 +296,7 @@ Deno.test("createRecordTable() puts the detail on a line of its own where it wou
 });
 
 Deno.test.each([{ field: "command" }, { field: "policy_rule" }, { field: "err" }])(
-  "createRecordTable() cuts a long $field, unless all of it is wanted",
+  "createRecordTable() truncates a long $field unless full output is requested",
   ({ field }) => {
     const record = { ...RECORD, [field]: "a".repeat(60_000) };
     const show = (full: boolean) => createRecordTable({ columns: undefined, full }).format(record).join();
@@ -305,7 +305,7 @@ Deno.test.each([{ field: "command" }, { field: "policy_rule" }, { field: "err" }
   },
 );
 
-Deno.test("readRecord() shows what a line says, whatever was read before", () => {
+Deno.test("readRecord() decodes escaped keys, whatever it read before", () => {
   const { before, text } = escapeKey('{"caller":"broker-1","outcome":"denied","host":"web01"', "outcome");
   const lines = [before, text].map((body) =>
     seal({ body, ext: "" }, GENESIS, createAuditKey(new Uint8Array(32))).line

@@ -19,21 +19,21 @@ const FILES = [
   { path: "/empty", mode: 0o400, uid: 0, gid: 0, content: new Uint8Array() },
 ];
 
-Deno.test("readTar() gives what writeTar() was given", () => {
+Deno.test("readTar() returns the files that writeTar() received", () => {
   const archive = writeTar(FILES);
   assert.equal(archive.length % 512, 0);
   assert.deepEqual(readTar(archive), FILES);
   assert.deepEqual(readTar(writeTar([])), []);
 });
 
-Deno.test("writeTar() refuses a path that is too long", () => {
+Deno.test("writeTar() rejects a path that is too long", () => {
   assert.throws(
     () => writeTar([{ path: `/${"a".repeat(101)}`, mode: 0, uid: 0, gid: 0, content: new Uint8Array() }]),
     RangeError,
   );
 });
 
-Deno.test("readTar() refuses what is cut off, and every byte of a header that is another one", () => {
+Deno.test("readTar() rejects a truncated archive and any changed byte of a header", () => {
   const archive = writeTar(FILES);
   for (const length of [0, 511, 512, 1024, archive.length - 1024]) {
     assert.throws(() => readTar(archive.slice(0, length)), RangeError, String(length));
@@ -47,7 +47,7 @@ Deno.test("readTar() refuses what is cut off, and every byte of a header that is
   }
 });
 
-Deno.test("readTar() refuses a path that climbs", () => {
+Deno.test("readTar() rejects a path that is not normalized", () => {
   assert.throws(
     () => readTar(writeTar([{ path: "/a/../b", mode: 0, uid: 0, gid: 0, content: new Uint8Array() }])),
     /a path of the archive is not normalized/,

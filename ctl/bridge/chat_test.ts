@@ -32,7 +32,7 @@ function answering(mebibytes: number) {
   return { fetch, seen };
 }
 
-Deno.test("boundedFetch() takes 4 MiB, and ends what is longer where it is", async () => {
+Deno.test("boundedFetch() accepts 4 MiB and cancels a longer response", async () => {
   const { signal } = new AbortController();
   const enough = answering(4);
   assert.equal((await (await boundedFetch(enough.fetch, signal)("https://chat/")).text()).length, 4 << 20);
@@ -41,13 +41,13 @@ Deno.test("boundedFetch() takes 4 MiB, and ends what is longer where it is", asy
   assert.deepEqual([seen.taken, seen.isCanceled], [5, true]);
 });
 
-Deno.test("boundedFetch() follows no redirect, whatever the caller wants: the token is for this host alone", async () => {
+Deno.test("boundedFetch() never follows a redirect, because it would send the token to another host", async () => {
   const { fetch, seen } = answering(0);
   await boundedFetch(fetch, new AbortController().signal)("https://chat/", { redirect: "follow" });
   assert.equal(seen.init?.redirect, "error");
 });
 
-Deno.test("boundedFetch() is ended by the caller's signal, and by the bridge's", async () => {
+Deno.test("boundedFetch() is aborted by the caller's signal and by the bridge's signal", async () => {
   const [bridge, caller] = [new AbortController(), new AbortController()];
   const { fetch, seen } = answering(0);
   await boundedFetch(fetch, bridge.signal)("https://chat/", { signal: caller.signal });
@@ -79,11 +79,11 @@ function cardOf(changes: Partial<ApprovalRecord>): Card {
   return makeCard(PENDING.id, { ...PENDING, ...changes }, context);
 }
 
-Deno.test("makeCard() offers to approve what it shows whole", () => {
+Deno.test("makeCard() offers approval if the card shows the complete request", () => {
   assert.deepEqual(cardOf({}).verbs, ["approve", "deny", "learn"]);
 });
 
-Deno.test("makeCard() of more than a chat takes is cut, says so, and can be denied", () => {
+Deno.test("makeCard() truncates content over the chat's limit, reports it and offers no approval", () => {
   const changes = Array.from({ length: 25 }, (_, index) => ({
     path: `data.k${index}`,
     before: "a".repeat(300),
@@ -108,7 +108,7 @@ const CARD = {
   verbs: ["approve", "deny"],
 } as const;
 
-Deno.test("messageOf() breaks long lines: blocks of code do not, and what is beyond their right edge is approved unseen", () => {
+Deno.test("messageOf() wraps long lines, because code blocks do not and would hide text beyond their right edge", () => {
   const command = `command    "true ${"x".repeat(30)}${" ".repeat(500)}${"😀".repeat(60)}\u0301; rm -rf /"`;
   const message = messageOf({ ...CARD, lines: ["host       web01", command, "created    now"] });
   const [, block = ""] = /```text\n([^]*?)\n```/.exec(message) ?? [];
@@ -125,7 +125,7 @@ Deno.test("messageOf() breaks long lines: blocks of code do not, and what is bey
   assert.equal(first + rest.slice(0, -1).map((row) => row.slice(11)).join(""), command);
 });
 
-Deno.test("fenced() has a longer fence than any that breaking a line can make", () => {
+Deno.test("fenced() uses a fence longer than any run of backticks in the wrapped text", () => {
   const text = `command    "${"`".repeat(400)}"`;
   const block = messageOf({ ...CARD, lines: [text] });
   const [fence = ""] = /`+(?=text\n)/.exec(block) ?? [];
@@ -140,7 +140,7 @@ function explained(error: unknown): string {
   return found instanceof Error ? found.message : "";
 }
 
-Deno.test("explainControlPlaneFailure() says what to mend where nothing listens, and where another CA signed", () => {
+Deno.test("explainControlPlaneFailure() shows the fix if nothing listens or if another CA signed", () => {
   const failure = (code: string) =>
     new AppError("upstream_failure", "Failed contacting the control plane", {
       cause: Object.assign(new Error("connect"), { code }),
@@ -156,7 +156,7 @@ Deno.test("explainControlPlaneFailure() says what to mend where nothing listens,
   assert.equal(explained(failure("EPIPE")), "Failed contacting the control plane");
 });
 
-Deno.test("explainControlPlaneFailure() says of a certificate that is no approver's where it has to be named", async () => {
+Deno.test("explainControlPlaneFailure() explains where to register a certificate that is not an approver's", async () => {
   const body = {
     type: "about:blank",
     title: "Forbidden",
@@ -174,7 +174,7 @@ Deno.test("explainControlPlaneFailure() says of a certificate that is no approve
   );
 });
 
-Deno.test("blocksOf() has Slack show all of a text, for what is behind 'see more' is approved unseen", () => {
+Deno.test("blocksOf() splits long text so that Slack hides none of it behind 'see more'", () => {
   const command = `command    "true ${" ".repeat(1_900)}; rm -rf /"`;
   const blocks = blocksOf({
     approval: "a",

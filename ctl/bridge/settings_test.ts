@@ -10,7 +10,7 @@ function read(args: readonly string[], variables: Readonly<Record<string, string
   return readSettings(args, { variables, workingFolder: "/srv" });
 }
 
-Deno.test("readSettings() has a default for all but three, and takes the dash of Go's programs", () => {
+Deno.test("readSettings() has defaults for all but three options and accepts single dashes", () => {
   assert.deepEqual(
     read(["-cp-url=gw.example:7443", "-slack-channel", "C0123", "-identity-map", "/etc/map.json"]),
     {
@@ -28,7 +28,7 @@ Deno.test("readSettings() has a default for all but three, and takes the dash of
   );
 });
 
-Deno.test("readSettings() takes the command line before the environment, and that before its defaults", () => {
+Deno.test("readSettings() prefers the command line to environment variables, and these to the defaults", () => {
   const variables = { BRIDGE_CP_URL: "https://a:1", BRIDGE_CERT: "/a.crt", BRIDGE_CA: "" };
   const { cpUrl, cert, ca, pollSeconds } = read([...SLACK, "--poll", "1m"], variables);
   assert.deepEqual([cpUrl, cert, ca, pollSeconds], [
@@ -48,7 +48,7 @@ Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
     problem: /pass --identity-map, .* or --no-identity-guard/,
   },
   {
-    name: "with a map and no guard",
+    name: "with an identity map and the guard off",
     args: [...SLACK, "--no-identity-guard"],
     problem: /cannot use --identity-map with --no-identity-guard/,
   },
@@ -63,15 +63,15 @@ Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
     problem: /pass --slack-channel, or set/,
   },
   {
-    name: "with a channel's name",
+    name: "with a channel name in place of a channel ID",
     args: [...SLACK.slice(0, 3), "#ops", "--identity-map=m"],
     problem: /expected a channel ID/,
   },
   { name: "with an unknown option", args: [...SLACK, "--token=x"], problem: /unknown argument "--token=x"/ },
-  { name: "with a word", args: [...SLACK, "run"], problem: /unknown argument "run"/ },
+  { name: "with an argument", args: [...SLACK, "run"], problem: /unknown argument "run"/ },
   { name: "with an option twice", args: [...SLACK, "--cp-url=b:1"], problem: /--cp-url was passed twice/ },
   {
-    name: "with an option without value",
+    name: "with an option without a value",
     args: [...SLACK, "--cert", "--check"],
     problem: /--cert needs a value/,
   },
@@ -81,38 +81,38 @@ Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
     problem: /expected slack or mattermost/,
   },
   {
-    name: "with a chat in the clear",
+    name: "with a chat URL without TLS",
     args: [...SLACK, "--slack-api-url=http://slack.com/api"],
     problem: /https/,
   },
-  { name: "with a control plane in the clear", args: ["--cp-url=http://127.0.0.1:1"], problem: /https/ },
+  { name: "with a control plane URL without TLS", args: ["--cp-url=http://127.0.0.1:1"], problem: /https/ },
   {
-    name: "with a page without id",
+    name: "with a page URL without {id}",
     args: [...SLACK, "--page-url=https://a/"],
     problem: /expected https:\/\/… with \{id\}/,
   },
   {
-    name: "with a page that ends its link",
+    name: "with a page URL that closes its link",
     args: [...SLACK, "--page-url=https://a/{id}|x>"],
     problem: /--page-url/,
   },
-  { name: "with a wrong time", args: [...SLACK, "--poll", "soon"], problem: /Cannot read duration "soon"/ },
+  { name: "with a bad duration", args: [...SLACK, "--poll", "soon"], problem: /Cannot read duration "soon"/ },
   // A timer of more than 24.8 days ends immediately.
   {
-    name: "with a pause of a month",
+    name: "with a poll interval of a month",
     args: [...SLACK, "--poll", "30d"],
     problem: /--poll "30d": expected at most an hour/,
   },
-])("readSettings() refuses to start $name", ({ args, problem }) => {
+])("readSettings() rejects a start $name", ({ args, problem }) => {
   assert.throws(() => read(args), problem);
 });
 
-Deno.test("readSettings() wants nothing where something is only printed", () => {
+Deno.test("readSettings() requires no options for --help and --version", () => {
   assert.equal(read(["--help"]).action, "help");
   assert.equal(read(["--version"]).action, "version");
 });
 
-Deno.test("bridgePermissions() reach the control plane and the chat alone, and write the state alone", () => {
+Deno.test("bridgePermissions() allows only control plane and chat, and writes only to the state", () => {
   const set = bridgePermissions(read(SLACK));
   assert.deepEqual(set.net, ["*.slack.com:443", "gw.example:7443", "slack.com:443"]);
   assert.deepEqual(set.write, ["/srv/state/approval-bridge.db"]);
@@ -145,60 +145,60 @@ const DENY = { kind: "deny" } as const;
 const OWN = /requesters cannot approve their own requests/;
 
 Deno.test.each<Row>([
-  { name: "approve what somebody else asks for" },
-  { name: "learn from what somebody else asks for", verb: LEARN },
-  { name: "approve what he asks for", endUser: "ann@example.com", objection: OWN },
-  { name: "learn from what he asks for", endUser: "ann@example.com", verb: LEARN, objection: OWN },
-  { name: "approve what he asks for in capitals", endUser: "ANN@EXAMPLE.COM", objection: OWN },
-  { name: "approve what he asks for with a dot", endUser: "ann@example.com.", objection: OWN },
-  { name: "approve what he asks for in wide letters", endUser: "\uff41nn@example.com", objection: OWN },
-  { name: "approve for who is perhaps himself without a domain", endUser: "Ann", objection: /same name/ },
+  { name: "approve another person's request" },
+  { name: "approve and learn from another person's request", verb: LEARN },
+  { name: "approve their own request", endUser: "ann@example.com", objection: OWN },
+  { name: "learn from their own request", endUser: "ann@example.com", verb: LEARN, objection: OWN },
+  { name: "approve their own request in capitals", endUser: "ANN@EXAMPLE.COM", objection: OWN },
+  { name: "approve their own request with a trailing dot", endUser: "ann@example.com.", objection: OWN },
+  { name: "approve their own request in wide letters", endUser: "\uff41nn@example.com", objection: OWN },
+  { name: "approve for the same name without a domain", endUser: "Ann", objection: /same name/ },
   {
-    name: "approve for who is perhaps himself elsewhere",
+    name: "approve for the same name in another domain",
     endUser: "ann@corp.example",
     objection: /same name/,
   },
   {
-    name: "approve for who is perhaps himself with a domain",
+    name: "approve for the same name with a Windows domain",
     user: "U4",
     endUser: "CORP\\cy",
     objection: /same name/,
   },
   {
-    name: "approve for who is perhaps himself in a realm",
+    name: "approve for the same name in a realm",
     user: "U4",
     endUser: "corp/cy",
     objection: /same name/,
   },
-  { name: "approve for who has the same domain", endUser: "anna@example.com" },
-  { name: "deny what he perhaps asks for", endUser: "ann", verb: DENY },
-  { name: "approve as the broker that asks", user: "U2", objection: OWN },
-  { name: "approve when he is not in the map", user: "U3", objection: /not in the bridge's identity map/ },
+  { name: "approve for another name in the same domain", endUser: "anna@example.com" },
+  { name: "deny a request of the same name", endUser: "ann", verb: DENY },
+  { name: "approve as the broker that sends the request", user: "U2", objection: OWN },
+  { name: "approve without an entry in the map", user: "U3", objection: /not in the bridge's identity map/ },
   {
-    name: "approve by the name of a prototype",
+    name: "approve with a user ID that is a prototype property",
     user: "constructor",
     objection: /not in the bridge's identity map/,
   },
-  { name: "approve for nobody", endUser: undefined, objection: /the requester is unknown/ },
-  { name: "approve for the empty name", endUser: "", objection: /the requester is unknown/ },
-  { name: "deny when he is not in the map", user: "U3", verb: DENY },
-  { name: "deny what he asks for", endUser: "ann@example.com", verb: DENY },
+  { name: "approve for an unknown requester", endUser: undefined, objection: /the requester is unknown/ },
+  { name: "approve for a requester with an empty name", endUser: "", objection: /the requester is unknown/ },
+  { name: "deny without an entry in the map", user: "U3", verb: DENY },
+  { name: "deny their own request", endUser: "ann@example.com", verb: DENY },
   { name: "approve with the guard off", user: "U3", endUser: "", identities: undefined },
   { name: "deny as a program", member: "program", verb: DENY, objection: /programs/ },
   {
-    name: "approve as a program with the guard off",
+    name: "approve as a program with the identity guard off",
     member: "program",
     identities: undefined,
     objection: /programs/,
   },
   {
-    name: "approve from elsewhere with the guard off",
+    name: "approve as a member of another workspace with the identity guard off",
     member: "outsider",
     identities: undefined,
     objection: /another/,
   },
-  { name: "approve by a closed account", member: "gone", objection: /deactivated/ },
-])("findObjection(): whether somebody may $name", (row) => {
+  { name: "approve with a deactivated account", member: "gone", objection: /deactivated/ },
+])("findObjection(): whether a user may $name", (row) => {
   const { user = "U1", verb = { kind: "approve" }, member = "person", objection } = row;
   const endUser = "endUser" in row ? row.endUser : "bob@example.com";
   const identities = "identities" in row ? row.identities : MAP;
@@ -214,7 +214,7 @@ Deno.test.each<Row>([
 
 const USER = /^U[A-Z0-9]+$/;
 
-Deno.test("parseIdentityMap() reads ids with their identities, comments too", () => {
+Deno.test("parseIdentityMap() reads IDs and identities from a file with comments", () => {
   const map = parseIdentityMap(
     '{ "_comment": "who", "U1": "ann@example.com", /* x */ "U2": "Bob" }',
     "m.json",
@@ -225,21 +225,21 @@ Deno.test("parseIdentityMap() reads ids with their identities, comments too", ()
 
 Deno.test.each<{ name: string; text: string; problem: RegExp }>([
   { name: "no entry", text: "{}", problem: /it is empty, so that no one could approve/ },
-  { name: "half a text", text: '{"U1": "ann', problem: /Cannot load identity map "m\.json"/ },
+  { name: "incomplete JSON", text: '{"U1": "ann', problem: /Cannot load identity map "m\.json"/ },
   { name: "a list", text: '["U1"]', problem: /Cannot load identity map/ },
-  { name: "an id twice", text: '{"U1": "ann", "U1": "bob"}', problem: /Cannot load identity map/ },
-  { name: "a name for an id", text: '{"ann": "ann"}', problem: /"ann" is not a user ID of this chat/ },
+  { name: "a duplicate ID", text: '{"U1": "ann", "U1": "bob"}', problem: /Cannot load identity map/ },
+  { name: "a name instead of an ID", text: '{"ann": "ann"}', problem: /"ann" is not a user ID of this chat/ },
   {
     name: "no identity",
     text: '{"U1": " "}',
     problem: /the identity of "U1" is empty, too long or contains invisible characters/,
   },
   {
-    name: "an identity that does not show",
+    name: "an identity with invisible characters",
     text: '{"U1": "ann\\u200b"}',
     problem: /the identity of "U1" is empty, too long or contains invisible/,
   },
-  { name: "an identity that is no text", text: '{"U1": 1}', problem: /Cannot load identity map/ },
-])("parseIdentityMap() refuses a map with $name", ({ text, problem }) => {
+  { name: "an identity that is not a string", text: '{"U1": 1}', problem: /Cannot load identity map/ },
+])("parseIdentityMap() rejects a map with $name", ({ text, problem }) => {
   assert.throws(() => parseIdentityMap(text, "m.json", USER), problem);
 });

@@ -42,7 +42,7 @@ async function problems(reviews: Reviews, token = "minter"): Promise<readonly Fi
   return findings.filter(({ level }) => level !== "ok");
 }
 
-Deno.test("checkCluster() finds nothing amiss where rights and rules are the same", async () => {
+Deno.test("checkCluster() finds no problem if rights and rules are equal", async () => {
   const findings = await checkCluster({
     name: "prod",
     cluster: CLUSTER,
@@ -71,18 +71,18 @@ Deno.test.each<{ name: string; username: string; groups: readonly string[]; text
   },
   { name: "a person", username: "ann", groups: [], text: /ann is not a ServiceAccount/ },
   {
-    name: "the account that actions are done as",
+    name: "the account that acts on the cluster",
     username: "system:serviceaccount:gateway:agent",
     groups: [],
     text: /is itself in sa_bindings/,
   },
-])("checkCluster() warns where the tokens are made by $name", async ({ username, groups, text }) => {
+])("checkCluster() warns if the minter is $name", async ({ username, groups, text }) => {
   const found = await problems(healthy({ whoAmI: () => Promise.resolve({ username, groups }) }));
   assert.deepEqual(found.map(({ level }) => level), ["warning"]);
   assert.match(found[0]?.text ?? "", text);
 });
 
-Deno.test("checkCluster() warns of a credential that ends within a week", async () => {
+Deno.test("checkCluster() warns of a credential that expires within a week", async () => {
   const token = (exp: number) => `e30.${btoa(JSON.stringify({ exp })).replace(/=+$/, "")}.x`;
   const day = 86_400;
   const rulesIn: Reviews["rulesIn"] = (token, namespace) =>
@@ -94,7 +94,7 @@ Deno.test("checkCluster() warns of a credential that ends within a week", async 
   assert.deepEqual(await problems(healthy({ rulesIn }), token(NOW / 1000 + 8 * day)), []);
 });
 
-Deno.test("checkCluster() asks one by one where the API server can't list all rights", async () => {
+Deno.test("checkCluster() requests rights one by one if the API server returns only a part", async () => {
   const asked: Right[] = [];
   const found = await problems(healthy({
     rulesIn: async (token, namespace) => ({
@@ -124,7 +124,7 @@ Deno.test("checkCluster() asks one by one where the API server can't list all ri
   assert.ok(asked.some(({ resource, verb }) => resource === "users" && verb === "impersonate"));
 });
 
-Deno.test("checkCluster() tells of everything at once, and makes no token where the minter may not", async () => {
+Deno.test("checkCluster() reports all problems together and creates no token without the minter's right to it", async () => {
   let minted = 0;
   const found = await problems(healthy({
     mayI: () => Promise.resolve({ allowed: false, reason: "" }),
@@ -148,7 +148,7 @@ Deno.test("checkCluster() tells of everything at once, and makes no token where 
   assert.equal(minted, 0);
 });
 
-Deno.test("checkCluster() warns of paths that are no objects", async () => {
+Deno.test("checkCluster() warns of rights to non-resource paths", async () => {
   const rulesIn: Reviews["rulesIn"] = async (token, namespace) => ({
     ...await healthy().rulesIn(token, namespace),
     paths: token === "agent"
@@ -163,9 +163,9 @@ Deno.test("checkCluster() warns of paths that are no objects", async () => {
 type ClusterFlags = Parameters<typeof readClusterEntry>[0];
 
 Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof readClusterEntry> }>([
-  { name: "nothing where nothing is said", flags: {}, entry: {} },
+  { name: "no settings without flags", flags: {}, entry: {} },
   {
-    name: "a rule for certain objects",
+    name: "a rule with namespaces and object names",
     flags: { rule: ["allow get,list pods,services prod,dev/web-1"] },
     entry: {
       rules: [{
@@ -178,14 +178,14 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
     },
   },
   {
-    name: "a rule for every place",
+    name: "a rule without namespaces or names, which covers all",
     flags: { rule: ["deny * secrets"] },
     entry: {
       rules: [{ verbs: ["*"], resources: ["secrets"], namespaces: ["*"], names: ["*"], effect: "deny" }],
     },
   },
   {
-    name: "accounts for everybody and for groups",
+    name: "ServiceAccounts for all end users and for groups",
     flags: { serviceAccount: ["gateway/dba=dba,ops", "gateway/agent"] },
     entry: {
       sa_bindings: [
@@ -195,7 +195,7 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
     },
   },
   {
-    name: "resources of both scopes",
+    name: "namespaced and cluster-wide resources",
     flags: {
       resource: ["widgets.example.com/v1/Widget"],
       clusterResource: ["storageclasses.storage.k8s.io/v1/StorageClass"],
@@ -214,7 +214,7 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
     },
   },
   {
-    name: "a list that is cleared, and one that is not spoken of",
+    name: "a cleared list and a list with one value",
     flags: { group: [""], caller: ["broker-1"] },
     entry: { groups: [], allowed_callers: ["broker-1"] },
   },
@@ -244,7 +244,7 @@ Deno.test.each<[string, ClusterFlags, RegExp]>([
   ["an empty rule among others", { rule: ["", "allow get pods"] }, /Cannot read rule ""/],
   ["an account without a namespace", { serviceAccount: ["agent"] }, /Cannot read ServiceAccount/],
   ["a resource without a version", { resource: ["widgets.example.com"] }, /Cannot read resource/],
-])("readClusterEntry() refuses %s", (_name, flags, error) => {
+])("readClusterEntry() rejects %s", (_name, flags, error) => {
   assert.throws(() => readClusterEntry(flags), error);
 });
 
@@ -255,7 +255,7 @@ Deno.test.each<{ text: string; pattern: string }>([
     pattern: "^(?:get|apply) (?:deployments\\.apps|widgets\\.example\\.com) (?:web)/(?:[^ ]+)$",
   },
   { text: "get nodes -/n1.local", pattern: "^(?:get) (?:nodes) (?:-)/(?:n1\\.local)$" },
-])("actionPattern() makes a pattern of $text", ({ text, pattern }) => {
+])("actionPattern() converts $text to a pattern", ({ text, pattern }) => {
   assert.equal(actionPattern(text), pattern);
 });
 
@@ -266,7 +266,7 @@ Deno.test.each<{ text: string; error: RegExp }>([
   { text: "allow get pods web/a", error: /Cannot read action/ },
   { text: "watch pods web/a", error: /Cannot grant "watch"/ },
   { text: "get widgets web/a", error: /Cannot grant "widgets"/ },
-])("actionPattern() refuses $text", ({ text, error }) => {
+])("actionPattern() rejects $text", ({ text, error }) => {
   assert.throws(() => actionPattern(text), { message: error });
 });
 
@@ -305,14 +305,14 @@ Deno.test.each<[string, ApiOutcome, RegExp]>([
   ["a page", answer(200, "<html>ok</html>"), NO_API],
   ["another object", answer(200, { status: { allowed: "yes" } }), NO_API],
   ["an empty token", answer(201, { status: { token: "" } }), NO_API],
-])("Reviews tells of %s", async (_name, outcome, problem) => {
+])("Reviews reports %s", async (_name, outcome, problem) => {
   const reviews = answering(outcome);
   const account = { namespace: "gateway", name: "agent" };
   await assert.rejects(reviews.mint("t", account), { message: problem });
   assert.equal(reviews.asked.length, 1);
 });
 
-Deno.test("Reviews asks about a subresource, and believes nothing but true", async () => {
+Deno.test("Reviews.mayI() sends the subresource and treats only true as allowed", async () => {
   const reviews = answering(answer(201, { status: { allowed: false, reason: "no" } }));
   const question = { namespace: "web", group: "", resource: "pods/log", verb: "get", name: "web-1" };
   assert.deepEqual(await reviews.mayI("t", question), { allowed: false, reason: "no" });
@@ -334,15 +334,15 @@ const jwt = (payload: unknown) =>
 
 Deno.test.each<{ name: string; token: string; claims: ReturnType<typeof readClaims> }>([
   {
-    name: "id and end",
+    name: "ID and expiry",
     token: jwt({ jti: "4e72", exp: 1_795_351_331 }),
     claims: { jti: "4e72", exp: 1_795_351_331 },
   },
-  { name: "no id and no end", token: jwt({ sub: "ä?>" }), claims: { jti: "" } },
-  { name: "nothing of other kinds of tokens", token: "opaque", claims: undefined },
-  { name: "nothing of what is not base64url", token: "a.!!.c", claims: undefined },
-  { name: "nothing of what is not JSON", token: "a.YWJj.c", claims: undefined },
-  { name: "nothing of an id that is no text", token: jwt({ jti: 7 }), claims: undefined },
+  { name: "a token without ID and expiry", token: jwt({ sub: "ä?>" }), claims: { jti: "" } },
+  { name: "no claims from another kind of token", token: "opaque", claims: undefined },
+  { name: "no claims from text that is not base64url", token: "a.!!.c", claims: undefined },
+  { name: "no claims from text that is not JSON", token: "a.YWJj.c", claims: undefined },
+  { name: "no ID that is not a string", token: jwt({ jti: 7 }), claims: undefined },
 ])("readClaims() reads $name", ({ token, claims }) => {
   assert.deepEqual(readClaims(token), claims);
 });

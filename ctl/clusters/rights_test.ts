@@ -39,17 +39,17 @@ const deny = { effect: "deny" } as const;
 
 Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<string, readonly string[]> }>([
   {
-    name: "reading in a namespace is a role there",
+    name: "a rule with a namespace becomes a Role in that namespace",
     rules: [{ ...allow, verbs: ["get", "list"], resources: ["pods", "services"], namespaces: ["prod"] }],
     roles: { prod: [`{apiGroups: [""], resources: ["pods", "services"], verbs: ["get", "list"]}`] },
   },
   {
-    name: "logs are a subresource of pods, and of nothing else",
+    name: "logs adds a right only to pods/log",
     rules: [{ ...allow, verbs: ["logs"], namespaces: ["prod"] }],
     roles: { prod: [`{apiGroups: [""], resources: ["pods/log"], verbs: ["get"]}`] },
   },
   {
-    name: "an apply creates, reads and patches, by name where the rule has one",
+    name: "apply adds create, get and patch, limited to the rule's names",
     rules: [{ ...allow, verbs: ["apply"], resources: ["deployments"], namespaces: ["prod"], names: ["api"] }],
     roles: {
       prod: [
@@ -58,7 +58,7 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     },
   },
   {
-    name: "a delete of certain objects is for those",
+    name: "delete with object names is limited to these objects",
     rules: [{ ...allow, verbs: ["delete"], resources: ["widgets"], namespaces: ["prod"], names: ["b", "a"] }],
     roles: {
       prod: [
@@ -67,7 +67,7 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     },
   },
   {
-    name: "a list has no name: a rule with names allows none",
+    name: "list cannot be limited to names: a rule with names adds no list right",
     rules: [{
       ...allow,
       verbs: ["get", "list"],
@@ -78,12 +78,12 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     roles: { prod: [`{apiGroups: [""], resources: ["pods"], resourceNames: ["web-1"], verbs: ["get"]}`] },
   },
   {
-    name: "a rule with - for a name allows the list alone",
+    name: "the object name - adds only the list right",
     rules: [{ ...allow, resources: ["secrets"], namespaces: ["prod"], names: ["-"] }],
     roles: { prod: [`{apiGroups: [""], resources: ["secrets"], verbs: ["list"]}`] },
   },
   {
-    name: "what has no namespace is for the whole cluster, and a rule for a namespace is not about it",
+    name: "rights to cluster-scoped resources are cluster-wide, and a rule for a namespace adds none",
     rules: [
       { ...allow, verbs: ["get"], resources: ["nodes"] },
       { ...allow, verbs: ["get"], resources: ["namespaces", "configmaps"], namespaces: ["prod"] },
@@ -95,12 +95,12 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     },
   },
   {
-    name: "a list of all namespaces is for the whole cluster, and other verbs need a namespace",
+    name: "a rule for namespace - adds only the list right, cluster-wide",
     rules: [{ ...allow, verbs: ["get", "list"], resources: ["pods"], namespaces: ["-"] }],
     roles: { everywhere: [`{apiGroups: [""], resources: ["pods"], verbs: ["list"]}`] },
   },
   {
-    name: "what is needed everywhere is not asked for again in a namespace",
+    name: "a right that is needed everywhere is not repeated in a namespace",
     rules: [
       { ...allow, verbs: ["get"], resources: ["pods"] },
       { ...allow, verbs: ["get", "delete"], resources: ["pods"], namespaces: ["prod"], names: ["web-1"] },
@@ -111,12 +111,12 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     },
   },
   {
-    name: "what waits for a human is needed as well",
+    name: "actions that require an approval are included",
     rules: [{ effect: "require_approval", verbs: ["delete"], resources: ["pods"], namespaces: ["prod"] }],
     roles: { prod: [`{apiGroups: [""], resources: ["pods"], verbs: ["delete"]}`] },
   },
   {
-    name: "what is denied altogether is left out",
+    name: "completely denied rights are omitted",
     rules: [
       { ...allow, resources: ["secrets", "configmaps"], namespaces: ["prod"] },
       { ...deny, resources: ["secrets"] },
@@ -125,7 +125,7 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     roles: { prod: [`{apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list"]}`] },
   },
   {
-    name: "what is denied in part stays",
+    name: "partly denied rights are kept",
     rules: [
       { ...allow, verbs: ["get"], resources: ["pods"] },
       { ...deny, verbs: ["get"], resources: ["pods"], namespaces: ["kube-system"] },
@@ -134,7 +134,7 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; roles: Record<stri
     roles: { everywhere: [`{apiGroups: [""], resources: ["pods"], verbs: ["get"]}`] },
   },
   {
-    name: "everything is each resource by its name, never a wildcard",
+    name: "a rule for all resources lists each by name, without a wildcard",
     rules: [{ ...allow, verbs: ["list"], namespaces: ["prod"] }],
     roles: {
       prod: [
@@ -175,36 +175,36 @@ interface Row {
 
 Deno.test.each<Row>([
   {
-    name: "what is needed, alone",
+    name: "exactly the needed right",
     granted: { prod: [HARMLESS, rule(["pods"], ["get"])] },
     needed: [GET_PODS],
   },
   {
-    name: "a verb more",
+    name: "an additional verb",
     granted: { prod: [rule(["pods"], ["get", "delete"])] },
     needed: [GET_PODS],
     excess: [`prod {apiGroups: [""], resources: ["pods"], verbs: ["delete"]}`],
   },
   {
-    name: "another namespace",
+    name: "a right in another namespace",
     granted: { prod: [rule(["pods"], ["get"])], default: [rule(["pods"], ["get"])] },
     needed: [GET_PODS],
     excess: [`default {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`],
   },
   {
-    name: "a right that holds everywhere, once",
+    name: "one excess right in all namespaces is reported once",
     granted: { prod: [rule(["secrets"], ["get", "list"])], default: [rule(["secrets"], ["list", "get"])] },
     needed: [],
     excess: [`prod,default {apiGroups: [""], resources: ["secrets"], verbs: ["get", "list"]}`],
   },
   {
-    name: "all objects where one is needed",
+    name: "a right to all objects if one is needed",
     granted: { prod: [rule(["pods"], ["get"])] },
     needed: [{ ...GET_PODS, name: "web-1" }],
     excess: [`prod {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`],
   },
   {
-    name: "one object too many",
+    name: "a right to one object more than needed",
     granted: { prod: [rule(["pods"], ["get"], { resourceNames: ["web-1", "web-2"] })] },
     needed: [{ ...GET_PODS, name: "web-1" }],
     excess: [
@@ -212,45 +212,45 @@ Deno.test.each<Row>([
     ],
   },
   {
-    name: "a wildcard, which gives what is needed too",
+    name: "a wildcard that covers the needed right is still in excess",
     granted: { prod: [rule(["*"], ["*"], { apiGroups: ["*"] })] },
     needed: [GET_PODS],
     excess: [`prod {apiGroups: ["*"], resources: ["*"], verbs: ["*"]}`],
   },
   {
-    name: "the same name in another group",
+    name: "a right to the same resource name in another API group",
     granted: { prod: [rule(["pods"], ["get"], { apiGroups: ["metrics.k8s.io"] })] },
     needed: [GET_PODS],
     excess: [`prod {apiGroups: ["metrics.k8s.io"], resources: ["pods"], verbs: ["get"]}`],
     missing: 1,
   },
-  { name: "nothing of what is needed", granted: { prod: [] }, needed: [GET_PODS], missing: 1 },
+  { name: "no rights if one is needed", granted: { prod: [] }, needed: [GET_PODS], missing: 1 },
   {
-    name: "one object where all are needed",
+    name: "a right to one object if all are needed",
     granted: { prod: [rule(["pods"], ["get"], { resourceNames: ["web-1"] })] },
     needed: [GET_PODS],
     missing: 1,
   },
   {
-    name: "one namespace of what is needed everywhere",
+    name: "a right in one namespace if it is needed everywhere",
     granted: { prod: [rule(["pods"], ["get"])], default: [] },
     needed: [{ ...GET_PODS, namespace: undefined }],
     missing: 1,
   },
   {
-    name: "a pod's log by all logs",
+    name: "a right to all logs if one pod's log is needed",
     granted: { prod: [rule(["*/log"], ["get"])] },
     needed: [{ ...GET_PODS, resource: "pods/log" }],
     excess: [`prod {apiGroups: [""], resources: ["*/log"], verbs: ["get"]}`],
   },
   {
-    name: "the pod itself by no log",
+    name: "a right to the log if the pod itself is needed",
     granted: { prod: [rule(["pods/log"], ["get"])] },
     needed: [GET_PODS],
     excess: [`prod {apiGroups: [""], resources: ["pods/log"], verbs: ["get"]}`],
     missing: 1,
   },
-])("compareRights() judges $name", ({ granted, needed, excess = [], missing = 0 }) => {
+])("compareRights() compares $name", ({ granted, needed, excess = [], missing = 0 }) => {
   const compared = compareRights(new Map(Object.entries(granted)), needed);
   assert.deepEqual(
     compared.excess.map(({ namespaces, ...rule }) => `${namespaces} ${formatRbacRule(rule)}`),

@@ -20,7 +20,7 @@ function judge(lines: readonly string[], ca: string | undefined = "ssh-ed25519 A
     .filter(({ level }) => level !== "pass").map(({ level, check }) => `${level} ${check}`);
 }
 
-Deno.test("judgeHost() finds nothing where sshd is set as it should be", () => {
+Deno.test("judgeHost() reports no problem for a correctly configured sshd", () => {
   assert.deepEqual(judge(GOOD), []);
 });
 
@@ -40,14 +40,14 @@ Deno.test.each([
   { line: "login: shell", says: /^fail .*no one can log in to the account, because it has no login shell/ },
   { line: "login: ask me", says: /^unknown .*did not report whether logins are possible/ },
   { line: "principal: no", says: /^fail .*does not accept certificates/ },
-])("judgeHost() finds $line", ({ line, says }) => {
+])("judgeHost() reports $line", ({ line, says }) => {
   const label = line.split(" ").slice(0, line.startsWith("sshd:") ? 2 : 1).join(" ");
   const wrong = judge(GOOD.map((each) => each.startsWith(label) ? line : each));
   assert.equal(wrong.length, 1, wrong.join());
   assert.match(wrong[0] ?? "", says);
 });
 
-Deno.test("judgeHost() takes nothing that a host does not say for good", () => {
+Deno.test("judgeHost() reports settings as unknown if the host does not show them", () => {
   assert.deepEqual(judge([]).filter((each) => each.startsWith("unknown")).length, 8);
   assert.equal(judge([]).length, 10);
   assert.match(judge(GOOD, "none").join(), /does not trust/);
@@ -73,7 +73,7 @@ state_member_info{instance="signer-1"} 1
 const answers = (text: string, ok = true, ready = "ready\n") =>
   readStatus({ address: "h:1", ready: { ok, text: ready }, metrics: text, aheadSeconds: 3 });
 
-Deno.test("readStatus() reads what a signer shows", () => {
+Deno.test("readStatus() reads the metrics of a signer", () => {
   assert.deepEqual(answers(METRICS), {
     ...{ address: "h:1", isReady: true, problem: "", members: ["signer-1", "signer-2"] },
     ...{ service: "signer", version: "1.2.0", instance: "signer-1", stateAgeSeconds: 0.25 },
@@ -83,7 +83,7 @@ Deno.test("readStatus() reads what a signer shows", () => {
   });
 });
 
-Deno.test("readStatus() takes this machine's clock where there is no database", () => {
+Deno.test("readStatus() compares with this machine's clock if the service has no database", () => {
   const { clockOffsetSeconds, members, database } = answers(
     'gateway_build_info{service="broker",version="1"} 1',
   );
@@ -94,7 +94,7 @@ Deno.test("readStatus() takes this machine's clock where there is no database", 
 
 Deno.test.each([
   {
-    name: "one that is not ready",
+    name: "a service that is not ready",
     text: METRICS,
     ok: false,
     ready: "not ready: too old\n",
@@ -114,13 +114,13 @@ Deno.test.each([
     ready: "ready",
     problem: "the server at this address is not a service of the gateway",
   },
-])("readStatus() never takes $name for well", ({ text, ok, ready, problem }) => {
+])("readStatus() reports $name as not ready", ({ text, ok, ready, problem }) => {
   const status = answers(text, ok, ready);
   assert.equal(status.isReady, false);
   assert.equal(status.problem, problem);
 });
 
-Deno.test("readStatus() reads labels with quotes and line ends", () => {
+Deno.test("readStatus() reads labels with escaped quotes and line feeds", () => {
   const { instance } = answers(String.raw`state_instance_info{instance="a\"b\\c\nd"} 1`);
   assert.equal(instance, 'a"b\\c\nd');
 });
@@ -133,45 +133,45 @@ const one = (name: string, more: Partial<ServiceStatus> = {}): ServiceStatus => 
 });
 
 Deno.test.each([
-  { name: "two that are well", services: [one("a"), one("b")], problems: [], notes: [] },
+  { name: "two healthy services", services: [one("a"), one("b")], problems: [], notes: [] },
   {
-    name: "one without a response",
+    name: "an instance without a response",
     services: [one("a"), silentStatus("b:9160", "no response: refused")],
     problems: ["b:9160: no response: refused"],
     notes: ['signer: also running, but not checked: "b"'],
   },
   {
-    name: "one that is not ready",
+    name: "a service that is not ready",
     services: [one("a"), one("b", { isReady: false, problem: "not ready: x", members: [] })],
     problems: ["b: not ready: x"],
     notes: [],
   },
   {
-    name: "two databases",
+    name: "instances on different databases",
     services: [one("a", { members: ["a"] }), one("b", { members: ["b"] })],
     problems: [/^a: does not see "b"; they use different databases/, /^b: does not see "a"/],
     notes: [],
   },
   {
-    name: "another that lives",
+    name: "a running instance that was not checked",
     services: [one("a")],
     problems: [],
     notes: ['signer: also running, but not checked: "b"'],
   },
   {
-    name: "an upgrade under way",
+    name: "different versions during an upgrade",
     services: [one("a"), one("b", { version: "2" })],
     problems: [],
     notes: ["signer: different versions are running: 1, 2"],
   },
   {
-    name: "lists that differ",
+    name: "different versions of the revocation list",
     services: [one("a"), one("b", { krlVersion: 6 })],
     problems: [],
     notes: ["signer: the versions of the revocation list differ; check again"],
   },
   {
-    name: "a certificate that ends soon, and one that has ended",
+    name: "an expiring and an expired certificate",
     services: [
       one("a", { certificate: { name: "server_cert", endsAt: NOW + 2.5 * DAY } }),
       one("b", { certificate: { name: "client_ca", endsAt: NOW } }),
@@ -180,13 +180,13 @@ Deno.test.each([
     notes: [],
   },
   {
-    name: "a clock that is off",
+    name: "a wrong clock",
     services: [one("a", { clockOffsetSeconds: -2.5 }), one("b", { clockOffsetSeconds: 2 })],
     problems: ["a: its clock is off by -2.5 s; run a time service"],
     notes: [],
   },
   {
-    name: "services of other kinds",
+    name: "instances of different services",
     services: [
       one("a"),
       one("b"),
@@ -195,7 +195,7 @@ Deno.test.each([
     problems: [],
     notes: [],
   },
-])("judge() of $name", ({ services, problems, notes }) => {
+])("judge() evaluates $name", ({ services, problems, notes }) => {
   const verdict = judgeStatus(services, NOW);
   assert.equal(verdict.problems.length, problems.length, verdict.problems.join("\n"));
   for (const [index, expected] of problems.entries()) {

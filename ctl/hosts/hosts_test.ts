@@ -15,11 +15,11 @@ Deno.test.each<{ policy: Parameters<typeof labelPolicy>[0]; label: string }>([
   { policy: { mode: "denylist", deny: ["a"], enforcement: "audit" }, label: "denylist(1 deny) audit" },
   { policy: { mode: "denylist", deny: null, enforcement: "enforce" }, label: "denylist(0 deny)" },
   { policy: { mode: "quarantine" }, label: "?" },
-])("labelPolicy() gives $label", ({ policy, label }) => {
+])("labelPolicy() returns $label", ({ policy, label }) => {
   assert.equal(labelPolicy(policy), label);
 });
 
-Deno.test("formatHosts() says which hosts are sealed, and which share a principal", () => {
+Deno.test("formatHosts() shows which hosts are sealed and which share a principal", () => {
   const host = { addr: "10.0.0.1:22", user: "deploy", principal: "host:web" };
   const lines = formatHosts({
     web01: { ...host, sealed_exec: true },
@@ -33,7 +33,7 @@ Deno.test("formatHosts() says which hosts are sealed, and which share a principa
   ]);
 });
 
-Deno.test("formatHosts() says which login shells are in use, and for which nothing is proved", () => {
+Deno.test("formatHosts() shows the login shells in use and the unproven ones", () => {
   const host = { addr: "10.0.0.1:22", user: "deploy" };
   const lines = formatHosts({
     web02: { ...host, login_shell: "/usr/bin/fish" },
@@ -64,14 +64,14 @@ function lastCommand(text: string): string {
   return text.split("\n").find((line) => line.startsWith('sh "$work/install"')) ?? "";
 }
 
-Deno.test("formatInstallScript() carries both files whole, and no line of them ends them early", () => {
+Deno.test("formatInstallScript() contains both files in full, without the end mark in their lines", () => {
   const text = script({ keys: { how: "replace", lines: [KEY] } });
   for (const file of [SHIM_TEXT, INSTALLER_TEXT, `${KEY}\n`]) {
     assert.ok(text.includes(`<<'END_OF_GATEWAY_FILE'\n${file}END_OF_GATEWAY_FILE\n`));
   }
 });
 
-Deno.test("formatInstallScript() carries the launcher and the verifier of v1", () => {
+Deno.test("formatInstallScript() contains the launcher and the verifier of v1", () => {
   const text = script({
     format: "v1",
     verifier: "// bundle\nmain();\n",
@@ -83,7 +83,7 @@ Deno.test("formatInstallScript() carries the launcher and the verifier of v1", (
   assert.match(lastCommand(text), / --format v1 --verifier "\$work\/verifier" /);
 });
 
-Deno.test("formatInstallScript() refuses a verifier with the line that ends it: what follows would run as root", () => {
+Deno.test("formatInstallScript() rejects a verifier that contains the end mark of its here-document", () => {
   assert.throws(
     () => script({ format: "v1", verifier: "//\nEND_OF_GATEWAY_FILE\nid\n" }),
     /Cannot use the verifier/,
@@ -94,7 +94,7 @@ Deno.test.each(
   [
     { name: "installs", options: {}, words: "--format v2 --accounts 'deploy' </dev/null" },
     {
-      name: "only looks",
+      name: "only checks",
       options: { check: true },
       words: "--format v2 --accounts 'deploy' --check </dev/null",
     },
@@ -109,7 +109,7 @@ Deno.test.each(
       words: `--format v2 --accounts 'deploy' --add-pubkey "$work/keys" </dev/null`,
     },
     {
-      name: "quotes what comes from elsewhere",
+      name: "quotes values from the options",
       options: { accounts: ["a'b", "$(id)"], more: ["--bindir", "/opt/it's"] },
       words: String.raw`--format v2 --accounts 'a'\''b $(id)' '--bindir' '/opt/it'\''s' </dev/null`,
     },
@@ -118,12 +118,12 @@ Deno.test.each(
   assert.equal(lastCommand(script(options)), `sh "$work/install" --src "$work/gateway-shim" ${words}`);
 });
 
-Deno.test("parseSignerKeys() leaves comments and blank lines out", () => {
+Deno.test("parseSignerKeys() ignores comments and empty lines", () => {
   assert.deepEqual(parseSignerKeys(`# key\n\n  ${KEY} a comment\r\n${KEY}`, "v2"), [`${KEY} a comment`, KEY]);
   assert.deepEqual(parseSignerKeys(`# key\n ${KEY_V1}\r\n`, "v1"), [KEY_V1]);
 });
 
-Deno.test("parseSignerKeys() takes keys of v2, of v3 and of both for either format", () => {
+Deno.test("parseSignerKeys() accepts keys of v2, of v3 and of both for either format", () => {
   const v3 = KEY.replace("exec-v2", "exec-v3");
   const both = KEY.replace("exec-v2", "exec-v2,gateway-sealed-exec-v3");
   for (const format of ["v2", "v3"] as const) {
@@ -134,11 +134,11 @@ Deno.test("parseSignerKeys() takes keys of v2, of v3 and of both for either form
 Deno.test.each([
   { name: "another principal", text: KEY.replace("signer", "*") },
   { name: "any namespace", text: KEY.replace(/ namespaces=\S*/, "") },
-  { name: "a key that is cut short", text: KEY.slice(0, -1) },
+  { name: "a truncated key", text: KEY.slice(0, -1) },
   { name: "the key of format v1", text: KEY_V1 },
   { name: "nothing", text: "# no key\n" },
   { name: "the end of the file in the program", text: `${KEY}\nEND_OF_GATEWAY_FILE\nid` },
-])("parseSignerKeys() refuses $name", ({ text }) => {
+])("parseSignerKeys() rejects $name", ({ text }) => {
   assert.throws(
     () => parseSignerKeys(text, "v2"),
     /Cannot use the keys: (?:line \d is not a key of|the file contains none)/,

@@ -10,18 +10,18 @@ const der = encodeNameConstraints(["gw.example.org", "10.1.2.3", "fd00::5"]);
 Deno.test.each(
   ["localhost", "127.0.0.1", "127.9.9.9", "::1", "gw.example.org", "a.GW.example.org", "10.1.2.3", "fd00::5"]
     .map((name) => ({ name })),
-)("a CA for a name may vouch for $name", ({ name }) => {
+)("a CA for a name can sign for $name", ({ name }) => {
   assert.equal(permits(der, name), true);
 });
 
 Deno.test.each(
   ["example.org", "xgw.example.org", "gw.example.org.evil", "10.1.2.4", "::2", "fd00::6"]
     .map((name) => ({ name })),
-)("a CA for a name may not vouch for $name", ({ name }) => {
+)("a CA for a name must not sign for $name", ({ name }) => {
   assert.equal(permits(der, name), false);
 });
 
-Deno.test("a constraint that is cut off permits nothing", () => {
+Deno.test("a truncated name constraint permits no name", () => {
   assert.throws(() => permits(der.subarray(0, 20), "localhost"), RangeError);
 });
 
@@ -35,7 +35,7 @@ async function issue(options: Partial<LeafOptions> = {}) {
   return { authority: new X509Certificate(authority.certPem), leaf: new X509Certificate(pair.certPem), pair };
 }
 
-Deno.test("createCertificateAuthority() makes a self-signed CA that may only sign leaves", async () => {
+Deno.test("createCertificateAuthority() creates a self-signed CA that signs only leaves", async () => {
   const pair = await createCertificateAuthority({ commonName: "gateway local mTLS CA" });
   const certificate = new X509Certificate(pair.certPem);
   assert.equal(certificate.subject, "CN=gateway local mTLS CA");
@@ -50,7 +50,7 @@ Deno.test("createCertificateAuthority() makes a self-signed CA that may only sig
   assert.ok(der.includes("0603551d0f0101ff040403020106"), "keyUsage");
 });
 
-Deno.test("createCertificateAuthority() can bound itself to the names of this machine", async () => {
+Deno.test("createCertificateAuthority() can restrict the CA to the names of this machine", async () => {
   const { certPem } = await createCertificateAuthority({ commonName: "CA", localOnly: true });
   const der = new X509Certificate(certPem).raw.toString("hex");
   // critical nameConstraints: permitted DNS localhost, 127.0.0.0/8, ::1/128
@@ -58,7 +58,7 @@ Deno.test("createCertificateAuthority() can bound itself to the names of this ma
   assert.ok(der.includes(`0603551d1e0101ff04`) && der.includes(names), der);
 });
 
-Deno.test("createCertificateAuthority() makes different keys for the same name", async () => {
+Deno.test("createCertificateAuthority() creates different keys for the same name", async () => {
   const [ours, foreign] = await Promise.all(
     ["CA", "CA"].map((commonName) => createCertificateAuthority({ commonName })),
   );
@@ -67,7 +67,7 @@ Deno.test("createCertificateAuthority() makes different keys for the same name",
   assert.equal(leaf.verify(new X509Certificate(foreign!.certPem).publicKey), true);
 });
 
-Deno.test("issueLeaf() makes a certificate of the authority that TLS accepts with its key", async () => {
+Deno.test("issueLeaf() issues a certificate that TLS accepts with its key", async () => {
   const { authority, leaf, pair } = await issue({ subject: "CN=broker-local" });
   assert.equal(leaf.subject, "CN=broker-local");
   assert.equal(leaf.ca, false);
@@ -94,7 +94,7 @@ Deno.test.each<{ name: string; usage: LeafUsage; purposes: string[] }>([
   assert.equal(der.includes("06082b06010505070302"), purposes.includes(CLIENT_AUTH));
 });
 
-Deno.test("issueLeaf() tells names from addresses in the alternative names", async () => {
+Deno.test("issueLeaf() separates DNS names from IP addresses in the alternative names", async () => {
   const { leaf } = await issue({
     usage: "server",
     subjectAltNames: ["localhost", "127.0.0.1", "::1", "10.example"],
@@ -112,12 +112,12 @@ Deno.test.each<{ name: string; subject: LeafOptions["subject"]; expected: unknow
   { name: "a line break", subject: [{ CN: ["a\nb"] }], expected: { CN: "a\nb" } },
   { name: "a C1 control character", subject: "CN=a\x9bb", expected: { CN: "a\x9bb" } },
   { name: "a letter beyond ASCII", subject: "CN=é", expected: { CN: "é" } },
-])("issueLeaf() writes a subject with $name as asked, for tests of those who must refuse it", async (row) => {
+])("issueLeaf() writes a subject with $name unchanged, for tests of its rejection", async (row) => {
   const { leaf } = await issue({ subject: row.subject });
   assert.deepEqual({ ...leaf.toLegacyObject().subject }, row.expected);
 });
 
-Deno.test("issueLeaf() takes the times it is given, else an hour ago and ninety days", async () => {
+Deno.test("issueLeaf() uses the given validity, by default from an hour ago for ninety days", async () => {
   const now = Date.now();
   const { leaf } = await issue();
   assert.ok(Math.abs(Date.parse(leaf.validFrom) - (now - 3_600_000)) < 60_000);
@@ -132,7 +132,7 @@ Deno.test("issueLeaf() takes the times it is given, else an hour ago and ninety 
   ]);
 });
 
-Deno.test("issueLeaf() numbers certificates with 128 random bits, always positive", async () => {
+Deno.test("issueLeaf() uses 128 random bits as a positive serial number", async () => {
   const { leaf } = await issue({ random: { bytes: (length) => new Uint8Array(length).fill(0xff) } });
   assert.equal(leaf.serialNumber, "FF".repeat(16));
   const { leaf: other } = await issue();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describeSpread, spreadOf } from "./freeze.ts";
 
-Deno.test("describeSpread() names the hosts that are behind first, and what they have", () => {
+Deno.test("describeSpread() lists outdated hosts first, with their revocation list versions", () => {
   const readers = [
     { caller: "a.krl", hosts: ["a"], version: 10, seen_at: "2026-01-02T03:04:05Z" },
     { caller: "b.krl", hosts: ["b", "c"], version: 8, seen_at: "2026-01-02T03:04:05Z" },

@@ -20,7 +20,7 @@ const FILE = {
 
 Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record<string, string> }>([
   {
-    name: "defaults in the working folder without a file",
+    name: "defaults in the working directory without a file",
     sources: {},
     expected: {
       url: "https://127.0.0.1:9443",
@@ -30,7 +30,7 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     },
   },
   {
-    name: "the file over defaults, relative to the file (C7)",
+    name: "the file before defaults, relative to the file (C7)",
     sources: { file: FILE },
     expected: {
       url: "https://file:1",
@@ -40,17 +40,17 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     },
   },
   {
-    name: "defaults relative to the file when it is silent",
+    name: "defaults relative to the file if it does not set a value",
     sources: { file: { config: {}, folder: "/etc/gateway" } },
     expected: { cert: "/etc/gateway/pki/operator.crt", url: "https://127.0.0.1:9443" },
   },
   {
-    name: "the default names of another build where they are what is there",
+    name: "the file names of another implementation if those files exist",
     sources: { file: { config: {}, folder: "/etc/gateway" }, defaultPair: SERVICES.signer.foreign },
     expected: { cert: "/etc/gateway/pki/broker.crt", key: "/etc/gateway/pki/broker.key" },
   },
   {
-    name: "the environment over the file, as written",
+    name: "the environment before the file, unchanged",
     sources: {
       file: FILE,
       env: { BROKER_CTL_SIGNER_URL: "env:2", BROKER_CTL_SIGNER_CERT: "e.crt", BROKER_CTL_CP_KEY: "cp.key" },
@@ -58,12 +58,12 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     expected: { url: "https://env:2", cert: "e.crt", key: "/abs/f.key" },
   },
   {
-    name: "an empty variable as unset",
+    name: "no empty variable",
     sources: { file: FILE, env: { BROKER_CTL_SIGNER_URL: "", BROKER_CTL_SIGNER_CERT: "" } },
     expected: { url: "https://file:1", cert: "/etc/gateway/f.crt" },
   },
   {
-    name: "a flag over all, as written",
+    name: "a flag before all other sources, unchanged",
     sources: {
       file: FILE,
       env: { BROKER_CTL_SIGNER_CERT: "e.crt" },
@@ -71,12 +71,12 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
     },
     expected: { url: "https://[::1]:3", cert: "./g.crt" },
   },
-])("resolveClient() takes $name", ({ sources, expected }) => {
+])("resolveClient() uses $name", ({ sources, expected }) => {
   const client = resolveClient("signer", { ...SOURCES, ...sources });
   assert.deepEqual({ ...client, ...expected }, client);
 });
 
-Deno.test("resolveClient() keeps the services apart", () => {
+Deno.test("resolveClient() keeps the settings of different services separate", () => {
   const env = { BROKER_CTL_CP_CERT: "cp.crt", BROKER_CTL_SIGNER_KEY: "s.key" };
   const client = resolveClient("control_plane", {
     ...SOURCES,
@@ -97,14 +97,14 @@ Deno.test.each([
   { name: "credentials", url: "https://a:b@127.0.0.1:9443" },
   { name: "a query", url: "https://127.0.0.1:9443/?x" },
   { name: "no host", url: "https://" },
-])("resolveClient() refuses a URL with $name", ({ url }) => {
+])("resolveClient() rejects a URL with $name", ({ url }) => {
   assert.throws(
     () => resolveClient("signer", { ...SOURCES, flags: { url } }),
     (error) => error instanceof AppError && error.code === "invalid_request",
   );
 });
 
-Deno.test("findUnknownKeys() tells what means nothing", () => {
+Deno.test("findUnknownKeys() returns the unknown keys", () => {
   const config = { signer: { url: "a:1", urll: "b:2" }, controlplane: {}, comment: "x" };
   assert.deepEqual(findUnknownKeys(config), ["signer.urll", "controlplane", "comment"]);
   assert.deepEqual(findUnknownKeys({ signer: {}, control_plane: { ca: "x" } }), []);
@@ -117,10 +117,10 @@ Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
   { name: "a single dash with a value", args: ["-config=f=g"], expected: ["--config=f=g"] },
   { name: "a true boolean", args: ["--force=true", "-json=true"], expected: ["--force", "--json"] },
   { name: "a false boolean", args: ["init", "--force=false"], expected: ["init"] },
-  { name: "a short option, as it is", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },
-  { name: "a text option that looks boolean, as it is", args: ["--log=true"], expected: ["--log=true"] },
+  { name: "a short option unchanged", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },
+  { name: "a text option with a boolean value unchanged", args: ["--log=true"], expected: ["--log=true"] },
   { name: "nothing after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
-])("normalizeArguments() takes $name", ({ args, expected }) => {
+])("normalizeArguments() accepts $name", ({ args, expected }) => {
   assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words: 1 }), expected);
 });
 
@@ -153,24 +153,24 @@ Deno.test.each<{ args: string[]; words: number; expected: string[] }>([
   { args: ["freeze", "--reason"], words: 1, expected: ["freeze", "--reason"] },
   { args: ["freeze", "--reason=a", "b"], words: 1, expected: ["freeze", "--reason=a", "b"] },
 ])(
-  "normalizeArguments() makes $args a reason of several words where the command wants no more",
+  "normalizeArguments() reads $args as a reason of several words if the command accepts no more arguments",
   ({ args, words, expected }) => {
     assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words }), expected);
   },
 );
 
-Deno.test("once() and repeated() refuse an option where a value belongs", () => {
+Deno.test("once() and repeated() reject an option in place of a value", () => {
   assert.throws(() => once("--force", undefined));
   assert.throws(() => repeated("-h", ["a"]));
   assert.equal(once("-", undefined), "-");
   assert.deepEqual(repeated("b", ["a"]), ["a", "b"]);
 });
 
-Deno.test("once() refuses a second value", () => {
+Deno.test("once() rejects a second value", () => {
   assert.throws(() => once("b", "a"));
 });
 
-Deno.test("countOf() takes whole numbers within its bounds", () => {
+Deno.test("countOf() accepts whole numbers within its bounds", () => {
   const count = countOf(1, 20);
   assert.deepEqual([count("1"), count("020")], [1, 20]);
   for (const text of ["0", "21", "-1", "1.5", "1e1", "", " 1", "0x1", "9".repeat(30)]) {
@@ -178,7 +178,7 @@ Deno.test("countOf() takes whole numbers within its bounds", () => {
   }
 });
 
-Deno.test("rulesOf() tells the switches of the command that is meant, and how many words it wants", () => {
+Deno.test("rulesOf() returns the switches and the number of arguments of the called command", () => {
   const program = new Command().option("--json").option("--config <file>");
   const host = program.command("host");
   host.command("add").option("--force").option("--sudo [value]");
@@ -205,7 +205,7 @@ Deno.test.each([
   { code: "UNABLE_TO_VERIFY_LEAF_SIGNATURE", advice: /not signed by the CA in \/pki\/mtls_ca\.crt$/ },
   { code: "ERR_TLS_CERT_ALTNAME_INVALID", advice: /not for the name ca\.example$/ },
   { code: "CERT_HAS_EXPIRED", advice: /expired/ },
-])("adviseOnContact() says what to do about $code, whatever it has caused", ({ code, advice }) => {
+])("adviseOnContact() gives advice about $code, also if it is a nested cause", ({ code, advice }) => {
   let failure: Error = Object.assign(new Error("x"), { code });
   for (const message of ["", "asking", "Failed contacting"]) {
     if (message !== "") failure = new AppError("upstream_failure", message, { cause: failure });
@@ -213,7 +213,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("adviseOnContact() does not guess", () => {
+Deno.test("adviseOnContact() returns no advice for an unknown cause", () => {
   for (const cause of [undefined, "ECONNREFUSED", { code: "ECONNREFUSED" }, new Error("ECONNREFUSED")]) {
     assert.equal(adviseOnContact(cause, CONTACT), undefined);
   }
@@ -230,41 +230,41 @@ Deno.test.each<
   }
 >([
   {
-    name: "the flag before all else",
+    name: "the flag first",
     flag: "me.json",
     variables: { BROKER_CTL_CONFIG: "/env.json", HOME: "/home/ann" },
     expected: [{ path: "/work/me.json", named: true }],
   },
   {
-    name: "the environment next",
+    name: "the environment variable second",
     variables: { BROKER_CTL_CONFIG: "/env.json", HOME: "/home/ann" },
     expected: [{ path: "/env.json", named: true }],
   },
   {
-    name: "the home folder and the system otherwise",
+    name: "the home directory and the system otherwise",
     variables: { BROKER_CTL_CONFIG: "", HOME: "/home/ann" },
     expected: [{ path: "/home/ann/.config/broker-ctl/config.json", named: false }, SYSTEM],
   },
   {
-    name: "the XDG folder before the home folder",
+    name: "the XDG directory before the home directory",
     variables: { XDG_CONFIG_HOME: "/xdg", HOME: "/home/ann" },
     expected: [{ path: "/xdg/broker-ctl/config.json", named: false }, SYSTEM],
   },
   { name: "the system alone without a home", variables: {}, expected: [SYSTEM] },
 ])(
-  "clientConfigPlaces() takes $name, and never the working folder unasked",
+  "clientConfigPlaces() returns $name, and the working directory only for a flag",
   ({ flag, variables, expected }) => {
     assert.deepEqual(clientConfigPlaces(flag, { workingFolder: "/work", variables }), expected);
   },
 );
 
-Deno.test("joinPath() encodes each segment for itself", () => {
+Deno.test("joinPath() encodes each segment separately", () => {
   assert.equal(joinPath("v1", "hosts", "a/b c?#%ü"), "/v1/hosts/a%2Fb%20c%3F%23%25%C3%BC");
   assert.equal(joinPath("..."), "/...");
   assert.equal(joinPath("\ud800"), "/%EF%BF%BD");
 });
 
-Deno.test("joinPath() refuses segments that a URL would resolve away", () => {
+Deno.test("joinPath() rejects segments that a URL would resolve", () => {
   for (const segment of ["", ".", ".."]) {
     assert.throws(() => joinPath("v1", segment, "allow"), { code: "invalid_request" }, segment);
   }

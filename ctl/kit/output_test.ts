@@ -24,7 +24,7 @@ function capture() {
   return { written, terminal };
 }
 
-Deno.test("writeResult() writes lines with control characters made visible", () => {
+Deno.test("writeResult() escapes control characters in lines", () => {
   const { written, terminal } = capture();
   writeResult(terminal, { json: false }, { json: {}, lines: ["a\x1b[2Jb", "c\nd"] });
   assert.deepEqual(written, { out: "a\\x1b[2Jb\nc\\x0ad\n", err: "" });
@@ -36,7 +36,7 @@ Deno.test("writeResult() writes one JSON object with exact numbers", () => {
   assert.deepEqual(written, { out: '{"serial":18446744073709551615}\n', err: "" });
 });
 
-Deno.test("writeResult() and writeError() write JSON that steers no terminal, of the same value", () => {
+Deno.test("writeResult() and writeError() write the same value as JSON without control characters", () => {
   const value = { text: "a\x1b[2J\x7f\x9b\u202e\u{e0001}\u2028b" };
   const { written, terminal } = capture();
   writeResult(terminal, { json: true }, { json: value, lines: [] });
@@ -46,7 +46,7 @@ Deno.test("writeResult() and writeError() write JSON that steers no terminal, of
   assert.equal(JSON.parse(written.err).message, value.text);
 });
 
-Deno.test("createLineWriter() makes control characters visible, as JSON in JSON", () => {
+Deno.test("createLineWriter() escapes control characters, in JSON as JSON", () => {
   for (
     const { json, line } of [
       { json: false, line: '{\\x09"a":"\\x9b"}\n' },
@@ -75,7 +75,7 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
     json: { code: "conflict", message: "it exists", hint: "--force" },
   },
   {
-    name: "a file that the system refuses",
+    name: "a permission error of the operating system",
     error: new Deno.errors.PermissionDenied("no entry"),
     text: "error: no entry\n",
     json: { code: "internal", message: "no entry", hint: "" },
@@ -87,7 +87,7 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
     json: { code: "internal", message: "No space left on device (os error 28)", hint: "" },
   },
   {
-    name: "a full disk, by Node's API",
+    name: "a full disk as reported by Node's API",
     error: Object.assign(new Error("ENOSPC: no space left on device, write"), { syscall: "write" }),
     text: "error: ENOSPC: no space left on device, write\n",
     json: { code: "internal", message: "ENOSPC: no space left on device, write", hint: "" },
@@ -108,7 +108,7 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   assert.deepEqual(JSON.parse(object.written.err), json);
 });
 
-Deno.test("exitCodeOf() tells a wrong call from a failure", () => {
+Deno.test("exitCodeOf() returns 2 for a usage error and 1 for a failure", () => {
   assert.equal(exitCodeOf(new AppError("invalid_request", "x")), EXIT_CODES.usage);
   assert.equal(exitCodeOf(new HintedError(new AppError("invalid_request", "x"), "y")), EXIT_CODES.usage);
   assert.equal(exitCodeOf(new RemoteError(new AppError("invalid_request", "x"), "y")), EXIT_CODES.failed);
@@ -119,19 +119,19 @@ Deno.test("exitCodeOf() tells a wrong call from a failure", () => {
 const LINES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 Deno.test.each<{ name: string; after: string[]; diff: string[] }>([
-  { name: "nothing of what is the same", after: LINES, diff: [] },
+  { name: "no lines if the texts are equal", after: LINES, diff: [] },
   {
-    name: "a line that is another",
+    name: "a changed line",
     after: LINES.with(4, "E"),
     diff: ["--- f", "+++ f", "@@ -2,7 +2,7 @@", " b", " c", " d", "-e", "+E", " f", " g", " h"],
   },
   {
-    name: "a line more",
+    name: "an added line",
     after: [...LINES, "h"],
     diff: ["--- f", "+++ f", "@@ -6,3 +6,4 @@", " f", " g", " h", "+h"],
   },
   {
-    name: "a line less",
+    name: "a removed line",
     after: LINES.slice(1),
     diff: ["--- f", "+++ f", "@@ -1,4 +1,3 @@", "-a", " b", " c", " d"],
   },
@@ -140,16 +140,16 @@ Deno.test.each<{ name: string; after: string[]; diff: string[] }>([
 });
 
 Deno.test.each([
-  { name: "a blank at the end, without which it would match more", values: ["^ls "], patterns: ["^ls "] },
-  { name: "a blank at its beginning", values: [" --force"], patterns: [" --force"] },
-  { name: "an escaped blank", values: ["^ls\\ "], patterns: ["^ls\\ "] },
-  { name: "a blank behind an escaped dollar", values: ["^echo \\$ "], patterns: ["^echo \\$ "] },
-  { name: "blanks of each of several", values: ["^ls ", "^w "], patterns: ["^ls ", "^w "] },
+  { name: "a significant space at the end", values: ["^ls "], patterns: ["^ls "] },
+  { name: "a space at the beginning", values: [" --force"], patterns: [" --force"] },
+  { name: "an escaped space", values: ["^ls\\ "], patterns: ["^ls\\ "] },
+  { name: "a space after an escaped dollar", values: ["^echo \\$ "], patterns: ["^echo \\$ "] },
+  { name: "spaces around each of several patterns", values: ["^ls ", "^w "], patterns: ["^ls ", "^w "] },
   { name: "a comma in braces", values: ["^a{1,3}$,^b"], patterns: ["^a{1,3}$", "^b"] },
   { name: "a comma in parentheses", values: ["^(a,(b)|c,d)$,^b"], patterns: ["^(a,(b)|c,d)$", "^b"] },
   { name: "a comma in a class", values: ["^[a,b]$,^b"], patterns: ["^[a,b]$", "^b"] },
   {
-    name: "a class of brackets and parentheses",
+    name: "a character class with brackets and parentheses",
     values: ["^[](,]$,^[^])]$,^[[:alpha:],]$,^b"],
     patterns: ["^[](,]$", "^[^])]$", "^[[:alpha:],]$", "^b"],
   },
@@ -168,7 +168,7 @@ Deno.test.each([
 });
 
 Deno.test.each(["^a,b$", "^a, b$", "^a,b,^c$"])(
-  "splitPatterns() rejects %s, which a split would make wider",
+  "splitPatterns() rejects %s, because a split would allow more",
   (value) => assert.throws(() => splitPatterns([value], "--allow"), /Cannot split --allow/),
 );
 
@@ -179,7 +179,7 @@ Deno.test.each([
     patterns: ["^id$", "^w$", "^df -h$"],
   },
   { name: "what is empty", values: ["", " "], patterns: [] },
-])("splitPatterns() takes away $name", ({ values, patterns }) => {
+])("splitPatterns() removes $name", ({ values, patterns }) => {
   assert.deepEqual(splitPatterns(values, "--allow"), patterns);
 });
 
@@ -191,7 +191,7 @@ Deno.test("formatTable() makes each column as wide as its widest cell", () => {
   ]);
 });
 
-Deno.test("formatTable() counts columns as a terminal shows them", () => {
+Deno.test("formatTable() measures text by its width in a terminal", () => {
   const cells = ["\x1b[2J", "😀", "日本", "한", "é", "e\u0301", "ｗ"];
   assert.deepEqual(formatTable(["A", "B"], cells.map((cell) => [cell, "1"])), [
     "A        B",
@@ -208,13 +208,13 @@ Deno.test("formatTable() counts columns as a terminal shows them", () => {
 const WIDE_ROWS = [["web01", "10.0.0.5:22", "—", "local"], ["db", "10.0.0.6:22", "ann", "local"]];
 const HOSTS = ["NAME", "ADDR", "JUMP", "GROUPS"];
 
-Deno.test("formatTable() stays a table as long as the terminal is wide enough for its widest row", () => {
+Deno.test("formatTable() prints a table if the terminal is wide enough for the widest row", () => {
   const table = formatTable(HOSTS, WIDE_ROWS);
   assert.equal(Math.max(...table.map((line) => line.length)), 32);
   assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 32), table);
 });
 
-Deno.test("formatTable() makes paragraphs of what a terminal would break, without empty cells", () => {
+Deno.test("formatTable() prints paragraphs without empty cells if a terminal would wrap the table", () => {
   assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 31), [
     "web01",
     "    ADDR=10.0.0.5:22",
@@ -225,11 +225,11 @@ Deno.test("formatTable() makes paragraphs of what a terminal would break, withou
   ]);
 });
 
-Deno.test("formatTable() takes more rows than a call takes arguments", () => {
+Deno.test("formatTable() accepts more rows than a function call can have arguments", () => {
   assert.equal(formatTable(["A"], Array.from({ length: 200_000 }, () => ["b"])).length, 200_001);
 });
 
-Deno.test("formatRow() lets a wide cell push the others aside", () => {
+Deno.test("formatRow() shifts the following cells after a wide cell", () => {
   assert.equal(formatRow(["a", "b", "c"], [3, 1]), "a    b  c");
   assert.equal(formatRow(["abcdef", "b"], [3, 5]), "abcdef  b");
 });
@@ -238,20 +238,20 @@ const LONGEST = "a".repeat(LONGEST_LISTED);
 
 Deno.test.each([
   { name: "nothing", text: "" },
-  { name: "the longest that is listed", text: LONGEST },
-  { name: "as many characters of two units each", text: "😀".repeat(LONGEST_LISTED) },
-])("shorten() leaves $name whole", ({ text }) => {
+  { name: "a text of the maximum length", text: LONGEST },
+  { name: "a maximum number of characters with two code units each", text: "😀".repeat(LONGEST_LISTED) },
+])("shorten() keeps $name unchanged", ({ text }) => {
   assert.deepEqual(shorten(text), { shown: text, cut: undefined });
   assert.equal(shortenText(text), text);
 });
 
-Deno.test("shorten() cuts what is longer between two characters, and says so", () => {
+Deno.test("shorten() truncates long text between two characters and reports it", () => {
   assert.deepEqual(shorten(`${LONGEST}b`), { shown: LONGEST, cut: "first 400 of 401 characters" });
   assert.equal(shorten("😀".repeat(LONGEST_LISTED + 1)).shown, "😀".repeat(LONGEST_LISTED));
   assert.equal(shortenText(`${LONGEST}bc`), `${LONGEST}…[first 400 of 402 characters]`);
 });
 
-Deno.test("joinNames() shows eight names, and how many there are", () => {
+Deno.test("joinNames() shows at most eight names and the total", () => {
   assert.equal(joinNames(["a", "b"]), "a,b");
   assert.equal(joinNames([..."abcdefgh"]), "a,b,c,d,e,f,g,h");
   assert.equal(joinNames([..."abcdefghi"]), "a,b,c,d,e,f,g,h,…[first 8 of 9]");
@@ -283,7 +283,7 @@ Deno.test.each<{ name: string; text: string }>([
   { name: "weeks", text: "1w" },
   { name: "a sign", text: "+1h" },
   { name: "a negative time", text: "-1h" },
-  { name: "a blank", text: "1h 30m" },
+  { name: "a space", text: "1h 30m" },
   { name: "an exponent", text: "1e3s" },
   { name: "digits of another script", text: "١h" },
   { name: "no time at all", text: "0s" },
@@ -291,6 +291,6 @@ Deno.test.each<{ name: string; text: string }>([
   { name: "a second and a part", text: "1.5s" },
   { name: "more than 64 bits of nanoseconds", text: "2562048h" },
   { name: "very many digits", text: `${"9".repeat(400)}h` },
-])("parseDuration() refuses $name", ({ text }) => {
+])("parseDuration() rejects $name", ({ text }) => {
   assert.throws(() => parseDuration(text), { code: "invalid_request", message: /^Cannot read duration "/ });
 });

@@ -22,7 +22,7 @@ Deno.test.each<{ text: string; read: readonly string[] }>([
 });
 
 Deno.test.each(["", "get", "get pods prod web-1", "get pods prod/a/b"].map((text) => ({ text })))(
-  "readAction() refuses $text",
+  "readAction() rejects $text",
   ({ text }) => {
     assert.throws(() => readAction(text), { message: /Cannot read action/ });
   },
@@ -30,7 +30,7 @@ Deno.test.each(["", "get", "get pods prod web-1", "get pods prod/a/b"].map((text
 
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "" };
 
-Deno.test("listContributions() names each policy once, by what brings it first", () => {
+Deno.test("listContributions() lists each policy once, with the first source that adds it", () => {
   const library = {
     command_policies: { a: {}, b: { mode: "off" }, c: { mode: "denylist", deny: ["x"] } },
     group_command_policies: { _default: ["c"], web: ["a", "c"], db: ["b", "a"], other: ["b"] },
@@ -59,7 +59,7 @@ Deno.test.each<{ policy: CommandPolicy; label: string | undefined }>([
     label: "denylist(deny:1) approval:1 shell_parse:off audit",
   },
   { policy: { mode: "denylist", shell_parse: true, enforcement: "enforce" }, label: "denylist(deny:0)" },
-])("listContributions() labels a host's own policy $label", ({ policy, label }) => {
+])("listContributions() labels the inline policy of a host $label", ({ policy, label }) => {
   const empty = { command_policies: {}, group_command_policies: {} };
   assert.deepEqual(
     listContributions(empty, { ...HOST, command_policy: policy }),
@@ -106,9 +106,9 @@ function recommend(minCount: number, ...seen: Partial<SeenCommand>[]) {
 const DEAD = ["dead-rule web01 ^never$ 0", "dead-rule web01 ^rm  0"];
 
 Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>([
-  { name: "nothing for what is allowed, but rules that nothing matched", seen: [{}], found: DEAD },
+  { name: "only unmatched rules if all commands are allowed", seen: [{}], found: DEAD },
   {
-    name: "to allow what ran, quoted, as often as it ran",
+    name: "a pattern for an executed command, quoted, with its count",
     seen: [
       { command: "df -h /a.b" },
       { command: "df -h /a.b", caller: "b", host: "10.0.0.1:22" },
@@ -117,7 +117,7 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
     found: ["promote web01 ^df -h /a\\.b$ 2", ...DEAD],
   },
   {
-    name: "what was refused, of a record of the signer",
+    name: "friction for a denial in a record of the signer",
     seen: [{
       outcome: "denied",
       host: "10.0.0.2:22",
@@ -128,17 +128,17 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
     found: ["friction web01 id 1", "dead-rule web01 ^uptime$ 0", DEAD[0]!, "dead-rule web01 ^up 0", DEAD[1]!],
   },
   {
-    name: "each command of a line that is not allowed yet",
+    name: "a pattern for each command of a line that is not allowed yet",
     seen: [{ command: "uptime; id | wc" }],
     found: ["promote web01 ^id$ 1", "promote web01 ^wc$ 1", ...DEAD],
   },
   {
-    name: "what was refused as it was asked",
+    name: "friction for a denied command",
     seen: [{ outcome: "denied", command: "id" }, {}],
     found: ["friction web01 id 1", ...DEAD],
   },
   {
-    name: "what the signer refused a broker, and no other failure",
+    name: "friction for a denial by the signer and for no other failure",
     seen: [
       { outcome: "error", command: "id", err: 'signing cert for "web01": signing rejected (403): no' },
       { outcome: "error", command: "w", err: "connection refused" },
@@ -147,12 +147,12 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
     found: ["friction web01 id 1", ...DEAD],
   },
   {
-    name: "no pattern for what a rule denies, or no parser reads",
+    name: "no pattern for commands that are denied or cannot be parsed",
     seen: [{ command: "rm -r x" }, { command: "echo $(id)" }, {}],
     found: ["dead-rule web01 ^never$ 0"],
   },
   {
-    name: "nothing of a host without rules, or of which nobody knows which it was",
+    name: "nothing for a host without rules or with an ambiguous address",
     seen: [{ host: "free" }, { host: "10.0.0.2:22" }],
     found: [],
   },
@@ -161,10 +161,10 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
     seen: [{ outcome: "approval-denied", command: "id" }],
     found: [],
   },
-  { name: "nothing for what is masked", seen: [{ command: "mysql -p[REDACTED:password]" }], found: [] },
-])("recommend gives $name", ({ seen, found }) => assert.deepEqual(recommend(1, ...seen).found, found));
+  { name: "nothing for a masked command", seen: [{ command: "mysql -p[REDACTED:password]" }], found: [] },
+])("recommend returns $name", ({ seen, found }) => assert.deepEqual(recommend(1, ...seen).found, found));
 
-Deno.test("recommend leaves out what is rarer than asked, and counts what it passed over", () => {
+Deno.test("recommend omits commands below the minimum count and counts skipped records", () => {
   const seen = [{ command: "id" }, { command: "id" }, { command: "w" }, { host: "gone" }, {
     command: "x ...[TRUNCATED]",
   }];
@@ -188,13 +188,13 @@ Deno.test.each<{
   lines: readonly string[];
 }>([
   {
-    name: "the same, in another order",
+    name: "no change if only the order of keys differs",
     before: { a: { x: 1, y: [2] } },
     after: { a: { y: [2], x: 1 } },
     lines: [],
   },
   {
-    name: "one host more, one less and one changed",
+    name: "an added, a removed and a changed host",
     before: { gone: 1, same: 1, web: { addr: "a", user: "u" } },
     after: { web: { addr: "b", user: "u" }, new: 2, same: 1 },
     lines: [

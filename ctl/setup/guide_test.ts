@@ -20,7 +20,7 @@ const FACTS: GuideFacts = {
 Deno.test.each<{ route: GuideFacts["route"]; args: string[] }>([
   { route: "control_plane", args: ["connect", "/srv/gate way/run/agent.sock"] },
   { route: "local", args: ["serve-mcp", "--config", "/srv/gate way/mcp.json"] },
-])("mcpClientEntry() with $route has no path of Deno and no permission", ({ route, args }) => {
+])("mcpClientEntry() with $route contains no path of Deno and no permission", ({ route, args }) => {
   assert.deepEqual(mcpClientEntry({ ...FACTS, route }), { command: "/src/gateway/bin/gateway", args });
   const installed = mcpClientEntry({ ...FACTS, runtime: { deno: undefined, sources: "" }, route });
   assert.deepEqual(installed, { command: "gateway", args });
@@ -37,12 +37,12 @@ Deno.test.each([
     socket: "/run/gw/a.sock",
     says: /install -d -o "\$USER" -g GROUP -m 2750 \/run\/gw\n/,
   },
-])("formatGuide() says what an agent's account can read, with the socket $name", ({ socket, says }) => {
+])("formatGuide() lists what an agent's account can read, with the socket $name", ({ socket, says }) => {
   const layout = createLayout("/srv/gate way", socket);
   assert.match(formatGuide({ ...FACTS, layout, backup: undefined }).join("\n"), says);
 });
 
-Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for the shell", () => {
+Deno.test("formatGuide() contains an MCP entry that is valid JSON, and quotes paths for the shell", () => {
   const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
   const json = /^ {3}\{[\s\S]*?^ {3}\}$/m.exec(text)?.[0] ?? "";
   assert.deepEqual(JSON.parse(json), { mcpServers: { gateway: mcpClientEntry(FACTS) } });
@@ -52,26 +52,26 @@ Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for t
 Deno.test.each([
   { name: "from source", runtime: FACTS.runtime, tool: "/src/gateway/bin/broker-ctl" },
   { name: "as a program", runtime: { deno: undefined, sources: "" }, tool: "broker-ctl" },
-])("formatGuide() names broker-ctl as it is started $name", ({ runtime, tool }) => {
+])("formatGuide() shows the command for broker-ctl as it is started $name", ({ runtime, tool }) => {
   const lines = formatGuide({ ...FACTS, runtime, backup: undefined });
   const starts = lines.filter((line) => /broker-ctl (?:approval|identity renew) /.test(line));
   assert.equal(starts.length, 2);
   for (const line of starts) assert.ok(line.startsWith(`   ${tool} `), line);
 });
 
-Deno.test("formatGuide() says where the former set-up is, and what it means", () => {
+Deno.test("formatGuide() shows the path of the previous installation and warns about its CA", () => {
   const text = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1" }).join("\n");
   assert.match(text, /backup-1[\s\S]*trust the previous CA/);
 });
 
-Deno.test("formatGuide() says what to fill in when there is no host yet", () => {
+Deno.test("formatGuide() shows which values to fill in if there is no host yet", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
   assert.match(text, /host enroll NAME[\s\S]*NAME is the name of a host in "hosts"/);
 });
 
 Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([
   {
-    name: "from source, each before those that ask it",
+    name: "from source, each before its clients",
     facts: {},
     commands: [
       "DENO=/usr/bin/deno /src/gateway/ctl/start.sh signer --config '/srv/gate way/signer.json'",
@@ -80,7 +80,7 @@ Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly st
     ],
   },
   {
-    name: "from a folder with a blank in its name",
+    name: "from a directory with a space in its name",
     facts: { route: "signer", runtime: { deno: "/my programs/deno", sources: "/my gateway" } },
     commands: [
       "DENO='/my programs/deno' '/my gateway/ctl/start.sh' signer --config '/srv/gate way/signer.json'",
@@ -97,7 +97,7 @@ Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly st
     ],
   },
   {
-    name: "without a control plane that nobody asks",
+    name: "without a control plane if the brokers do not use one",
     facts: { route: "signer", runtime: { deno: undefined, sources: "" } },
     commands: [
       "signer --config '/srv/gate way/signer.json'",
@@ -110,7 +110,7 @@ Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly st
   for (const command of commands) assert.ok(text.includes(`\n   ${command}\n`), command);
 });
 
-Deno.test("formatGuide() tells an approver of the terminal and the browser, unless nobody would ask", () => {
+Deno.test("formatGuide() shows approvers the command and the page, if approvals are possible", () => {
   const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
   assert.match(text, /approval list --client-config '\/srv\/gate way\/broker-ctl\.json'/);
   assert.match(
@@ -120,14 +120,14 @@ Deno.test("formatGuide() tells an approver of the terminal and the browser, unle
   assert.doesNotMatch(formatGuide({ ...FACTS, route: "signer", backup: undefined }).join("\n"), /approval/);
 });
 
-Deno.test("no client config is taken from the working folder unasked (C6)", () => {
+Deno.test("the client config is loaded from the working directory only if requested (C6)", () => {
   for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {
     const places = clientConfigPlaces(undefined, { workingFolder: "/tmp/planted", variables });
     assert.deepEqual(places.filter(({ path }) => path.startsWith("/tmp/planted")), []);
   }
 });
 
-Deno.test("no signal meets whoever has a recorded pid by now (C8)", () => {
+Deno.test("a signal is never sent to another process that reuses a recorded PID (C8)", () => {
   // Deno.kill() takes the right to run everything.
   const run = ["claude", "kill", "ps", "ssh", "ssh-keyscan"];
   assert.deepEqual(manifest.permissions["broker-ctl"].run, run);
@@ -173,7 +173,7 @@ Deno.test.each<{ name: string; args: string[]; expected: StartRequest }>([
     expected: { service: "broker", frontend: "serve-http", config: "c.json", rest: [] },
   },
   {
-    name: "the broker over stdio, with a single dash and more",
+    name: "the broker over stdio, with a single dash and further arguments",
     args: ["mcp", "--verbose", "-config=c=d.json", "x"],
     expected: { service: "broker", frontend: "serve-mcp", config: "c=d.json", rest: ["--verbose", "x"] },
   },
@@ -191,7 +191,7 @@ Deno.test.each([
   { name: "an unknown service", args: ["toString"] },
   { name: "a config without file", args: ["signer", "--config"] },
   { name: "two configs", args: ["signer", "--config", "a", "--config=b"] },
-])("parseStart() refuses $name", ({ args }) => {
+])("parseStart() rejects $name", ({ args }) => {
   assert.throws(
     () => parseStart(args),
     (error) => error instanceof AppError && error.code === "invalid_request",
@@ -213,43 +213,43 @@ const part = (facts: { uid?: number; mode?: number; isLink?: boolean }) => ({
 Deno.test.each<
   { name: string; uid?: number; mode?: number; isLink?: boolean; below?: RegExp; self?: RegExp }
 >([
-  { name: "one's own folder" },
-  { name: "a private folder of one's own", mode: 0o40700 },
-  { name: "a folder of root", uid: 0 },
-  { name: "a folder of another user", uid: OTHER, below: /another user \(uid 1001\)/, self: /another user/ },
+  { name: "the user's own directory" },
+  { name: "a private directory of the user", mode: 0o40700 },
+  { name: "a directory of root", uid: 0 },
+  { name: "another user's directory", uid: OTHER, below: /another user \(uid 1001\)/, self: /another user/ },
   {
-    name: "a sticky folder of another user",
+    name: "a sticky directory of another user",
     uid: OTHER,
     mode: 0o41777,
     below: /another user/,
     self: /another user/,
   },
-  { name: "a folder that the group may write to", mode: 0o40775, below: /mode 0775/, self: /mode 0775/ },
-  { name: "a folder that everybody may write to", mode: 0o40777, below: /mode 0777/, self: /mode 0777/ },
+  { name: "a directory that the group can write to", mode: 0o40775, below: /mode 0775/, self: /mode 0775/ },
+  { name: "a directory that all users can write to", mode: 0o40777, below: /mode 0777/, self: /mode 0777/ },
   {
-    name: "a folder of root that the group may write to",
+    name: "a directory of root that the group can write to",
     uid: 0,
     mode: 0o42775,
     below: /2775/,
     self: /2775/,
   },
   {
-    name: "a sticky folder, as /tmp is",
+    name: "a sticky directory such as /tmp",
     uid: 0,
     mode: 0o41777,
     self: /other users may write .* \(mode 1777\)/,
   },
-  { name: "a link of root's", uid: 0, mode: 0o120777, isLink: true, self: /is a symbolic link/ },
-  { name: "a link of one's own", mode: 0o120777, isLink: true, self: /is a symbolic link/ },
+  { name: "a symbolic link of root", uid: 0, mode: 0o120777, isLink: true, self: /is a symbolic link/ },
+  { name: "a symbolic link of the user", mode: 0o120777, isLink: true, self: /is a symbolic link/ },
   {
-    name: "a link of another user's",
+    name: "a symbolic link of another user",
     uid: OTHER,
     mode: 0o120777,
     isLink: true,
     below: /another user/,
     self: /is a symbolic link/,
   },
-])("a set-up in or below $name", (row) => {
+])("an installation in or below $name", (row) => {
   const trusted = { self: SELF, root: 0 };
   const check = (why: string | undefined, expected: RegExp | undefined) =>
     expected === undefined ? assert.equal(why, undefined) : assert.match(why ?? "", expected);
@@ -257,7 +257,7 @@ Deno.test.each<
   check(whyUnsafeFolder(part(row), trusted), row.self);
 });
 
-Deno.test("whoever owns the root of the file system is trusted, as in a container", () => {
+Deno.test("whyUnsafe() trusts the owner of the root directory, as in a container", () => {
   const facts = part({ uid: NOBODY });
   assert.equal(whyUnsafe(facts, { self: SELF, root: NOBODY }), undefined);
   assert.match(whyUnsafe(facts, { self: SELF, root: 0 }) ?? "", /another user/);

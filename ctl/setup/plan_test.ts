@@ -67,7 +67,7 @@ function strings(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];
 }
 
-Deno.test("planInstallation() gives hosts no session certificate, which would be locked to nothing", () => {
+Deno.test("planInstallation() allows no session certificates on hosts, because no shim restricts them", () => {
   const { signer } = configs();
   assert.equal(signer.hosts["web01"]?.unsealed_sessions, false);
   const compiled = compilePolicy(signer);
@@ -102,7 +102,7 @@ Deno.test("planInstallation() gives every entry its exact mode", () => {
   assert.equal(plan().at(-1)?.path, "signer.json");
 });
 
-Deno.test("planInstallation() keeps private keys out of what others may read", () => {
+Deno.test("planInstallation() keeps private keys unreadable for other users", () => {
   for (const { path, mode, content } of plan()) {
     if ((mode & 0o077) !== 0) assert.doesNotMatch(String(content), /PRIVATE KEY/, path);
   }
@@ -117,12 +117,12 @@ Deno.test("planInstallation() writes only absolute paths into configs", () => {
   }
 });
 
-Deno.test("planInstallation() writes configs that load in a folder whose name needs escapes", () => {
+Deno.test("planInstallation() writes configs that load from a directory whose name needs escapes", () => {
   const folder = '/srv/a "b" \\ c /* é';
   assert.equal(configs(folder).signer.ca_key, `${folder}/pki/ssh_ca`);
 });
 
-Deno.test("planInstallation() makes a policy that compiles, and starts with looking only", () => {
+Deno.test("planInstallation() writes a valid policy with an allowlist of anchored patterns for all hosts", () => {
   const { signer } = configs();
   assert.equal(compilePolicy(signer).kind, "ok");
   assert.deepEqual(
@@ -134,7 +134,7 @@ Deno.test("planInstallation() makes a policy that compiles, and starts with look
   assert.ok(starter?.allow?.every((pattern) => pattern.startsWith("^") && pattern.endsWith("$")));
 });
 
-Deno.test("planInstallation() separates who runs, who administers and who approves", () => {
+Deno.test("planInstallation() separates the identities of brokers, operators and approvers", () => {
   const { signer, controlPlane, broker, client } = configs();
   const names = Object.values(material.leaves).map(({ certPem }) => new X509Certificate(certPem).subject);
   assert.deepEqual(
@@ -156,7 +156,7 @@ Deno.test("planInstallation() separates who runs, who administers and who approv
   assert.match(client.control_plane?.cert ?? "", /pki\/approver\.crt$/);
 });
 
-Deno.test("planInstallation() listens on this machine alone", () => {
+Deno.test("planInstallation() configures only loopback listeners", () => {
   const { signer, controlPlane, broker } = configs();
   const addresses = [signer, controlPlane, broker].map((config) => [config.listen, config.monitor_listen]);
   assert.deepEqual(addresses, [
@@ -166,7 +166,7 @@ Deno.test("planInstallation() listens on this machine alone", () => {
   ]);
 });
 
-Deno.test("planInstallation() gives the services what their permissions can be derived from, each its own", () => {
+Deno.test("planInstallation() writes separate paths per service, from which its permissions are derived", () => {
   const { signer, broker } = configs();
   const workingFolder = "/srv/gate way";
   const ours = signerPermissions(signer, { configPath: "signer.json", workingFolder });
@@ -205,7 +205,7 @@ Deno.test("planInstallation() adds the address of a host outside the networks to
 Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([
   { name: "the control plane, and waits", route: "control_plane", url: "https://127.0.0.1:7443", wait: 120 },
   { name: "the signer, and does not wait", route: "signer", url: "https://127.0.0.1:9443", wait: 0 },
-])("planInstallation() has both brokers ask $name", ({ route, url, wait }) => {
+])("planInstallation() configures both brokers to use $name", ({ route, url, wait }) => {
   const { broker, mcp, controlPlane, signer } = configs(undefined, route);
   const isThrough = route === "control_plane";
   assert.deepEqual(
@@ -218,7 +218,7 @@ Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>(
   assert.equal(controlPlane.signer.url, "https://127.0.0.1:9443");
 });
 
-Deno.test("createKeyMaterial() makes keys that belong together, and new ones each time", async () => {
+Deno.test("createKeyMaterial() creates matching keys, and new ones on each call", async () => {
   const key = parsePrivateKey(material.sshCa);
   assert.deepEqual(parsePublicKey(material.sshCaPublic).blob, key.publicKey);
   const ca = new X509Certificate(material.mtlsCa.certPem);
@@ -234,7 +234,7 @@ Deno.test("createKeyMaterial() makes keys that belong together, and new ones eac
   assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);
 });
 
-Deno.test("planInstallation() gives each service an audit key of its own", () => {
+Deno.test("planInstallation() gives each service a separate audit key", () => {
   const { signer, controlPlane, broker, mcp } = configs();
   const keys = [signer, controlPlane, broker, mcp].map((config) => config.audit_key);
   assert.deepEqual(new Set(keys).size, 4, keys.join());
@@ -244,7 +244,7 @@ const isUsage = (error: unknown) => error instanceof AppError && error.code === 
 
 Deno.test.each<{ name: string; text: string; expected: Partial<GivenHost> }>([
   {
-    name: "every part",
+    name: "all parts",
     text: `web01=10.0.0.5:2222,user=deploy,key=${KEY}`,
     expected: { name: "web01", addr: "10.0.0.5:2222", user: "deploy", hostKey: KEY },
   },
@@ -254,12 +254,12 @@ Deno.test.each<{ name: string; text: string; expected: Partial<GivenHost> }>([
     expected: { addr: "web.example:22" },
   },
   {
-    name: "the form of ssh",
+    name: "an SSH destination",
     text: "web01=deploy@10.0.0.5",
     expected: { name: "web01", user: "deploy", addr: "10.0.0.5:22", hostKey: undefined },
   },
   {
-    name: "the form of ssh with a port and a key",
+    name: "an SSH destination with a port and a key",
     text: `w=d@[fd00::5]:2222,key=${KEY}`,
     expected: { user: "d", addr: "[fd00::5]:2222", hostKey: KEY },
   },
@@ -297,17 +297,17 @@ Deno.test.each([
   { name: "a user for a shell", text: `w=a:1,user=d;id,key=${KEY}` },
   { name: "a user that is a path", text: `w=a:1,user=../root,key=${KEY}` },
   { name: "an address that is an option", text: `w=-oProxyCommand=id:22,user=d,key=${KEY}` },
-])("parseHost() refuses $name", ({ text }) => {
+])("parseHost() rejects $name", ({ text }) => {
   assert.throws(() => parseHost(text), isUsage);
 });
 
-Deno.test("parseHosts() refuses a name that is there twice", () => {
+Deno.test("parseHosts() rejects a duplicate name", () => {
   const text = `web01=10.0.0.5,user=deploy,key=${KEY}`;
   assert.throws(() => parseHosts([text, text]), isUsage);
   assert.equal(parseHosts([text]).length, 1);
 });
 
-Deno.test("parseListener() takes addresses of this machine alone", () => {
+Deno.test("parseListener() accepts only loopback addresses", () => {
   for (const text of ["127.0.0.1:1", "[::1]:65535", "localhost:9443", "127.8.8.8:1"]) {
     assert.equal(parseListener(text), text);
   }

@@ -4,7 +4,7 @@ import { loadRun, parseCases, readFacts } from "./cases.ts";
 
 const RUN = { status: "completed", hypotheses: [{ id: "H-1", text: "slow disk", state: "active" }] };
 
-Deno.test("parseCases() reads inline records and paths, one truth or several", () => {
+Deno.test("parseCases() reads inline records and paths, with one ground truth or several", () => {
   const text = JSON.stringify([
     { id: "a", ground_truth: "slow disk", run: RUN, note: "seen in May" },
     { id: 7, ground_truth: ["x", "y"], run_file: "runs/7.json" },
@@ -145,7 +145,7 @@ Deno.test("readFacts() reads confidence and rounds from the decisions", () => {
   assert.deepEqual({ confidence, rounds, candidates }, { confidence: 0.9, rounds: 2, candidates: ["b"] });
 });
 
-Deno.test("readFacts() has confidence 0 without a decision", () => {
+Deno.test("readFacts() returns confidence 0 without a decision", () => {
   const { confidence, rounds } = facts({ hypotheses: TABLE });
   assert.deepEqual({ confidence, rounds }, { confidence: 0, rounds: 0 });
 });
@@ -160,20 +160,20 @@ Deno.test("readFacts() reads hypotheses from the last event if the record has no
 
 Deno.test.each([
   { name: "a call that evidence cites", calls: [call("http_get")], useful: 1 },
-  { name: "the same call twice once", calls: [call("http_get"), call("http_get")], useful: 1 },
+  { name: "the same call only once", calls: [call("http_get"), call("http_get")], useful: 1 },
   {
-    name: "the same arguments in another order once",
+    name: "the same arguments in another order only once",
     calls: [call("http_get", { args: { a: 1, b: 2 } }), call("http_get", { args: { b: 2, a: 1 } })],
     useful: 1,
   },
-  { name: "other arguments twice", calls: [call("http_get"), call("http_get", { args: {} })], useful: 2 },
+  { name: "each set of arguments", calls: [call("http_get"), call("http_get", { args: {} })], useful: 2 },
   { name: "a call that the decision names", calls: [call("query_loki")], useful: 1 },
-  { name: "no call that nobody cites", calls: [call("run_kubectl")], useful: 0 },
+  { name: "no call that is not cited", calls: [call("run_kubectl")], useful: 0 },
   { name: "no call that failed", calls: [call("http_get", { error: true })], useful: 0 },
   { name: "no answer from the cache", calls: [call("http_get", { cached: true })], useful: 0 },
   { name: "no rejected call", calls: [call("http_get", { approval: "rejected" })], useful: 0 },
   {
-    name: "no call that nobody approved in time",
+    name: "no call whose approval timed out",
     calls: [call("http_get", { approval: "timeout" })],
     useful: 0,
   },
@@ -203,7 +203,7 @@ Deno.test("readFacts() reads the cost of the run", () => {
   });
 });
 
-Deno.test("readFacts() has no cost if the record has none", () => {
+Deno.test("readFacts() returns no cost if the record has none", () => {
   const { tokens, cost_usd, duration_seconds } = facts({
     hypotheses: TABLE,
     cost_estimate: { total_usd: null },
@@ -226,7 +226,7 @@ Deno.test.each([
     reason: "the run did not complete: its status is error",
   },
   {
-    name: "a run under way",
+    name: "a run in progress",
     record: { status: "running" },
     reason: "the run did not complete: its status is running",
   },

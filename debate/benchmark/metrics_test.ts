@@ -41,7 +41,7 @@ Deno.test("judgeCase() counts a similarity at the threshold as a match", () => {
   assert.deepEqual([judge(["slow network"]).similarity, judge(["slow network"]).top1], [0.5, true]);
 });
 
-Deno.test("judgeCase() counts a case without a usable record as wrong, with the reason", () => {
+Deno.test("judgeCase() counts a case without a usable record as wrong and keeps the reason", () => {
   const { top1, top3, similarity, confidence, problem } = UNUSABLE;
   assert.deepEqual({ top1, top3, similarity, confidence, problem }, {
     top1: false,
@@ -84,7 +84,7 @@ Deno.test("summarizeCases() counts confidence 1 in the last bin and 0 in the fir
   assert.deepEqual(reliability.map(({ cases }) => cases), [1, 0, 0, 0, 1]);
 });
 
-Deno.test("summarizeCases() has no efficiency without calls, and no score without forecasts", () => {
+Deno.test("summarizeCases() returns no efficiency without calls and no Brier score without forecasts", () => {
   const { tool_efficiency, brier_score } = summarizeCases([UNUSABLE]);
   assert.deepEqual({ tool_efficiency, brier_score }, { tool_efficiency: null, brier_score: null });
 });

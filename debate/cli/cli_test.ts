@@ -95,7 +95,7 @@ Deno.test("RunView prints a note on separate lines, also during a streamed text"
   );
 });
 
-Deno.test("RunView shows a text that was not streamed", () => {
+Deno.test("RunView prints a text that was not streamed", () => {
   assert.equal(
     show([{ type: "agent_turn_started", ...DIAGNOSTIC }, COMPLETED], { isLive: true }),
     "\nRound 1\n\nPrimary Diagnosis\n  It is the disk.\n",
@@ -257,7 +257,7 @@ Deno.test.each([
   { name: "Windows line ends as line ends", text: "a\r\nb", shown: "a\nb" },
   { name: "a carriage return, which would hide the text before it", text: "a\rb", shown: "a\\x0db" },
   { name: "escape sequences", text: "\x1b[2J\x9b", shown: "\\x1b[2J\\x9b" },
-  { name: "text that runs backwards", text: "\u202egpj", shown: "\\u{202e}gpj" },
+  { name: "right-to-left overrides escaped", text: "\u202egpj", shown: "\\u{202e}gpj" },
   { name: "a hypothesis's state", text: "H-1 [active]", shown: "H-1 [active]" },
 ])("safeText() shows $name", ({ text, shown }) => {
   assert.equal(safeText(text), shown);
@@ -269,14 +269,14 @@ Deno.test("safeLine() returns one line of limited length", () => {
 });
 
 Deno.test.each([
-  { name: "text that runs backwards", text: "a\u202eb", shown: "a\\u{202e}b" },
+  { name: "right-to-left overrides escaped", text: "a\u202eb", shown: "a\\u{202e}b" },
   { name: "a line end", text: "a\nb", shown: "a\\x0ab" },
   { name: "a no-break space", text: "a\u00a0b", shown: "a\\xa0b" },
   { name: "a filler that is drawn as nothing", text: "a\u3164b", shown: "a\\u{3164}b" },
   { name: "several spaces", text: "a  b", shown: "a  b" },
   { name: "the beginning of a long text", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
   {
-    name: "no more than fits, written out",
+    name: "at most the characters that fit, escaped",
     text: "aaaa\u202e\u202e",
     shown: `aaaa\\u{20…`,
   },

@@ -45,7 +45,7 @@ Deno.test.each(
     name: JSON.stringify(pattern.slice(0, 20)),
     pattern,
   })),
-)("compileGlob() refuses $name", ({ pattern }) => {
+)("compileGlob() rejects $name", ({ pattern }) => {
   assert.equal(typeof compileGlob(pattern), "string");
 });
 
@@ -168,13 +168,13 @@ Deno.test.each(
   (".env a/.env.production tls/server.key cert.PEM id_ed25519 .ssh/config home/.aws/credentials " +
     ".kube/config .netrc .pgpass .npmrc /etc/shadow /etc/shadow- /proc/1/environ /run/secrets/db " +
     "terraform.tfstate credentials.json").split(" ").map((path) => ({ name: path, path })),
-)("isSecretFile() $name", ({ path }) => {
+)("isSecretFile() returns true for $name", ({ path }) => {
   assert.equal(isSecretFile(path), true);
 });
 
 Deno.test.each(
   ("README.md .env.example environment.ts id_ed25519.pub src/keys.ts keyboard.md /etc/hosts " +
     "docs/shadow.md").split(" ").map((path) => ({ name: path, path })),
-)("isSecretFile() not $name", ({ path }) => {
+)("isSecretFile() returns false for $name", ({ path }) => {
   assert.equal(isSecretFile(path), false);
 });

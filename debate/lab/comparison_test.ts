@@ -99,7 +99,7 @@ Deno.test.each([
   assert.notEqual(after.prompts_sha256, before);
 });
 
-Deno.test("one answer is right for two incidents with the same truth", async () => {
+Deno.test("right_for_another_incident ignores incidents with the same truth", async () => {
   const [first = assert.fail()] = INCIDENTS;
   const twin = { ...first, id: "twin" };
   const facts = { ...await compare(TRIALS) };
@@ -156,7 +156,7 @@ Deno.test("more runs of one incident do not narrow an interval", async () => {
   assert.deepEqual((await compare(again)).arms[0]?.right, (await compare(TRIALS)).arms[0]?.right);
 });
 
-Deno.test("the HTML file has the calibration, loads nothing, and escapes text from outside", async () => {
+Deno.test("the HTML file contains the calibration, loads no resources and escapes foreign text", async () => {
   const hostile = trial(0, "single", false, { answer: '"><script>alert(1)</script>' });
   const html = renderComparison(await compare([hostile, ...TRIALS.slice(1)]));
   assert.doesNotMatch(html, /<script|<img|<b>note|<[^>]*(?:src|href)=/);
@@ -164,7 +164,7 @@ Deno.test("the HTML file has the calibration, loads nothing, and escapes text fr
   assert.match(html, /<th>80 % to 100 %<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+ % of 24<\/td>/);
 });
 
-Deno.test("statistics without data, and with certain answers", () => {
+Deno.test("statistics of empty data and of answers with confidence 0 or 1", () => {
   assert.equal(shareOf([]), undefined);
   assert.equal(differenceOf([]), undefined);
   assert.equal(brierOf([]), null);
@@ -261,7 +261,7 @@ Deno.test.each([
     answer: "orders-api/pool resource_leak connections-not-returned pool-exhausted",
   },
   { name: "a denial before the truth", answer: `The cause is not ${RIGHT}` },
-  { name: "a denial behind the truth", answer: `${RIGHT} is not the cause` },
+  { name: "a denial after the truth", answer: `${RIGHT} is not the cause` },
   { name: "a denial in Spanish", answer: `${RIGHT} no es la causa` },
   { name: "a denied component", answer: `{component: not orders-api/pool; fault: leak; path: ${PATH}}` },
   {
@@ -286,9 +286,9 @@ Deno.test.each([
   },
   { name: "the truth and a wrong claim", answer: `${RIGHT} {component: paygate; fault: dependency}` },
   { name: "no path", answer: "{component: orders-api/pool; fault: leak}" },
-  { name: "only the end", answer: "{component: orders-api/pool; fault: leak; path: requests-time-out}" },
+  { name: "the last state", answer: "{component: orders-api/pool; fault: leak; path: requests-time-out}" },
   {
-    name: "only the beginning",
+    name: "only the first state of the path",
     answer: "{component: orders-api/pool; fault: leak; path: paygate-declines-rise}",
   },
   { name: "the symptom's component", answer: RIGHT.replace("orders-api/pool", "load-balancer") },
@@ -325,7 +325,7 @@ Deno.test.each([
 });
 
 /** Answers of a guesser who knows the names and no evidence. */
-Deno.test("a constant answer is right at most for the four incidents without a fault", () => {
+Deno.test("a constant answer is right for at most four incidents", () => {
   const blind = [
     () => "{component: none; fault: none}",
     ...FAULT_KINDS.map((fault) => ({ components, states }: (typeof INCIDENTS)[number]) =>

@@ -56,7 +56,7 @@ async function all(
 const LOOKING = ARMS.filter((arm) => arm !== "blind");
 
 Deno.test.each(LOOKING.map((arm) => ({ name: arm, arm })))(
-  "$name: three strong agents find every cause and call it one",
+  "$name: three strong agents find every cause with confidence",
   async ({ arm }) => {
     const trials = await all(arm, ["strong", "strong", "strong"]);
     const lost = trials.filter(({ score, confident }) => !score.right || !confident);
@@ -68,7 +68,7 @@ Deno.test.each(
   STRENGTHS.flatMap((skeptic) =>
     STRENGTHS.map((moderator) => ({ name: `${skeptic} skeptic, ${moderator} moderator`, skeptic, moderator }))
   ),
-)("a right diagnosis with evidence is not lost: $name", async ({ skeptic, moderator }) => {
+)("a right diagnosis with evidence is confirmed or kept: $name", async ({ skeptic, moderator }) => {
   for (const trial of await all("debate_three", ["strong", skeptic, moderator])) {
     assert.equal(trial.score.right, true, `${trial.incident}: ${trial.answer}`);
     if (moderator === "strong") assert.equal(trial.confident, true, trial.incident);
@@ -80,7 +80,7 @@ Deno.test.each(
     STRENGTHS.map((moderator) => ({ name: `${skeptic} skeptic, ${moderator} moderator`, skeptic, moderator }))
   ),
 )(
-  "a wrong diagnosis with made-up evidence is never called the cause: $name",
+  "a wrong diagnosis with invented evidence is never reported as the cause: $name",
   async ({ skeptic, moderator }) => {
     for (const arm of ["single", "vote", "debate_three", "sample_then_debate"] as const) {
       for (const trial of await all(arm, ["weak", skeptic, moderator])) {
@@ -91,7 +91,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("a strong skeptic refutes a wrong first guess, and the cause is found", async () => {
+Deno.test("a strong skeptic refutes a wrong first guess, and the debate finds the cause", async () => {
   for (const trial of await all("debate_three", ["middling", "strong", "strong"])) {
     assert.equal(trial.score.right, true, `${trial.incident}: ${trial.answer}`);
   }
@@ -115,7 +115,7 @@ Deno.test.each(
     { name: "a skeptic of the same kind", arm: "debate_three", skeptic: "beside", called: 23 },
   ] as const,
 )(
-  "real quotes beside the point: with $name, $called of 24 are called the cause",
+  "irrelevant real quotes: with $name, $called of 24 diagnoses are reported as the cause",
   async ({ arm, skeptic, called }) => {
     const trials = await all(arm, ["beside", skeptic, "weak"]);
     assert.equal(trials.filter(({ score }) => score.right).length, 0);
@@ -129,7 +129,7 @@ Deno.test("an agent without tool results confirms no cause", async () => {
   }
 });
 
-Deno.test("a trial ends with its last answer when its tokens are exhausted", async () => {
+Deno.test("a trial ends with its last answer when its token budget is used up", async () => {
   const [incident = assert.fail()] = builtinIncidents();
   const strong = ["strong", "strong", "strong"] as const;
   const trial = await hold(incident, "debate_three", strong, { token_budget: 3000 });
@@ -174,7 +174,7 @@ const CASES = importCloudCases([
 const [FIRST = assert.fail()] = CASES;
 const ANY = { signal: AbortSignal.any([]), runId: "" };
 
-Deno.test("importCloudCases() reads cases in the shape of Cloud-OpsBench", () => {
+Deno.test("importCloudCases() reads cases in the format of Cloud-OpsBench", () => {
   assert.deepEqual(CASES.map(({ id }) => id), ["boutique.admission.1", "boutique.admission.2"]);
   assert.deepEqual(Object.keys(FIRST.components), ["app/adservice", "namespace/boutique"]);
   assert.deepEqual(FIRST.tools.map(({ tool }) => tool), ["GetResources", "GetResources", "GetAppYAML"]);
@@ -215,7 +215,7 @@ Deno.test("a recorded tool answers only recorded calls and lists them", async ()
   }
 });
 
-Deno.test("two spellings of a name are right for both cases", () => {
+Deno.test("two spellings of a name are right for both incidents", () => {
   const twins = importCloudCases([
     cloudCase("a/1", "app/AdService", "Missing_Service_Account"),
     cloudCase("a/2", "app/adservice", "missing service account"),

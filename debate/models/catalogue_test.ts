@@ -38,7 +38,7 @@ Deno.test("modelCatalogue() shares one query between concurrent callers", async 
   assert.deepEqual(await idsOf(catalogue), ["hub/m1"]);
 });
 
-Deno.test("modelCatalogue() reports a failed provider, lists the others, and retries sooner", async () => {
+Deno.test("modelCatalogue() reports a failed provider, lists the others and retries sooner", async () => {
   const clock = new FakeClock();
   let problem: Error | undefined = new ModelError("server", "the provider gives no list");
   const catalogue = modelCatalogue(
@@ -77,7 +77,7 @@ Deno.test.each([
   { name: "data", wrap: (list: unknown) => ({ data: list }) },
   { name: "models", wrap: (list: unknown) => ({ models: list }) },
   { name: "a bare list", wrap: (list: unknown) => list },
-])("fetchModels() reads $name, without models that cannot chat", async ({ wrap }) => {
+])("fetchModels() reads $name and omits models that cannot chat", async ({ wrap }) => {
   const entries = [
     { id: "gpt-4o", display_name: "GPT-4o", name: "x" },
     { id: "b", name: "B" },
@@ -188,7 +188,7 @@ Deno.test.each([
   { id: "hub/anthropic.claude-3-5-sonnet-20241022", input: 3 },
   { id: "hub/MY-MODEL-V2", input: 1 },
   { id: "assist/o1-preview", input: 15 },
-])("findPrice() of $id is $input a million", ({ id, input }) => {
+])("findPrice() returns $input per million tokens for $id", ({ id, input }) => {
   assert.equal(findPrice(id, prices)?.input, input);
 });
 
@@ -198,7 +198,7 @@ Deno.test.each([
   { id: "hub/yolo3" },
   { id: "hub/gpt-4" },
   { id: "hub/" },
-])("findPrice() has no price for $id", ({ id }) => {
+])("findPrice() returns no price for $id", ({ id }) => {
   assert.equal(findPrice(id, prices), undefined);
 });
 
@@ -234,7 +234,7 @@ Deno.test("estimateCost() adds the known prices by node", () => {
   });
 });
 
-Deno.test("estimateCost() has no total if no price is known", () => {
+Deno.test("estimateCost() returns no total if no price is known", () => {
   const totals = { by_node: { skeptic_agent: usage(1, 1) }, total: usage(1, 1) };
   const { total_usd, has_prices } = estimateCost(totals, models, prices);
   assert.deepEqual([total_usd, has_prices], [null, false]);

@@ -19,7 +19,7 @@ function assemble(...chunks: unknown[]): ModelReply {
 
 Deno.test.each([
   {
-    name: "one call in pieces",
+    name: "one call in several chunks",
     chunks: [
       call({ index: 0, id: "c1", type: "function", function: { name: "http_get", arguments: "" } }),
       call({ index: 0, function: { arguments: '{"url":' } }),
@@ -28,7 +28,7 @@ Deno.test.each([
     calls: [{ id: "c1", name: "http_get", arguments: '{"url":"http://a"}' }],
   },
   {
-    name: "two calls in alternation",
+    name: "two calls in alternating chunks",
     chunks: [
       call({ index: 0, id: "c1", function: { name: "a", arguments: "{" } }),
       call({ index: 1, id: "c2", function: { name: "b", arguments: "{" } }),
@@ -58,7 +58,7 @@ Deno.test.each([
     calls: [{ id: "c1", name: "a", arguments: "{}" }, { id: "c2", name: "b", arguments: "{}" }],
   },
   {
-    name: "calls without index and id",
+    name: "calls without index and ID",
     chunks: [
       call({ function: { name: "a", arguments: '{"x"' } }),
       call({ function: { arguments: ":1}" } }),
@@ -70,7 +70,7 @@ Deno.test.each([
     ],
   },
   {
-    name: "the id in every piece",
+    name: "the ID in every chunk",
     chunks: [
       call({ index: 0, id: "c1", function: { name: "a", arguments: "{" } }),
       call({ index: 0, id: "c1", function: { name: "a", arguments: "}" } }),
@@ -78,7 +78,7 @@ Deno.test.each([
     calls: [{ id: "c1", name: "a", arguments: "{}" }],
   },
   {
-    name: "the same id twice",
+    name: "the same ID twice",
     chunks: [
       call({ index: 0, id: "c", function: { name: "a", arguments: "{}" } }),
       call({ index: 1, id: "c", function: { name: "b", arguments: "{}" } }),
@@ -91,12 +91,12 @@ Deno.test.each([
     calls: [{ id: "c", name: "a", arguments: '{"url":"x"}' }],
   },
   {
-    name: "a wild index",
+    name: "a very large index",
     chunks: [call({ index: 1e9, id: "c", function: { name: "a", arguments: "{}" } })],
     calls: [{ id: "c", name: "a", arguments: "{}" }],
   },
   {
-    name: "a call of nothing",
+    name: "a call without a name",
     chunks: [call({ index: 0, id: "c", function: {} }), call({}), call({ index: 0 })],
     calls: [],
   },
@@ -126,11 +126,11 @@ Deno.test.each([
   assert.equal(assemble({ choices: [{ message: { content }, finish_reason: "stop" }] }).text, text);
 });
 
-Deno.test("ReplyAssembler shows a refusal", () => {
+Deno.test("ReplyAssembler returns a refusal as text", () => {
   assert.equal(assemble(chunk({ refusal: "I must not." })).text, "I must not.");
 });
 
-Deno.test("ReplyAssembler ignores other choices than the first", () => {
+Deno.test("ReplyAssembler ignores all choices except the first", () => {
   assert.equal(
     assemble({ choices: [{ index: 1, delta: { content: "no" } }] }, chunk({ content: "yes" })).text,
     "yes",
@@ -167,11 +167,11 @@ Deno.test.each([
 Deno.test.each([
   { reason: "length", isCut: true },
   { reason: "stop", isCut: undefined },
-])("ReplyAssembler marks a reply with the finish reason $reason as truncated or not", ({ reason, isCut }) => {
+])("ReplyAssembler reports whether the finish reason $reason means truncation", ({ reason, isCut }) => {
   assert.equal(assemble(chunk({ content: "a" }), chunk({}, { finish_reason: reason })).isCut, isCut);
 });
 
-Deno.test("ReplyAssembler is finished by any finish reason that is not empty", () => {
+Deno.test("ReplyAssembler is finished after any non-empty finish reason", () => {
   const assembler = new ReplyAssembler();
   assembler.add(chunk({}, { finish_reason: null }));
   assembler.add(chunk({}, { finish_reason: "" }));
@@ -189,11 +189,11 @@ Deno.test("ReplyAssembler keeps the usage of a withheld reply", () => {
 
 Deno.test.each([
   {
-    name: "calls without end",
+    name: "an endless number of calls",
     piece: (index: number) => call({ index, id: `c${index}`, function: { name: "a", arguments: "{}" } }),
   },
   {
-    name: "arguments without end",
+    name: "endless arguments",
     piece: () => call({ index: 0, id: "c", function: { name: "a", arguments: "x".repeat(10_000) } }),
   },
 ])("ReplyAssembler rejects $name", ({ piece }) => {
@@ -283,7 +283,7 @@ Deno.test.each([
     problem: 'unknown key "rounds[0].sceptic_agent" (did you mean "skeptic_agent"?)',
   },
   {
-    name: "a wrong type, deep down",
+    name: "a wrong type in a nested value",
     text: '{"rounds": [{\n"skeptic_agent": [\n{"text": "a"},\n{"text": 7}\n]}]}',
     problem: "rounds[0].skeptic_agent[1].text: expected a text, or a list of lines",
   },
@@ -293,12 +293,12 @@ Deno.test.each([
     problem: "rounds[0].skeptic_agent: must be at least 1 entries long, is 0",
   },
   {
-    name: "a variable that is not declared",
+    name: "an undeclared variable",
     text: '{"rounds": [{"skeptic_agent": [\n{"text": "see {{place}}"}]}]}',
     problem: 'rounds: variable "place" is not declared',
   },
   {
-    name: "a key that is a command",
+    name: "the key __proto__",
     text: '{"__proto__": {"rounds": []},\n"rounds": [{}]}',
     problem: 'key "__proto__" is not allowed',
   },

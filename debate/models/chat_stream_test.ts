@@ -42,7 +42,7 @@ Deno.test("OpenAiChat streams text in order and uses the usage of the last chunk
   assert.deepEqual(body.stream_options, { include_usage: true });
 });
 
-Deno.test("OpenAiChat ends a call that takes too long", async () => {
+Deno.test("OpenAiChat ends a call at its time limit", async () => {
   const never = () => new Promise<Response>(() => {});
   const { model, clock, requests } = modelOf([never], { timeoutMs: 200_000 });
   const failed = failureOf(model.complete(requestOf()));
@@ -54,7 +54,7 @@ Deno.test("OpenAiChat ends a call that takes too long", async () => {
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("OpenAiChat retries an answer in one piece once if it does not start", async () => {
+Deno.test("OpenAiChat retries a request without streaming once if no response arrives", async () => {
   const mute = modelOf([() => new Promise<Response>(() => {})]);
   const failed = failureOf(mute.model.complete(requestOf()));
   for (const asked of [1, 2]) {
@@ -93,7 +93,7 @@ Deno.test.each([
   assert.equal((await reply).text, "Awake.");
 });
 
-Deno.test("OpenAiChat ends a silent stream, but not a slow one", async () => {
+Deno.test("OpenAiChat ends a silent stream but not a slow one", async () => {
   const { response, send } = openStream();
   const { model, clock } = modelOf([response]);
   const deltas: string[] = [];
@@ -133,7 +133,7 @@ Deno.test("OpenAiChat retries a stream that breaks before its first text", async
   assert.equal((await reply).text, "Second.");
 });
 
-Deno.test("OpenAiChat keeps a whole reply whose stream breaks before its usage", async () => {
+Deno.test("OpenAiChat keeps a complete reply if the stream breaks before the usage", async () => {
   const { response, send, fail } = openStream();
   const { model } = modelOf([response]);
   const deltas: string[] = [];
@@ -146,12 +146,12 @@ Deno.test("OpenAiChat keeps a whole reply whose stream breaks before its usage",
 
 Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
   const request = (signal: AbortSignal) => requestOf({ signal, onDelta: () => {} });
-  await test.step("before it begins", async () => {
+  await test.step("before it starts", async () => {
     const { model, requests } = modelOf([() => said("Yes.")]);
     assert.equal((await failureOf(model.complete(request(AbortSignal.abort())))).kind, "canceled");
     assert.equal(requests.length, 0);
   });
-  await test.step("while it waits for an answer", async () => {
+  await test.step("during the wait for a response", async () => {
     const controller = new AbortController();
     const { model, requests, clock } = modelOf([() => new Promise<Response>(() => {})]);
     const failed = failureOf(model.complete(request(controller.signal)));
@@ -161,7 +161,7 @@ Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
     assert.ok(requests[0]?.signal.aborted);
     assert.equal(clock.sleeping, 0);
   });
-  await test.step("in mid-stream, and no text comes after", async () => {
+  await test.step("during the stream, without further text", async () => {
     const controller = new AbortController();
     const { response, send } = openStream();
     const { model, clock } = modelOf([response]);
@@ -178,7 +178,7 @@ Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
     assert.deepEqual(deltas, ["First"]);
     assert.equal(clock.sleeping, 0);
   });
-  await test.step("in the middle of a piece", async () => {
+  await test.step("in the middle of a chunk", async () => {
     const controller = new AbortController();
     const { model } = modelOf([() => stream(delta("First"), delta("Second"), finish())]);
     const deltas: string[] = [];
@@ -193,7 +193,7 @@ Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
     await new Promise((resolve) => setTimeout(resolve, 0));
     assert.deepEqual(deltas, ["First"]);
   });
-  await test.step("between two tries", async () => {
+  await test.step("between two attempts", async () => {
     const controller = new AbortController();
     const { model, clock, warnings, requests } = modelOf([() => refusal(500)]);
     const failed = failureOf(model.complete(request(controller.signal)));
@@ -203,7 +203,7 @@ Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
     assert.equal(clock.sleeping, 0);
     assert.equal(requests.length, 1);
   });
-  await test.step("while it waits for a token", async () => {
+  await test.step("during the wait for a token", async () => {
     const controller = new AbortController();
     const tokens = { token: () => new Promise<string>(() => {}), refused: () => false, remedy: "" };
     const { model, clock } = modelOf([() => said("Yes.")], { tokens });
@@ -214,7 +214,7 @@ Deno.test("OpenAiChat stops immediately when it is cancelled", async (test) => {
   });
 });
 
-Deno.test("OpenAiChat leaves no listeners on the signal of a run", async () => {
+Deno.test("OpenAiChat leaves no listeners on the abort signal of a run", async () => {
   const { signal } = new AbortController();
   const listeners = new Set<unknown>();
   const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
@@ -233,7 +233,7 @@ Deno.test("OpenAiChat leaves no listeners on the signal of a run", async () => {
 
 Deno.test.each([
   {
-    name: "an error event in mid-stream",
+    name: "an error event during the stream",
     answer: stream(delta("A"), event({ error: { message: "raw words", code: "overloaded" } })),
     kind: "server",
     text: /failed \(overloaded\)/,
@@ -245,19 +245,19 @@ Deno.test.each([
     text: /does not support streaming/,
   },
   {
-    name: "a page instead of a stream",
+    name: "an HTML page instead of a stream",
     answer: new Response("<html>", { headers: { "content-type": "text/html" } }),
     kind: "bad_reply",
     text: /does not support streaming/,
   },
   {
-    name: "a stream without an end",
+    name: "a stream without a finish reason",
     answer: stream(delta("A"), "data: [DONE]\n\n"),
     kind: "server",
     text: /stopped in the middle/,
   },
   {
-    name: "a reply that is withheld",
+    name: "a withheld reply",
     answer: stream(finish("content_filter")),
     kind: "bad_reply",
     text: /withheld/,
@@ -300,6 +300,6 @@ Deno.test.each([
   { name: "comments and blanks", text: ": hello\n\n\n\ndata: a\n\n", is: ["a"] },
   { name: "no last end", text: "data: a\n\ndata: b", is: ["a", "b"] },
   { name: "characters that only look like ends of lines", text: "data: a\u2028b\n\n", is: ["a\u2028b"] },
-])("eventsOf() reads $name, however the bytes arrive", async ({ text, is }) => {
+])("eventsOf() reads $name for chunks of any size", async ({ text, is }) => {
   for (const size of [1, 2, 5, 1000]) assert.deepEqual(await read(text, size), is);
 });

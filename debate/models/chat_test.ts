@@ -48,14 +48,14 @@ Deno.test.each([
     waitMs: 1500,
   },
   {
-    name: "429 with a date",
+    name: "429 with a date in retry-after",
     answer: () => refusal(429, {}, { "retry-after": "Fri, 02 Jan 2026 03:04:15 GMT" }),
     waitMs: 10_000,
   },
   { name: "408", answer: () => refusal(408), waitMs: 500 },
   { name: "409", answer: () => refusal(409), waitMs: 500 },
   {
-    name: "a connection that fails",
+    name: "a failed connection",
     answer: () => Promise.reject(new TypeError("connection refused")),
     waitMs: 500,
   },
@@ -70,7 +70,7 @@ Deno.test.each([
   assert.equal(requests.length, 2);
 });
 
-Deno.test("OpenAiChat doubles its pauses and gives up after three retries", async () => {
+Deno.test("OpenAiChat doubles its pauses and stops after three retries", async () => {
   const { model, clock, requests, warnings } = modelOf([() => refusal(502)]);
   const failed = failureOf(model.complete(requestOf()));
   for (const [index, waitMs] of [500, 1000, 2000].entries()) {
@@ -103,7 +103,7 @@ Deno.test.each([
   { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
   { name: "a hostile code", status: 400, code: "<b>raw words</b>", kind: "bad_reply", text: /\(HTTP 400\)$/ },
   {
-    name: "too long a conversation",
+    name: "a conversation that is too long",
     status: 400,
     code: "context_length_exceeded",
     kind: "bad_reply",
@@ -139,7 +139,7 @@ Deno.test.each([
     request: { onDelta: () => {} },
   },
 ])(
-  "OpenAiChat does without a $option that is refused by $by, and remembers",
+  "OpenAiChat omits a $option that $by rejects, also in later requests",
   async ({ option, error, request }) => {
     const refused: OpenAiChatOptions["refused"] = new Set();
     const answer = request.onDelta === undefined ? () => said("Yes.") : () => stream(delta("Yes."), finish());
@@ -266,7 +266,7 @@ Deno.test("CHAT_COMPLETIONS.body() offers tools or only describes them", () => {
   assert.ok(!("tools" in body({ tools: [] })));
 });
 
-Deno.test("CHAT_COMPLETIONS.body() omits tools if it cannot forbid calls", () => {
+Deno.test("CHAT_COMPLETIONS.body() omits tools if the model cannot forbid calls", () => {
   const sent = body({ tools: [tool], toolChoice: "none" }, "gpt-4o", ["tool_choice"]);
   assert.ok(!("tools" in sent) && !("tool_choice" in sent));
 });

@@ -137,7 +137,7 @@ Deno.test.each([
   { name: "a hostile error", answer: error("<script>"), status: "error", text: /\(HTTP 400\)/ },
   { name: "no token and no error", answer: () => Response.json({}), status: "error", text: /HTTP 200/ },
   {
-    name: "a token that breaks headers",
+    name: "a token that is invalid in a header",
     answer: () => Response.json({ access_token: "a\nb" }),
     status: "error",
     text: /HTTP 200/,
@@ -205,7 +205,7 @@ Deno.test("deviceFlows() reports a token that cannot be stored", async () => {
   assert.match(last_error ?? "", /cannot be stored/);
 });
 
-Deno.test("deviceFlows() rejects unknown flows, and removes the oldest", async () => {
+Deno.test("deviceFlows() rejects unknown flows and removes the oldest", async () => {
   const { flows } = flowsOf([pending]);
   assert.equal(await flows.check("secret-device-code"), undefined);
   for (let count = 0; count < 17; count++) await flows.start();
@@ -230,7 +230,7 @@ Deno.test("DeviceFlows.wait() polls until the flow ends or is cancelled", async 
 Deno.test.each([
   { name: "settings are missing", options: { clientId: "" }, kind: "auth", text: /ASSIST_CLIENT_ID/ },
   {
-    name: "the provider refuses",
+    name: "the provider rejects the request",
     options: { started: Response.json({}, { status: 404 }) },
     kind: "bad_reply",
     text: /HTTP 404/,
@@ -247,7 +247,7 @@ Deno.test.each([
     kind: "bad_reply",
     text: /did not start a device flow/,
   },
-])("deviceFlows() does not start when $name", async ({ options, kind, text }) => {
+])("deviceFlows() does not start if $name", async ({ options, kind, text }) => {
   const { flows } = flowsOf([pending], options);
   await assert.rejects(flows.start(), (error) => {
     assert.ok(error instanceof ModelError);

@@ -76,11 +76,11 @@ Deno.test("RESPONSES.body() follows the protocol", () => {
 
 Deno.test.each([
   {
-    name: "streamed without its parts",
+    name: "streamed only as a whole",
     answer: (output: unknown) => stream(completed({ output })),
     listening,
   },
-  { name: "that is whole", answer: (output: unknown) => whole({ output }), listening: {} },
+  { name: "without streaming", answer: (output: unknown) => whole({ output }), listening: {} },
 ])("OpenAiChat reads text and calls of a response $name", async ({ answer, listening }) => {
   const output = [
     { type: "reasoning", summary: ["hm"] },
@@ -100,9 +100,9 @@ Deno.test.each([
     answer: (calls: readonly unknown[]) => stream(...calls.map(done), completed()),
     listening,
   },
-  { name: "that is whole", answer: (output: readonly unknown[]) => whole({ output }), listening: {} },
+  { name: "without streaming", answer: (output: readonly unknown[]) => whole({ output }), listening: {} },
 ])(
-  "OpenAiChat keeps the calls of a response $name apart, whatever their ids",
+  "OpenAiChat keeps the calls of a response $name separate, whatever their IDs",
   async ({ answer, listening }) => {
     const { model } = modelOfResponses(() =>
       answer([call("c1", '{"url":"a"}'), call("c1", '{"url":"b"}'), call("", { url: "c" }), call("c1", 7)])
@@ -136,7 +136,7 @@ const failed = event({
 Deno.test.each([
   { name: "fails", answer: () => stream(text("A"), failed), kind: "server", says: /failed \(server_error\)/ },
   {
-    name: "tells an error",
+    name: "reports an error",
     answer: () =>
       stream(
         text("A"),
@@ -146,7 +146,7 @@ Deno.test.each([
     says: /failed \(overloaded\)/,
   },
   {
-    name: "has a hostile code",
+    name: "contains an invalid error code",
     answer: () => stream(text("A"), event({ type: "error", code: "<b>raw words</b>" })),
     kind: "server",
     says: /the provider failed$/,
@@ -171,13 +171,13 @@ Deno.test.each([
     says: /withheld/,
   },
   {
-    name: "wants too many calls",
+    name: "contains too many calls",
     answer: () =>
       stream(...Array.from({ length: 65 }, (_, index) => done(call(`c${index}`, "{}"))), completed()),
     kind: "bad_reply",
     says: /too many tool calls/,
   },
-])("OpenAiChat fails when a response $name", async ({ answer, kind, says }) => {
+])("OpenAiChat fails if a response $name", async ({ answer, kind, says }) => {
   const { model, requests } = modelOfResponses(answer);
   const error = await failureOf(model.complete(requestOf(listening)));
   assert.equal(error.kind, kind);
@@ -206,7 +206,7 @@ Deno.test.each([
   { param: "reasoning.effort", key: "reasoning", request: { reasoningEffort: "high" as const } },
   { param: "text.format", key: "text", request: { jsonSchema: { type: "object" } } },
 ])(
-  "OpenAiChat does without what a model of this protocol refuses: $param",
+  "OpenAiChat omits a parameter that the model rejects: $param",
   async ({ param, key, request }) => {
     const { model, requests } = modelOfResponses(
       () => refusal(400, { param }),

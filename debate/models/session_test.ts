@@ -38,7 +38,7 @@ async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   return result.reason;
 }
 
-Deno.test("sessionTokens() requests a new session when less than a minute is left", async () => {
+Deno.test("sessionTokens() requests a new session if less than a minute is left", async () => {
   const { clock, requests, name } = sessionsOf();
   assert.equal(await name(), "session-1");
   await clock.advance(1440_000);
@@ -79,7 +79,7 @@ Deno.test("sessionTokens() shares one request between concurrent callers", async
   assert.equal(requests.length, 1);
 });
 
-Deno.test("sessionTokens() requests a session for a new access token during a request for the old one", async () => {
+Deno.test("sessionTokens() requests a new session if the access token changes during a request", async () => {
   let accessToken = "old";
   const late = Promise.withResolvers<Response>();
   const { sessions, requests, name } = sessionsOf({
@@ -125,7 +125,7 @@ Deno.test.each([
   { name: "a redirect", answer: () => new Response(null, { status: 302 }), text: /HTTP 302/ },
   { name: "no token", answer: () => Response.json({ hello: 1 }), text: /did not issue a session/ },
   {
-    name: "a token that breaks headers",
+    name: "a token that is invalid in a header",
     answer: () => Response.json({ token: "a\r\nb" }),
     text: /did not issue a session/,
   },
@@ -144,7 +144,7 @@ Deno.test.each([
     text: /cannot be reached/,
   },
 ])(
-  "sessionTokens() explains $name, and asks again the next time",
+  "sessionTokens() reports $name and requests a session again the next time",
   async ({ answer, kind = "server", text }) => {
     const { sessions } = sessionsOf({
       answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
@@ -156,7 +156,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("sessionTokens() fails if the provider does not answer", async () => {
+Deno.test("sessionTokens() fails if the provider does not respond", async () => {
   const { sessions, clock } = sessionsOf({
     fetch: (_input, init) =>
       new Promise((_resolve, reject) =>
@@ -180,14 +180,14 @@ Deno.test("sessionTokens() names the remedy for a missing access token", async (
   });
 });
 
-Deno.test("sessionTokens().status() reports why there is no session", async () => {
+Deno.test("sessionTokens().status() reports why no session exists", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
   const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });
   assert.match(problem ?? "", /^No session: the provider rejected the access token/);
 });
 
-Deno.test("tokenPreview() shows the start of a token, and nothing of a short one", () => {
+Deno.test("tokenPreview() shows the first characters of a token, and none of a short one", () => {
   assert.equal(tokenPreview("abcd-0123456789-0123456789"), "abcd…");
   assert.equal(tokenPreview("short-token"), "…");
 });
@@ -251,7 +251,7 @@ Deno.test("replayModel() calls tools with values from topic and context", async 
 Deno.test.each([
   { name: "there are none", request: { tools: [] } },
   { name: "they may not be called any more", request: { toolChoice: "none" as const } },
-])("replayModel() skips replies with tool calls when $name", async ({ request }) => {
+])("replayModel() skips replies with tool calls if $name", async ({ request }) => {
   const call = { text: "look", tool_calls: [{ name: "http_get" }] };
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [call, call, { text: "done" }] }] });
   assert.equal((await model.complete(requestOf(request))).text, "done");
@@ -278,7 +278,7 @@ Deno.test.each([
     request: {},
     text: "round 1: diagnostic_agent has no further reply: the script contains 1 reply",
   },
-])("replayModel() fails when $name", async ({ request, text }) => {
+])("replayModel() fails if $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
   await model.complete(requestOf());
   const error = await failureOf(model.complete(requestOf(request)));
@@ -311,7 +311,7 @@ Deno.test("replayModel() fails as scripted, after its text", async () => {
   assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
-Deno.test("replayModel() pauses between pieces, and ends immediately when cancelled", async () => {
+Deno.test("replayModel() pauses between chunks and ends immediately if it is canceled", async () => {
   const { model, clock } = replayOf(one({ text: "one two three four five six seven", delay_ms: 1000 }), 10);
   const controller = new AbortController();
   const deltas: string[] = [];
@@ -327,7 +327,7 @@ Deno.test("replayModel() pauses between pieces, and ends immediately when cancel
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("replayModel() streams exactly its text, in pieces that are not empty", async () => {
+Deno.test("replayModel() streams exactly its text in non-empty chunks", async () => {
   await fc.assert(fc.asyncProperty(fc.string({ unit: wholeCharacter(fc), maxLength: 300 }), async (text) => {
     const deltas: string[] = [];
     const script = { ...one({ text }), variables: {} };

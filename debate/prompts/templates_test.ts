@@ -33,7 +33,7 @@ Deno.test("five templates are built in, in English and Spanish", () => {
 for (const template of BUILT_IN.templates) {
   const id = `${template.name}.${template.language}`;
 
-  Deno.test(`${id} shows a hypothesis in the form that is read`, () => {
+  Deno.test(`${id} contains a hypothesis in the form that the parser reads`, () => {
     const [found, ...others] = extractHypotheses(template.diagnosticSystem);
     assert.deepEqual(others, []);
     assert.equal(found?.id, "H-1");
@@ -42,13 +42,13 @@ for (const template of BUILT_IN.templates) {
     assert.equal(found?.evidence.length, 1);
   });
 
-  Deno.test(`${id} shows the three lines of an early end in the form that is read`, () => {
+  Deno.test(`${id} contains the three lines of an early end in the form that the parser reads`, () => {
     const { recommended, confidence, rationale } = parseEarlyOut(template.diagnosticSystem);
     assert.deepEqual({ recommended, confidence }, { recommended: true, confidence: 0.95 });
     assert.notEqual(rationale, "");
   });
 
-  Deno.test(`${id} shows the skeptic's verdict in the form that is read, and all three words`, () => {
+  Deno.test(`${id} contains the skeptic's verdict in the form that the parser reads, with all words`, () => {
     const [mark] = parseReview(template.skepticSystem).filter(({ verdict }) => verdict !== undefined);
     assert.deepEqual([mark?.key, mark?.verdict, mark?.probability], ["1", "needs_evidence", 0.4]);
     for (const word of ["accepted", "rejected", "needs_evidence"]) {
@@ -56,7 +56,7 @@ for (const template of BUILT_IN.templates) {
     }
   });
 
-  Deno.test(`${id} tells the moderator the scale of confidence and to answer in JSON`, () => {
+  Deno.test(`${id} explains the confidence scale to the moderator and requires JSON`, () => {
     for (const word of ["0.3", "0.6", "0.8", "JSON", "needs_more_data", "structured_uncertainty"]) {
       assert.ok(template.moderatorSystem.includes(word), word);
     }
@@ -70,7 +70,7 @@ Deno.test("a custom template replaces only the template of the same name and lan
   assert.equal(selectTemplate(set, "errors", "es").source, "builtin");
 });
 
-Deno.test("a custom template adds a name", () => {
+Deno.test("a custom template with a new name is added", () => {
   assert.deepEqual(
     listTemplates(
       collectTemplates([
@@ -108,7 +108,7 @@ Deno.test("selectTemplate() rejects only the template that a broken file replace
   assert.equal(selectTemplate(set, "default", "en").name, "default");
 });
 
-Deno.test("collectTemplates() reports files that cannot be read, and continues", () => {
+Deno.test("collectTemplates() reports unreadable files and continues", () => {
   const unreadable: TemplateFile = {
     name: "a.en.yaml",
     path: "/prompts/a.en.yaml",
@@ -164,7 +164,7 @@ Deno.test("parseTemplate() defaults to version 1 and no description", () => {
 
 Deno.test.each([
   {
-    name: "a key that is missing",
+    name: "a missing key",
     lines: without("skeptic_system"),
     reason: /"\/prompts\/network\.en\.yaml": key "skeptic_system" is missing$/,
   },
@@ -180,7 +180,7 @@ Deno.test.each([
   },
   { name: "an unknown key", lines: [...WHOLE, "skeptik: x"], reason: /line 9: unknown key "skeptik"$/ },
   {
-    name: "a version that is no number",
+    name: "a version that is not a number",
     lines: [...without("version"), "version: two"],
     reason: /line 8: version must be a whole number$/,
   },
@@ -190,7 +190,7 @@ Deno.test.each([
     reason: /line 8: version must be 1 or more$/,
   },
   {
-    name: "text that is no YAML",
+    name: "text that is not YAML",
     lines: [...WHOLE.slice(0, 6), "skeptic_system: [a"],
     reason: /line \d+: /,
   },
@@ -211,7 +211,7 @@ Deno.test.each([
     reason: /line \d+: /,
   },
   {
-    name: "a text that is longer than a model should get",
+    name: "a text over the length limit",
     lines: [...without("skeptic_system"), `skeptic_system: ${"a".repeat(40_001)}`],
     reason: /line 8: skeptic_system must have at most 40000 characters$/,
   },

@@ -79,7 +79,7 @@ function report(fields: Readonly<Record<string, unknown>> = {}): string {
   return renderReport(record);
 }
 
-Deno.test("renderReport() has its sections in order", () => {
+Deno.test("renderReport() returns its sections in order", () => {
   const text = report();
   const headings = [...text.matchAll(/^#{1,4} .*$/gm)].map(([line]) => line);
   assert.deepEqual(headings, [
@@ -106,7 +106,7 @@ Deno.test("renderReport() has its sections in order", () => {
   assert.match(text, /\*Skeptical Reviewer was skipped: agreed\.\*/);
 });
 
-Deno.test("renderReport() accepts a record in which every field is malformed", () => {
+Deno.test("renderReport() accepts a record with a malformed value in every field", () => {
   for (
     const events of [undefined, 7, [null, 1, { type: 1 }, { type: "tool_call" }, {
       type: "moderator_decision",
@@ -123,7 +123,7 @@ Deno.test("formatDuration() uses at most two units", () => {
   assert.deepEqual([45, 125, 3780].map(formatDuration), ["45s", "2m 5s", "1h 3m"]);
 });
 
-Deno.test("renderReport() shows the limit of the confidence, the counting evidence and plain agreement", () => {
+Deno.test("renderReport() shows the confidence limit, the counting evidence and agreement without new evidence", () => {
   const line = '[tool:run_kubectl#1] "a b c"';
   const evidence = [{ text: line, round: 1, status: "not_in_result", call_ids: ["c"] }];
   const review = {
@@ -156,7 +156,7 @@ Deno.test("renderReport() shows the limit of the confidence, the counting eviden
   );
 });
 
-Deno.test("renderReport() is in the language of the run", () => {
+Deno.test("renderReport() returns text in the language of the run", () => {
   const text = report({ language: "es-MX" });
   for (
     const heading of ["# Informe de diagnóstico: it hangs", "## Ronda 1", "### Decisión del moderador"]
@@ -207,7 +207,7 @@ function html(language = "en"): string {
   return renderHtml(record);
 }
 
-Deno.test("renderHtml() loads nothing and executes no foreign content", () => {
+Deno.test("renderHtml() loads no resources and executes no foreign content", () => {
   const text = html();
   const tags = new Set([...text.matchAll(/<([a-z][a-z0-9]*)/gi)].map(([, tag]) => tag));
   for (const tag of ["script", "img", "iframe", "link", "object", "svg"]) assert.ok(!tags.has(tag), tag);
@@ -233,9 +233,9 @@ Deno.test("renderHtml() starts with the answer, in the language of the run", () 
 Deno.test.each([
   { name: "lowers headings", given: "# a\n## b", expected: "##### a\n\n###### b" },
   { name: "closes an open fence", given: "```js\nx", expected: "```js\nx\n```" },
-  { name: "leaves code alone", given: "```\n# a\n<b>\n```", expected: "```\n# a\n<b>\n```" },
-  { name: "leaves code in lines alone", given: "`<b>` <b>", expected: "`<b>` &lt;b&gt;" },
-  { name: "lets no picture call home", given: "![x](http://a)", expected: "\\!\\[x\\](http\\://a)" },
+  { name: "keeps code blocks unchanged", given: "```\n# a\n<b>\n```", expected: "```\n# a\n<b>\n```" },
+  { name: "keeps inline code unchanged", given: "`<b>` <b>", expected: "`<b>` &lt;b&gt;" },
+  { name: "removes pictures", given: "![x](http://a)", expected: "\\!\\[x\\](http\\://a)" },
   { name: "lowers an underlined heading", given: "a\n---", expected: "###### a" },
   {
     name: "keeps links to the web",
@@ -243,7 +243,7 @@ Deno.test.each([
     expected: "[a](<http://b/>) [http\\://d](<http://d>)",
   },
   {
-    name: "keeps no other links",
+    name: "drops all other links",
     given: "[a](javascript:b) [c](file:///d) [e](f)",
     expected: "\\[a\\](javascript:b) \\[c\\](file\\:///d) e",
   },
@@ -259,15 +259,15 @@ Deno.test.each([
   },
   { name: "keeps quotes", given: "> a\n> - b", expected: "> a\n>\n> - b" },
   {
-    name: "lets no address take along what escapes a tag",
+    name: "escapes tags after a bare address",
     given: "http://a<b> www.a`<b>`",
     expected: "http\\://a&lt;b&gt; www\\.a`<b>`",
   },
   { name: "keeps rules", given: "a\n\n---\n\nb", expected: "a\n\n***\n\nb" },
   { name: "keeps code with backticks in it", given: "``a`b`` `` ` ``", expected: "``a`b`` `` ` ``" },
-  { name: "takes no character reference for a line end", given: "a&#10;# b", expected: "a \\# b" },
+  { name: "does not read a character reference as a line end", given: "a&#10;# b", expected: "a \\# b" },
   {
-    name: "shows what nests too deeply as it is",
+    name: "shows too deeply nested text as a code block",
     given: `${">".repeat(200)}a`,
     expected: `\`\`\`\n${">".repeat(200)}a\n\`\`\``,
   },
@@ -277,7 +277,7 @@ Deno.test.each([
   assert.equal(embedded(given), expected);
 });
 
-Deno.test("inline() is one line without Markdown syntax", () => {
+Deno.test("inline() returns one line without Markdown syntax", () => {
   assert.equal(inline("a\n# <b>*c*|[d](e)`"), "a \\# &lt;b&gt;\\*c\\*\\|\\[d\\](e)\\`");
 });
 
@@ -340,6 +340,6 @@ Deno.test("embedded() contains the effects of any mixture of marks", () => {
 Deno.test.each(
   ["_a", "**a", "[](", "> - ", "1. ", "`", "<a ", "|a", "*a_ ", "[a]: <b>\n"].map((unit) => ({ unit })),
 )(
-  "embedded() takes linear time for $unit without end",
+  "embedded() takes linear time for endless $unit",
   ({ unit }) => assertLinearWork((size) => embedded(unit.repeat(size)), 2_000),
 );

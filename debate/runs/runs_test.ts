@@ -70,7 +70,7 @@ Deno.test("an ID of a live run is valid for its record", () => {
   assert.equal(idsOf(readAll(record, record.placeAfter("1.2")))[0], "2");
 });
 
-Deno.test("read bytes stay unchanged during writes, across pages and with long events", () => {
+Deno.test("bytes that were read stay unchanged during writes, across pages and with long events", () => {
   const log = new EventLog(new FakeClock());
   const lengths = [10, 5000, 70_000, 3, 65_000, 200_000, 1];
   for (const length of lengths) log.append({ type: KEPT, json: JSON.stringify("x".repeat(length)) });
@@ -151,19 +151,19 @@ const RUNS: readonly {
   { name: "a short run", script: {} },
   { name: "a run with tools", script: { diagnostic_agent: [...LOOK, SAYS] } },
   { name: "a run of several rounds", script: { moderator_agent: [CONTINUE, CONTINUE, CONTINUE, CLOSING] } },
-  { name: "a run that leaves agents out", script: { moderator_agent: [SKIPPING, CLOSING] } },
+  { name: "a run that skips agents", script: { moderator_agent: [SKIPPING, CLOSING] } },
   {
-    name: "a run in Spanish that leaves agents out",
+    name: "a run in Spanish that skips agents",
     script: { moderator_agent: [SKIPPING, CLOSING] },
     setup: { language: "es" },
   },
   {
-    name: "a run whose diagnoses agree",
+    name: "a run with equal diagnoses",
     script: { sample_agent: [...LOOK, SAYS, SAYS] },
     setup: { sampling: { count: 2, then: "debate" } },
   },
   {
-    name: "a run whose diagnoses differ",
+    name: "a run with different diagnoses",
     script: { sample_agent: [SAYS, SAYS.replace("pool;", "cache;")] },
     setup: { sampling: { count: 2, then: "debate" } },
   },
@@ -173,11 +173,11 @@ const RUNS: readonly {
     setup: { sampling: { count: 1, then: "vote" } },
   },
   { name: "a silent agent", script: { skeptic_agent: [""], diagnostic_agent: ["", "", ""] } },
-  { name: "a moderator that writes nothing of use", script: { moderator_agent: ["no idea"] } },
+  { name: "a moderator without a usable decision", script: { moderator_agent: ["no idea"] } },
   { name: "a run that fails", script: { skeptic_agent: [new ModelError("server", "down")] } },
 ];
 
-Deno.test.each(RUNS)("the events of $name say all that its outcome does", async ({ script, setup, name }) => {
+Deno.test.each(RUNS)("the events of $name contain the complete outcome", async ({ script, setup, name }) => {
   const fixture = new DebateFixture(script, setup ?? {}, { tools: TOOLS });
   const outcome = await fixture.run();
   const events: StoredEvent[] = [
@@ -227,7 +227,7 @@ function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
 const STORED = { cancelled, resumed, rounds, samples };
 
 for (const [name, text] of Object.entries(STORED)) {
-  Deno.test(`a run that was stored is what its events say, byte for byte: ${name}`, () => {
+  Deno.test(`a stored run can be rebuilt from its events, byte for byte: ${name}`, () => {
     const record = JSON.parse(text);
     const { context: masked, context_redactions: redactions, context_notes: notes } = record;
     const context = { text: masked, redactions, notes };

@@ -120,7 +120,7 @@ Deno.test("list() truncates long topics, and reads headers of any length", async
   assert.equal((await store.read(ID))?.record.topic, topic);
 });
 
-Deno.test("a topic that looks like the end of the header does not end it", async () => {
+Deno.test("a topic that looks like the end of the header does not truncate the header", async () => {
   const topic = 'a",\n  "context": "b';
   const directory = new MemoryDirectory({
     [`${ID}.json`]: formatRecord(recordOf({ topic, status: "completed" })),
@@ -192,7 +192,7 @@ Deno.test("expired runs are deleted at the start and every hour, without the aud
   await done;
 });
 
-Deno.test("runs are kept without a limit or without a time", async () => {
+Deno.test("runs without a time are kept, and all runs if there is no age limit", async () => {
   const all = [record("1", 4000), record("2", 4000, { timestamp: "yesterday" })];
   const unlimited = await keeping(0, all);
   await unlimited.done;

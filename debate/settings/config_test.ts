@@ -21,7 +21,7 @@ function problemOf(env: Env): string {
   return assert.fail("accepted");
 }
 
-Deno.test("loadSettings() gives the specified defaults", () => {
+Deno.test("loadSettings() returns the specified defaults", () => {
   const settings = load();
   assert.equal(settings.MAX_ROUNDS, 4);
   assert.equal(settings.CONFIDENCE_THRESHOLD, 0.8);
@@ -54,8 +54,8 @@ Deno.test("loadSettings() gives the specified defaults", () => {
 Deno.test.each([
   { name: "reads a whole number", env: { MAX_ROUNDS: " 7 " }, expected: { MAX_ROUNDS: 7 } },
   { name: "reads a share", env: { EARLY_OUT_THRESHOLD: ".75" }, expected: { EARLY_OUT_THRESHOLD: 0.75 } },
-  { name: "takes on for true", env: { WEB_ALLOW_OPEN: "ON" }, expected: { WEB_ALLOW_OPEN: true } },
-  { name: "takes no for false", env: { TOOLS_ENABLED: "no" }, expected: { TOOLS_ENABLED: false } },
+  { name: "reads on as true", env: { WEB_ALLOW_OPEN: "ON" }, expected: { WEB_ALLOW_OPEN: true } },
+  { name: "reads no as false", env: { TOOLS_ENABLED: "no" }, expected: { TOOLS_ENABLED: false } },
   {
     name: "reads a list",
     env: { ENABLED_TOOLS: " http_get, ,query_loki " },
@@ -66,22 +66,22 @@ Deno.test.each([
     env: { ASSIST_HEADERS: '{"X-Team":"sre"}' },
     expected: { ASSIST_HEADERS: Object.assign(Object.create(null), { "X-Team": "sre" }) },
   },
-  { name: "takes an empty variable as unset", env: { MAX_ROUNDS: "" }, expected: { MAX_ROUNDS: 4 } },
+  { name: "reads an empty variable as unset", env: { MAX_ROUNDS: "" }, expected: { MAX_ROUNDS: 4 } },
   {
-    name: "an empty list of sensitive tools is the default, not none",
+    name: "uses the default for an empty list of sensitive tools",
     env: { APPROVAL_REQUIRED_TOOLS: "" },
     expected: { APPROVAL_REQUIRED_TOOLS: load().APPROVAL_REQUIRED_TOOLS },
   },
-  { name: "ignores names it does not know", env: { SOMETHING: "1" }, expected: {} },
-  { name: "knows warn", env: { LOG_LEVEL: "warn" }, expected: { LOG_LEVEL: "WARNING" } },
-  { name: "takes other programs' token names", env: { GITHUB_TOKEN: "a" }, expected: { HUB_TOKEN: "a" } },
+  { name: "ignores unknown names", env: { SOMETHING: "1" }, expected: {} },
+  { name: "accepts warn as a log level", env: { LOG_LEVEL: "warn" }, expected: { LOG_LEVEL: "WARNING" } },
+  { name: "reads other programs' token names", env: { GITHUB_TOKEN: "a" }, expected: { HUB_TOKEN: "a" } },
   {
     name: "prefers its own token names",
     env: { GITHUB_TOKEN: "a", HUB_TOKEN: "b" },
     expected: { HUB_TOKEN: "b" },
   },
   {
-    name: "follows XDG_DATA_HOME",
+    name: "uses XDG_DATA_HOME",
     env: { XDG_DATA_HOME: "/data" },
     expected: { DATA_DIR: "/data/debate/runs" },
   },
@@ -90,7 +90,7 @@ Deno.test.each([
   assert.deepEqual({ ...settings, ...expected }, settings);
 });
 
-Deno.test("loadSettings() prefers the environment to .env, and .env to names of other programs", () => {
+Deno.test("loadSettings() prefers the environment to .env, and .env to variables of other programs", () => {
   const dotEnv = 'MAX_ROUNDS=3\n# comment\nexport HUB_TOKEN="from file"\nWEB_PORT=9000 # here\n';
   const settings = load({ MAX_ROUNDS: "5", GITHUB_TOKEN: "ambient" }, dotEnv);
   assert.equal(settings.MAX_ROUNDS, 5);

@@ -35,7 +35,7 @@ function setUp(name: string, setting: string, url: string) {
 }
 
 Deno.test.each(CASES)(
-  "$name asks the configured server, wherever it is, and hides its credentials",
+  "$name connects to the configured server at any address and hides its credentials",
   async ({ name, setting, args, answer }) => {
     const { ports, tool } = setUp(name, setting, "http://op:s%40cret@back.test:9/prefix/");
     ports.answer = () => jsonAnswer(answer);
@@ -50,7 +50,7 @@ Deno.test.each(CASES)(
 );
 
 Deno.test.each(CASES)(
-  "$name is no use when it is not configured, whatever base_url says",
+  "$name fails if it is not configured, whatever base_url contains",
   async ({ name, setting, args }) => {
     const { ports, tool } = setUp(name, setting, "");
     const { ok, text } = await call(tool, { ...args, base_url: "http://evil.test" });
@@ -61,7 +61,7 @@ Deno.test.each(CASES)(
 );
 
 Deno.test.each(CASES)(
-  "$name refuses another server than the configured one",
+  "$name rejects a server other than the configured one",
   async ({ name, setting, args, answer }) => {
     const { ports, tool } = setUp(name, setting, "http://op:pw@back.test:9/prefix");
     ports.answer = () => jsonAnswer(answer);
@@ -93,28 +93,28 @@ Deno.test.each(CASES.flatMap(({ answer: _, ...row }) => [
   },
   {
     ...row,
-    name: `${row.name}: something else than JSON`,
+    name: `${row.name}: a response that is not JSON`,
     tool: row.name,
     reply: textAnswer("<html>"),
     why: /is not JSON/,
   },
   {
     ...row,
-    name: `${row.name}: JSON of another form`,
+    name: `${row.name}: JSON of an unknown form`,
     tool: row.name,
     reply: jsonAnswer([1]),
     why: /unknown form/,
   },
   {
     ...row,
-    name: `${row.name}: compressed`,
+    name: `${row.name}: a compressed response`,
     tool: row.name,
     reply: textAnswer("x", { headers: { "content-encoding": "br" } }),
     why: /compressed/,
   },
   {
     ...row,
-    name: `${row.name}: too much`,
+    name: `${row.name}: a response over the size limit`,
     tool: row.name,
     reply: { ...textAnswer("{}"), isCut: true },
     why: /larger than/,
@@ -242,7 +242,7 @@ Deno.test.each([
     settings: { ENABLED_TOOLS: ["run_kubectl", "http_get", "rm"] },
     enabled: ["http_get", "run_kubectl"],
   },
-])("createTools() gives $name", ({ settings, enabled }) => {
+])("createTools() creates $name", ({ settings, enabled }) => {
   assert.deepEqual(names(settings), enabled);
 });
 
@@ -272,7 +272,7 @@ Deno.test.each([
   assert.equal(checked.size, sent);
 });
 
-Deno.test("checkSearchBody() passes queries and aggregations", () => {
+Deno.test("checkSearchBody() accepts queries and aggregations", () => {
   const body = {
     query: { bool: { filter: [{ term: { level: "error" } }, { terms: { host: ["a", "b"] } }] } },
     aggs: { by: { terms: { field: "host", size: 5 } } },
@@ -305,7 +305,7 @@ Deno.test.each([
 });
 
 Deno.test.each(["logs", "logs-*", "logs-2026.01.01,app_1", "*"].map((index) => ({ name: index, index })))(
-  "checkIndex() passes $name",
+  "checkIndex() accepts $name",
   ({ index }) => assert.equal(checkIndex(index), undefined),
 );
 
@@ -327,7 +327,7 @@ Deno.test.each([
   "a%2f",
   "a,".repeat(30),
 ].map((index) => ({ name: JSON.stringify(index.slice(0, 20)), index })))(
-  "checkIndex() refuses $name",
+  "checkIndex() rejects $name",
   ({ index }) => {
     assert.throws(() => checkIndex(index), ToolFailure);
   },

@@ -26,7 +26,7 @@ function make(
 
 const context = () => ({ signal: new AbortController().signal, runId: "run" });
 
-Deno.test("defineTool() shows call and duration first, redacts and truncates", async () => {
+Deno.test("defineTool() shows call and duration first, and redacts and truncates the result", async () => {
   const ports = new FakePorts();
   const tool = make(ports, async (word) => {
     await ports.clock.advance(12);
@@ -45,7 +45,7 @@ Deno.test.each([
   { name: "an unknown argument", args: { word: "a", shell: true }, problem: /shell/ },
   { name: "no object", args: null, problem: /object/ },
   { name: "a negative timeout", args: { word: "a", timeout: -1 }, problem: /timeout/ },
-])("defineTool() explains $name and runs nothing", async ({ args, problem }) => {
+])("defineTool() reports $name without running the tool", async ({ args, problem }) => {
   const tool = make(new FakePorts(), () => assert.fail("must not run"));
   const { ok, text } = await tool.run(args, context());
   assert.equal(ok, false);
@@ -57,7 +57,7 @@ Deno.test.each([
   { name: "the default", asked: {}, seconds: 10 },
   { name: "the requested time", asked: { timeout: 3 }, seconds: 3 },
   { name: "never more than a minute", asked: { timeout: 1e9 }, seconds: 60 },
-])("defineTool() limits the time: $name", async ({ asked, seconds }) => {
+])("defineTool() limits the duration: $name", async ({ asked, seconds }) => {
   const tool = make(new FakePorts(), (_word, _signal, bound) => {
     assert.equal(bound, seconds);
     return Promise.resolve({ ok: true, title: "", body: "" });
@@ -83,7 +83,7 @@ Deno.test("defineTool() does not wait for a tool that ignores its signal", async
   assert.deepEqual(result, { ok: false, text: "echo failed: no response within 10 s" });
 });
 
-Deno.test("defineTool() waits for the findings of an aborted tool", async () => {
+Deno.test("defineTool() keeps the partial result of an aborted tool", async () => {
   const ports = new FakePorts();
   const tool = make(
     ports,
@@ -152,7 +152,7 @@ Deno.test("truncate() keeps a text of maximum length", () => {
   assert.equal(truncate(""), "");
 });
 
-Deno.test("truncate() keeps two thirds of the beginning and one third of the end", () => {
+Deno.test("truncate() keeps two thirds from the beginning and one third from the end", () => {
   const text = "a".repeat(5000) + "b".repeat(5000);
   const short = truncate(text);
   assert.ok(short.length <= MAX_RESULT);
@@ -188,7 +188,7 @@ Deno.test.each([
   { text: "select a=-1, b<-1, c->>'x', d::varchar(3)", query: "select a=-1, b<-1, c->>'x', d::varchar(3)" },
   { text: "select x in (1), exists (select 1)", query: "select x in (1), exists (select 1)" },
   { text: "select a from t where b = any (array[1])", query: "select a from t where b = any (array[1])" },
-].map((row) => ({ ...row, name: row.text })))("checkSql() passes $name", ({ text, query }) => {
+].map((row) => ({ ...row, name: row.text })))("checkSql() accepts $name", ({ text, query }) => {
   assert.equal(checkSql(text), query);
 });
 
@@ -240,7 +240,7 @@ Deno.test.each([
   "select $1f(2)",
   `select ${"x,".repeat(10_001)}1`,
 ].map((text) => ({ name: JSON.stringify(text.slice(0, 40)), text })))(
-  "checkSql() refuses $name",
+  "checkSql() rejects $name",
   ({ text }) => {
     assert.throws(() => checkSql(text), ToolFailure);
   },

@@ -51,7 +51,7 @@ Deno.test.each([
   { url: "app.test", why: /invalid URL/ },
   { url: "http://", why: /invalid URL/ },
   { url: "http://app.test\0.evil/", why: /invalid URL/ },
-].map((row) => ({ ...row, name: row.url })))("http_get refuses $name", async ({ url, why }) => {
+].map((row) => ({ ...row, name: row.url })))("http_get rejects $name", async ({ url, why }) => {
   const { ports, tool } = setUp();
   const { ok, text } = await call(tool, { url });
   assert.equal(ok, false);
@@ -59,7 +59,7 @@ Deno.test.each([
   assert.deepEqual(ports.requests, []);
 });
 
-Deno.test("http_get asks for a name once: a second, different answer changes nothing", async () => {
+Deno.test("http_get resolves a name once, so a later different address has no effect", async () => {
   const { ports, tool } = setUp();
   assert.equal((await call(tool, { url: "http://rebind.test/" })).ok, true);
   assert.deepEqual(ports.lookups, ["rebind.test"]);
@@ -252,7 +252,7 @@ Deno.test.each(
     entry,
   })),
 )(
-  "compileAllowList() refuses $name",
+  "compileAllowList() rejects $name",
   ({ entry }) => {
     assert.throws(
       () => compileAllowList(["ok.test", entry]),

@@ -71,7 +71,7 @@ Deno.test.each([
   { text: "getent hosts db", runs: ["getent", "hosts", "db"] },
   { text: "vmstat 1 5", runs: ["vmstat", "1", "5"] },
   { text: "sysctl -n net.core.somaxconn", runs: ["sysctl", "-n", "net.core.somaxconn"] },
-].map((row) => ({ ...row, name: row.text })))("checkCommand() writes $name anew", ({ text, runs }) => {
+].map((row) => ({ ...row, name: row.text })))("checkCommand() rewrites $name", ({ text, runs }) => {
   assert.deepEqual(argv(text), runs);
 });
 
@@ -116,7 +116,7 @@ Deno.test.each([
     all.split(" | ").map((args) => `${program} ${args}`.trim())
   ),
 ]
-  .map((text) => ({ name: text || "nothing", text })))("checkCommand() refuses $name", ({ text }) => {
+  .map((text) => ({ name: text || "nothing", text })))("checkCommand() rejects $name", ({ text }) => {
     assert.equal(typeof argv(text), "string", JSON.stringify(argv(text)));
   });
 
@@ -217,7 +217,7 @@ Deno.test.each([
   "x".repeat(4001),
   "x ".repeat(101),
 ].map((text) => ({ name: JSON.stringify(text.slice(0, 20)), text })))(
-  "splitCommand() refuses $name",
+  "splitCommand() rejects $name",
   ({ text }) => {
     assert.throws(() => splitCommand(text), ToolFailure);
   },

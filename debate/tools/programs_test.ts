@@ -38,7 +38,7 @@ Deno.test.each([
   },
   { name: "a link to a file of secrets", command: "cat settings", why: /may contain secrets/ },
   { name: "a file of secrets", command: "cat .env", why: /may contain secrets/ },
-  { name: "a program that is not listed", command: "rm -rf .", why: /program "rm" is not allowed/ },
+  { name: "a program that is not allowed", command: "rm -rf .", why: /program "rm" is not allowed/ },
   { name: "a pipe", command: "ps aux | sh", why: /there is no shell/ },
 ])("run_local_command rejects $name", async ({ command, why }) => {
   const { ports, tool } = setUp("run_local_command");
@@ -116,27 +116,27 @@ Deno.test("run_ssh_command enforces known_hosts and quotes every word", async ()
 Deno.test.each([
   { name: "a host that is an option", args: { host: "-oProxyCommand=id", command: "uptime" }, why: /host/ },
   { name: "a host with an account", args: { host: "root@h", command: "uptime" }, why: /host/ },
-  { name: "a host with blanks", args: { host: "h uptime", command: "uptime" }, why: /host/ },
+  { name: "a host with spaces", args: { host: "h uptime", command: "uptime" }, why: /host/ },
   { name: "a host with a line break", args: { host: "h\nx", command: "uptime" }, why: /host/ },
   { name: "a host that is a URL", args: { host: "ssh://h", command: "uptime" }, why: /host/ },
   { name: "a host with a token", args: { host: "%h", command: "uptime" }, why: /host/ },
   { name: "no host", args: { host: "", command: "uptime" }, why: /host/ },
   { name: "an account that is an option", args: { host: "h", user: "-x", command: "uptime" }, why: /user/ },
   { name: "an account with a quote", args: { host: "h", user: "a'b", command: "uptime" }, why: /user/ },
-  { name: "a port that is none", args: { host: "h", port: 70_000, command: "uptime" }, why: /port/ },
+  { name: "an invalid port", args: { host: "h", port: 70_000, command: "uptime" }, why: /port/ },
   {
-    name: "a key of the model's choice",
+    name: "a key path from the model",
     args: { host: "h", key_path: "/root/.ssh/id_rsa", command: "uptime" },
     why: /key_path/,
   },
   {
-    name: "a program that is not listed",
+    name: "a program that is not allowed",
     args: { host: "h", command: "rm -rf /" },
     why: /program "rm" is not allowed/,
   },
   { name: "a second command", args: { host: "h", command: "uptime; id" }, why: /no shell/ },
   {
-    name: "a substitution in quotes",
+    name: "a substitution in double quotes",
     args: { host: "h", command: 'grep "$(id)" /var/log/x' },
     why: /no shell/,
   },
@@ -148,7 +148,7 @@ Deno.test.each([
   },
   { name: "csh history", args: { host: "h", command: "grep '!x' /var/log/x" }, why: /quotes/ },
   { name: "a relative path", args: { host: "h", command: "cat x" }, why: /absolute/ },
-  { name: "a path that climbs", args: { host: "h", command: "cat /var/log/../../etc/x" }, why: /absolute/ },
+  { name: "a path with ..", args: { host: "h", command: "cat /var/log/../../etc/x" }, why: /absolute/ },
   { name: "a file of secrets", args: { host: "h", command: "cat /etc/shadow" }, why: /may contain secrets/ },
   {
     name: "a directory with secrets",
@@ -173,7 +173,7 @@ Deno.test.each([
   { stderr: "ssh: connect to host h port 22: Connection refused", why: /is not reachable: .*refused/ },
   { stderr: "ssh: Could not resolve hostname h: Name or service not known", why: /is not reachable/ },
 ].map((row) => ({ ...row, name: row.stderr.slice(0, 40) })))(
-  "run_ssh_command tells apart: $name",
+  "run_ssh_command distinguishes $name",
   async ({ stderr, why }) => {
     const { ports, tool } = setUp("run_ssh_command");
     ports.result = { stopped: undefined, code: 255, stdout: "", stderr };
@@ -183,7 +183,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("run_kubectl passes the configuration, no kuberc, and checked arguments", async () => {
+Deno.test("run_kubectl passes the kubeconfig, no kuberc, and checked arguments", async () => {
   const { ports, tool } = setUp("run_kubectl");
   assert.equal((await call(tool, { kubectl_args: "-n prod get pods" })).ok, true);
   const [run] = ports.runs;
@@ -200,7 +200,7 @@ Deno.test("run_kubectl passes the configuration, no kuberc, and checked argument
   assert.equal(ports.runs.length, 1);
 });
 
-Deno.test("git_recent_changes checks the real repository, then starts no program of it", async () => {
+Deno.test("git_recent_changes checks the real repository and runs none of its programs", async () => {
   const { ports, tool } = setUp("git_recent_changes");
   ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
   ports.result = {

@@ -12,7 +12,7 @@ import { PAGE_FILES } from "./page_files.ts";
 
 const UNKNOWN = "f".repeat(32);
 
-Deno.test("POST /api/runs holds a debate and stores its record", async () => {
+Deno.test("POST /api/runs starts a debate and stores its record", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd({ base_context: new File(["password=hunter22x"], "dir/base.txt") });
   assert.match(runId, /^[0-9a-f]{32}$/);
@@ -58,7 +58,7 @@ Deno.test.each([
     detail: /^Field skeptic_model: .*hub\//,
   },
   {
-    name: "with no files at most",
+    name: "with max_files 0",
     fields: { topic: "x", max_files: "0" },
     detail: /^Field max_files: must be/,
   },
@@ -69,7 +69,7 @@ Deno.test.each([
     detail: /^Field max_files: must be/,
   },
   {
-    name: "with an unknown effort",
+    name: "with an unknown reasoning effort",
     fields: { topic: "x", moderator_reasoning_effort: "huge" },
     detail: /^Field moderator_reasoning_effort: must be none/,
   },
@@ -79,7 +79,7 @@ Deno.test.each([
     detail: /"core".*UTF-8/,
   },
   {
-    name: "with a project outside of the roots",
+    name: "with a project outside the roots",
     fields: { topic: "x", project_path: "/etc" },
     detail: /ALLOWED_PROJECT_ROOTS|root/i,
   },
@@ -91,7 +91,7 @@ Deno.test.each([
   assert.equal(web.directory.files.size, 0);
 });
 
-Deno.test("POST /api/runs answers 413 for a file over the limit", async () => {
+Deno.test("POST /api/runs returns 413 for a file over the limit", async () => {
   const web = await WebFixture.open({ env: { MAX_UPLOAD_BYTES: "1000" } });
   const fits = await web.form("/api/runs", { topic: "x", incident_file: new File(["x".repeat(1000)], "a") });
   assert.equal(fits.status, 200);
@@ -102,7 +102,7 @@ Deno.test("POST /api/runs answers 413 for a file over the limit", async () => {
   assert.match(problem.detail, /"a" is larger than 1000 bytes/);
 });
 
-Deno.test("POST /api/runs answers 415 for a body that is not a form", async () => {
+Deno.test("POST /api/runs returns 415 for a body that is not a form", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.post("/api/runs", { topic: "x" }))).status, 415);
 });
@@ -110,17 +110,17 @@ Deno.test("POST /api/runs answers 415 for a body that is not a form", async () =
 Deno.test.each([
   { name: "GET of a run", method: "GET", path: `/api/runs/${UNKNOWN}` },
   { name: "GET of a report", method: "GET", path: `/api/runs/${UNKNOWN}/report` },
-  { name: "a path that climbs", method: "GET", path: "/api/runs/..%2F..%2Fetc%2Fpasswd" },
+  { name: "a path with ..", method: "GET", path: "/api/runs/..%2F..%2Fetc%2Fpasswd" },
   { name: "an id with a suffix", method: "GET", path: `/api/runs/${UNKNOWN}.json` },
   { name: "an id in capitals", method: "DELETE", path: `/api/runs/${UNKNOWN.toUpperCase()}` },
   { name: "another name of the data directory", method: "DELETE", path: "/api/runs/audit.jsonl" },
   { name: "nothing", method: "GET", path: "/api/nothing" },
-])("$name answers 404 if it does not exist", async ({ method, path }) => {
+])("$name returns 404 if it does not exist", async ({ method, path }) => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.send(method, path))).status, 404);
 });
 
-Deno.test("every route answers 405 to an unknown method and lists its methods", async () => {
+Deno.test("every route returns 405 for an unknown method and lists its methods", async () => {
   const web = await WebFixture.open();
   for (const [path, methods] of Object.entries(DEBATE_ROUTES)) {
     const response = await web.send("PUT", path.replace(/:run_id\{.*\}/, UNKNOWN));
@@ -129,7 +129,7 @@ Deno.test("every route answers 405 to an unknown method and lists its methods", 
   }
 });
 
-Deno.test("DELETE removes a run that has ended, and succeeds if there is none", async () => {
+Deno.test("DELETE removes a finished run and succeeds if none exists", async () => {
   const web = await WebFixture.open();
   const runId = await web.startAndEnd();
   for (let count = 0; count < 2; count++) {
@@ -140,7 +140,7 @@ Deno.test("DELETE removes a run that has ended, and succeeds if there is none", 
   assert.equal((await web.get(`/api/runs/${runId}`)).status, 404);
 });
 
-Deno.test("the report is Markdown to be saved, also of a live run", async () => {
+Deno.test("the report is a Markdown download, also for a live run", async () => {
   const { web, runId } = await openRun({ model: hanging() });
   const response = await web.get(`/api/runs/${runId}/report`);
   assert.equal(response.headers.get("content-type"), "text/markdown; charset=utf-8");
@@ -155,7 +155,7 @@ Deno.test("the report is Markdown to be saved, also of a live run", async () => 
   await web.stop(runId);
 });
 
-Deno.test("damaged and half-written records never break the list", async () => {
+Deno.test("damaged and incomplete records never break the list", async () => {
   const directory = new MemoryDirectory({
     [`${"a".repeat(32)}.json`]: '{"run_id": "a',
     [`${"b".repeat(32)}.json`]: "[1, 2]",
@@ -235,7 +235,7 @@ Deno.test.each([
   await response.body?.cancel();
 });
 
-Deno.test("liveness needs no credentials and no host name", async () => {
+Deno.test("GET /healthz needs no credentials and no host name", async () => {
   const web = await WebFixture.open({ env: LOGIN });
   const response = await web.get("/healthz", { host: "10.0.0.7" });
   assert.equal(response.status, 200);
@@ -252,7 +252,7 @@ Deno.test.each([
   { name: "another name for our address", host: "evil.example:8000", status: 403 },
   { name: "a name that begins like loopback", host: "127.0.0.1.evil.example", status: 403 },
   { name: "loopback as a user", host: "localhost@evil.example", status: 403 },
-])("without credentials, $name gets $status", async ({ host, status }) => {
+])("without credentials, $name receives $status", async ({ host, status }) => {
   const web = await WebFixture.open();
   assert.equal((await web.get("/api/runs", { host })).status, status);
   const open = await WebFixture.open({ env: { WEB_ALLOW_OPEN: "true" } });
@@ -271,7 +271,7 @@ Deno.test.each([
   { name: "a page of another port", headers: { origin: "http://127.0.0.1:9000" }, status: 403 },
   { name: "a page of nowhere", headers: { origin: "null" }, status: 403 },
   { name: "a form of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
-])("a change by $name answers $status", async ({ headers, status }) => {
+])("a change by $name returns $status", async ({ headers, status }) => {
   const web = await WebFixture.open();
   assert.equal(
     (await web.send("DELETE", `/api/runs/${UNKNOWN}`, { headers: headers as HeadersInit })).status,
@@ -293,7 +293,7 @@ Deno.test("every response has the security headers", async () => {
   }
 });
 
-Deno.test("the OpenAPI document describes exactly the fields that forms are read for", () => {
+Deno.test("the OpenAPI document describes exactly the form fields that the handlers read", () => {
   const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
     [...source.matchAll(/\bread\w+\(\s*form,\s*["`]([\w${}]+)["`]|form\.files\.get\("(\w+)"\)/g)].flatMap((
       [, one, other = ""],
@@ -322,7 +322,7 @@ Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document with the checked sch
   assert.deepEqual(start.required, ["topic"]);
 });
 
-Deno.test("the page and all its files are below 150 KB, compressed", () => {
+Deno.test("the page and all its files have less than 150 KB in compressed form", () => {
   const sizes = [...PAGE_FILES.values()].map(({ text }) => gzipSync(text).length);
   const total = sizes.reduce((sum, size) => sum + size, 0);
   assert.ok(total < 150_000, `${total} bytes`);

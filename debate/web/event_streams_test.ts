@@ -39,7 +39,7 @@ Deno.test("the stream of an unknown run is one error event", async () => {
   assert.equal((await web.get(`/api/runs/${UNKNOWN}/events`, { "last-event-id": "1" })).status, 204);
 });
 
-Deno.test("a late subscriber gets all of a live run, the ephemeral too, and the end", async () => {
+Deno.test("a late subscriber receives all events of a live run, including ephemeral ones", async () => {
   const { web, runId } = await openGuarded();
   const response = await web.get(`/api/runs/${runId}/events`);
   const text = response.text();
@@ -68,7 +68,7 @@ Deno.test("the record is stored before the last event is sent", async () => {
   await reader.cancel();
 });
 
-Deno.test("a record that cannot be stored is said, and stays to be read", async () => {
+Deno.test("a record that cannot be stored is reported and stays readable in memory", async () => {
   const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "true" });
   web.directory.failing = "write";
   await web.post(`/api/runs/${runId}/comment`, {});
@@ -81,7 +81,7 @@ Deno.test("a record that cannot be stored is said, and stays to be read", async 
   assert.deepEqual([web.warnings.length, web.failures.length], [0, 1]);
 });
 
-Deno.test("a run that cannot start answers 500 with a request ID", async () => {
+Deno.test("POST /api/runs returns 500 with a request ID if a run cannot start", async () => {
   const web = await WebFixture.open();
   web.directory.failing = "write";
   const response = await web.form("/api/runs", { topic: "x" });
@@ -128,7 +128,7 @@ Deno.test("a stream without events sends keep-alive comments", async () => {
   await stream.reader.cancel();
 });
 
-Deno.test("a subscriber that reads nothing for a minute is dropped", async () => {
+Deno.test("a subscriber that does not read for a minute is disconnected", async () => {
   const { clock, follow, append, subscribers } = open();
   const stream = follow();
   for (let count = 0; count < 1000; count++) append("x".repeat(1000));
@@ -158,7 +158,7 @@ Deno.test("all streams end when the server stops", async () => {
   assert.equal(subscribers.size, 0);
 });
 
-Deno.test("many subscribers read the same memory", async () => {
+Deno.test("all subscribers share the same memory", async () => {
   const { clock, append, follow, log } = open();
   const streams = Array.from({ length: 50 }, follow);
   for (const { read } of streams) await read();
@@ -232,7 +232,7 @@ Deno.test("a run in progress cannot be renamed", async () => {
   assert.equal((await web.post(`/api/runs/${runId}/title`, { title: "x" })).status, 409);
 });
 
-Deno.test("the HTML report is a download with an empty policy", async () => {
+Deno.test("the HTML report is a download with an empty content security policy", async () => {
   const { web, runId } = await found();
   const response = await web.get(`/api/runs/${runId}/report.html`);
   assert.equal(

@@ -44,7 +44,7 @@ async function codeOf(reading: Promise<unknown>): Promise<string> {
   return assert.fail("accepted");
 }
 
-Deno.test("readForm() reads a form of the platform in chunks of any size", async () => {
+Deno.test("readForm() reads a form of the platform's FormData in chunks of any size", async () => {
   const line = fc.string({ unit: fc.constantFrom("a", "\r", "\n", "-", "ü", " "), maxLength: 30 });
   await fc.assert(
     fc.asyncProperty(line, line, fc.integer({ min: 1, max: 40 }), async (field, content, size) => {
@@ -68,7 +68,7 @@ Deno.test.each([
   { name: "the last part of a climb", given: 'filename="../../etc/passwd"', expected: "passwd" },
   { name: "escaped quotes", given: 'filename="a%22b.txt"', expected: 'a"b.txt' },
   { name: "no line ends", given: 'filename="a%0D%0Ab.txt"', expected: "a  b.txt" },
-])("readForm() stores $name of a file name", async ({ given, expected }) => {
+])("readForm() returns $name of a file name", async ({ given, expected }) => {
   const { files } = await read(`${part(`name="f"; ${given}`, "x")}--b--\r\n`);
   assert.equal(files.get("f")?.[0]?.name, expected);
 });
@@ -81,15 +81,15 @@ Deno.test("readForm() omits an empty file field", async () => {
 const INCOMPLETE = /^invalid_request: .*is incomplete: its last boundary is missing/;
 
 Deno.test.each([
-  { name: "a body that is empty", text: "", error: INCOMPLETE },
-  { name: "a part that breaks off", text: part('name="a"', "x").slice(0, -8), error: INCOMPLETE },
+  { name: "an empty body", text: "", error: INCOMPLETE },
+  { name: "a truncated part", text: part('name="a"', "x").slice(0, -8), error: INCOMPLETE },
   { name: "a missing last boundary", text: part('name="a"', "x"), error: INCOMPLETE },
   { name: "a part without a name", text: `${part("x=1", "x")}--b--`, error: /^invalid_request: .*no name/ },
   { name: "a part that is not form data", text: "--b\r\nx: y\r\n\r\nz\r\n--b--", error: /form-data/ },
   { name: "a part without a head", text: "--b\r\n\r\nx\r\n--b--", error: /form-data/ },
-  { name: "a head that the boundary cuts short", text: "--b\r\nx: y\r\n--b--", error: /has no header/ },
+  { name: "a head that the boundary truncates", text: "--b\r\nx: y\r\n--b--", error: /has no header/ },
   {
-    name: "a boundary with something behind it",
+    name: "a boundary followed by other text",
     text: `--bXX\r\n${part('name="a"', "x").slice(5)}--b--`,
     error: /form-data/,
   },
@@ -190,7 +190,7 @@ async function openServer() {
 
 const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
 
-Deno.test("after too many wrong passwords, an address is rejected with the right one too", async () => {
+Deno.test("after too many wrong passwords an address is rejected even with the right password", async () => {
   const { web, ask, exhaust } = await openServer();
   await exhaust("203.0.113.7");
   for (const password of ["wrong", "right"]) {
@@ -210,7 +210,7 @@ Deno.test("wrong passwords of one address do not lock out another", async () => 
   assert.equal((await ask("wrong", "203.0.113.8")).status, 401);
 });
 
-Deno.test("a known browser is not locked out by others at its address", async () => {
+Deno.test("a known browser is not locked out by wrong passwords of others at its address", async () => {
   const { ask, exhaust } = await openServer();
   const first = await ask("right", "127.0.0.1");
   assert.match(
@@ -223,7 +223,7 @@ Deno.test("a known browser is not locked out by others at its address", async ()
   assert.deepEqual([known.status, known.headers.get("set-cookie")], [200, null]);
 });
 
-Deno.test("the cookie is not a credential and has a limit of wrong passwords", async () => {
+Deno.test("the cookie is not a credential, and it has its own limit of wrong passwords", async () => {
   const { web, ask, exhaust } = await openServer();
   const cookie = cookieOf(await ask("right", "127.0.0.1"));
   assert.equal((await web.get("/api/prompts", { cookie })).status, 401);
@@ -234,7 +234,7 @@ Deno.test("the cookie is not a credential and has a limit of wrong passwords", a
 Deno.test.each([
   { name: "without its signature", forge: (cookie: string) => cookie.split(".")[0] ?? "" },
   {
-    name: "with another id",
+    name: "with another ID",
     forge: (cookie: string) => cookie.replace(/=./, (two) => two === "=A" ? "=B" : "=A"),
   },
   { name: "with another signature", forge: (cookie: string) => cookie.replace(/\..*/, `.${"A".repeat(43)}`) },
@@ -246,7 +246,7 @@ Deno.test.each([
   assert.equal((await ask("right", "127.0.0.1", cookie)).status, 429);
 });
 
-Deno.test("wrong passwords of all addresses are limited together", async () => {
+Deno.test("wrong passwords of all addresses share an overall limit", async () => {
   const { web, ask } = await openServer();
   const known = cookieOf(await ask("right", "198.51.100.1"));
   for (let count = 0; count < ALL_GUESSES; count++) {
@@ -265,14 +265,14 @@ Deno.test("the addresses of one IPv6 network share a limit", async () => {
   assert.equal((await ask("wrong", "2001:db8:0:1::1")).status, 401);
 });
 
-Deno.test("an IPv4 address that is embedded in an IPv6 address has the limit of the IPv4 address", async () => {
+Deno.test("an IPv4 address inside an IPv6 address shares the limit of the IPv4 address", async () => {
   const { ask, exhaust } = await openServer();
   await exhaust("::ffff:203.0.113.7");
   assert.equal((await ask("right", "203.0.113.7")).status, 429);
   assert.equal((await ask("right", "::ffff:203.0.113.8")).status, 200);
 });
 
-Deno.test("right passwords and requests without a password do not count", async () => {
+Deno.test("right passwords and requests without a password do not count toward the limit", async () => {
   const { web, ask } = await openServer();
   for (let count = 0; count < 2 * ALL_GUESSES; count++) {
     assert.equal((await ask("right", "203.0.113.7")).status, 200);

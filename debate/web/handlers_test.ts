@@ -65,7 +65,7 @@ Deno.test("the device flow reveals no token and reports errors with status 200",
   assert.equal((await ask({})).status, 422);
 });
 
-Deno.test("the file of a template has a preview without problems", async () => {
+Deno.test("the preview of a built-in template's file reports no problem", async () => {
   const web = await WebFixture.open();
   for (const id of ["default/en", "security/es"]) {
     const { file, text, source } = await (await web.get(`/api/prompts/${id}`)).json();
@@ -88,14 +88,14 @@ Deno.test.each([
   },
   { name: "what is no YAML", file: "a.en.yaml", text: "a: [", says: /line 1/ },
   { name: "the name of its file", file: "../a.en.yaml", text: "name: a", says: /the file name must be/ },
-])("a preview says what is wrong with $name", async ({ file, text, says }) => {
+])("POST /api/prompts/preview reports the problem of $name", async ({ file, text, says }) => {
   const web = await WebFixture.open();
   const { problem, prompts } = await (await web.post("/api/prompts/preview", { file, text })).json();
   assert.match(problem, says);
   assert.deepEqual(prompts, []);
 });
 
-Deno.test("an unknown template answers 404, and a preview without text 400", async () => {
+Deno.test("an unknown template returns 404, and a preview without text 400", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.get("/api/prompts/default/fr"))).status, 404);
   assert.equal((await problemOf(await web.get("/api/prompts/__proto__/en"))).status, 404);
@@ -135,7 +135,7 @@ Deno.test.each([
     hasTokens: true,
     missing: [],
   },
-])("missingSettings() names $name", ({ settings, hasTokens = false, missing }) => {
+])("missingSettings() returns $name", ({ settings, hasTokens = false, missing }) => {
   const given = { ...NONE, ...settings, ...(hasTokens && { HUB_TOKEN: "t" }) };
   assert.deepEqual(missingSettings(given, hasTokens), missing);
 });
@@ -165,7 +165,7 @@ Deno.test("a run is resumed with new evidence, from its history and hypotheses",
   assert.ok(JSON.stringify(model.requests[before]?.messages).includes("Measure the pool."));
 });
 
-Deno.test("a resume answers 400 without evidence, 404 without a run, 409 for a live run", async () => {
+Deno.test("a resume returns 400 without evidence, 404 without a run and 409 for a live run", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
   const status = async (path: string, fields: Record<string, string>) =>
@@ -181,7 +181,7 @@ Deno.test("a resume answers 400 without evidence, 404 without a run, 409 for a l
   await live.stop(runId);
 });
 
-Deno.test("two simultaneous resumes create two runs", async () => {
+Deno.test("two concurrent resumes create two runs", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
   const answers = await Promise.all(

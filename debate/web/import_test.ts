@@ -90,7 +90,7 @@ Deno.test("an exported run is imported as finished under a new ID with a mark", 
   assert.deepEqual([record.imported, record.imported_at], [true, NOW]);
 });
 
-Deno.test("no part of an imported run counts as checked", async () => {
+Deno.test("no part of an imported run is shown as checked", async () => {
   const { web, runId, record } = await imported();
   assertUnchecked(record);
   const [{ conclusion }] = await listed(web);
@@ -107,7 +107,7 @@ Deno.test("no part of an imported run counts as checked", async () => {
   }
 });
 
-Deno.test("an import of before is read like one of today", async () => {
+Deno.test("an import of an earlier version is read like a current one", async () => {
   const directory = new MemoryDirectory();
   const old = { imported: true, ...await exported(), run_id: ID };
   directory.files.set(`${ID}.json`, new TextEncoder().encode(JSON.stringify(old, null, 2)));
@@ -116,7 +116,7 @@ Deno.test("an import of before is read like one of today", async () => {
   assert.equal((await listed(web))[0].conclusion.outcome, null);
 });
 
-Deno.test("the command line marks an imported run everywhere", async () => {
+Deno.test("the command line marks an imported run in all its output", async () => {
   const { runId, record } = await imported();
   const read = readRecord(runId, record);
   assert.ok(read !== undefined);
@@ -221,7 +221,7 @@ Deno.test("a record over the upload limit is rejected", async () => {
   assert.equal((await web.post("/api/runs/import", body)).status, 413);
 });
 
-Deno.test("a hostile record neither lengthens nor blocks the list", async () => {
+Deno.test("a hostile record neither enlarges nor breaks the list", async () => {
   const long = "x".repeat(100_000);
   const web = await WebFixture.open();
   const body = {

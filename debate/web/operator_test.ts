@@ -14,7 +14,7 @@ import {
   withTool,
 } from "../testing/web_fixture.ts";
 
-Deno.test("an operator approves other arguments than those asked for, and only for that call", async () => {
+Deno.test("an operator can change the arguments of a call, for that call only", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const asks = { toolCalls: [call(GUARDED_TOOL, { args: ["get", "pods"] })] };
   const script = {
@@ -139,7 +139,7 @@ Deno.test.each([
   { name: "for the whole run", body: { approved: true, for_run: true, args: {} } },
   { name: "that nest deeply", body: { approved: true, args: deep() } },
   { name: "that are a list", body: { approved: true, args: [] } },
-])("other arguments are refused $name, and the call still waits", async ({ body }) => {
+])("changed arguments are rejected $name, and the call stays pending", async ({ body }) => {
   const { web, runId, tool, asked: { call_id } } = await openGuarded();
   const path = `/api/runs/${runId}/approval`;
   assert.equal((await problemOf(await web.post(path, { call_id, ...body }))).status, 422);
@@ -180,7 +180,7 @@ Deno.test("an operator drops, pins and adds hypotheses, and agents are notified"
   assert.ok(!told.some((text) => text?.includes(OWN_SECRET)));
 });
 
-Deno.test("a run that is stopped has a report of what there is: hypotheses, decision, and that it was stopped", async () => {
+Deno.test("the report of a stopped run contains hypotheses and decision and states that it was stopped", async () => {
   const { web, runId } = await openRun({ model: twoRounds() }, { pause_between_rounds: "true" });
   await web.stop(runId);
   const report = await (await web.get(`/api/runs/${runId}/report`)).text();

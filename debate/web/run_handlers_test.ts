@@ -37,7 +37,7 @@ class SlowDirectory extends MemoryDirectory {
   }
 }
 
-Deno.test("what is shown of a run in progress is in its journal, so that a kill takes nothing of it back", async () => {
+Deno.test("all shown events of a live run are already in its journal and survive a kill", async () => {
   const directory = new SlowDirectory();
   const web = await WebFixture.open({ model: hanging(), directory });
   const runId = await web.start();
@@ -52,14 +52,14 @@ Deno.test("what is shown of a run in progress is in its journal, so that a kill 
   for (const event of events) assert.ok(journal.includes(`${JSON.stringify(event)}\n`), event.type);
 });
 
-Deno.test("a run can be looked at while the disk hangs", async () => {
+Deno.test("a run can be read while the disk hangs", async () => {
   const web = await WebFixture.open({ model: hanging(), directory: new SlowDirectory() });
   const runId = await web.start();
   const [{ events }] = await Promise.all([web.record(runId), web.clock.advance(2_000)]);
   assert.notEqual(events.length, 0);
 });
 
-Deno.test("a tool of the list waits for the operator, whose word counts once", async () => {
+Deno.test("a sensitive tool waits for the operator, and a decision is accepted once", async () => {
   const { web, runId, tool, asked } = await openGuarded();
   assert.equal(tool.runs.length, 0);
   const body = { call_id: asked.call_id, approved: true };
@@ -80,7 +80,7 @@ Deno.test.each([
       web.post(`/api/runs/${runId}/approval`, { call_id, approved: false }),
   },
   { name: "timeout", act: (web: WebFixture) => web.clock.advance(300_000) },
-])("a tool call that is not approved in time or at all never runs: $name", async ({ name, act }) => {
+])("a tool call without a timely approval never runs: $name", async ({ name, act }) => {
   const { web, runId, tool, asked } = await openGuarded();
   await act(web, runId, asked.call_id);
   await web.end(runId);
@@ -117,7 +117,7 @@ Deno.test("turning approvals on again revokes the approvals for the whole run", 
   await web.stop(runId);
 });
 
-Deno.test("a run that is cancelled while a tool waits does not run it", async () => {
+Deno.test("a run that is canceled while a tool awaits approval does not run the tool", async () => {
   const { web, runId, tool } = await openGuarded();
   await web.stop(runId);
   assert.equal(tool.runs.length, 0);
@@ -126,7 +126,7 @@ Deno.test("a run that is cancelled while a tool waits does not run it", async ()
   assert.equal(events.find(({ type }: Typed) => type === "tool_approval_resolved").resolution, "rejected");
 });
 
-Deno.test("without require_approval, calls run immediately, pending ones too", async () => {
+Deno.test("without require_approval calls run immediately, including pending ones", async () => {
   const tool = new FixedTool(GUARDED_TOOL);
   const web = await WebFixture.open({ model: withTool(), tools: [tool] });
   const open = await web.startAndEnd({ require_approval: "false" });
@@ -227,7 +227,7 @@ Deno.test("a pause ends at its time limit or when it is turned off", async () =>
 
 Deno.test.each([
   { name: "approval without a call_id", path: "approval", body: { approved: true }, status: 422 },
-  { name: "approval in words", path: "approval", body: { call_id: "a", approved: "yes" }, status: 422 },
+  { name: "a string as approval", path: "approval", body: { call_id: "a", approved: "yes" }, status: 422 },
   { name: "a comment with a wrong type", path: "comment", body: { comment: 7 }, status: 422 },
   { name: "an endless comment", path: "comment", body: { comment: "x".repeat(20_001) }, status: 422 },
   { name: "a huge body", path: "comment", body: { comment: "x".repeat(300_000) }, status: 413 },
@@ -250,7 +250,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("a decision on a call of an interrupted run answers that the run has ended", async () => {
+Deno.test("a decision on a call of an interrupted run is answered with the end of the run", async () => {
   const killed = await WebFixture.open({ model: withTool(), tools: [new FixedTool(GUARDED_TOOL)] });
   const runId = await killed.start();
   await killed.settle();

@@ -17,19 +17,19 @@ function mend(text: string): string | undefined {
 
 Deno.test.each([
   {
-    name: "gives CommonJS the folder that it is in",
+    name: "defines __dirname in CommonJS code",
     text: "f(__dirname);\n",
     expected: "var __dirname = import.meta.dirname;\nf(__dirname);\n",
   },
   {
-    name: "gives it beside a package's own, which is there once that is loaded",
+    name: "defines __dirname in addition to a package's own __dirname, which is assigned later",
     text: "var a, __dirname, b;\nf(__dirname);\n",
     expected: "var __dirname = import.meta.dirname;\nvar a, __dirname, b;\nf(__dirname);\n",
   },
   { name: "leaves a file that has one", text: "const __dirname = d();\nf(__dirname);\n" },
   { name: "leaves a file that needs none", text: "f(import.meta.dirname);\n" },
   {
-    name: "gives what is loaded on demand its exports by their names",
+    name: "exposes the named exports of a CommonJS module that is imported on demand",
     text: 'const { Client } = await import("./lib-A1.js");\n',
     expected: 'const { Client } = await import("./lib-A1.js").then((module) => module.default);\n',
   },
@@ -47,11 +47,11 @@ function packageOf(name: string) {
 Deno.test.each([
   { version: "0.2.0", expected: "0.2.0" },
   { version: "0.2.0-rc.1", expected: "0.2.0~rc.1" },
-])("debianVersion() $version is $expected, which comes before what it leads to", ({ version, expected }) => {
+])("debianVersion() converts $version to $expected for the right sort order", ({ version, expected }) => {
   assert.equal(debianVersion(version), expected);
 });
 
-Deno.test("controlText() has a service depend on the launcher of its own version, and on nothing of Debian's older", () => {
+Deno.test("controlText() makes a service depend on the launcher of its exact version and recommends no package", () => {
   const text = controlText(packageOf("gateway-control-plane"), {
     version: "0.2.0-rc.1",
     architecture: "all",
@@ -62,7 +62,7 @@ Deno.test("controlText() has a service depend on the launcher of its own version
   assert.doesNotMatch(text, /^Recommends:/m);
 });
 
-Deno.test("maintainerScripts() start nothing, and on an upgrade only what runs", () => {
+Deno.test("maintainerScripts() start no service, and on upgrade restart only running ones", () => {
   const { postinst = "" } = maintainerScripts(packageOf("gateway-signer"));
   assert.doesNotMatch(postinst, /systemctl (?:start|enable|restart)/);
   assert.match(postinst, /\[ -z "\$\{2-\}" \] \|\| systemctl try-restart gateway-signer\.service/);
@@ -84,7 +84,7 @@ Deno.test.each([
   { name: "gateway-approval-bridge", unit: "gateway-approval-bridge.service" },
   { name: "gateway-debate", unit: "gateway-debate.service" },
   { name: "gateway-signer", unit: "gateway-ca-agent.service" },
-])("maintainerScripts() of $name end $unit when it is removed, booted or not", ({ name, unit }) => {
+])("maintainerScripts() of $name disable $unit on removal, booted or not", ({ name, unit }) => {
   const { prerm = "" } = maintainerScripts(packageOf(name));
   assert.match(
     prerm,
@@ -92,12 +92,12 @@ Deno.test.each([
   );
 });
 
-Deno.test("maintainerScripts() leave the CA's agent alone in an upgrade: it would forget the key", () => {
+Deno.test("maintainerScripts() do not restart the CA agent on upgrade, because it would lose the key", () => {
   const { postinst = "" } = maintainerScripts(packageOf("gateway-signer"));
   assert.match(postinst, /try-restart gateway-signer\.service$/m);
 });
 
-Deno.test("narrowComments() leaves no character of two bytes where only comments have any", () => {
+Deno.test("narrowComments() replaces non-ASCII characters if they occur only in comments", () => {
   const text = "// a — b\n  /* “c” */\n * é → 😀\nlet a = 'é';\n";
   assert.equal(narrowComments(text), "// a ? b\n  /* ?c? */\n * é ? ?\nlet a = 'é';\n");
 });
@@ -106,7 +106,7 @@ Deno.test.each([
   ["in a string", "// a — b\nlet a = '—';\n"],
   ["behind code", "// a — b\nlet a = 1; // —\n"],
   ["nowhere", "// é\nlet a = 1;\n"],
-])("narrowComments() changes nothing of a module that has them %s", (_where, text) => {
+])("narrowComments() does not change a module that has non-ASCII characters %s", (_where, text) => {
   assert.equal(narrowComments(text), text);
 });
 
@@ -114,7 +114,7 @@ const LOCK = {
   npm: { "@hono/x@1.0.0_zod@4.0.0": { integrity: `sha512-${btoa("\x01".repeat(64))}` }, "zod@4.0.0": {} },
 };
 
-Deno.test("serialize() names a package by its purl, with the hash that deno.lock pins, peers or not", () => {
+Deno.test("serialize() lists a package by its purl with the hash from deno.lock, peers or not", () => {
   const packages = [{ name: "@hono/x", version: "1.0.0" }];
   const bill = JSON.parse(serialize({ version: "0.1.0", epoch: 0, packages, lock: LOCK }));
   assert.equal(bill.metadata.component.version, "0.1.0");
@@ -125,7 +125,7 @@ Deno.test("serialize() names a package by its purl, with the hash that deno.lock
   assert.deepEqual(hono.hashes, [{ alg: "SHA-512", content: "01".repeat(64) }]);
 });
 
-Deno.test("serialize() refuses a package without a hash", () => {
+Deno.test("serialize() rejects a package without a hash", () => {
   const packages = [{ name: "zod", version: "4.0.0" }];
   assert.throws(() => serialize({ version: "0.1.0", epoch: 0, packages, lock: LOCK }), /no hash/);
 });
@@ -165,7 +165,7 @@ const SCHEMA = z.strictObject({
   })]),
 });
 
-Deno.test("describeServer() is what the MCP registry takes", () => {
+Deno.test("describeServer() returns a document that matches the schema of the MCP registry", () => {
   const server = SCHEMA.parse(JSON.parse(describeServer(PUBLICATION, "0.2.0")));
   assert.equal(server.packages[0].identifier, "registry.example.org/tools/gateway:0.2.0");
   // Each name in braces is a variable that the client asks for.
@@ -179,6 +179,6 @@ Deno.test.each([
   { what: "a name without a domain", publication: { ...PUBLICATION, name: "gateway" } },
   { what: "an image without a registry", publication: { ...PUBLICATION, image: "tools/gateway" } },
   { what: "an image with a tag", publication: { ...PUBLICATION, image: `${PUBLICATION.image}:latest` } },
-])("describeServer() refuses $what", ({ publication }) => {
+])("describeServer() rejects $what", ({ publication }) => {
   assert.throws(() => describeServer(publication, "0.2.0"), { code: "invalid_request" });
 });

@@ -32,7 +32,7 @@ Deno.test.each(
     // deno-lint-ignore no-explicit-any -- what a config that was not checked could hold
     { name: "unknown, which means closed", failMode: "opne" as any },
   ] as const,
-)("AuditGate.require() withholds the action when the mode is $name (L11)", async ({ failMode }) => {
+)("AuditGate.require() blocks the action in mode $name if the append fails (L11)", async ({ failMode }) => {
   const { log, gate, seen } = setUp(failMode);
   log.failing = true;
   const refusal = { name: "AppError", code: "audit_unavailable", message: "audit unavailable" };
@@ -40,7 +40,7 @@ Deno.test.each(
   assert.deepEqual([seen.failures, seen.blocked, seen.errors.length], [1, 1, 1]);
 });
 
-Deno.test("AuditGate.require() lets the action proceed in the open mode, counted and logged", async () => {
+Deno.test("AuditGate.require() resolves in mode open, counts the failure and logs it", async () => {
   const { log, gate, seen } = setUp("open");
   log.failing = true;
   await gate.require({ outcome: "issued", caller: "broker-1" });
@@ -51,7 +51,7 @@ Deno.test("AuditGate.require() lets the action proceed in the open mode, counted
 });
 
 Deno.test.each([{ failMode: "closed" }, { failMode: "open" }] as const)(
-  "AuditGate.bestEffort() never fails in the mode $failMode",
+  "AuditGate.bestEffort() resolves despite a failed append in mode $failMode",
   async ({ failMode }) => {
     const { log, gate, seen } = setUp(failMode);
     log.failing = true;
@@ -60,7 +60,7 @@ Deno.test.each([{ failMode: "closed" }, { failMode: "open" }] as const)(
   },
 );
 
-Deno.test("AuditGate.require() works again when the log does", async () => {
+Deno.test("AuditGate.require() succeeds again after the log recovers", async () => {
   const { log, gate, seen } = setUp("closed");
   log.failing = true;
   await assert.rejects(gate.require({ outcome: "first" }));
@@ -82,7 +82,7 @@ Deno.test.each(
     { failMode: "open", isOpen: true },
   ] as const,
 )(
-  "AuditGate.check() says once that the log was changed, and once that it is back ($failMode)",
+  "AuditGate.check() logs a changed log once and its recovery once ($failMode)",
   ({ failMode, isOpen }) => {
     const { log, gate, seen } = setUp(failMode);
     gate.check();
@@ -96,7 +96,7 @@ Deno.test.each(
   },
 );
 
-Deno.test("AuditGate names the request in its records, and in the log where there is one that it could not keep", async () => {
+Deno.test("AuditGate adds the request ID to its records and to the log line of a failed append", async () => {
   const { log, gate, seen } = setUp();
   await inRequest({ name: "POST", id: "r-1" }, async () => {
     await gate.require({ outcome: "a" });
@@ -116,11 +116,11 @@ Deno.test("AuditGate names the request in its records, and in the log where ther
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 
-Deno.test("formatStamp() gives seconds in UTC", () => {
+Deno.test("formatStamp() formats the time in UTC with a precision of seconds", () => {
   assert.equal(formatStamp(NOW), "20260102T030405Z");
 });
 
-Deno.test("sortSegments() orders by time, then by number and not as text (L5)", () => {
+Deno.test("sortSegments() sorts by time and then by number, numerically (L5)", () => {
   const sorted = [
     "a.log.20251231T235959Z.11",
     "a.log.20260102T030405Z",
@@ -139,7 +139,7 @@ Deno.test.each([
   { name: "a log whose name begins alike", file: "a.log2.20260102T030405Z" },
   { name: "a compressed file", file: "a.log.20260102T030405Z.gz" },
   { name: "a number with a zero before it", file: "a.log.20260102T030405Z.01" },
-])("sortSegments() leaves out $name", ({ file }) => {
+])("sortSegments() omits $name", ({ file }) => {
   assert.deepEqual(sortSegments("a.log", [file]), []);
 });
 
@@ -153,7 +153,7 @@ Deno.test.each([
     "a.log.20260102T030405Z.11",
   ],
   ["the newest time when the clock was set back", ["a.log.20260102T040000Z"], "a.log.20260102T040000Z.1"],
-])("nextSegmentName() takes %s", (_name, present, next) => {
+])("nextSegmentName() returns %s", (_name, present, next) => {
   assert.equal(nextSegmentName("a.log", sortSegments("a.log", present), NOW), next);
 });
 
@@ -163,11 +163,11 @@ Deno.test.each([
   { path: "/log/audit.2026.jsonl", number: 3, log: "/log/audit.2026-3.jsonl" },
   { path: "/log.d/audit", number: 2, log: "/log.d/audit-2" },
   { path: "audit.log", number: 2, log: "audit-2.log" },
-])("nthLog() of $path is $log for $number", ({ path, number, log }) => {
+])("nthLog() of $path and number $number is $log", ({ path, number, log }) => {
   assert.equal(nthLog(path, number), log);
 });
 
-Deno.test("logsOfSet() finds the logs that are there, or were, and nothing else", () => {
+Deno.test("logsOfSet() finds existing logs and rotated logs of the set, and no other files", () => {
   const names = [
     "audit-2.log.lock",
     "audit-3.log",
@@ -226,7 +226,7 @@ Deno.test.each([
   assert.deepEqual(inspect(text), state);
 });
 
-Deno.test("inspectTail() finds the last good record wherever the one after it was torn (L10)", () => {
+Deno.test("inspectTail() finds the last complete record wherever the next record was torn (L10)", () => {
   for (let kept = 1; kept < B.length; kept++) {
     assert.deepEqual(inspect(`${A}\n${B.slice(0, kept)}`), good(1, A, true, kept));
   }
@@ -244,18 +244,18 @@ Deno.test.each([
   ["a bad record before a torn one", `${A}\nx\n${C.slice(0, 9)}`, /not a record/],
   ["a line over the cap", `${"x".repeat(262_145)}\n`, /longer than 262144 bytes/],
   ["a torn line over the cap", `${A}\n${"x".repeat(262_145)}`, /longer than 262144 bytes/],
-])("inspectTail() refuses %s", (_name, text, reason) => {
+])("inspectTail() rejects %s", (_name, text, reason) => {
   const state = inspect(text);
   assert.ok(state.kind === "broken");
   assert.match(state.reason, reason);
 });
 
-Deno.test("inspectTail() judges by the last record when the window cuts the one before", () => {
+Deno.test("inspectTail() relies on the last record if the window truncates the previous one", () => {
   assert.deepEqual(inspect(`${A.slice(40)}\n${B}\n`, false), good(2, B));
   assert.equal(inspect(`${A.slice(40)}\n${C}\n`, false).kind, "good");
 });
 
-Deno.test("inspectTail() refuses a window that shows no whole line", () => {
+Deno.test("inspectTail() rejects a window without a complete line", () => {
   assert.equal(inspect(`${A.slice(40)}\n`, false).kind, "broken");
   assert.equal(inspect("\n".repeat(9), false).kind, "broken");
 });
@@ -287,7 +287,7 @@ Deno.test.each([
   assert.deepEqual(await split(chunks, max), lines);
 });
 
-Deno.test("splitLines() doesn't depend on how the bytes are cut", async () => {
+Deno.test("splitLines() returns the same lines however the bytes are chunked", async () => {
   const pieces = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "\n"), maxLength: 8 }));
   await fc.assert(fc.asyncProperty(pieces, async (chunks) => {
     assert.deepEqual(await split(chunks, 3), await split([chunks.join("")], 3));

@@ -104,7 +104,7 @@ const isUnavailable = (cause: string) => (error: unknown) =>
   error instanceof AppError && error.code === "audit_unavailable" && error.message === "audit unavailable" &&
   error.cause instanceof Error && error.cause.message === cause;
 
-Deno.test("GroupCommit.append() shares one look at the file, one write and one sync among concurrent appends, in call order", async () => {
+Deno.test("GroupCommit.append() batches concurrent appends into one stat, one write and one sync, in call order", async () => {
   const { disk, log } = setUp();
   const names = Array.from({ length: 50 }, (_, index) => `r${index}`);
   await Promise.all(names.map((name) => log.append(body(name))));
@@ -113,7 +113,7 @@ Deno.test("GroupCommit.append() shares one look at the file, one write and one s
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.append() shares one write and one sync among all that is appended in a turn, one after the other", async () => {
+Deno.test("GroupCommit.append() batches sequential appends of one event-loop turn into one write and one sync", async () => {
   const { disk, log } = setUp();
   const appends: Promise<void>[] = [];
   for (let request = 0; request < 50; request++) {
@@ -124,7 +124,7 @@ Deno.test("GroupCommit.append() shares one write and one sync among all that is 
   assert.deepEqual([disk.looks, disk.writes, disk.syncs], [1, 1, 1]);
 });
 
-Deno.test("GroupCommit.append() acknowledges nothing before the sync (L16)", async () => {
+Deno.test("GroupCommit.append() acknowledges a record only after the sync (L16)", async () => {
   const { disk, log } = setUp();
   const { promise, resolve } = Promise.withResolvers<void>();
   disk.hold = promise;
@@ -147,7 +147,7 @@ Deno.test.each([
   ["a partial write (L19)", { failWriteAfter: 100 }, "no space left on device"],
   ["a write that wrote nothing", { failWriteAfter: 0 }, "no space left on device"],
   ["a sync that failed after a whole write (L12)", { failSyncs: 1 }, "input/output error"],
-])("GroupCommit.append() truncates back after %s, and recovers", async (_name, fault, cause) => {
+])("GroupCommit.append() truncates to the last record after %s and recovers", async (_name, fault, cause) => {
   const { disk, log } = setUp();
   await log.append(body("before"));
   const good = Buffer.from(disk.active);
@@ -164,7 +164,7 @@ Deno.test.each([
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.append() repairs a tail that could not be truncated before it writes again (L19)", async () => {
+Deno.test("GroupCommit.append() repairs a tail that could not be truncated before the next write (L19)", async () => {
   const { disk, log } = setUp();
   await log.append(body("before"));
   Object.assign(disk, { failWriteAfter: 40, failTruncate: true });
@@ -181,7 +181,7 @@ Deno.test("GroupCommit.append() repairs a tail that could not be truncated befor
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.append() fails one group and continues with the next", async () => {
+Deno.test("GroupCommit.append() rejects a group whose sync fails and writes the next group", async () => {
   const { disk, log } = setUp();
   const { promise, resolve } = Promise.withResolvers<void>();
   disk.hold = promise;
@@ -207,7 +207,7 @@ Deno.test("GroupCommit.append() continues in the old file while rotation fails (
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.append() puts a newline after a record that lacks one", async () => {
+Deno.test("GroupCommit.append() inserts a newline after a record that lacks one", async () => {
   const first = setUp();
   await first.log.append(body("a"));
   const unterminated = first.disk.active.subarray(0, -1);
@@ -225,7 +225,7 @@ Deno.test("GroupCommit.append() puts a newline after a record that lacks one", a
   assert.deepEqual(await problemsOf(disk), []);
 });
 
-Deno.test("GroupCommit.check() raises no alarm while a group is written", async () => {
+Deno.test("GroupCommit.check() reports no defect while a group is being written", async () => {
   const { disk, log } = setUp();
   const held = Promise.withResolvers<void>();
   disk.hold = held.promise;
@@ -237,7 +237,7 @@ Deno.test("GroupCommit.check() raises no alarm while a group is written", async 
   log.check();
 });
 
-Deno.test("GroupCommit.check() raises no alarm while the the file is rotated", async () => {
+Deno.test("GroupCommit.check() reports no defect while the file is being rotated", async () => {
   const { disk, log } = setUp({ maxFileBytes: 1 });
   await log.append(body("first"));
   const held = Promise.withResolvers<void>();

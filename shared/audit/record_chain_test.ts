@@ -80,7 +80,7 @@ Deno.test("createAuditKey() derives the public key of the seed", () => {
   assert.equal(KEY.publicKey.bytes.toBase64(), "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=");
 });
 
-Deno.test("createAuditKey() uses the first 32 bytes of a longer file and refuses a shorter one", () => {
+Deno.test("createAuditKey() uses the first 32 bytes of a longer file and rejects a shorter file", () => {
   const longer = createAuditKey(new Uint8Array([...new Uint8Array(32).fill(1), 9, 9]));
   assert.deepEqual(longer.publicKey.bytes, KEY.publicKey.bytes);
   assert.throws(
@@ -89,11 +89,11 @@ Deno.test("createAuditKey() uses the first 32 bytes of a longer file and refuses
   );
 });
 
-Deno.test("createAuditPublicKey() refuses another length", () => {
+Deno.test("createAuditPublicKey() rejects a key of another length", () => {
   assert.throws(() => createAuditPublicKey(new Uint8Array(31)), { code: "invalid_config" });
 });
 
-Deno.test("seal() writes the published chain byte for byte", () => {
+Deno.test("seal() produces the reference chain byte for byte", () => {
   let head: ChainHead = GENESIS;
   for (const { time, entry, line } of VECTORS) {
     const sealed = seal({ ...encodeRecord(entry, { time }), ext: "" }, head, KEY);
@@ -102,7 +102,7 @@ Deno.test("seal() writes the published chain byte for byte", () => {
   }
 });
 
-Deno.test("verifySignature() accepts the published chain", () => {
+Deno.test("verifySignature() accepts the reference chain", () => {
   const key = createAuditPublicKey(KEY.publicKey.bytes);
   let previous = "";
   for (const [index, { line }] of VECTORS.entries()) {
@@ -115,12 +115,12 @@ Deno.test("verifySignature() accepts the published chain", () => {
   }
 });
 
-Deno.test("verifySignature() refuses another key", () => {
+Deno.test("verifySignature() rejects a signature of another key", () => {
   const record = parseLine(Buffer.from(VECTORS[0]!.line));
   assert.equal(verifySignature(record!, createAuditKey(new Uint8Array(32).fill(2)).publicKey), false);
 });
 
-Deno.test("verifySignature() accepts a record with another ext, which the hash of its line covers", () => {
+Deno.test("verifySignature() accepts a record with a changed ext, which only the line hash covers", () => {
   const other = WITH_EXT.replace('"r-1"', '"r-2"');
   for (const line of [WITH_EXT, other, LINE]) {
     assert.equal(verifySignature(parseLine(Buffer.from(line))!, KEY.publicKey), true);
@@ -152,17 +152,17 @@ Deno.test.each([
   { name: "an ext with a record in it", line: WITH_EXT.replace('"r-1"', LINE) + "}" },
   { name: "a prev_hash in upper case", line: VECTORS[1]!.line.replace("d78c", "D78C") },
   { name: "a negative seq", line: LINE.replace('"seq":1', '"seq":-1') },
-])("parseLine() refuses $name", ({ line }) => {
+])("parseLine() rejects $name", ({ line }) => {
   assert.equal(parseLine(Buffer.from(line)), undefined);
 });
 
-Deno.test("parseLine() refuses bytes that are not UTF-8", () => {
+Deno.test("parseLine() rejects bytes that are not UTF-8", () => {
   const bytes = Buffer.from(LINE);
   bytes[30] = 0xff;
   assert.equal(parseLine(bytes), undefined);
 });
 
-Deno.test("seal() signs any entry so that its line reads back and verifies", () => {
+Deno.test("seal() signs any entry, and the line can be parsed and verified", () => {
   const text = fc.string({ unit: anyCharacter(fc) });
   const arbitrary = fc.record({
     ...{ outcome: text, caller: text, host: text, command: text, err: text, policy_rule: text },

@@ -40,7 +40,7 @@ Deno.test.each([
   assert.equal(encodeText(text), json);
 });
 
-Deno.test("encodeText() gives one line of JSON that reads back, whatever the text (L13)", () => {
+Deno.test("encodeText() returns one line of JSON that decodes to any given text (L13)", () => {
   fc.assert(fc.property(fc.string({ unit: anyCharacter(fc) }), (text) => {
     const json = encodeText(text);
     assert.equal(JSON.parse(json), text.toWellFormed());
@@ -123,7 +123,7 @@ Deno.test.each([
   assert.deepEqual({ ...actual, ...record }, actual);
 });
 
-Deno.test("encodeRecord() truncates the command line, and keeps its digest and the request's ID", () => {
+Deno.test("encodeRecord() truncates the command line and keeps its digest and the request ID", () => {
   const command_line = "a".repeat(300_000);
   const entry = { outcome: "denied", command: "role=target", command_line, request_id: "r-1" };
   const { command, ext } = encode(entry);
@@ -146,7 +146,7 @@ Deno.test.each([
   assert.deepEqual(readOldCommand(text), expected);
 });
 
-Deno.test("encodeRecord() leaves out what is empty or false, but for the members that always stand", () => {
+Deno.test("encodeRecord() omits empty and false members, except the mandatory ones", () => {
   const { body, ext } = encodeRecord(
     { outcome: "", err: "", elevation: "", pty: false, dry_run: false, session_id: "", anomaly: "" },
     { time: TIME },
@@ -178,11 +178,11 @@ Deno.test.each([
   { name: "an exit code that is not a number", entry: { outcome: "x", exit_code: NaN } },
   { name: "a negative serial", entry: { outcome: "x", serial: -1n } },
   { name: "a serial of 65 bits", entry: { outcome: "x", serial: 1n << 64n } },
-])("encodeRecord() refuses $name", ({ entry }) => {
+])("encodeRecord() rejects $name", ({ entry }) => {
   assert.throws(() => encodeRecord(entry, { time: TIME }), RangeError);
 });
 
-Deno.test("encodeRecord() cuts the longest free text and marks it", () => {
+Deno.test("encodeRecord() truncates the longest free text and marks it", () => {
   const texts = { host: "h".repeat(1000), command: "c".repeat(300_000), err: "e".repeat(9) };
   const entry = encode({ outcome: "x", ...texts });
   assert.match(entry.command, /^c+\.\.\.\[TRUNCATED\]$/);
@@ -191,7 +191,7 @@ Deno.test("encodeRecord() cuts the longest free text and marks it", () => {
   assert.ok(entry.command.length > 258_000);
 });
 
-Deno.test("encodeRecord() cuts where the room ends, to the byte, whatever the characters", () => {
+Deno.test("encodeRecord() truncates exactly at the byte limit for any characters", () => {
   const unit = fc.constantFrom(...'a<&"\\\n\x01\x7fé日😀\u2028', "\ud800");
   fc.assert(
     fc.property(fc.array(unit, { minLength: 1, maxLength: 6 }), (units) => {
@@ -203,7 +203,7 @@ Deno.test("encodeRecord() cuts where the room ends, to the byte, whatever the ch
   );
 });
 
-Deno.test("encodeRecord() cuts on a character boundary", () => {
+Deno.test("encodeRecord() truncates on a character boundary", () => {
   for (const pad of ["", "a"]) {
     const { command } = encode({ outcome: "x", command: pad + "😀".repeat(100_000) });
     const kept = command.slice(0, -TRUNCATED.length);
@@ -222,14 +222,14 @@ Deno.test.each([
   ["escapes that grow six times", ["command", "host"], "\x01"],
   ["fields that are not free text", ["host", "caller", "policy_rule", "outcome"], "é"],
   ["every text at once", TEXTS, "\ud800"],
-])("encodeRecord() keeps the line under the cap with %s (L9)", (_name, long, unit) => {
+])("encodeRecord() keeps the line below the limit with %s (L9)", (_name, long, unit) => {
   const entry = Object.fromEntries(long.map((field) => [field, unit.repeat(200_000)]));
   const text = encodeRecord({ outcome: "x", ...entry }, { time: TIME });
   assert.ok(Buffer.byteLength(text.body + text.ext) <= MAX_LINE_BYTES - 1024);
   JSON.parse(lineOf(text));
 });
 
-Deno.test("encodeRecord() keeps the line under the cap when redaction lengthens it (L9)", () => {
+Deno.test("encodeRecord() keeps the line below the limit if redaction lengthens the text (L9)", () => {
   const redact = (text: string) => text.replaceAll("x", "[REDACTED:a-rule-with-a-long-name]");
   const { body } = encodeRecord({ outcome: "o", command: "x".repeat(65_536) }, { time: TIME, redact });
   assert.ok(Buffer.byteLength(body) <= MAX_LINE_BYTES - 1024);

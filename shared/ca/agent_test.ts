@@ -86,7 +86,7 @@ function setUp(answers: readonly Answer[] = HONEST) {
   return { clock, connections, load: () => loadAgentCaKey({ publicKey, connect, clock }) };
 }
 
-Deno.test("loadAgentCaKey() gives a key that signs over a connection of its own, closed after use", async () => {
+Deno.test("loadAgentCaKey() returns a key that opens a connection per signature and closes it", async () => {
   const { clock, connections, load } = setUp();
   const key = await load();
   assert.equal(key.backend, "agent");
@@ -115,7 +115,7 @@ const AGENT_FAULTS: readonly Fault[] = [
 ];
 
 Deno.test.each([...AGENT_FAULTS])(
-  "loadAgentCaKey() fails when the agent %s",
+  "loadAgentCaKey() fails if the agent %s",
   async (_name, answer, message) => {
     const { connections, load } = setUp([answer]);
     await assert.rejects(load(), { ...INVALID, message });
@@ -134,14 +134,14 @@ Deno.test.each<Fault>([
     /signed with "ssh-rsa\\n", not with ssh-ed25519/,
   ],
   ["sends bytes behind the signature", signing(ca.sign(DATA), 0, 0, 0, 0), /malformed/],
-])("an agent's key does not sign when the agent %s", async (_name, answer, message) => {
+])("signing with an agent's key fails if the agent %s", async (_name, answer, message) => {
   const { connections, load } = setUp([HONEST[0], answer]);
   const key = await load();
   await assert.rejects(key.sign(DATA), { ...FAILURE, message });
   assert.deepEqual(connections.map(({ closed }) => closed), [true, true]);
 });
 
-Deno.test("R6: an agent that does not answer is given up after 10 seconds", async () => {
+Deno.test("R6: signing fails after 10 s if the agent does not answer", async () => {
   const { clock, connections, load } = setUp([HONEST[0], () => "silence"]);
   const key = await load();
   let failure: unknown;
@@ -154,7 +154,7 @@ Deno.test("R6: an agent that does not answer is given up after 10 seconds", asyn
   assert.equal(connections[1]?.closed, true);
 });
 
-Deno.test("R6: an agent that does not accept is given up after 5 seconds, and a late connection closed", async () => {
+Deno.test("R6: an agent that does not accept a connection is abandoned after 5 s, and a late connection is closed", async () => {
   const clock = new FakeClock();
   const dialing = Promise.withResolvers<AgentConnection>();
   let failure: unknown;
@@ -170,7 +170,7 @@ Deno.test("R6: an agent that does not accept is given up after 5 seconds, and a 
   assert.equal(late.closed, true);
 });
 
-Deno.test("an agent's key gives up with the request", async () => {
+Deno.test("signing with an agent's key stops if the request is aborted", async () => {
   const { clock, connections, load } = setUp([HONEST[0], () => "silence"]);
   const key = await load();
   const controller = new AbortController();
@@ -186,7 +186,7 @@ Deno.test.each([
   ["RSA of 4097 bits", rsaLine(4097), /RSA of 4097 bits, not of 2048 to 4096/],
   ["no key", "hello", /Cannot use public_key_path for the CA: Cannot read SSH public key/],
   ["two keys", `${publicKey}\n${publicKey}\n`, /more than one line/],
-])("loadAgentCaKey() refuses %s as public key, before it dials", async (_name, line, message) => {
+])("loadAgentCaKey() rejects %s as the public key before it connects", async (_name, line, message) => {
   const connect = () => Promise.reject(new Error("dialed"));
   const loading = loadAgentCaKey({ publicKey: line, connect, clock: new FakeClock() });
   await assert.rejects(loading, { ...INVALID, message });

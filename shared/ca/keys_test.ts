@@ -43,14 +43,14 @@ Deno.test.each([
   assert.deepEqual(key.publicKey, PUBLIC);
 });
 
-Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen whose number begins with a set bit", () => {
+Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen whose number starts with a set bit", () => {
   const key = parsePrivateKey(ECDSA);
   assert.equal(key.algorithm, "ecdsa-sha2-nistp256");
   const data = Uint8Array.of(1, 2, 3);
   assert.ok(verifySignature(key.publicKey, key.sign(data), data));
 });
 
-Deno.test("the private half of a key does not show", () => {
+Deno.test("the private half of a key is not exposed", () => {
   const key = parsePrivateKey(PEM);
   assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign", "signAsync"]);
   assert.ok(!Deno.inspect(key, { depth: 9 }).includes("KeyObject"));
@@ -74,7 +74,7 @@ Deno.test.each([
     /is encrypted/,
   ],
   ["an encrypted PKCS #8 key", pem("ENCRYPTED PRIVATE KEY", SEED), /is encrypted/],
-])("parsePrivateKey() refuses %s", (_name, text, message) => {
+])("parsePrivateKey() rejects %s", (_name, text, message) => {
   assert.throws(() => parsePrivateKey(text), refused(message));
 });
 
@@ -113,15 +113,15 @@ const CHANGES: readonly (readonly [name: string, change: Parts, message: RegExp]
   ["trailing bytes", { after: [0] }, MALFORMED],
 ];
 
-Deno.test("the key that the refused ones are made from is read", () => {
+Deno.test("the base key of the rejected samples is encoded correctly", () => {
   assert.equal(opensshPem({}), PEM);
 });
 
-Deno.test.each([...CHANGES])("parsePrivateKey() refuses an OpenSSH key with %s", (_name, change, message) => {
+Deno.test.each([...CHANGES])("parsePrivateKey() rejects an OpenSSH key with %s", (_name, change, message) => {
   assert.throws(() => parsePrivateKey(opensshPem(change)), refused(message));
 });
 
-Deno.test("parsePrivateKey() refuses an OpenSSH key cut short anywhere", () => {
+Deno.test("parsePrivateKey() rejects an OpenSSH key that is truncated at any byte", () => {
   const bytes = Uint8Array.fromBase64(PEM.split("\n").slice(1, -2).join(""));
   for (let length = 0; length < bytes.length; length++) {
     const text = pem("OPENSSH PRIVATE KEY", bytes.subarray(0, length));
@@ -139,7 +139,7 @@ Deno.test.each([
   assert.deepEqual(parsePrivateKey(opensshPem(change)).publicKey, PUBLIC);
 });
 
-Deno.test("no refusal quotes the key", () => {
+Deno.test("no error message contains the key", () => {
   const mark = SEED.toHex();
   for (const [, change] of CHANGES) {
     assert.throws(() => parsePrivateKey(opensshPem(change)), (error) => {
@@ -150,7 +150,7 @@ Deno.test("no refusal quotes the key", () => {
   }
 });
 
-Deno.test("encodeOpensshPrivateKey() refuses a seed of another length", () => {
+Deno.test("encodeOpensshPrivateKey() rejects a seed of another length", () => {
   assert.throws(() => encodeOpensshPrivateKey(new Uint8Array(31), ""), RangeError);
   assert.throws(() => encodeOpensshPrivateKey(new Uint8Array(64), ""), RangeError);
 });
@@ -201,7 +201,7 @@ Deno.test.each([
   assert.equal(parts.point.length, 1 + 2 * bytes);
 });
 
-Deno.test("numbers of a key count, not the zeros before them", () => {
+Deno.test("leading zeros in a key's coordinates do not change its public key", () => {
   const key = ecKey("P-256");
   const longer = { ...key, x: Uint8Array.of(0, 0, ...key.x), y: Uint8Array.of(0, ...key.y) };
   assert.deepEqual(encodeKeyBlob(sshKeyOf(longer)), encodeKeyBlob(sshKeyOf(key)));
@@ -218,7 +218,7 @@ function findShort(): ReturnType<typeof ecKey> {
   }
 }
 
-Deno.test("an EC signature becomes two numbers, without zeros and never negative", () => {
+Deno.test("an EC signature is encoded as two integers without leading zeros and never negative", () => {
   const parts = sshKeyOf(ecKey("P-256"));
   const value = new Uint8Array(64);
   value.set([1, 2], 30);
@@ -233,14 +233,14 @@ Deno.test("an EC signature becomes two numbers, without zeros and never negative
 });
 
 Deno.test.each([{ length: 0 }, { length: 63 }, { length: 65 }, { length: 72 }])(
-  "an EC signature of $length bytes is refused",
+  "an EC signature of $length bytes is rejected",
   ({ length }) => {
     const parts = sshKeyOf(ecKey("P-256"));
     assert.throws(() => sshSignatureOf(parts, new Uint8Array(length)), { code: "upstream_failure" });
   },
 );
 
-Deno.test("a coordinate that is longer than its curve is refused", () => {
+Deno.test("a coordinate that is longer than its curve is rejected", () => {
   const key = ecKey("P-256");
   assert.throws(() => sshKeyOf({ ...key, x: Uint8Array.of(1, ...key.x) }), /its numbers do not form a key/);
 });

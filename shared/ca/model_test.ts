@@ -46,7 +46,7 @@ Deno.test.each([
     entry: { _comment: "x", type: "pem", path: "ca" },
     expected: { type: "pem", path: "ca" },
   },
-])("caKeyConfig takes $name", ({ entry, expected }) => {
+])("caKeyConfig accepts $name", ({ entry, expected }) => {
   assert.deepEqual(structuredClone(parse(entry)), expected);
 });
 
@@ -108,7 +108,7 @@ Deno.test.each<[name: string, entry: object, problem: string]>([
     { ...AKV, ...SECRET, client_secret_env: "s3cr3t~x" },
     "@client_secret_env: must be the name of an environment variable",
   ],
-])("caKeyConfig refuses %s", (_name, entry, problem) => {
+])("caKeyConfig rejects %s", (_name, entry, problem) => {
   assert.throws(() => parse(entry), (error) => {
     assert.ok(error instanceof AppError && error.code === "invalid_config");
     assert.match(error.message, new RegExp(problem.replaceAll("@", String.raw`ca_keys\.prod\.`)));
@@ -117,7 +117,7 @@ Deno.test.each<[name: string, entry: object, problem: string]>([
   });
 });
 
-Deno.test("the reference page has a row for every key of an entry", () => {
+Deno.test("the reference page has a row for every key of a ca_keys entry", () => {
   const page = describeShape(shapeOf(schema));
   for (const key of ["type", "socket", "vault_url", "client_secret_env"]) {
     assert.ok(page.includes(`| \`ca_keys.<name>.${key}\` |`), key);
@@ -133,7 +133,7 @@ Deno.test.each([
   { name: "the default without a group that has one", groups: ["db"], expected: "ca" },
   { name: "the default for a host without groups", groups: [], expected: "ca" },
   { name: "no key for a group named like a member of every object", groups: ["constructor"], expected: "ca" },
-])("selectCaKey() gives $name", ({ groups, expected }) => {
+])("selectCaKey() returns $name", ({ groups, expected }) => {
   const plan = planCaKeys({ ca_key: "ca", ca_keys });
   assert.ok(plan !== undefined);
   assert.deepEqual(selectCaKey(plan, groups), pem(expected));
@@ -150,7 +150,7 @@ Deno.test.each([
   { name: "nothing at all", settings: {} },
   { name: "an empty ca_key", settings: { ca_key: "", ca_keys: {} } },
   { name: "groups but no default", settings: { ca_keys } },
-])("planCaKeys() finds no default in $name", ({ settings }) => {
+])("planCaKeys() finds no default key in $name", ({ settings }) => {
   assert.equal(planCaKeys(settings), undefined);
 });
 
@@ -166,7 +166,7 @@ async function issue(decision: AllowedSsh) {
   return { issued, fields: parseCertificate(issued.certificate) };
 }
 
-Deno.test("issueUserCertificate() fills in serial, key, principal, KeyId and time", async () => {
+Deno.test("issueUserCertificate() sets serial, key, principal, KeyId and validity", async () => {
   const { issued, fields } = await issue(allowSample({}, { ttlSeconds: 120 }));
   assert.equal(fields.serial, issued.serial);
   assert.deepEqual(fields.publicKey, PUBLIC_KEY);
@@ -207,7 +207,7 @@ Deno.test.each<[name: string, ...Issued]>([
 
 const DECISION = allowSample({});
 
-Deno.test("issueUserCertificate() refuses an empty principal", async () => {
+Deno.test("issueUserCertificate() rejects an empty principal", async () => {
   const host = { ...DECISION.host, principal: "" };
   await assert.rejects(issue({ ...DECISION, host }), { code: "denied", message: "principal is required" });
 });
@@ -229,14 +229,14 @@ Deno.test.each([1, 900].map((ttlSeconds) => ({ ttlSeconds })))(
 const PEM = encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca");
 const DATA = Uint8Array.of(1, 2, 3);
 
-Deno.test("parsePemCaKey() gives a key that signs", async () => {
+Deno.test("parsePemCaKey() returns a key that can sign", async () => {
   const key = parsePemCaKey(PEM);
   assert.equal(key.backend, "pem");
   assert.equal(key.algorithm, "ssh-ed25519");
   assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA));
 });
 
-Deno.test("the private half of a CA key does not show", () => {
+Deno.test("the private half of a CA key is not exposed", () => {
   assert.deepEqual(Object.keys(parsePemCaKey(PEM)).sort(), ["algorithm", "backend", "publicKey", "sign"]);
 });
 
@@ -244,6 +244,6 @@ Deno.test("a CA key does not sign for an aborted request", async () => {
   await assert.rejects(parsePemCaKey(PEM).sign(DATA, AbortSignal.abort()), { name: "AbortError" });
 });
 
-Deno.test("parsePemCaKey() refuses what is not a key", () => {
+Deno.test("parsePemCaKey() rejects text that is not a key", () => {
   assert.throws(() => parsePemCaKey("x"), { name: "AppError", code: "invalid_config" });
 });

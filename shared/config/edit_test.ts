@@ -106,7 +106,7 @@ Deno.test.each<[name: string, path: string, value: unknown, text: string, expect
     '{ "\\u0077eb01": { "mode": "a" } }',
     '{ "\\u0077eb01": { "mode": "b" } }',
   ],
-])("setValue() puts a value %s", (_name, path, value, text, expected) => {
+])("setValue() sets a value %s", (_name, path, value, text, expected) => {
   assert.equal(setValue(text, path.split("."), value), expected);
 });
 
@@ -141,7 +141,7 @@ Deno.test.each<Row>([
     '{"allow": [\n  // "c"\n  "c"\n]}',
     '{"allow": [\n  // "c"\n]}',
   ],
-])("removeFromList() takes %s out", (_name, text, expected) => {
+])("removeFromList() removes %s", (_name, text, expected) => {
   assert.equal(removeFromList(text, PATH, "c"), expected);
 });
 
@@ -161,7 +161,7 @@ Deno.test.each<Row>([
   ],
   ["none of another name", '{"m": {"a": {"c": 1}}}', '{"m": {"a": {"c": 1}}}'],
   ["none of a list", '{"m": ["c"]}', '{"m": ["c"]}'],
-])("removeMember() takes %s out", (_name, text, expected) => {
+])("removeMember() removes %s", (_name, text, expected) => {
   assert.equal(removeMember(text, ["m", "c"]), expected);
 });
 
@@ -190,7 +190,7 @@ const listOf = (text: string) => {
   return (value as { readonly allow: readonly string[] }).allow;
 };
 
-Deno.test("appendToList() and removeFromList() change one thing in any list, and keep every comment", () => {
+Deno.test("appendToList() and removeFromList() change one item of any list and keep every comment", () => {
   fc.assert(
     fc.property(lists, ({ items, text }) => {
       assert.deepEqual(listOf(text), items);
@@ -274,7 +274,7 @@ function placeOf(node: Node): ReturnType<typeof locate>[number] {
   }
 }
 
-Deno.test("locate() finds in any config what a parser of all of it finds", () => {
+Deno.test("locate() finds the same node as a full parser in any config", () => {
   fc.assert(
     fc.property(filler, object, filler, fc.array(fc.constantFrom("a", "b", "ab"), { maxLength: 3 }), (
       before,
@@ -296,7 +296,7 @@ Deno.test("locate() finds in any config what a parser of all of it finds", () =>
   );
 });
 
-Deno.test("locate() ends, whatever it is given", () => {
+Deno.test("locate() terminates for any input", () => {
   fc.assert(
     fc.property(object, fc.nat(), fc.constantFrom("", "x", '"', "/", "}"), (object, at, mark) => {
       const cut = object.slice(0, at % (object.length + 1)) + mark;

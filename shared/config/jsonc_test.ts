@@ -107,13 +107,13 @@ function check(text: string): "value" | "problem" | "malformed" {
   return "value";
 }
 
-Deno.test("parseJsonc() reads every text as the library does, and has its words for what is wrong", () => {
+Deno.test("parseJsonc() agrees with the library on values and error messages of any text", () => {
   const seen = { value: 0, problem: 0, malformed: 0 };
   fc.assert(fc.property(document, (text) => void seen[check(text)]++), { numRuns: 4000 });
   assert.ok(Math.min(...Object.values(seen)) > 20, JSON.stringify(seen));
 });
 
-Deno.test("parseJsonc() reads a text with one character more, less or different as the library does", () => {
+Deno.test("parseJsonc() agrees with the library on any text with one character changed", () => {
   const change = fc.record({
     at: fc.nat(),
     drop: fc.nat(1),
@@ -142,14 +142,14 @@ Deno.test.each([
     '{"hosts": {"x": {"a": 1, "\\u0061": 2}}}',
     'duplicate key "hosts.x.a" in line 1',
   ],
-])("parseJsonc() finds %s that stands twice", (_name, text, problem) => {
+])("parseJsonc() reports %s that occurs twice", (_name, text, problem) => {
   const result = read(text);
   assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
 });
 
 Deno.test.each([
   ["__proto__", '{"hosts": {"x": {"__proto__": {}}}}', 'key "hosts.x.__proto__" is not allowed'],
-])("parseJsonc() refuses %s as a key", (_name, text, problem) => {
+])("parseJsonc() rejects %s as a key", (_name, text, problem) => {
   const result = read(text);
   assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
 });
@@ -160,15 +160,15 @@ Deno.test.each([
   ["a million levels", `{"a": ${"[".repeat(1e6)}`, "nested too deeply"],
   ["a list", "[{}]", "expected an object { … }"],
   ["comments alone", "// nothing", "line 1, column 11: value expected"],
-])("parseJsonc() says what is wrong with %s", (_name, text, problem) => {
+])("parseJsonc() reports the position and problem of %s", (_name, text, problem) => {
   assert.deepEqual(read(text), { kind: "malformed", problem });
 });
 
-Deno.test("parseJsonc() reads 64 levels", () => {
+Deno.test("parseJsonc() accepts 64 levels of nesting", () => {
   assert.equal(read(`{"a": ${"[".repeat(63)}${"]".repeat(63)}}`).kind, "ok");
 });
 
-Deno.test("parseJsonc() pauses again and again in a long text", () => {
+Deno.test("parseJsonc() pauses repeatedly in a long text", () => {
   const members = Array.from({ length: 1000 }, (_, n) => `"k${n}": 1`);
   const steps = parseJsonc(`{${members.join(",")}}`, new Map());
   let pauses = 0;
@@ -176,7 +176,7 @@ Deno.test("parseJsonc() pauses again and again in a long text", () => {
   assert.ok(pauses > 10, `${pauses}`);
 });
 
-Deno.test("parseJsonc() reads what a config says, whatever was read before", () => {
+Deno.test("parseJsonc() reads an escaped key correctly whatever was parsed before", () => {
   const host = '{"user":"web","allow_sudo":false}';
   const { before, text } = escapeKey(host, "allow_sudo");
   const valueOf = (entry: string) => {
@@ -275,7 +275,7 @@ const text = fc.tuple(
     return `{${before}"hosts":{${hosts}}${isLast ? "" : `, "listen": ":1"`}}`;
   });
 
-Deno.test("a config is read the same whatever it replaces", () => {
+Deno.test("a config is parsed to the same result whatever config it replaces", () => {
   fc.assert(
     fc.property(text, text, (before, after) => {
       const previous = outcome(before);
@@ -293,7 +293,7 @@ Deno.test("a config is read the same whatever it replaces", () => {
 const ONE = `"a": { "addr": "h" }`;
 const TWO = `"b": { "addr": "i", "tags": ["t"] }`;
 
-Deno.test("what is written as before is taken over, wherever it stands, and nothing else", () => {
+Deno.test("unchanged entries are reused from the previous config wherever they are, and no others", () => {
   const first = parseLargeMap(`{ "hosts": { ${ONE}, ${TWO} } }`);
   const second = parseLargeMap(
     `{ "hosts": { // moved\n ${TWO.replace('"t"', '"u"')}, ${ONE}, "c": { "addr": "h" } } }`,
@@ -307,13 +307,13 @@ Deno.test("what is written as before is taken over, wherever it stands, and noth
   assert.notEqual(third.hosts["b"], first.hosts["b"]);
 });
 
-Deno.test("what was checked by other rules is checked again", () => {
+Deno.test("an entry that was checked with another schema is checked again", () => {
   const first = parseLargeMap(`{ "hosts": { ${ONE} } }`);
   const strict = z.strictObject({ listen: z.string().default(""), hosts: HOSTS.default({}) });
   assert.notEqual(parseLargeMap(`{ "hosts": { ${ONE} } }`, first, strict).hosts["a"], first.hosts["a"]);
 });
 
-Deno.test("what is wrong behind a part that was taken over is told with its line", () => {
+Deno.test("an error after a reused entry is reported with the correct line number", () => {
   const first = parseLargeMap(`{ "hosts": {\n"a": {\n"addr": "h"\n},\n"b": {"addr": "h"} } }`);
   assert.throws(
     () => parseLargeMap(`{ "hosts": {\n"a": {\n"addr": "h"\n},\n"a": {"addr": "h"} } }`, first),

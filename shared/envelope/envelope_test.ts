@@ -36,18 +36,18 @@ const V1_WIRE =
 const V2_WIRE =
   "MDAwMTAyMDMwNDA1MDYwNzA4MDkwYTBiMGMwZDBlMGYKd2ViMDEKMTcwMDAwMDAzMApzdWRvIC1uIC0tIHN5c3RlbWN0bCByZXN0YXJ0IG5naW54.U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wAAAAWZ2F0ZXdheS1zZWFsZWQtZXhlYy12MgAAAAAAAAAGc2hhNTEyAAAAUwAAAAtzc2gtZWQyNTUxOQAAAEABcErj4cW1T_ggjETEpIxoWhqIvN0UCfcaaNf8_FVO4VpxxatYwIHcSbsP02PJUgEGzVOMgrG1Z3LcjtWmXRwL";
 
-Deno.test("v1 of the reference's test vector", () => {
+Deno.test("v1 equals the reference's test vector", () => {
   assert.equal(encodeEnvelope(SAMPLE, key, V1), V1_WIRE);
 });
 
-Deno.test("v1 under another build's domain differs in its signature alone", () => {
+Deno.test("v1 with another build's domain differs only in its signature", () => {
   const ours = JSON.parse(decode(V1_WIRE));
   const theirs = JSON.parse(decode(encodeEnvelope(SAMPLE, key, { version: "v1", domain: "other-exec-v1" })));
   assert.notEqual(theirs.s, ours.s);
   assert.deepEqual({ ...theirs, s: "" }, { ...ours, s: "" });
 });
 
-Deno.test("v1 signs the lengths in bytes, not in characters", () => {
+Deno.test("v1 signs lengths in bytes, not in characters", () => {
   const { c, e, h, n, s } = JSON.parse(decode(encodeEnvelope({ ...SAMPLE, command: "echo é😀" }, key, V1)));
   const signed = [`${ENVELOPE_DOMAIN}\0`, ...[n, h, c, `${e}`].flatMap((field) => [lengthOf(field), field])];
   const bytes = signed.flatMap((part) =>
@@ -56,11 +56,11 @@ Deno.test("v1 signs the lengths in bytes, not in characters", () => {
   assert.ok(verify(null, Uint8Array.from(bytes), publicKey(), Uint8Array.fromBase64(s)));
 });
 
-Deno.test("v2 of a sample", () => {
+Deno.test("v2 equals the stored sample", () => {
   assert.equal(encodeEnvelope(SAMPLE, key, V2), V2_WIRE);
 });
 
-Deno.test("v2 holds nonce, host, expiry and command, each on a line, the command as it is", () => {
+Deno.test("v2 contains nonce, host, expiry and the unchanged command, each on a line", () => {
   const [message = ""] = encodeEnvelope({ ...SAMPLE, command: "printf a\nprintf b\n\n" }, key, V2).split(".");
   assert.equal(decode(message), `${SAMPLE.nonce}\nweb01\n1700000030\nprintf a\nprintf b\n\n`);
 });
@@ -81,14 +81,14 @@ Deno.test.each([{ stdin: "" }, { stdin: "any" }, { stdin: "AB".repeat(32) }, { s
   },
 );
 
-Deno.test("v2 cannot be read as an assignment by a plain shell", () => {
+Deno.test("v2 contains no character that a plain shell could read as an assignment", () => {
   for (let length = 1; length < 8; length++) {
     const envelope = encodeEnvelope({ ...SAMPLE, command: "x".repeat(length) }, key, V2);
     assert.doesNotMatch(envelope, /[^A-Za-z0-9_.-]/);
   }
 });
 
-Deno.test("v2 names its signature's namespace and key", () => {
+Deno.test("v2 names the namespace and the key of its signature", () => {
   const [, signature = ""] = encodeEnvelope(SAMPLE, key, V2).split(".");
   const reader = new SshReader(Uint8Array.fromBase64(signature, { alphabet: "base64url" }));
   assert.equal(new TextDecoder().decode(reader.raw(6)), "SSHSIG");
@@ -99,7 +99,7 @@ Deno.test("v2 names its signature's namespace and key", () => {
   assert.equal(reader.text(), "sha512");
 });
 
-Deno.test("signMessage() gives every message what signSshsig() gives it, and leaves what it gave before", () => {
+Deno.test("signMessage() equals signSshsig() for every message and keeps earlier signatures intact", () => {
   const versions = ["v2", "v3", "v2"] as const;
   const messages = ["one", "another", "one"].map((text) => new TextEncoder().encode(text));
   const signatures = messages.map((message, index) => key.signMessage(message, versions[index]!));
@@ -109,7 +109,7 @@ Deno.test("signMessage() gives every message what signSshsig() gives it, and lea
   }
 });
 
-Deno.test("mintEnvelope() takes 16 fresh bytes and ends after 30 seconds", () => {
+Deno.test("mintEnvelope() uses a new 16-byte nonce and an expiry of 30 seconds", () => {
   const random = new FixedRandom();
   const options = { key, format: V1, now: 1_700_000_000_999, random };
   const mint = () => mintEnvelope({ host: "web01", command: "id", stdin: "none" }, options);
@@ -120,7 +120,7 @@ Deno.test("mintEnvelope() takes 16 fresh bytes and ends after 30 seconds", () =>
 });
 
 Deno.test.each([{ ttlSeconds: 0 }, { ttlSeconds: -1 }, { ttlSeconds: 301 }, { ttlSeconds: NaN }])(
-  "mintEnvelope() refuses a life of $ttlSeconds seconds",
+  "mintEnvelope() rejects a lifetime of $ttlSeconds seconds",
   ({ ttlSeconds }) => {
     const options = { key, format: V2, now: 0, random: new FixedRandom(), ttlSeconds };
     assert.throws(() => mintEnvelope({ host: "web01", command: "id", stdin: "none" }, options), RangeError);
@@ -131,25 +131,25 @@ Deno.test.each([
   { name: "no command", command: "" },
   { name: "a NUL", command: "id\0 && reboot" },
   { name: "half a surrogate pair", command: "echo \ud800" },
-])("an envelope is not made for $name", ({ command }) => {
+])("encodeEnvelope() rejects $name", ({ command }) => {
   assert.equal(isSealable(command), false);
   for (const format of [V1, V2]) {
     assert.throws(() => encodeEnvelope({ ...SAMPLE, command }, key, format), TypeError);
   }
 });
 
-Deno.test("an envelope is not made for a host that would end its line", () => {
+Deno.test("encodeEnvelope() rejects a host name with a newline", () => {
   assert.throws(() => encodeEnvelope({ ...SAMPLE, host: "web01\nweb02" }, key, V2), TypeError);
 });
 
 Deno.test.each([{ length: 0 }, { length: 31 }, { length: 33 }, { length: 64 }])(
-  "createEnvelopeKey() refuses a seed of $length bytes",
+  "createEnvelopeKey() rejects a seed of $length bytes",
   ({ length }) => {
     assert.throws(() => createEnvelopeKey(new Uint8Array(length)), { code: "invalid_config" });
   },
 );
 
-Deno.test("the texts by which hosts know the key", () => {
+Deno.test("the public key is formatted for v1 hosts and as allowed_signers lines", () => {
   assert.equal(envelopePublicKeyText(key), "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=");
   assert.equal(
     allowedSignersLine(key, ["gateway-sealed-exec-v2", "gateway-krl-v1"]),

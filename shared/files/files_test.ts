@@ -27,7 +27,7 @@ const ROWS = FILES.map((row) => ({
   can: row.may === "" ? "do nothing with" : row.may,
 }));
 
-Deno.test.each(ROWS)("others may $can a $what", ({ use, mode, uid, may }) => {
+Deno.test.each(ROWS)("describeExposure() reports that others can $can a $what", ({ use, mode, uid, may }) => {
   const found = describeExposure({ key: "key", path: "file", use }, {
     mode: 0o100_000 | mode,
     uid: uid ?? SERVICE,
@@ -35,7 +35,7 @@ Deno.test.each(ROWS)("others may $can a $what", ({ use, mode, uid, may }) => {
   assert.equal(/other users may (.*) it/.exec(found ?? "")?.[1] ?? "", may);
 });
 
-Deno.test("describeExposure() says which key and file, its mode, and what mends it", () => {
+Deno.test("describeExposure() reports the key, the file, its mode and the fix", () => {
   assert.equal(
     describeExposure({ key: "ca_keys.prod", path: "/etc/g/a\nb", use: "secret" }, {
       mode: 0o100_666,
@@ -45,7 +45,7 @@ Deno.test("describeExposure() says which key and file, its mode, and what mends 
   );
 });
 
-Deno.test("describeExposure() finds nothing where there are no modes", () => {
+Deno.test("describeExposure() reports nothing if the system has no file modes", () => {
   assert.equal(
     describeExposure({ key: "k", path: "f", use: "secret" }, { mode: null, uid: null }),
     undefined,

@@ -36,21 +36,21 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
   { name: "a variation selector", commonName: "broker-1\ufe0f" },
   { name: "private use", commonName: "broker-1\ue000" },
   { name: "half of a surrogate pair", commonName: "broker\ud800" },
-])("callerFromCertificate() refuses $name (I8)", ({ commonName }) => {
+])("callerFromCertificate() rejects $name (I8)", ({ commonName }) => {
   assert.equal(callerFromCertificate(true, commonName), undefined);
 });
 
 Deno.test.each([
   { name: "nothing of an empty file", text: "", names: [] },
   { name: "a name a line, without comments and blanks", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
-])("parseDeniedCallers() gives $name", ({ text, names }) => {
+])("parseDeniedCallers() returns $name", ({ text, names }) => {
   assert.deepEqual([...parseDeniedCallers(text)], names);
 });
 
 Deno.test.each([
   { name: "a last line without its end", text: "agent-1\nage", why: /may be incomplete/ },
   { name: "a control character", text: "a\nb\0c\n", why: /^line 2/ },
-])("parseDeniedCallers() refuses $name", ({ text, why }) => {
+])("parseDeniedCallers() rejects $name", ({ text, why }) => {
   assert.throws(() => parseDeniedCallers(text), { code: "invalid_config", message: why });
 });
 
@@ -106,7 +106,7 @@ Deno.test.each([
   { path: "/healthz/", isReady: true, status: 404, body: "not found\n" },
   { path: "/v1/sign", isReady: true, status: 404, body: "not found\n" },
 ])(
-  "respondToMonitor() answers $status to $path when ready is $isReady",
+  "respondToMonitor() returns $status for $path if ready is $isReady",
   async ({ path, isReady, status, body }) => {
     for (const method of ["GET", "POST", "DELETE"]) {
       const response = await ask(path, isReady, method);
@@ -120,7 +120,7 @@ Deno.test.each([
   { isReady: true, body: "not ready: no answer from the signer for 12 s\n" },
   { isReady: false, body: "not ready\n" },
 ])(
-  "respondToMonitor() says what keeps a service from its work, ready or not: $isReady",
+  "respondToMonitor() reports the problem of a service whether ready or not: $isReady",
   async ({ isReady, body }) => {
     const response = await respondToMonitor(new Request("http://localhost/readyz"), {
       isReady: () => isReady,
@@ -131,12 +131,12 @@ Deno.test.each([
   },
 );
 
-Deno.test("respondToMonitor() gives metrics their content type", async () => {
+Deno.test("respondToMonitor() sets the content type of metrics", async () => {
   const response = await ask("/metrics", true);
   assert.equal(response.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
 });
 
-Deno.test("keepFresh() takes what has changed and is sound, and says once what is not", async () => {
+Deno.test("keepFresh() loads changed valid files and logs a failure once", async () => {
   const clock = new FakeClock();
   const stop = new AbortController();
   const lines: string[] = [];
@@ -206,11 +206,11 @@ Deno.test.each([
   { method: "POST", path: "/things/7", text: "changed" },
   { method: "DELETE", path: "/things/7/parts/8", text: "7 without 8" },
   { method: "GET", path: "/once/12ab", text: "12ab" },
-])("$method $path comes to its handler", async ({ method, path, body, text }) => {
+])("$method $path is routed to its handler", async ({ method, path, body, text }) => {
   assert.deepEqual(await send(method, path, body), { status: 200, allow: null, text });
 });
 
-Deno.test("HEAD is answered as GET is, without the body", async () => {
+Deno.test("HEAD returns the response of GET without the body", async () => {
   assert.deepEqual(await send("HEAD", "/things"), { status: 200, allow: null, text: "" });
 });
 
@@ -230,7 +230,7 @@ Deno.test.each([
   { method: "HEAD", path: "/things/7/parts/8", allow: "DELETE" },
   { method: "HEAD", path: "/once/12ab", allow: "GET" },
   { method: "PROPFIND", path: "/once/12ab", allow: "GET" },
-])("$method $path names its methods in the order of the table: $allow", async ({ method, path, allow }) => {
+])("$method $path gets 405 with the methods in table order: $allow", async ({ method, path, allow }) => {
   const answer = await send(method, path);
   assert.deepEqual([answer.status, answer.allow], [405, allow]);
 });
@@ -246,19 +246,19 @@ Deno.test.each([
   "/once/12abc",
   "/once/xyzw",
   "/%2Fthings",
-])("%s is not a route, whatever the method", async (path) => {
+])("%s is not a route for any method", async (path) => {
   for (const method of ["GET", "POST", "PUT"]) {
     const { status, allow, text } = await send(method, path);
     assert.deepEqual([status, allow, JSON.parse(text).detail], [404, null, "no such thing"]);
   }
 });
 
-Deno.test("a router rejects with what a handler throws", async () => {
+Deno.test("a router rejects with the error that a handler throws", async () => {
   await assert.rejects(send("GET", "/broken"), { code: "denied" });
   await assert.rejects(send("POST", "/broken"), { code: "frozen" });
 });
 
-Deno.test("a handler cannot ask for a part that its path does not have", async () => {
+Deno.test("a handler that requests a parameter missing from its path fails with a TypeError", async () => {
   const routes = routesFor<undefined, object>()({
     // @ts-expect-error: the parameter is called id
     "/things/:id": { GET: (_ports, { param }) => new Response(param("name")) },

@@ -23,7 +23,7 @@ Deno.test.each<
   }
 >([
   {
-    name: "the oldest of a source goes when the source has too many",
+    name: "the oldest connection of a source is closed if the source exceeds its limit",
     addresses: ["192.0.2.1", "192.0.2.1", "192.0.2.1"],
     out: [undefined, undefined, 0],
   },
@@ -33,22 +33,22 @@ Deno.test.each<
     out: [undefined, undefined, undefined, undefined],
   },
   {
-    name: "the largest source loses its oldest when all have too many, not the one that came first",
+    name: "the largest source loses its oldest connection if all sources exceed the limit",
     addresses: ["192.0.2.9", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"],
     out: [undefined, undefined, undefined, undefined, 1],
   },
   {
-    name: "an IPv6 network of 64 bits is one source",
+    name: "an IPv6 /64 network counts as one source",
     addresses: ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"],
     out: [undefined, undefined, 0, undefined],
   },
   {
-    name: "an IPv4 address in IPv6 is that IPv4 address",
+    name: "an IPv4-mapped IPv6 address counts as the IPv4 address",
     addresses: ["::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"],
     out: [undefined, undefined, 0, undefined],
   },
   {
-    name: "a link-local address has a zone",
+    name: "link-local addresses with one zone are one source",
     addresses: ["fe80::1%eth0", "fe80::2%eth0", "fe80::3%eth0"],
     out: [undefined, undefined, 0],
   },
@@ -92,7 +92,7 @@ Deno.test("ConnectionLimiter.admit() counts a connection once, and none that has
   assert.equal(limiter.admit("b", AUTHENTICATED), true);
 });
 
-Deno.test("the limits of a listener together are what a process may have open by default", () => {
+Deno.test("the default limits of a listener sum up to 1024 connections", () => {
   const { unauthenticated, authenticated, reserved } = DEFAULT_LIMITS;
   assert.equal(unauthenticated + authenticated + reserved, 1024);
 });
@@ -134,7 +134,7 @@ function takeMany(buckets: TokenBuckets, count: number, perMinute: number): numb
   return Array.from({ length: count }, () => buckets.take("a", perMinute)).filter(({ ok }) => ok).length;
 }
 
-Deno.test("take() allows a burst of the limit and refills evenly", async () => {
+Deno.test("take() allows a burst of the limit and then refills evenly", async () => {
   const clock = new FakeClock();
   const buckets = new TokenBuckets({ clock });
   assert.equal(takeMany(buckets, 100, 6), 6);
@@ -151,27 +151,27 @@ Deno.test.each([
   { perMinute: 7, seconds: 9 },
   { perMinute: 60, seconds: 1 },
   { perMinute: 1000, seconds: 1 },
-])("take() at $perMinute a minute says to retry after $seconds s", ({ perMinute, seconds }) => {
+])("take() at $perMinute a minute returns a retry time of $seconds s", ({ perMinute, seconds }) => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   takeMany(buckets, perMinute, perMinute);
   assert.deepEqual(buckets.take("a", perMinute), { ok: false, retryAfterSeconds: seconds });
 });
 
-Deno.test("take() knows no limit at 0 and below, and remembers nothing then", () => {
+Deno.test("take() applies no limit at 0 and below, and stores no key", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   assert.equal(takeMany(buckets, 1000, 0), 1000);
   assert.equal(takeMany(buckets, 1000, -1), 1000);
   assert.equal(buckets.size, 0);
 });
 
-Deno.test("take() keeps keys apart", () => {
+Deno.test("take() limits each key separately", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   assert.equal(buckets.take("a", 1).ok, true);
   assert.equal(buckets.take("a", 1).ok, false);
   assert.equal(buckets.take("b", 1).ok, true);
 });
 
-Deno.test("take() acts on a changed limit at once and never adds tokens for it", () => {
+Deno.test("take() applies a changed limit immediately and never adds tokens for it", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   assert.equal(takeMany(buckets, 1, 10), 1);
   assert.equal(takeMany(buckets, 100, 1000), 9);
@@ -180,7 +180,7 @@ Deno.test("take() acts on a changed limit at once and never adds tokens for it",
   assert.equal(takeMany(lowered, 100, 2), 2);
 });
 
-Deno.test("take() neither gives nor takes tokens when the clock is set back", async () => {
+Deno.test("take() neither adds nor removes tokens if the clock is set back", async () => {
   const clock = new FakeClock();
   const buckets = new TokenBuckets({ clock });
   assert.equal(takeMany(buckets, 4, 6), 4);
@@ -190,7 +190,7 @@ Deno.test("take() neither gives nor takes tokens when the clock is set back", as
   assert.equal(takeMany(buckets, 100, 6), 1, "refills from the new time on");
 });
 
-Deno.test("take() forgets idle keys first, and all of them at once", async () => {
+Deno.test("take() evicts all idle keys first", async () => {
   const clock = new FakeClock();
   const buckets = new TokenBuckets({ clock, maxKeys: 4 });
   for (const key of ["a", "b", "c"]) buckets.take(key, 1);
@@ -201,7 +201,7 @@ Deno.test("take() forgets idle keys first, and all of them at once", async () =>
   assert.equal(buckets.take("d", 1).ok, false);
 });
 
-Deno.test("take() forgets the least recently used key when none is idle", () => {
+Deno.test("take() evicts the least recently used key if none is idle", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock(), maxKeys: 2 });
   buckets.take("a", 1);
   buckets.take("b", 1);
@@ -212,13 +212,13 @@ Deno.test("take() forgets the least recently used key when none is idle", () => 
   assert.equal(buckets.take("b", 1).ok, true, "b was forgotten");
 });
 
-Deno.test("take() remembers at most 4096 keys by default (R4)", () => {
+Deno.test("take() stores at most 4096 keys by default (R4)", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   for (let key = 0; key < 10_000; key++) buckets.take(String(key), 1);
   assert.equal(buckets.size, 4096);
 });
 
-Deno.test("take() never allows more than the burst and what was refilled, whatever the clock does", async () => {
+Deno.test("take() never allows more than the burst and the refill, however the clock changes", async () => {
   const steps = fc.array(fc.record({ waitMs: fc.integer({ min: -5000, max: 20_000 }), takes: fc.nat(5) }));
   await fc.assert(
     fc.asyncProperty(steps, fc.integer({ min: 1, max: 120 }), async (sequence, perMinute) => {
@@ -237,7 +237,7 @@ Deno.test("take() never allows more than the burst and what was refilled, whatev
   );
 });
 
-Deno.test("giveBack() undoes a taking, and gives no more than the limit", () => {
+Deno.test("giveBack() returns a token up to the limit", () => {
   const buckets = new TokenBuckets({ clock: new FakeClock() });
   buckets.take("a", 2);
   buckets.giveBack("a");
@@ -247,7 +247,7 @@ Deno.test("giveBack() undoes a taking, and gives no more than the limit", () => 
   assert.equal(buckets.size, 1);
 });
 
-Deno.test("peek() says what take() would, takes nothing and remembers nothing", async () => {
+Deno.test("peek() returns the result of take() without taking a token or storing the key", async () => {
   const clock = new FakeClock();
   const buckets = new TokenBuckets({ clock });
   for (let count = 0; count < 5; count++) assert.deepEqual(buckets.peek("a", 1), { ok: true });

@@ -30,12 +30,12 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 const read = (request: Request, maxBytes = MAX) => readJsonBody(request, { maxBytes, schema });
 const refused = (message: RegExp, code = "invalid_request") => ({ name: "AppError", code, message });
 
-Deno.test("readJsonBody() gives what the schema makes of the body, unknown fields dropped", async () => {
+Deno.test("readJsonBody() returns the schema's output and drops unknown fields", async () => {
   const body = await read(post('{"host":"web01","x":1}'));
   assert.deepEqual(body, { host: "web01", ttl: 0, tags: [] });
 });
 
-Deno.test("readJsonBody() accepts a body of exactly the limit, in one piece or many", async () => {
+Deno.test("readJsonBody() accepts a body of exactly the limit, in one or many chunks", async () => {
   const text = JSON.stringify({ host: "a".repeat(MAX - '{"host":""}'.length) });
   assert.equal(text.length, MAX);
   const pieces = () => ReadableStream.from([...text].map(bytesOf));
@@ -116,9 +116,9 @@ Deno.test.each<[name: string, body: BodyInit | null, refusal: object]>([
   ["a fraction", '{"host":"a","ttl":1.5}', refused(/^Invalid ttl: /)],
   ["a large integer", '{"host":"a","ttl":12345678901234567890}', refused(/^Invalid ttl: /)],
   ["a wrong entry", '{"host":"a","tags":["x",1]}', refused(/^Invalid tags\[1\]: /)],
-])("readJsonBody() refuses %s", (_name, body, refusal) => assert.rejects(read(post(body)), refusal));
+])("readJsonBody() rejects %s", (_name, body, refusal) => assert.rejects(read(post(body)), refusal));
 
-Deno.test("readJsonBody() refuses an announced size without reading (R1)", async () => {
+Deno.test("readJsonBody() rejects an announced size over the limit without reading (R1)", async () => {
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
   const headers = { "content-type": "application/json", "content-length": "65" };
@@ -126,14 +126,14 @@ Deno.test("readJsonBody() refuses an announced size without reading (R1)", async
   assert.equal(pulled, 0);
 });
 
-Deno.test("readJsonBody() survives nesting as deep as the limit allows", async () => {
+Deno.test("readJsonBody() accepts nesting as deep as the limit allows", async () => {
   const maxBytes = 65_536;
   for (const text of [`{"host":"a","x":${"[".repeat(32_000)}${"]".repeat(32_000)}}`, "[".repeat(maxBytes)]) {
     await read(post(text), maxBytes).catch(({ code }) => assert.equal(code, "invalid_request"));
   }
 });
 
-Deno.test("readJsonBody() makes strings well formed", async () => {
+Deno.test("readJsonBody() replaces lone surrogates in strings", async () => {
   const body = await read(post(String.raw`{"host":"a\ud800"}`));
   assert.equal(body.host, "a\ufffd");
 });
@@ -160,7 +160,7 @@ Deno.test.each([
   { name: "an imitation", error: { name: "AppError", code: "denied", message: "/etc/gateway/ca_key" } },
   { name: "a string", error: "/etc/gateway/ca_key" },
   { name: "nothing", error: undefined },
-])("problemResponse() tells nothing of $name (I19)", async ({ error }) => {
+])("problemResponse() exposes no detail of $name (I19)", async ({ error }) => {
   const response = problemResponse(error);
   assert.equal(response.status, 500);
   assert.deepEqual(await response.json(), {
@@ -181,7 +181,7 @@ Deno.test.each([
   assert.equal(response.headers.get("retry-after"), header);
 });
 
-Deno.test("problemResponse() names the allowed methods only for 405", () => {
+Deno.test("problemResponse() includes the allowed methods only for 405", () => {
   const allow = ["GET", "HEAD"];
   for (const [code, named] of [["method_not_allowed", "GET, HEAD"], ["not_found", null]] as const) {
     assert.equal(problemResponse(new AppError(code, "No"), { allow }).headers.get("allow"), named);
@@ -217,7 +217,7 @@ Deno.test.each(ERROR_CODES.map((code) => ({ code })))(
   },
 );
 
-Deno.test("entityTagOf() is the SHA-256 of the text, as RFC 9110 writes a strong tag", () => {
+Deno.test("entityTagOf() returns the SHA-256 of the text as a strong tag of RFC 9110", () => {
   // printf abc | sha256sum | xxd -r -p | base64 | tr +/ -_
   assert.equal(entityTagOf("abc"), '"ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0"');
   assert.ok(isStrongEntityTag(entityTagOf("")));
@@ -239,11 +239,11 @@ Deno.test.each([
   { name: "an empty member", header: '"a",', names: false },
   { name: "a line break", header: '"a"\r\nx: y', names: false },
   { name: "a tab", header: '"b",\t"a"', names: false },
-])("namesEntityTag() in $name: $names", ({ header, names }) => {
+])("namesEntityTag() of a header with $name is $names", ({ header, names }) => {
   assert.equal(namesEntityTag(header, '"a"'), names);
 });
 
-Deno.test("readIfNoneMatch() gives back what it understands as it is", () => {
+Deno.test("readIfNoneMatch() returns a valid header unchanged", () => {
   assert.equal(readIfNoneMatch('"a", W/"b"'), '"a", W/"b"');
   assert.equal(readIfNoneMatch("a"), undefined);
   assert.equal(readIfNoneMatch(`${'"a", '.repeat(100_000)}a`), undefined, "at once");

@@ -34,7 +34,7 @@ Deno.test.each([
   { name: "answers", status: 200 },
   { name: "has no such page, which is an answer", status: 404 },
   { name: "answers that it has a problem of its own", status: 500 },
-])("an upstream that $name has no problem", async ({ status }) => {
+])("an upstream that $name causes no problem report", async ({ status }) => {
   await using watched = await watch(status);
   await watched.clock.advance(60_000);
   assert.equal(watched.upstream.problem(), undefined);
@@ -44,7 +44,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "does not answer", status: 0 },
   { name: "does not take the certificate", status: 401 },
-])("an upstream that $name is named after 10 s, not before, and until it answers", async ({ status }) => {
+])("an upstream that $name is reported after exactly 10 s, until it answers", async ({ status }) => {
   await using watched = await watch(200);
   const { clock, upstream, service } = watched;
   service.status = status;
@@ -59,14 +59,14 @@ Deno.test.each([
   assert.equal(upstream.problem(), undefined);
 });
 
-Deno.test("an upstream that has never answered has 10 s from the start", async () => {
+Deno.test("an upstream that never answered is reported 10 s after the start", async () => {
   await using watched = await watch(0);
   assert.equal(watched.upstream.problem(), undefined);
   await watched.clock.advance(10_000);
   assert.match(watched.upstream.problem() ?? "", /^no answer/);
 });
 
-Deno.test("a clock that is set back does not hide a silence", async () => {
+Deno.test("silence is detected after 10 s although the clock was set back", async () => {
   await using watched = await watch(200);
   watched.service.status = 0;
   await watched.clock.advance(-3_600_000);
@@ -94,7 +94,7 @@ function losing(statusFor: (broker: string) => number) {
   return { lost: new UnansweredRequests({ client, clock, signal: stop.signal }), told, clock, stop };
 }
 
-Deno.test("a signer of an older version leaves it to another", async () => {
+Deno.test("a report that an older signer answers with 404 is sent to another signer", async () => {
   const statuses = [404, 404, 200];
   const { lost, clock } = losing(() => statuses.shift() ?? 500);
   lost.add(lostOne("a", "broker-1"));
@@ -102,7 +102,7 @@ Deno.test("a signer of an older version leaves it to another", async () => {
   assert.deepEqual(statuses, []);
 });
 
-Deno.test("a broker whose requests the signers put off does not hold up what others have lost", async () => {
+Deno.test("a broker whose reports get 429 does not delay the reports of other brokers", async () => {
   const { lost, told, clock, stop } = losing((broker) => broker === "busy" ? 429 : 200);
   lost.add(lostOne("a", "busy"));
   lost.add(lostOne("b", "broker-1"));
@@ -112,7 +112,7 @@ Deno.test("a broker whose requests the signers put off does not hold up what oth
   stop.abort();
 });
 
-Deno.test("what is lost just when all else has been told is told as well", async () => {
+Deno.test("a request lost just as the previous report ends is also reported", async () => {
   for (let turns = 0; turns < 20; turns++) {
     const { lost, told } = losing(() => 200);
     lost.add(lostOne("a", "broker-1"));

@@ -24,7 +24,7 @@ Deno.test.each([
   { name: "half a minute ahead", ahead: 30_000 },
   { name: "half a minute behind", ahead: -30_000 },
 ])(
-  "SharedGroup decides by the database's time where its own clock is $name, and warns",
+  "SharedGroup uses the database's time if its own clock is $name, and warns",
   async ({ ahead }) => {
     const { group, clock, warned } = await startAhead(ahead);
     group.requireFresh();
@@ -38,7 +38,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("SharedGroup decides nothing with a clock that is further off, says why, and again once it is set", async () => {
+Deno.test("SharedGroup rejects decisions and reports the reason while its clock is 3600 s off", async () => {
   const { group, clock, set } = await startAhead(0);
   for (const ahead of [-3_600_000, 3_600_000]) {
     set(ahead);
@@ -57,7 +57,7 @@ Deno.test("SharedGroup decides nothing with a clock that is further off, says wh
   await group.leave();
 });
 
-Deno.test("SharedClock believes an answer that was quick rather than one that was slow", async () => {
+Deno.test("SharedClock prefers the time of a fast answer over that of a slow answer", async () => {
   const { group, clock, shared } = await startAhead(0);
   const answer = Promise.withResolvers<void>();
   shared.hold = answer.promise;

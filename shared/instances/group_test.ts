@@ -42,7 +42,7 @@ function createScene() {
 
 const isStale = { code: "state_stale" };
 
-Deno.test("SharedGroup decides for 2 s after its last look, and not longer", async () => {
+Deno.test("SharedGroup allows decisions for 2 s after its last successful poll, and no longer", async () => {
   const { shared, clock, start } = createScene();
   const group = await start("a");
   group.requireFresh();
@@ -59,7 +59,7 @@ Deno.test("SharedGroup decides for 2 s after its last look, and not longer", asy
   await group.leave();
 });
 
-Deno.test("SharedGroup counts from before it asked: an answer that was slow is old", async () => {
+Deno.test("SharedGroup measures the age of its state from the query and not from a slow answer", async () => {
   const { shared, clock, start } = createScene();
   const group = await start("a");
   const answer = Promise.withResolvers<void>();
@@ -76,7 +76,7 @@ Deno.test("SharedGroup counts from before it asked: an answer that was slow is o
   await group.leave();
 });
 
-Deno.test("SharedGroup refuses when the clock is put forward, and when it alone runs on", async () => {
+Deno.test("SharedGroup rejects decisions after 2 s of elapsed time if the clock stands still", async () => {
   const { clock, start } = createScene();
   let stands = clock.now();
   const group = await start("a", { elapsed: () => stands });
@@ -89,7 +89,7 @@ Deno.test("SharedGroup refuses when the clock is put forward, and when it alone 
   await group.leave();
 });
 
-Deno.test("SharedGroup waits until the others have seen a change", async () => {
+Deno.test("SharedGroup waits until the other instances have seen a change", async () => {
   const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
   const release = hold("b");
@@ -104,7 +104,7 @@ Deno.test("SharedGroup waits until the others have seen a change", async () => {
   await b.leave();
 });
 
-Deno.test("SharedGroup hears at once what others have seen where it waits for it, and looks for nothing otherwise", async () => {
+Deno.test("SharedGroup receives confirmations immediately while it waits, and other instances do not poll", async () => {
   const { shared, start, isKept, hold } = createScene();
   const [a, b, c] = [await start("a"), await start("b"), await start("c")];
   const release = hold("b");
@@ -118,7 +118,7 @@ Deno.test("SharedGroup hears at once what others have seen where it waits for it
   for (const group of [a, b, c]) await group.leave();
 });
 
-Deno.test("SharedGroup does not take an answer of before a change for one of after it", async () => {
+Deno.test("SharedGroup does not accept an answer from before a change as its confirmation", async () => {
   const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
   const release = hold("b");
@@ -142,7 +142,7 @@ Deno.test("SharedGroup does not take an answer of before a change for one of aft
   void b;
 });
 
-Deno.test("SharedGroup that is told of a change takes it over before it asks anything else", async () => {
+Deno.test("SharedGroup loads a change that it is notified of before its next heartbeat", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   const asked: (number | undefined)[] = [];
@@ -164,7 +164,7 @@ Deno.test("SharedGroup that is told of a change takes it over before it asks any
   await group.leave();
 });
 
-Deno.test("SharedGroup keeps nothing that a newer version has brought it", async () => {
+Deno.test("SharedGroup discards state that it read from tables of a newer version", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   let kept = 0;
@@ -182,7 +182,7 @@ Deno.test("SharedGroup keeps nothing that a newer version has brought it", async
   await group.leave();
 });
 
-Deno.test("SharedGroup waits for one that is silent no longer than that one decides", async () => {
+Deno.test("SharedGroup waits for a silent instance only as long as that instance may decide", async () => {
   const { shared, clock, start, isKept, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
   hold("b");
@@ -204,7 +204,7 @@ Deno.test("SharedGroup waits for one that is silent no longer than that one deci
   await a.leave();
 });
 
-Deno.test("SharedGroup that was taken for gone comes back, with all that it missed", async () => {
+Deno.test("SharedGroup rejoins with all missed changes after it was removed as silent", async () => {
   const { shared, clock, start, hold } = createScene();
   const [a, b] = [await start("a"), await start("b")];
   const release = hold("b");
@@ -219,7 +219,7 @@ Deno.test("SharedGroup that was taken for gone comes back, with all that it miss
   assert.deepEqual(shared.names, []);
 });
 
-Deno.test("SharedGroup does not take the name of one that lives, and that of one that is silent", async () => {
+Deno.test("SharedGroup.join() rejects the name of a live instance and takes over a silent one's", async () => {
   const { clock, start, join, shared, hold } = createScene();
   const living = await start("a");
   const [refused] = await Promise.allSettled([join("a"), clock.advance(5_000)]);
@@ -233,7 +233,7 @@ Deno.test("SharedGroup does not take the name of one that lives, and that of one
   assert.throws(() => living.requireFresh(), isStale);
 });
 
-Deno.test("SharedGroup decides though others change the state all the time", async () => {
+Deno.test("SharedGroup stays fresh although other instances change the state continuously", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   const started = group.start(async (_link, confirm) => {
@@ -251,7 +251,7 @@ Deno.test("SharedGroup decides though others change the state all the time", asy
   await Promise.all([group.leave(), clock.advance(1_000)]);
 });
 
-Deno.test("SharedGroup keeps nothing that it has read from a server that takes no commit any more", async () => {
+Deno.test("SharedGroup discards state that it read from a server that no longer accepts commits", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   let kept = 0;
@@ -271,7 +271,7 @@ Deno.test("SharedGroup keeps nothing that it has read from a server that takes n
   await group.leave();
 });
 
-Deno.test("SharedGroup decides nothing by tables of a newer version", async () => {
+Deno.test("SharedGroup rejects decisions if a newer version has migrated the tables", async () => {
   const { shared, clock, start } = createScene();
   const group = await start("a");
   shared.schema = 2;
@@ -281,7 +281,7 @@ Deno.test("SharedGroup decides nothing by tables of a newer version", async () =
   await group.leave();
 });
 
-Deno.test("SharedGroup.join() says that the database can't be used, where it can't", async () => {
+Deno.test("SharedGroup.join() reports state_db if the database is unavailable", async () => {
   const { shared, join } = createScene();
   shared.isDown = true;
   await assert.rejects(join("a"), { code: "invalid_config", message: /^Cannot use state_db: / });
@@ -289,7 +289,7 @@ Deno.test("SharedGroup.join() says that the database can't be used, where it can
   await (await join("a")).leave();
 });
 
-Deno.test("SharedGroup looks for certificates twice a second, though there are always more, and at once for who waits", async () => {
+Deno.test("SharedGroup polls for certificates at most twice a second, and immediately if a request waits", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   let looks = 0;
@@ -316,7 +316,7 @@ Deno.test("SharedGroup looks for certificates twice a second, though there are a
   await group.leave();
 });
 
-Deno.test("SharedGroup reads everything anew from another connection, also where the numbers are the same", async () => {
+Deno.test("SharedGroup reads all state again after a reconnect, even if the epochs are the same", async () => {
   const { shared, clock, join } = createScene();
   const group = await join("a");
   const known: bigint[] = [];

@@ -50,34 +50,34 @@ Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unkno
   { name: "the values of a Secret, and copies of it in annotations", value: SECRET, masked: MASKED },
   { name: "nothing of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
   {
-    name: "the items of a SecretList, which do not say what they are",
+    name: "the items of a SecretList that have no kind",
     value: { ...SECRET_LIST, items: [item, item] },
     masked: { ...SECRET_LIST, items: [maskedItem, maskedItem] },
   },
   {
-    name: "the Secrets of a mixed list, and nothing else of it",
+    name: "only the Secrets of a mixed list",
     value: { kind: "List", items: [CONFIG_MAP, SECRET] },
     masked: { kind: "List", items: [CONFIG_MAP, MASKED] },
   },
   {
-    name: "a list in a list",
+    name: "a list within a list",
     value: { kind: "List", items: [{ kind: "SecretList", items: [item] }] },
     masked: { kind: "List", items: [{ kind: "SecretList", items: [maskedItem] }] },
   },
   {
-    name: "what was asked for as a Secret and says that it is something else",
+    name: "a value of another kind if a Secret was requested",
     value: { ...SECRET, kind: "ConfigMap" },
     isSecret: true,
     masked: { ...MASKED, kind: "ConfigMap" },
   },
   {
-    name: "what was asked for as a Secret and says nothing",
+    name: "a value without a kind if a Secret was requested",
     value: item,
     isSecret: true,
     masked: maskedItem,
   },
   {
-    name: "members that no Secret has today",
+    name: "unknown members of a Secret",
     value: { kind: "Secret", Data: { a: "b" }, plain: "text", list: ["a"], metadata: "text", data: "text" },
     masked: {
       kind: "Secret",
@@ -102,7 +102,7 @@ Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unkno
   },
   { name: "a text where a Secret was asked for", value: VALUE, isSecret: true, masked: "[masked: 12 bytes]" },
   {
-    name: "nothing of a status",
+    name: "nothing in a Status",
     value: STATUS,
     isSecret: true,
     masked: STATUS,
@@ -112,7 +112,7 @@ Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unkno
   assert.equal(maskText(JSON.stringify(value), { isSecret }), JSON.stringify(masked));
 });
 
-Deno.test("maskText() gives nothing of what is not JSON, and keeps numbers exact", () => {
+Deno.test("maskText() returns nothing for text that is not JSON, and keeps numbers exact", () => {
   assert.equal(maskText(`{"data":{"password":"${VALUE}"}`, { isSecret: true }), undefined);
   assert.equal(maskText(`{"kind":"Secret","data":${"[".repeat(1e5)}${"]".repeat(1e5)}}`), undefined);
   assert.equal(maskText('{"n":18446744073709551615}'), '{"n":18446744073709551615}');

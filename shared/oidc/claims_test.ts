@@ -164,7 +164,7 @@ Deno.test.each<{ name: string; header?: object; claims?: object; accepted: boole
   assert.equal(isAccessToken({ ...header }, { ...CLAIMS, ...claims }), accepted);
 });
 
-Deno.test("decideEndUser() takes no claim from a __proto__ in the payload", () => {
+Deno.test("decideEndUser() ignores claims in a __proto__ of the payload", () => {
   const checked = endUserOidcConfig.parse({ issuer: ISSUER, audience: AUDIENCE });
   const { sub: _, ...rest } = CLAIMS;
   const text = JSON.stringify(rest).replace("{", '{"__proto__":{"sub":"root"},');
@@ -178,11 +178,11 @@ Deno.test.each([
   { name: "a list", bytes: new TextEncoder().encode("[]") },
   { name: "null", bytes: new TextEncoder().encode("null") },
   { name: "what is not UTF-8", bytes: Uint8Array.of(0x22, 0xff, 0x22) },
-])("parseClaims() finds no claims in $name", ({ bytes }) => {
+])("parseClaims() returns no claims for $name", ({ bytes }) => {
   assert.equal(parseClaims(bytes), undefined);
 });
 
-Deno.test("parseClaims() reads what the issuer has signed, whatever was read before", () => {
+Deno.test("parseClaims() reads an escaped claim correctly whatever was parsed before", () => {
   const { before, text } = escapeKey(JSON.stringify({ ...CLAIMS, nbf: NOW + 3600 }), "nbf");
   const parse = (text: string) => parseClaims(new TextEncoder().encode(text));
   JSON.parse(before);
@@ -192,7 +192,7 @@ Deno.test("parseClaims() reads what the issuer has signed, whatever was read bef
 
 const BLOCK = { issuer: ISSUER, audience: AUDIENCE };
 
-Deno.test("endUserOidcConfig fills in what is not there", () => {
+Deno.test("endUserOidcConfig fills in defaults for missing keys", () => {
   assert.deepEqual(endUserOidcConfig.parse(BLOCK), {
     ...BLOCK,
     required_scopes: [],
@@ -209,7 +209,7 @@ Deno.test.each([
   { issuer: "http://127.0.0.1:8080/realm" },
   { issuer: "http://localhost:8080" },
   { issuer: "http://[::1]:8080" },
-])("endUserOidcConfig takes the issuer $issuer", ({ issuer }) => {
+])("endUserOidcConfig accepts the issuer $issuer", ({ issuer }) => {
   assert.equal(endUserOidcConfig.parse({ ...BLOCK, issuer }).issuer, issuer);
 });
 
@@ -225,7 +225,7 @@ Deno.test.each([
   { name: "two scopes in one", change: { required_scopes: ["a b"] } },
   { name: "a negative age", change: { max_token_age_seconds: -1 } },
   { name: "an unknown key", change: { audiences: [] } },
-])("endUserOidcConfig refuses $name", ({ change }) => {
+])("endUserOidcConfig rejects $name", ({ change }) => {
   assert.equal(endUserOidcConfig.safeParse({ ...BLOCK, ...change }).success, false);
 });
 

@@ -33,7 +33,7 @@ Deno.test.each<Row>([
   ["has keys over plain HTTP", describing({ jwks_uri: "http://login.example/jwks" }), NO_KEYS],
   ["has keys in a file", describing({ jwks_uri: "file:///etc/passwd" }), NO_KEYS],
   ["offers symmetric signatures only", describing(HMAC), /no asymmetric signature algorithm/],
-])("loadEndUserVerifier() refuses an issuer that %s", async (...row) => {
+])("loadEndUserVerifier() rejects an issuer that %s", async (...row) => {
   await assertRefused("openid-configuration", row);
 });
 
@@ -41,11 +41,11 @@ Deno.test.each<Row>([
   ["has none to give", () => new Response(null, { status: 503 }), /key set was answered with status 503/],
   ["has too many", () => new Response(`{"keys":[${" ".repeat(1_048_576)}]}`), /larger than 1048576 bytes/],
   ["sends a number for them", () => Response.json({ keys: 7 }), /not a list of keys/],
-])("loadEndUserVerifier() refuses the keys of an issuer that %s", async (...row) => {
+])("loadEndUserVerifier() rejects the keys of an issuer that %s", async (...row) => {
   await assertRefused("jwks", row);
 });
 
-Deno.test("loadEndUserVerifier() gives up an issuer that is silent after ten seconds", async () => {
+Deno.test("loadEndUserVerifier() fails after 10 s if the issuer does not answer", async () => {
   const issuer = createTokenIssuer(ISSUER, [RSA_KEY]);
   issuer.answers.set("openid-configuration", () => new Promise(() => {}));
   const clock = new FakeClock();
@@ -59,7 +59,7 @@ Deno.test("loadEndUserVerifier() gives up an issuer that is silent after ten sec
   await assert.rejects(loading, { ...INVALID, message: /discovery document did not come in time/ });
 });
 
-Deno.test("loadEndUserVerifier() knows an issuer with a slash at its end", async () => {
+Deno.test("loadEndUserVerifier() accepts an issuer with a trailing slash", async () => {
   const issuer = `${ISSUER}/`;
   const scene = await openVerifierScene({ issuer });
   const token = await scene.issuer.sign({ ...CLAIMS, iss: issuer }, RSA_KEY);

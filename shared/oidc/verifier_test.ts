@@ -38,7 +38,7 @@ Deno.test.each([
   { name: "an RSA key", signer: RSA_KEY },
   { name: "an elliptic curve key", signer: ecKey },
   { name: "an Edwards curve key", signer: edKey },
-])("verify() believes a token signed with $name", async ({ signer }) => {
+])("verify() accepts a token signed with $name", async ({ signer }) => {
   const { issuer, verifier } = await openVerifierScene({}, [RSA_KEY, ecKey, edKey]);
   assert.deepEqual(await verifier.verify(await issuer.sign(CLAIMS, signer)), verified("alice"));
 });
@@ -97,13 +97,13 @@ const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: M
 
 Deno.test.each(
   Object.entries(REFUSED).flatMap(([reason, rows]) => rows.map(([name, make]) => ({ name, make, reason }))),
-)("verify() refuses $name", async ({ make, reason }) => {
+)("verify() rejects $name", async ({ make, reason }) => {
   const { issuer, verifier } = await openVerifierScene();
   const token = await make(issuer, await issuer.sign(CLAIMS, RSA_KEY));
   assert.deepEqual(await verifier.verify(token), refused(reason));
 });
 
-Deno.test("a token that names no key is tried with every key that fits", async () => {
+Deno.test("a token that names no key is verified with every matching key", async () => {
   const { issuer, verifier } = await openVerifierScene({}, [RSA_KEY, OTHER_KEY, ecKey]);
   const token = await issuer.sign(CLAIMS, { ...OTHER_KEY, kid: undefined });
   assert.deepEqual(await verifier.verify(token), verified("alice"));
@@ -113,7 +113,7 @@ Deno.test("a token that names no key is tried with every key that fits", async (
   assert.deepEqual(await verifier.verify(strange), refused("signature does not verify"));
 });
 
-Deno.test("a symmetric key that the issuer publishes is not used, whatever it advertises", async () => {
+Deno.test("a symmetric key of the issuer is never used, whatever the issuer advertises", async () => {
   const secret = "0".repeat(32);
   const { verifier } = await openVerifierScene({}, [RSA_KEY], (issuer) => {
     issuer.published = [{ kty: "oct", k: encodeText(secret), kid: "h1", alg: "HS256" }];
@@ -123,7 +123,7 @@ Deno.test("a symmetric key that the issuer publishes is not used, whatever it ad
   assert.deepEqual(await verifier.verify(token), refused("signature algorithm not allowed"));
 });
 
-Deno.test("an issuer that advertises no algorithms is believed to use RS256 only", async () => {
+Deno.test("an issuer that advertises no algorithms is limited to RS256", async () => {
   const { issuer, verifier } = await openVerifierScene(
     {},
     [RSA_KEY, ecKey],
@@ -134,7 +134,7 @@ Deno.test("an issuer that advertises no algorithms is believed to use RS256 only
   assert.deepEqual(other, refused("signature algorithm not allowed"));
 });
 
-Deno.test("I13: nothing of a token stands in any result", async () => {
+Deno.test("I13: no result contains any part of a token", async () => {
   const { issuer, clock, verifier } = await openVerifierScene({ required_scopes: ["x"] });
   const token = await issuer.sign(CLAIMS, RSA_KEY);
   const parts = token.split(".");
@@ -157,7 +157,7 @@ Deno.test("keys are fetched once at load, not for each token", async () => {
   assert.deepEqual(issuer.requests, ["openid-configuration", "jwks"]);
 });
 
-Deno.test("a new key of the issuer is fetched when a token names it, once for all that wait", async () => {
+Deno.test("a new key of the issuer is fetched once for all tokens that name it", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   issuer.published = [OTHER_KEY.jwk];
   await clock.advance(10_000);
@@ -169,7 +169,7 @@ Deno.test("a new key of the issuer is fetched when a token names it, once for al
   assert.deepEqual(old, refused("no key of the issuer fits the token"));
 });
 
-Deno.test("unknown key ids cause one fetch in ten seconds", async () => {
+Deno.test("unknown key IDs cause at most one fetch in ten seconds", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   const fetches = () => issuer.requests.filter((name) => name === "jwks").length;
   const attack = async (count: number) => {
@@ -187,7 +187,7 @@ Deno.test("unknown key ids cause one fetch in ten seconds", async () => {
   assert.equal(fetches(), 2);
 });
 
-Deno.test("a bad signature causes a fetch only when the token names no key", async () => {
+Deno.test("a bad signature causes a fetch only if the token names no key", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   const sign = (kid: string | undefined) => issuer.sign(CLAIMS, { ...OTHER_KEY, kid });
   await clock.advance(10_000);
@@ -198,14 +198,14 @@ Deno.test("a bad signature causes a fetch only when the token names no key", asy
   assert.equal(issuer.requests.length, 3);
 });
 
-Deno.test("keys are fetched again when the clock was set back", async () => {
+Deno.test("keys are fetched again after the clock was set back", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   await clock.advance(-60_000);
   await verifier.verify(await issuer.sign(CLAIMS, RSA_KEY));
   assert.equal(issuer.requests.length, 3);
 });
 
-Deno.test("the age of keys counts from when they were asked for", async () => {
+Deno.test("the age of keys counts from the request for them", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   const token = await issuer.sign({ ...CLAIMS, exp: NOW + 3600 }, RSA_KEY);
   const arrived = Promise.withResolvers<Response>();
@@ -220,7 +220,7 @@ Deno.test("the age of keys counts from when they were asked for", async () => {
   assert.deepEqual(await verifier.verify(token), refused("no key of the issuer fits the token"));
 });
 
-Deno.test("tokens for others cause no fetch", async () => {
+Deno.test("tokens with another audience or an expired time cause no fetch", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   await clock.advance(10_000);
   await verifier.verify(await issuer.sign({ ...CLAIMS, aud: "x" }, OTHER_KEY));
@@ -228,7 +228,7 @@ Deno.test("tokens for others cause no fetch", async () => {
   assert.equal(issuer.requests.length, 2);
 });
 
-Deno.test("a key that the issuer withdrew is not accepted after a minute, or after a reload", async () => {
+Deno.test("a withdrawn key of the issuer is rejected after one minute or after a reload", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   const token = await issuer.sign({ ...CLAIMS, exp: NOW + 3600 }, RSA_KEY);
   issuer.published = [OTHER_KEY.jwk];
@@ -244,7 +244,7 @@ Deno.test("a key that the issuer withdrew is not accepted after a minute, or aft
   assert.deepEqual(await verifier.verify(token), refused("no key of the issuer fits the token"));
 });
 
-Deno.test("without the issuer no token is believed when the keys are old, and again when it is back", async () => {
+Deno.test("tokens are rejected while keys are old and the issuer is down, and accepted once it is back", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   const token = await issuer.sign({ ...CLAIMS, exp: NOW + 3600 }, RSA_KEY);
   issuer.answers.set("jwks", () => Promise.reject(new TypeError("connection refused")));
@@ -258,7 +258,7 @@ Deno.test("without the issuer no token is believed when the keys are old, and ag
   assert.deepEqual(await verifier.verify(token), verified("alice"));
 });
 
-Deno.test("a token that expires while keys are fetched is refused", async () => {
+Deno.test("a token that expires during a fetch of keys is rejected", async () => {
   const { issuer, clock, verifier } = await openVerifierScene();
   await clock.advance(10_000);
   const arrived = Promise.withResolvers<Response>();
@@ -283,7 +283,7 @@ Deno.test.each<[name: string, keys: unknown, reason: string]>([
   ["a key for encryption", [{ ...OTHER_KEY.jwk, use: "enc" }], NO_FIT],
   ["a key of another algorithm", [{ ...OTHER_KEY.jwk, alg: "PS256" }], NO_FIT],
   ["a short RSA key", [{ ...OTHER_KEY.jwk, n: SHORT }], UNUSABLE],
-])("a key set with %s makes no token good", async (_name, keys, reason) => {
+])("a key set with %s makes every token invalid", async (_name, keys, reason) => {
   const { issuer, clock, verifier } = await openVerifierScene();
   issuer.answers.set("jwks", () => Response.json({ keys }));
   await clock.advance(10_000);

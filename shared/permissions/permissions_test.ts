@@ -30,7 +30,7 @@ Deno.test.each([
   { name: "a host name", listen: "gateway.example:9443" },
   { name: "an address without port", listen: "127.0.0.1" },
   { name: "a comma", listen: "127.0.0.1:1,0.0.0.0:2" },
-])("listenPermissions() refuses $name", ({ listen }) => {
+])("listenPermissions() rejects $name", ({ listen }) => {
   assert.throws(() => listenPermissions(listen), { name: "AppError", code: "invalid_config" });
 });
 
@@ -94,7 +94,7 @@ Deno.test.each<{ addr: string; network: string; is: boolean }>([
   ({ addr, network, is }) => assert.equal(isInNetwork(addr, network), is),
 );
 
-Deno.test("caKeyFiles() tells the key of a group called ca_key from the one for all others", () => {
+Deno.test("caKeyFiles() distinguishes the key of a group named ca_key from the default key", () => {
   const ca_keys = { ca_key: { type: "pem", path: "group" }, "eu.prod": { type: "pem", path: "eu" } } as const;
   assert.deepEqual(caKeyFiles({ ca_key: "all", ca_keys }), {
     ca_key: "all",
@@ -147,7 +147,7 @@ Deno.test.each<{ name: string; set: PermissionSet }>([
   { name: "writing", set: { write: ["/a,/etc"] } },
   { name: "denying", set: { write: ["/a"], denyWrite: ["/a/b,c"] } },
   { name: "connecting", set: { net: ["a:1,b:2"] } },
-])("formatFlags() refuses a comma, which would grant two things, in $name", ({ set }) => {
+])("formatFlags() rejects a comma, which would grant two values, in $name", ({ set }) => {
   assert.throws(() => formatFlags(set), { name: "AppError", code: "invalid_config" });
 });
 
@@ -164,7 +164,7 @@ Deno.test.each<[name: string, sets: PermissionSet[], merged: PermissionSet]>([
   assert.deepEqual(mergeSets(...sets), merged);
 });
 
-Deno.test("formatV8Flags() names the limits, and leaves the growth of the heap and when to compile to V8 unless told", () => {
+Deno.test("formatV8Flags() sets the semi-space limit, and heap growth and compilation only on request", () => {
   assert.equal(formatV8Flags({}), "--v8-flags=--max-semi-space-size=2");
   assert.equal(
     formatV8Flags({ semiSpaceMegabytes: 1, heapGrowingPercent: 50 }),

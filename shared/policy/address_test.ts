@@ -16,7 +16,7 @@ Deno.test.each([
     " ",
   ),
   ...["", "a b:22", "a\n:22"],
-])("findAddrFault() refuses '%s'", (addr) => assert.notEqual(findAddrFault(addr), undefined));
+])("findAddrFault() rejects '%s'", (addr) => assert.notEqual(findAddrFault(addr), undefined));
 
 Deno.test.each(
   ("10.0.0.1 10.0.0.0/8 0.0.0.0/0 10.0.0.1/32 ::1 2001:db8::/32 ::/0 2001:db8::1/128 ::ffff:10.0.0.0/104 " +
@@ -28,7 +28,7 @@ Deno.test.each([
     "fe80::1%eth0 10.0.0.1, !10.0.0.1 10.0.0.*").split(" "),
   ...["", "10.0.0.1, 10.0.0.2"],
 ])(
-  "findSourceAddressFault() refuses '%s'",
+  "findSourceAddressFault() rejects '%s'",
   (list) => assert.notEqual(findSourceAddressFault(list), undefined),
 );
 
@@ -86,7 +86,7 @@ Deno.test.each<[name: string, facts: Partial<ApprovalFacts>, asked: string]>([
   assert.equal(describeAccess({ ...FACTS, ...facts }), asked);
 });
 
-Deno.test("a session is a shell whatever command is named with it: its certificate is locked to none", () => {
+Deno.test("a session is described as a shell even if a command is named", () => {
   const access = ["session:shell"];
   assert.equal(accessKind({ access }), "shell");
   assert.equal(accessTitle(accessKind({ access })), "Interactive shell");
@@ -146,11 +146,11 @@ Deno.test.each([
   { name: "trailing backslash", source: "a\\" },
   { name: "lone surrogate", source: "\ud800" },
   { name: "nesting of 20,000", source: "(".repeat(20_000) + ")".repeat(20_000) },
-])("compilePattern() refuses $name", ({ source }) => {
+])("compilePattern() rejects $name", ({ source }) => {
   assert.throws(() => compilePattern(source), { name: "AppError", code: "invalid_config" });
 });
 
-Deno.test("compilePattern() agrees with a full match search of the same engine", () => {
+Deno.test("compilePattern() finds the same matches as RE2 and a native RegExp", () => {
   const atom = fc.constantFrom(..."a b . [ab] [^a] ^ $ \\b \\s \\w (a|b) (?i:A) é".split(" "), "");
   const repeat = fc.constantFrom("", "*", "+", "?", "{2}", "{0,2}");
   const piece = fc.tuple(atom, repeat)

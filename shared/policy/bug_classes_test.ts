@@ -72,12 +72,12 @@ Deno.test.each([
   { name: "an unknown role", fields: { role: "Target" } },
   { name: "an empty purpose", fields: { purpose: "" } },
   { name: "an unknown purpose", fields: { purpose: "interactive" } },
-])("F3: $name never skips the rules, and is not a free shell where there are none", ({ fields }) => {
+])("F3: $name is denied on a host with rules and on a bastion without rules", ({ fields }) => {
   assert.equal(decideSample({ command_policy: PS }, { ...fields, command: "id" }).kind, "denied");
   assert.equal(decideSample({ allow_as_bastion: true }, fields).kind, "denied");
 });
 
-Deno.test("F4: a need for approval is kept over the rest of a chain", () => {
+Deno.test("F4: a required approval applies to the whole chain of commands", () => {
   const policy: CommandPolicy = { mode: "allowlist", allow: ["."], require_approval: ["^reboot"] };
   for (const command of ["reboot; ps", "ps; reboot", "ps | reboot | ps"]) {
     const decision = decideUnder(policy, command);
@@ -85,14 +85,14 @@ Deno.test("F4: a need for approval is kept over the rest of a chain", () => {
   }
 });
 
-Deno.test("F17: no list of rules is compiled where it is never consulted", () => {
+Deno.test("F17: an allow list in denylist mode is a config error", () => {
   const deny = decideUnder({ mode: "allowlist", allow: ["."], deny: ["^rm"] }, "rm x");
   assert.equal(deny.kind, "denied");
   const allow = compilePolicy(sampleConfig({ command_policy: { mode: "denylist", allow: ["^ps"] } }));
   assert.equal(allow.kind, "invalid");
 });
 
-Deno.test("F19: a session's command meets the rules of the policy that holds when it is sent", () => {
+Deno.test("F19: a session's command is decided by the policy in force when it is sent", () => {
   const session = sampleIntent({ purpose: "session", sessionMode: "exec", command: "id" });
   const before = compileSample(sampleConfig());
   const after = compileSample(sampleConfig({ command_policy: PS }));
@@ -104,7 +104,7 @@ Deno.test("F19: a session's command meets the rules of the policy that holds whe
   }
 });
 
-Deno.test("F20: one-shot, session and dry run are one evaluation", () => {
+Deno.test("F20: one-shot command, session and dry run get the same decision", () => {
   for (const command of ["ps", "ps; id", "id", "ps $(id)"]) {
     const oneshot = toWireDecision(decideUnder(PS, command));
     const session = toWireDecision(
@@ -114,13 +114,13 @@ Deno.test("F20: one-shot, session and dry run are one evaluation", () => {
   }
 });
 
-Deno.test("F21: a name with = and a builtin are elevated through a shell", () => {
+Deno.test("F21: a command that contains = and a builtin are elevated through a shell", () => {
   assert.equal(elevateCommand("sudo -n", "a=b"), "sudo -n -- /bin/sh -c 'a=b'");
   assert.equal(elevateCommand("sudo -n", "9=b x"), "sudo -n -- /bin/sh -c '9=b x'");
   assert.equal(elevateCommand("sudo -n", "cd /"), "sudo -n -- /bin/sh -c 'cd /'");
 });
 
-Deno.test("what is listed is what can be signed for, for every caller and host (I4)", () => {
+Deno.test("the listed hosts are exactly the hosts that can be signed for, for every caller (I4)", () => {
   const policy = compileSample(sampleConfig({}, {
     hosts: {
       web01: sampleHost({ groups: ["web"] }),
@@ -150,7 +150,7 @@ Deno.test.each<[name: string, keys: Partial<HostPolicy>]>([
   ["a domain without a format", {}],
   ["a domain for v2", { envelope: "v2" }],
   ["a domain for v3", { envelope: "v3" }],
-])("compilePolicy() refuses %s", (_name, keys) => {
+])("compilePolicy() rejects %s", (_name, keys) => {
   const compiled = compilePolicy(sampleConfig({ ...SEALED, envelope_domain: "x", ...keys }));
   assert(compiled.kind === "invalid");
   const paths = compiled.problems.map((problem) => problem.split(":")[0]);
@@ -168,7 +168,7 @@ Deno.test.each([
   { name: "web01;id", valid: false },
   { name: "$(id)", valid: false },
   { name: "wéb", valid: false },
-])("compilePolicy() takes $name as a sealed host's name: $valid", ({ name, valid }) => {
+])("compilePolicy() accepts $name as a sealed host's name: $valid", ({ name, valid }) => {
   const compiled = compilePolicy({ ...sampleConfig(), hosts: { [name]: sampleHost(SEALED) } });
   assert.equal(compiled.kind, valid ? "ok" : "invalid");
 });
@@ -205,14 +205,14 @@ Deno.test.each([
 });
 
 Deno.test.each([{ mode: "shell" }, { mode: "pty" }, { mode: "" }, { mode: "other" }])(
-  "a sealed host refuses a session of mode '$mode', also without rules",
+  "a sealed host denies a session of mode '$mode', even without rules",
   ({ mode }) => {
     const decision = denySample({ ...SEALED, allow_pty: true }, { ...EXEC, sessionMode: mode });
     assert.equal(decision.reason, 'host "web01" has sealed_exec: sessions require mode="exec"');
   },
 );
 
-Deno.test("a sealed host refuses a terminal in its sessions, which a program reads past any envelope", () => {
+Deno.test("a sealed host denies a PTY in its sessions", () => {
   const pager = { ...EXEC, command: "less /etc/motd", pty: true };
   const { reason } = denySample({ ...SEALED, allow_pty: true }, pager);
   assert.equal(reason, 'host "web01" has sealed_exec: sessions have no PTY; use a one-shot command');
@@ -224,12 +224,12 @@ Deno.test.each([
   ["nothing in a transfer without a digest", {}, { fileTransfer: true }, "none"],
   ["the content that a transfer says", {}, { fileTransfer: true, contentSha256: "ab" }, "ab"],
   ["the end of its connection", { stop_on_disconnect: true }, {}, "watch"],
-])("the envelope lets a command read %s", (_name, host, intent, stdin) => {
+])("the envelope permits a command to read %s", (_name, host, intent, stdin) => {
   const keys = { ...SEALED, allow_file_transfer: true, ...host };
   assert.equal(allowSample(keys, { ...EXEC, command: "cat", ...intent }).sealedStdin, stdin);
 });
 
-Deno.test("a sealed bastion's hop in front of a session needs no mode", () => {
+Deno.test("a sealed bastion's hop of a session requires no mode", () => {
   allowSample(BASTION, { role: "bastion", purpose: "session", sessionMode: "" });
 });
 
@@ -240,11 +240,11 @@ Deno.test.each([
   ["not of a one-shot", SEALED, { purpose: "oneshot", command: "ls" }, ""],
   ["not for a bastion", BASTION, { role: "bastion" }, ""],
   ["not on an unsealed host", {}, {}, ""],
-])("the command goes into an envelope %s", (_name, host, intent, sealed) => {
+])("the command is sealed %s", (_name, host, intent, sealed) => {
   assert.equal(allowSample(host, { ...EXEC, command: "ls\nid", ...intent }).sealedCommand, sealed);
 });
 
-Deno.test("a command that is to end with its connection watches it from its envelope, too", () => {
+Deno.test("a sealed command with stop_on_disconnect contains the same watchdog as a one-shot command", () => {
   const keys = { stop_on_disconnect: true };
   const session = allowSample({ ...SEALED, ...keys }, { ...EXEC, command: "uptime" });
   assert.equal(session.sealedCommand, allowSample(keys, { command: "uptime" }).forceCommand);
@@ -257,7 +257,7 @@ Deno.test.each([{ host: SEALED, kind: "denied" }, { host: {}, kind: "allowed" }]
   },
 );
 
-Deno.test("half a surrogate pair is what is decided, and sealed, as U+FFFD", () => {
+Deno.test("a lone surrogate is sealed as U+FFFD", () => {
   assert.equal(allowSample(SEALED, { ...EXEC, command: "echo \ud800" }).sealedCommand, "echo \ufffd");
 });
 
@@ -274,7 +274,7 @@ Deno.test.each([
   ["one that a host does not want to share", { a: owned("p", true), b: owned("p", false) }, ["b"], 1],
   ["one that all want to share", { a: owned("p", true), b: owned("p", true), c: owned("q") }, [], 1],
   ["one but for its case", { a: owned("p"), b: owned("P") }, [], 0],
-])("hosts whose principals are %s", (_name, hosts, paths, warnings) => {
+])("principal warnings for hosts whose principals are %s", (_name, hosts, paths, warnings) => {
   const problems = finish(findUnsharedPrincipals(hosts));
   assert.deepEqual(
     problems.map((problem) => problem.split(":")[0]),
@@ -283,7 +283,7 @@ Deno.test.each([
   assert.equal(finish(describeSharedPrincipals(hosts)).length, warnings);
 });
 
-Deno.test("compilePolicy() refuses hosts with one principal, and takes them where both say so", () => {
+Deno.test("compilePolicy() rejects hosts with one principal unless both set shared_principal", () => {
   const config = (shared: boolean) => ({
     ...sampleConfig(),
     hosts: {
@@ -309,7 +309,7 @@ Deno.test.each([
   ["the same account, sealed", [], account("10.0.0.1:22", "deploy", true)],
   ["the same account, not sealed", ["hosts.web"], account("10.0.0.1:22", "deploy", false)],
   ["no address, like another", [], account("", "deploy", false)],
-])("a name of %s beside a sealed host's: warned of %s", (_name, warned, web) => {
+])("a host with %s next to a sealed host causes warnings for %s", (_name, warned, web) => {
   const sealed = { web01: account("10.0.0.1:22", "deploy", true), db01: account("", "deploy", true) };
   const found = finish(describeUnsealedTwins({ ...sealed, web }));
   assert.deepEqual(found.map((text) => text.split(":")[0]), warned);

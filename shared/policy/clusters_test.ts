@@ -20,12 +20,12 @@ import {
 Deno.test.each<{ name: string; rule: ClusterRule; words: string }>([
   { name: "everything", rule: { effect: "allow" }, words: "any verb: any resource in any namespace" },
   {
-    name: "a star among others",
+    name: "a star among other verbs",
     rule: { verbs: ["get", "*"], resources: ["pods"], namespaces: ["web"], effect: "allow" },
     words: "any verb: pods in namespace web",
   },
   {
-    name: "what needs an approval",
+    name: "a rule that requires approval",
     rule: {
       verbs: ["apply"],
       resources: ["deployments"],
@@ -36,7 +36,7 @@ Deno.test.each<{ name: string; rule: ClusterRule; words: string }>([
     words: "apply: deployments in namespace a or in namespace b; only shop; a human has to approve",
   },
   {
-    name: "lists of all namespaces",
+    name: "lists across all namespaces",
     rule: {
       verbs: ["list"],
       resources: ["secrets"],
@@ -47,11 +47,11 @@ Deno.test.each<{ name: string; rule: ClusterRule; words: string }>([
     },
     words: "list: secrets without a namespace; only lists; values of Secrets are shown",
   },
-])("describeClusterRules() says $name", ({ rule, words }) => {
+])("describeClusterRules() describes $name", ({ rule, words }) => {
   assert.deepEqual(describeClusterRules([rule]), [words]);
 });
 
-Deno.test("describeClusterRules() does not show what is denied, nor more than 50 rules", () => {
+Deno.test("describeClusterRules() omits denied actions and all rules after the 50th", () => {
   const rules = [
     { resources: ["secrets"], effect: "deny" as const },
     ...Array.from({ length: 52 }, () => ({ resources: ["pods"], effect: "allow" as const })),
@@ -79,14 +79,14 @@ Deno.test.each(
       words: "the changes could not be determined: no right\\x1b[2J",
     },
   ] as const,
-)("describeDiff() says: $words", ({ diff, words }) => assert.equal(describeDiff(diff), words));
+)("describeDiff() returns: $words", ({ diff, words }) => assert.equal(describeDiff(diff), words));
 
 Deno.test.each([
   { change, words: "spec.replicas: 2 → 3" },
   { change: { path: "a", after: '"x"' }, words: 'a: (not there) → "x"' },
   { change: { path: "a", before: "1" }, words: "a: 1 → (goes)" },
   { change: { path: "a\u202e", before: "\n", after: "\x07" }, words: "a\\u{202e}: \\x0a → \\x07" },
-])("describeChange() says: $words", ({ change, words }) => assert.equal(describeChange(change), words));
+])("describeChange() returns: $words", ({ change, words }) => assert.equal(describeChange(change), words));
 
 function policyWith(callers: Readonly<Record<string, CallerPolicy>>) {
   return compileSample(sampleConfig({}, {
@@ -127,7 +127,7 @@ Deno.test.each<[name: string, callers: Record<string, CallerPolicy>, host: strin
   ["a host of no group", { a: { allowed_groups: ["web", ""] } }, "lone", "group"],
   ["an unknown host", { a: { allowed_groups: ["web"] } }, "nope", "group"],
   ["an unknown host without a table", {}, "nope", "ok"],
-])("mayUseHost() answers for %s", (_name, callers, host, outcome) => {
+])("mayUseHost() returns a result for %s", (_name, callers, host, outcome) => {
   assert.equal(mayUseHost(policyWith(callers), "a", host), outcome);
 });
 
@@ -143,7 +143,7 @@ Deno.test.each([
   assert.equal(mayComeFrom(policyWith(callers), "a", peer), may);
 });
 
-Deno.test("visibleHosts() shows nothing of the policy and omits what is empty", () => {
+Deno.test("visibleHosts() omits the policy and empty fields", () => {
   const policy = compileSample(sampleConfig({}, {
     hosts: {
       bast: sampleHost({ allow_as_bastion: true }),
@@ -190,15 +190,15 @@ Deno.test.each<[name: string, grant: Partial<Grant>, applies: boolean]>([
   ["in its last millisecond", { expiresAt: SAMPLE_NOW + 1 }, true],
   ["at its end", { expiresAt: SAMPLE_NOW }, false],
   ["that is a waiver", { waiveApproval: ["^id$"] }, false],
-])("findGrantedPatterns() knows a grant %s", (_name, grant, applies) => {
+])("findGrantedPatterns() checks a grant %s", (_name, grant, applies) => {
   assert.equal(findGrantedPatterns(sampleGrants(grant), WISH).length, applies ? 1 : 0);
 });
 
-Deno.test("findGrantedPatterns(): a grant for one end user is not for a request without", () => {
+Deno.test("findGrantedPatterns() ignores a grant for one end user if the request has none", () => {
   assert.deepEqual(findGrantedPatterns(sampleGrants({ endUser: "alice" }), { ...WISH, endUser: "" }), []);
 });
 
-Deno.test("compileGrant() compiles all patterns or none", () => {
+Deno.test("compileGrant() rejects a grant if one of its patterns is invalid", () => {
   const compiled = compileGrant(sampleGrant({ allow: ["^id$", "("] }));
   assert.equal(compiled.kind, "invalid");
   assert.match(compiled.kind === "invalid" ? compiled.problem : "", /"\("/);
@@ -206,7 +206,7 @@ Deno.test("compileGrant() compiles all patterns or none", () => {
   assert.equal(compileGrant(sampleGrant({ waiveApproval: ["("] })).kind, "invalid");
 });
 
-Deno.test("addGrant() and removeGrants() leave the set they are given as it was", () => {
+Deno.test("addGrant() and removeGrants() do not modify the given set", () => {
   const { grants: before, now } = sampleGrants({}, { host: "web02" });
   const compiled = compileGrant(sampleGrant({ id: "new" }));
   assert(compiled.kind === "ok");
@@ -221,12 +221,12 @@ Deno.test("addGrant() and removeGrants() leave the set they are given as it was"
   assert.deepEqual([...less.byHost.keys()], ["web01"]);
 });
 
-Deno.test("addGrant() replaces the grant of the same id, also on another host", () => {
+Deno.test("addGrant() replaces a grant with the same ID, even on another host", () => {
   const { grants } = sampleGrants({ id: "a" }, { id: "a", host: "web02" });
   assert.deepEqual([[...grants.byId.keys()], [...grants.byHost.keys()]], [["a"], ["web02"]]);
 });
 
-Deno.test("listActive() leaves the expired out and begins with the oldest", () => {
+Deno.test("listActive() omits expired grants and lists the oldest first", () => {
   const live = sampleGrants(
     { id: "b" },
     { id: "a" },
@@ -237,7 +237,7 @@ Deno.test("listActive() leaves the expired out and begins with the oldest", () =
   assert.deepEqual(listActive({ grants: NO_GRANTS, now: 0 }), []);
 });
 
-Deno.test("toGrantInfo() omits what is empty, and writes times in whole seconds", () => {
+Deno.test("toGrantInfo() omits empty fields and writes times in whole seconds", () => {
   const times = { granted_at: "2026-01-02T03:04:05Z", expires_at: "2026-01-02T03:05:05Z" };
   assert.deepEqual(toGrantInfo(sampleGrant({ expiresAt: SAMPLE_NOW + 60_999 })), {
     id: "0123456789abcdef01234567",

@@ -88,7 +88,7 @@ Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: 
 Deno.test.each<[name: string, policy: CommandPolicy, rule: string]>([
   ["by deny", { mode: "denylist", deny: ["a"], require_approval: ["a"] }, "deny:a"],
   ["by no match", { mode: "allowlist", require_approval: ["a"] }, "allowlist:no-match"],
-])("decideCommand() keeps the approval flag of a command denied %s", (_name, policy, rule) => {
+])("decideCommand() keeps requireApproval of a command denied %s", (_name, policy, rule) => {
   assert.deepEqual(decide([policy], "a"), { kind: "denied", rule, requireApproval: true });
 });
 
@@ -99,7 +99,7 @@ Deno.test.each<[name: string, policies: CommandPolicy[], parses: boolean]>([
   ["off when the only member says so", [{ shell_parse: false }], false],
   ["on when one member is silent", [{ shell_parse: false }, {}], true],
   ["off when all members say so", [{ shell_parse: false }, { shell_parse: false }], false],
-])("composePolicies() has parsing %s", (_name, policies, parses) => {
+])("composePolicies() sets parsing %s", (_name, policies, parses) => {
   assert.equal(composePolicies(policies.map(compile)).parses, parses);
 });
 
@@ -114,7 +114,7 @@ Deno.test.each<[name: string, policies: CommandPolicy[], enforcement: string, re
   assert.deepEqual([set.enforcement, set.restricts], [enforcement, restricts]);
 });
 
-Deno.test("decideCommand() tests equal simple commands once, and reports the last one's rule", () => {
+Deno.test("decideCommand() tests identical simple commands once and reports the rule of the last", () => {
   const tested: string[] = [];
   const pattern = (source: string, text: string) => ({
     source,
@@ -142,14 +142,14 @@ const STOPS: Partial<HostPolicy> = {
 const forceCommand = (host: Partial<HostPolicy>, fields: Partial<SshIntent>) =>
   allowSample(host, fields).forceCommand;
 
-Deno.test("stopOnDisconnect() quotes the command as one word, its last", () => {
+Deno.test("stopOnDisconnect() quotes the command as its last word", () => {
   for (const command of ["uptime", "echo 'a' # b", "a; b & c", "$(x) `y`", "", "x'", "-x", "\\"]) {
     const word = `'${command.replaceAll("'", "'\\''")}'`;
     assert.ok(stopOnDisconnect("", command).endsWith(` stop_on_disconnect ${word}`), command);
   }
 });
 
-Deno.test("stopOnDisconnect() has the same text in front of every command", () => {
+Deno.test("stopOnDisconnect() adds the same prefix to every command", () => {
   const [front] = stopOnDisconnect("", "MARK").split("'MARK'");
   assert.equal(stopOnDisconnect("", "exit 1; $1"), `${front}'exit 1; $1'`);
   assert.ok(!front?.includes("\n"));
@@ -158,7 +158,7 @@ Deno.test("stopOnDisconnect() has the same text in front of every command", () =
 Deno.test.each([
   { name: "a command", fields: {}, begins: "exec /bin/sh -c '" },
   { name: "sudo", fields: { sudo: true }, begins: "exec sudo -n -- /bin/sh -c '" },
-])("decideSsh() bakes in what stops $name with its connection (K16)", ({ fields, begins }) => {
+])("decideSsh() adds the watchdog that stops $name on disconnect (K16)", ({ fields, begins }) => {
   const baked = forceCommand(STOPS, fields);
   assert.ok(baked.startsWith(begins), baked);
   assert.ok(baked.endsWith(" stop_on_disconnect 'uptime'"), baked);
@@ -172,11 +172,11 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   ["for a terminal, elevated", STOPS, { pty: true, sudo: true }, "sudo -n -- uptime"],
   ["for a file transfer", STOPS, { fileTransfer: true }, "uptime"],
   ["for a session", STOPS, { purpose: "session", sessionMode: "exec", command: "" }, ""],
-])("decideSsh() changes nothing %s", (_name, host, fields, baked) => {
+])("decideSsh() adds no watchdog %s", (_name, host, fields, baked) => {
   assert.equal(forceCommand(host, fields), baked);
 });
 
-Deno.test("decideSsh() decides on the command and not on what it is baked into", () => {
+Deno.test("decideSsh() decides on the command without its stop_on_disconnect wrapper", () => {
   const command_policy = { mode: "allowlist", allow: ["^uptime$"], deny: ["kill", "sh", "exec"] } as const;
   assert.ok(forceCommand({ ...STOPS, command_policy }, {}).endsWith("'uptime'"));
   denySample({ ...STOPS, command_policy }, { command: "kill 1" });
@@ -186,7 +186,7 @@ Deno.test.each([
   { host: { stop_on_disconnect: true }, shown: true },
   { host: { stop_on_disconnect: false }, shown: undefined },
   { host: {}, shown: undefined },
-])("visibleHosts() tells the broker of stop_on_disconnect: $shown", ({ host, shown }) => {
+])("visibleHosts() shows stop_on_disconnect to the broker: $shown", ({ host, shown }) => {
   const hosts = visibleHosts(compileSample(sampleConfig(host)), "broker-1");
   assert.equal(hosts["web01"]?.stop_on_disconnect, shown);
 });
@@ -207,7 +207,7 @@ Deno.test.each<[name: string, denied: boolean, host: Partial<HostPolicy>]>([
   ["false, with rules, sealed", false, { ...RULED, sealed_exec: true }],
   ["true, with rules", false, { ...RULED, unsealed_sessions: true }],
   ["absent, with rules", false, { command_policy: SAMPLE_RULES }],
-])("where unsealed_sessions is %s, a session is denied: %s, and brokers know", (_name, denied, host) => {
+])("with unsealed_sessions %s a session is denied: %s, and the host list shows it", (_name, denied, host) => {
   for (const command of ["", "uptime"]) {
     const decision = decideSample(host, { ...SESSION, command });
     assert.equal(decision.kind, denied ? "denied" : "allowed");
@@ -220,13 +220,13 @@ Deno.test.each<[name: string, denied: boolean, host: Partial<HostPolicy>]>([
 });
 
 Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
-  "where unsealed_sessions is false, a session of mode $mode is denied, and told what is possible",
+  "with unsealed_sessions false, a session of mode $mode is denied with the allowed mode",
   ({ mode }) => {
     const decision = denySample({ ...RULED, allow_pty: true }, { ...SESSION, sessionMode: mode });
     assert.equal(decision.reason, 'host "web01" has command_policy: sessions require mode="exec"');
   },
 );
 
-Deno.test("unsealed_sessions is a boolean", () => {
+Deno.test("unsealed_sessions accepts only a boolean", () => {
   assert.equal(hostPolicy.safeParse({ ...sampleHost(), unsealed_sessions: "no" }).success, false);
 });

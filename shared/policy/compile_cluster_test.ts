@@ -133,7 +133,7 @@ Deno.test.each<[name: string, cluster: object, problem: string]>([
     { extra_resources: [widget({ version: "../v1" })] },
     'extra_resources[0]: version "../v1" is not an API version',
   ],
-])("compilePolicy() refuses a cluster with %s", (_name, cluster, problem) => {
+])("compilePolicy() rejects a cluster with %s", (_name, cluster, problem) => {
   const problems = [`kubernetes.clusters.prod.${problem}`];
   assert.deepEqual(compile("prod", cluster), { kind: "invalid", problems });
 });
@@ -145,11 +145,11 @@ Deno.test.each([
     "a b",
     '["a b"]: a cluster name must be 1 to 63 of a-z A-Z 0-9 . _ - and start with a letter or digit',
   ],
-])("compilePolicy() refuses a cluster with %s", (_name, name, problem) => {
+])("compilePolicy() rejects a cluster with %s", (_name, name, problem) => {
   assert.deepEqual(compile(name, {}), { kind: "invalid", problems: [`kubernetes.clusters${problem}`] });
 });
 
-Deno.test("compilePolicy() resolves a cluster's defaults, and takes the slash off its URL", () => {
+Deno.test("compilePolicy() resolves a cluster's defaults and removes the trailing slash of its URL", () => {
   const compiled = compile("prod", { api_server: "https://10.0.0.5:6443/" });
   assert.ok(compiled.kind === "ok");
   const cluster = compiled.policy.clusters.get("prod");
@@ -160,22 +160,22 @@ Deno.test("compilePolicy() resolves a cluster's defaults, and takes the slash of
 
 Deno.test.each<{ name: string; rule: Record<string, readonly string[]>; pattern: string }>([
   {
-    name: "as existing logs have it",
+    name: "with verbs, resources and namespaces, as in existing logs",
     rule: { verbs: ["get", "list"], resources: ["deployments"], namespaces: ["prod"] },
     pattern: String.raw`^(?:get|list) (?:deployments\.apps) (?:prod)/(?:[^ ]+)$`,
   },
   { name: "of everything", rule: {}, pattern: "^(?:[a-z]+) (?:[^ ]+) (?:[^ /]+)/(?:[^ ]+)$" },
   {
-    name: "with a * among others",
+    name: "with a * among other verbs",
     rule: { verbs: ["get", "*"], resources: ["pods"], namespaces: ["*"], names: ["-", "web-1.a"] },
     pattern: String.raw`^(?:[a-z]+) (?:pods) (?:[^ /]+)/(?:-|web-1\.a)$`,
   },
-])("rulePattern() writes a rule $name", ({ rule, pattern }) => {
+])("rulePattern() formats a rule $name", ({ rule, pattern }) => {
   assert.equal(rulePattern({ ...rule, effect: "allow" }, CORE_RESOURCES), pattern);
 });
 
 Deno.test.each([{ force: false, requireApproval: true }, { force: true, requireApproval: false }])(
-  "an apply that takes fields over needs approval also where it is allowed, unless the rule says force: $force",
+  "a forced apply requires approval even if it is allowed, unless the rule sets force: $force",
   ({ force, requireApproval }) => {
     const cluster = compileSampleCluster({ rules: [{ verbs: ["apply"], effect: "allow", force }] });
     const intent = sampleAction("apply", "pods", "web", "web-1");
@@ -239,7 +239,7 @@ Deno.test.each<
   assert.ok(decision.matchedRule.startsWith(rule), decision.matchedRule);
 });
 
-Deno.test("a grant takes no approval away", () => {
+Deno.test("a grant does not remove a required approval", () => {
   const decision = decide({ ...RULES, require_approval: ["^id$"] }, sampleGrants({}));
   assert(decision.kind === "allowed");
   assert.deepEqual([decision.requireApproval, decision.matchedRule], [true, "require_approval:^id$"]);
@@ -261,26 +261,26 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, intent: Partial<SshInte
   ["another caller", { allowed_callers: ["x"] }, {}, /not authorised/],
   ["a shell session", {}, { purpose: "session", sessionMode: "shell" }, /mode="exec"/],
   ["a second line", {}, { command: "id\nid" }, /newline/],
-])("a grant opens no other gate: %s", (_name, host, intent, reason) => {
+])("a grant does not bypass another check: %s", (_name, host, intent, reason) => {
   const decision = decide(RULES, sampleGrants(ANY), intent, host);
   assert(decision.kind === "denied");
   assert.match(decision.reason, reason);
 });
 
-Deno.test("a grant holds for the commands of a session as for a one-shot", () => {
+Deno.test("a grant applies to the commands of a session and to one-shot commands", () => {
   const session = { purpose: "session", sessionMode: "exec" };
   assert.equal(decide(RULES, sampleGrants({}), session).kind, "allowed");
   assert.equal(decide(RULES, sampleGrants({ expiresAt: SAMPLE_NOW }), session).kind, "denied");
 });
 
-Deno.test("a grant keeps the host's parse setting, switched off or on", () => {
+Deno.test("a grant keeps the host's shell_parse setting", () => {
   const raw = { ...RULES, shell_parse: false };
   const grant = sampleGrants({ allow: ["^echo \\$HOME; id$"] });
   assert.equal(decide(raw, grant, { command: "echo $HOME; id" }).kind, "allowed");
   assert.equal(decide(RULES, grant, { command: "echo $HOME; id" }).kind, "denied");
 });
 
-Deno.test("a grant on a host in audit mode takes the warning away and enforces nothing", () => {
+Deno.test("a grant on a host in audit mode removes the warning and enforces nothing", () => {
   const audited: CommandPolicy = { ...RULES, enforcement: "audit" };
   const without = decide(audited, NOTHING);
   const granted = decide(audited, sampleGrants({}));
@@ -294,7 +294,7 @@ const RESTART = "systemctl restart nginx";
 const waiverFor = (fields: Partial<SshIntent> = {}) =>
   sampleGrants(waiverScope(sampleIntent({ command: RESTART, ...fields })));
 
-Deno.test("a waiver spares its command the approval and names the rule", () => {
+Deno.test("a waiver removes the approval of its command and names the rule", () => {
   const decision = decide(RULES, waiverFor(), { command: RESTART });
   assert(decision.kind === "allowed");
   assert.deepEqual(
@@ -303,20 +303,20 @@ Deno.test("a waiver spares its command the approval and names the rule", () => {
   );
 });
 
-Deno.test("a waiver is not a permission: a denied command stays denied", () => {
+Deno.test("a waiver does not allow a denied command", () => {
   const command = "systemctl restart shadow";
   for (const policy of [RULES, { ...RULES, allow: [] }, { ...RULES, deny: ["restart"] }]) {
     assert.equal(decide(policy, waiverFor({ command }), { command }).kind, "denied");
   }
 });
 
-Deno.test("a waiver without a rule that asks for approval says nothing", () => {
+Deno.test("a waiver has no effect if no rule requires approval", () => {
   const policy: CommandPolicy = { mode: "allowlist", allow: ["^systemctl "] };
   const restart = { command: RESTART };
   assertSame(decide(policy, waiverFor(), restart), decide(policy, NOTHING, restart));
 });
 
-Deno.test("a waiver works without an allowlist, and on what a grant allows", () => {
+Deno.test("a waiver applies without an allowlist and to commands that a grant allows", () => {
   const policy: CommandPolicy = { mode: "off", require_approval: ["restart"] };
   const alone = decide(policy, waiverFor(), { command: RESTART });
   const granted = sampleGrants({ allow: ["restart"] }, waiverScope(sampleIntent({ command: RESTART })));
@@ -328,7 +328,7 @@ Deno.test("a waiver works without an allowlist, and on what a grant allows", () 
   }
 });
 
-Deno.test("a waiver takes the warning of audit mode away, unless the command would be denied", () => {
+Deno.test("a waiver removes the warning of audit mode unless the command would be denied", () => {
   const audited: CommandPolicy = { ...RULES, enforcement: "audit" };
   const waived = decide(audited, waiverFor(), { command: RESTART });
   assert(waived.kind === "allowed");
@@ -341,7 +341,7 @@ Deno.test("a waiver takes the warning of audit mode away, unless the command wou
 });
 
 // The decision asks grants only where the host's own rules have no match: that has to be the same as asking all.
-Deno.test("asking the grants last is the same as asking them with the rest", () => {
+Deno.test("evaluating grants last gives the same decision as evaluating them with the rules", () => {
   const word = fc.constantFrom("id", "who", "uptime", "date", "$x", "env");
   const command = fc.array(word, { minLength: 1, maxLength: 4 }).map((words) => words.join("; "));
   const rules = fc.array(fc.constantFrom("^id$", "^who$", "^uptime$", "^date$"), { maxLength: 3 });

@@ -36,7 +36,7 @@ Deno.test.each<[name: string, policy: object, problem: RegExp]>([
     { mode: "", deny: ["^rm"] },
     /^mode: the deny patterns have no effect .* write mode "denylist"/,
   ],
-])("compilePolicy() refuses a host's command policy with %s", (_name, command_policy, problem) => {
+])("compilePolicy() rejects a host's command policy with %s", (_name, command_policy, problem) => {
   const path = String.raw`^hosts\.web01\.command_policy\.`;
   assertProblem(sampleConfig({ command_policy }), new RegExp(problem.source.replace("^", path)));
 });
@@ -70,7 +70,7 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, problem: RegExp]>([
     { principal },
     /^hosts\.web01\.principal: contains /,
   ]),
-])("compilePolicy() refuses %s", (_name, host, problem) => assertProblem(sampleConfig(host), problem));
+])("compilePolicy() rejects %s", (_name, host, problem) => assertProblem(sampleConfig(host), problem));
 
 const hostNamed = (name: string, keys: Partial<HostPolicy> = {}) => ({ hosts: { [name]: sampleHost(keys) } });
 
@@ -108,9 +108,9 @@ Deno.test.each<[name: string, keys: Partial<PolicyConfig>, problem: RegExp]>([
     { command_policies: { base: { allow: ["^uptime$"], require_approval: ["^reboot$"] } } },
     /^command_policies\.base\.mode: the allow patterns have no effect .* write mode "allowlist"/,
   ],
-])("compilePolicy() refuses %s", (_name, keys, problem) => assertProblem(sampleConfig({}, keys), problem));
+])("compilePolicy() rejects %s", (_name, keys, problem) => assertProblem(sampleConfig({}, keys), problem));
 
-Deno.test("compilePolicy() reports a jump cycle at each host in it and at no other", () => {
+Deno.test("compilePolicy() reports a jump cycle only at each host in it", () => {
   const problems = findProblems(sampleConfig({}, {
     hosts: {
       a: sampleHost({ jump: "b" }),
@@ -136,16 +136,16 @@ Deno.test.each([
   { name: "the global cap where the host sets none", host: 0, global: 120, cap: 120 },
   { name: "300 where nobody sets one", host: 0, global: 0, cap: 300 },
   { name: "a host's cap above the global one", host: 900, global: 120, cap: 900 },
-])("compilePolicy() takes $name", ({ host, global, cap }) => {
+])("compilePolicy() applies $name", ({ host, global, cap }) => {
   const policy = compileSample(sampleConfig({ max_ttl_seconds: host }, { max_ttl_seconds: global }));
   assert.equal(policy.hosts.get("web01")?.maxTtlSeconds, cap);
 });
 
-Deno.test("compilePolicy() accepts approval rules without a mode: they hold in every mode", () => {
+Deno.test("compilePolicy() accepts approval rules without a mode", () => {
   compileSample(sampleConfig({ command_policy: { require_approval: ["^reboot$"] } }));
 });
 
-Deno.test("findInertPolicies() names policies whose patterns are switched off, and no others", () => {
+Deno.test("findInertPolicies() reports only policies whose patterns are disabled", () => {
   const off = { mode: "off", deny: ["^rm"] } as const;
   const approval = { mode: "off", require_approval: ["^reboot$"] } as const;
   const config = sampleConfig({ command_policy: off }, { command_policies: { base: off, approval } });
@@ -154,7 +154,7 @@ Deno.test("findInertPolicies() names policies whose patterns are switched off, a
   assert.deepEqual(finish(findInertPolicies(config)), inert);
 });
 
-Deno.test("compilePolicy() accepts deny rules beside an allowlist", () => {
+Deno.test("compilePolicy() accepts deny rules in addition to an allowlist", () => {
   compileSample(sampleConfig({ command_policy: { mode: "allowlist", allow: ["a"], deny: ["b"] } }));
 });
 
@@ -164,7 +164,7 @@ Deno.test("compilePolicy() accepts group policies for groups without hosts", () 
   );
 });
 
-Deno.test("compilePolicy() composes _default, groups in order, then inline, a library policy once", () => {
+Deno.test("compilePolicy() composes _default, groups in order, then inline, each library policy once", () => {
   const policy = compileSample(sampleConfig(
     { groups: ["g2", "g1"], command_policy: { mode: "denylist", deny: ["inline"] } },
     {
@@ -178,7 +178,7 @@ Deno.test("compilePolicy() composes _default, groups in order, then inline, a li
   assert.deepEqual(members.map((member) => member.deny[0]?.source), ["b", "c", "a", "inline"]);
 });
 
-Deno.test("compilePolicy() counts a library policy that is off for parsing, and an inline one not", () => {
+Deno.test("compilePolicy() counts a library policy of mode off for parsing, and not an inline one", () => {
   const parses = (inline: boolean, library: Readonly<Record<string, { readonly mode: "off" }>>) =>
     compileSample(sampleConfig(
       { command_policy: inline ? { mode: "off" } : { mode: "denylist", deny: ["x"], shell_parse: false } },
@@ -192,12 +192,12 @@ Deno.test("compilePolicy() counts a library policy that is off for parsing, and 
   assert.equal(parses(false, { idle: { mode: "off" } }), true);
 });
 
-Deno.test("compilePolicy() takes names of Object's own members for names", () => {
+Deno.test("compilePolicy() treats names of Object's own members as host names", () => {
   const config = sampleConfig({}, { hosts: { constructor: sampleHost({ jump: "toString" }) } });
   assert.deepEqual(findProblems(config), ['hosts.constructor.jump: unknown host "toString"']);
 });
 
-Deno.test("compilePolicy() takes over the patterns of the policy before it, and no others", () => {
+Deno.test("compilePolicy() reuses only the patterns of the previous policy that are still used", () => {
   const rules = (allow: string[], deny: string[] = []) =>
     sampleConfig({ command_policy: { mode: "allowlist", allow, deny } });
   const before = compileSample(rules(["^a$", "^b$"]));
@@ -209,12 +209,12 @@ Deno.test("compilePolicy() takes over the patterns of the policy before it, and 
   assert.equal(patterns.get("^b$"), before.patterns.get("^b$"));
 });
 
-Deno.test("compilePolicy() refuses a bad pattern also beside a policy before it", () => {
+Deno.test("compilePolicy() rejects a bad pattern even if it has a previous policy", () => {
   const config = sampleConfig({ command_policy: { mode: "allowlist", allow: ["("] } });
   assert.equal(compilePolicy(config, compileSample(sampleConfig())).kind, "invalid");
 });
 
-Deno.test("compilePolicy() shares the rules of hosts in equal groups, and only of those", () => {
+Deno.test("compilePolicy() shares rules only between hosts in equal groups", () => {
   const web = { groups: ["web"] };
   const { hosts } = compileSample(sampleConfig({}, {
     hosts: {
@@ -257,7 +257,7 @@ function compile(config: PolicyConfig, previous?: CompiledPolicy): CompiledPolic
 
 const FIRST = compile(CONFIG);
 
-Deno.test("a host that did not change is taken over as it was compiled, and one that did is not", () => {
+Deno.test("an unchanged host is reused as compiled, and a changed host is compiled", () => {
   const changed = { ...HOSTS, db02: sampleHost({ user: "db" }) };
   const second = compile({ ...CONFIG, hosts: changed }, FIRST);
   assert.equal(second.hosts.get("web01"), FIRST.hosts.get("web01"));
@@ -285,7 +285,7 @@ Deno.test.each<{ name: string; keys: Partial<PolicyConfig> }>([
   }
 });
 
-Deno.test("of hosts that are taken over all that depends on others is looked at again", () => {
+Deno.test("references to other hosts are checked again for reused hosts", () => {
   const hosts = { web01: sampleHost({ jump: "bastion" }), bastion: sampleHost({ allow_as_bastion: true }) };
   const first = compile(sampleConfig({}, { hosts }));
   const lonely = compilePolicy(sampleConfig({}, { hosts: { web01: hosts.web01 } }), first);
@@ -295,7 +295,7 @@ Deno.test("of hosts that are taken over all that depends on others is looked at 
   assert.equal(twins.kind, "invalid");
 });
 
-Deno.test("no pattern is compiled again in the third policy", () => {
+Deno.test("the third policy reuses all compiled patterns", () => {
   const third = compile(CONFIG, compile(CONFIG, FIRST));
   assert.deepEqual([...third.patterns.keys()].sort(), ["^id$", "^uptime$"]);
   for (const [source, pattern] of third.patterns) assert.equal(pattern, FIRST.patterns.get(source));

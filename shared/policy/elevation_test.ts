@@ -79,7 +79,7 @@ Deno.test.each([
   assert.equal(elevateCommand("sudo -n -u db", command), `sudo -n -u db -- /bin/sh -c ${quoted}`);
 });
 
-Deno.test("elevateCommand() turns a lone surrogate into U+FFFD", () => {
+Deno.test("elevateCommand() replaces a lone surrogate with U+FFFD", () => {
   assert.equal(elevateCommand("sudo -n", "echo \ud800"), "sudo -n -- echo '\ufffd'");
 });
 
@@ -87,11 +87,11 @@ Deno.test.each([
   { name: "an empty user as root", user: "", prefix: "sudo -n" },
   { name: "root by name", user: "root", prefix: "sudo -n" },
   { name: "another user", user: "deploy", prefix: "sudo -n -u deploy" },
-])("elevationPrefix() gives $name", ({ user, prefix }) => {
+])("elevationPrefix() supports $name", ({ user, prefix }) => {
   assert.equal(elevationPrefix(user), prefix);
 });
 
-Deno.test("elevationPrefix() throws for what is not an account", () => {
+Deno.test("elevationPrefix() throws for an invalid account name", () => {
   assert.throws(() => elevationPrefix("a; id"), RangeError);
 });
 
@@ -108,7 +108,7 @@ Deno.test.each([
   { user: "#0", valid: false },
   { user: "é", valid: false },
   { user: "ALL=(ALL)", valid: false },
-])("isSudoUser() finds $user $valid", ({ user, valid }) => {
+])("isSudoUser() of $user is $valid", ({ user, valid }) => {
   assert.equal(isSudoUser(user), valid);
 });
 
@@ -136,7 +136,7 @@ Deno.test.each([
   assert.deepEqual(elevation, { kind: "denied", reason });
 });
 
-Deno.test("resolveElevation() ignores the user when sudo is not asked for", () => {
+Deno.test("resolveElevation() ignores the user if sudo is not requested", () => {
   assert.equal(resolveElevation({ ...HOST, allow_sudo: false }, { sudo: false, sudoUser: "a b" }), undefined);
 });
 
@@ -157,7 +157,7 @@ function rules(host: Partial<HostPolicy>) {
   return rulesOf(compileSample(sampleConfig(host)).hosts.get("web01")!);
 }
 
-Deno.test("rulesOf() tells what is allowed and what needs approval, and nothing that is denied", () => {
+Deno.test("rulesOf() shows allowed commands and required approvals, and no denied commands", () => {
   const list = { allow: ["^a$", "^b$", "^a$"], deny: ["^secret"], require_approval: ["^b$"] };
   const shown = rules({
     command_policy: { mode: "allowlist", ...list },
@@ -223,13 +223,13 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, shown: object]>([
     { command_policy: { mode: "allowlist", allow: ["^cat"], shell_parse: false }, ...FILES },
     { shell_parse: false, file_transfer: true },
   ],
-])("rulesOf() tells of %s", (_name, host, shown) => {
+])("rulesOf() shows %s", (_name, host, shown) => {
   const all: Readonly<Record<string, unknown>> = { ...rules(host) };
   const asked = Object.keys(shown).map((key) => [key, all[key]]);
   assert.deepEqual(Object.fromEntries(asked), shown);
 });
 
-Deno.test("rulesOf() bounds what it tells, and says how much is left out", () => {
+Deno.test("rulesOf() limits the shown rules and reports how many are omitted", () => {
   const allow = Array.from({ length: 1000 }, (_, number) => `^command ${`${number}`.padStart(20, "0")}$`);
   const shown = rules({ command_policy: { mode: "allowlist", allow } });
   const count = shown.allow?.length ?? 0;
@@ -237,7 +237,7 @@ Deno.test("rulesOf() bounds what it tells, and says how much is left out", () =>
   assert.equal(shown.allow_omitted, 1000 - count);
 });
 
-Deno.test("visibleRules() tells a caller of the hosts that it may use, and of no other", () => {
+Deno.test("visibleRules() shows a caller only the hosts that it may use", () => {
   const policy = compileSample(sampleConfig({}, {
     callers: { a: { allowed_groups: ["web"] } },
     hosts: {
@@ -256,7 +256,7 @@ const IN_WEB = { namespaces: ["web"], effect: "allow" } as const;
 
 Deno.test.each<{ name: string; rules: readonly ClusterRule[]; gaps: readonly string[] }>([
   {
-    name: "a list of all namespaces shows the denied one",
+    name: "a list across all namespaces shows the denied namespace",
     rules: [ALL, { verbs: ["get", "list"], namespaces: ["vault"], effect: "deny" }],
     gaps: ["1 list pods -/-"],
   },
@@ -266,32 +266,32 @@ Deno.test.each<{ name: string; rules: readonly ClusterRule[]; gaps: readonly str
     gaps: ["1 list secrets web/-"],
   },
   {
-    name: "a list shows what may not be got",
+    name: "a list shows objects whose get is denied",
     rules: [ALL, { verbs: ["get"], resources: ["secrets"], effect: "deny" }],
     gaps: ["1 list secrets -/-"],
   },
   {
-    name: "a list of what has no namespace",
+    name: "a list of a resource without a namespace",
     rules: [ALL, { verbs: ["get"], resources: ["nodes"], names: ["n1"], effect: "deny" }],
     gaps: ["1 list nodes -/-"],
   },
   {
-    name: "a list that waits for a human is not denied",
+    name: "a list that requires approval is not denied",
     rules: [{ effect: "require_approval" }, { namespaces: ["vault"], effect: "deny" }],
     gaps: ["1 list pods -/-"],
   },
   {
-    name: "none where the rule denies the list of all namespaces, too",
+    name: "none if the rule also denies the list across all namespaces",
     rules: [ALL, { verbs: ["get", "list"], namespaces: ["vault", "-"], effect: "deny" }],
     gaps: [],
   },
   {
-    name: "none where nothing allows that list",
+    name: "none if no rule allows that list",
     rules: [IN_WEB, { namespaces: ["vault"], effect: "deny" }],
     gaps: [],
   },
   {
-    name: "none where the rule denies what nobody reads",
+    name: "none if the rule denies only verbs that do not read",
     rules: [ALL, { verbs: ["delete"], namespaces: ["vault"], effect: "deny" }],
     gaps: [],
   },

@@ -184,11 +184,11 @@ Deno.test.each([
   ["empty name", "'' ps", "command name that is empty or contains a space"],
   ["name with a blank", "'ps aux'", "command name that is empty or contains a space"],
   ["more than 64 KiB", "a ".repeat(40_000), "command too long"],
-])("parseCommand() refuses %s", (_name, text, reason) => {
+])("parseCommand() rejects %s", (_name, text, reason) => {
   assert.deepEqual(parseCommand(text), { kind: "refused", reason });
 });
 
-Deno.test("parseScript() takes what parseCommand() refuses for its name alone", () => {
+Deno.test("parseScript() accepts commands that parseCommand() rejects only for their name", () => {
   const script = parseScript("env A=b; export C=d");
   assert.equal(script.kind, "refused"); // The tree calls `C=d` an assignment.
   assert.deepEqual(parseScript("bash -c id 2>&1"), {
@@ -228,7 +228,7 @@ Deno.test("parseCommand() never throws", () => {
   );
 });
 
-Deno.test("parseCommand() accepts nothing that expands, redirects or nests outside quotes", () => {
+Deno.test("parseCommand() rejects expansion, redirection and nesting outside quotes", () => {
   fc.assert(
     fc.property(hostileText, (text) => {
       if (parseCommand(text).kind === "refused") return;
@@ -244,7 +244,7 @@ Deno.test("parseCommand() accepts nothing that expands, redirects or nests outsi
   );
 });
 
-Deno.test("parseCommand() gives back the words that were quoted", () => {
+Deno.test("parseCommand() returns quoted words unchanged", () => {
   const word = fc.string({ unit: "grapheme", maxLength: 12 }).filter((each) => !/\p{Cc}/u.test(each));
   fc.assert(
     fc.property(fc.array(word, { maxLength: 6 }), (words) => {
@@ -269,6 +269,6 @@ Deno.test.each([
   { name: "substitutions", unit: "$(" },
   { name: "braces", unit: "{ " },
   { name: "open quotes", unit: '"' },
-])("parseCommand() takes linear time for $name", ({ unit }) => {
+])("parseCommand() needs linear time for $name", ({ unit }) => {
   assertLinearWork((size) => parseCommand("a " + unit.repeat(size / unit.length)), 64_000);
 });

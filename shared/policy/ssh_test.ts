@@ -36,12 +36,12 @@ Deno.test.each([
     `command_policy for "web01": ${ENV}`,
     `shell-parse:${ENV}`,
   ],
-])("decideSsh() denies by the rules: %s", (_name, command, reason, matched_rule) => {
+])("decideSsh() denies a command by the rules: %s", (_name, command, reason, matched_rule) => {
   const decision = toWireDecision(decideUnder(SAMPLE_RULES, command));
   assert.deepEqual(decision, { allowed: false, reason, matched_rule, enforcement: "enforce" });
 });
 
-Deno.test("decideSsh() asks for approval and stays allowed", () => {
+Deno.test("decideSsh() allows a command and requires its approval", () => {
   const decision = decideUnder(SAMPLE_RULES, "systemctl restart nginx");
   assert.deepEqual(toWireDecision(decision), {
     allowed: true,
@@ -92,7 +92,7 @@ Deno.test.each(["shell", "pty"].map((sessionMode) => ({ sessionMode })))(
   },
 );
 
-Deno.test("decideSsh() opens an exec session on a host with rules and decides each command", () => {
+Deno.test("decideSsh() opens an exec session on a host with rules and decides on each command", () => {
   const opened = allowSample(RULED, { ...EXEC, command: "" });
   assert.deepEqual(toWireDecision(opened), { allowed: true, ttl_seconds: 300, enforcement: "enforce" });
   const command = allowSample(RULED, { ...EXEC, command: "uptime" });
@@ -116,7 +116,7 @@ Deno.test.each<[name: string, fields: Partial<SshIntent>, force: string, prefix:
   ["a bastion that asks for sudo", { role: "bastion", sudo: true, sudoUser: "not listed" }, "exit 1", ""],
   ["a user without sudo", { sudoUser: "not listed" }, "uptime", ""],
   ["a lone surrogate, as U+FFFD", { command: "echo \ud800" }, "echo \ufffd", ""],
-])("decideSsh() gives force-command and prefix for %s", (_name, fields, force, prefix) => {
+])("decideSsh() returns force-command and prefix for %s", (_name, fields, force, prefix) => {
   const decision = allowSample(ELEVATING, fields);
   assert.deepEqual([decision.forceCommand, decision.elevationPrefix], [force, prefix]);
 });
@@ -126,7 +126,7 @@ Deno.test.each<[name: string, fields: Partial<SshIntent>, elevation: string, sud
   ["root", { sudo: true }, "sudo:root", "sudo -n"],
   ["another user", AS_DB, "sudo:db", "sudo -n -u db"],
   ["none for a bastion", { sudo: true, role: "bastion" }, "", ""],
-])("decideSsh() names the elevation: %s", (_name, fields, elevation, sudoPrefix) => {
+])("decideSsh() reports the elevation: %s", (_name, fields, elevation, sudoPrefix) => {
   const decision = allowSample(ELEVATING, fields);
   assert.deepEqual([decision.elevation, decision.sudoPrefix], [elevation, sudoPrefix]);
 });
@@ -162,7 +162,7 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   assert.equal(allowSample(host, fields).enforcement, "");
 });
 
-Deno.test("toWireDecision() keeps the order of the keys and omits what is empty", () => {
+Deno.test("toWireDecision() keeps the order of keys and omits empty values", () => {
   const policy = compileSample(sampleConfig({}, {
     hosts: {
       web01: sampleHost({ allow_sudo: true, command_policy: { ...SAMPLE_RULES, enforcement: "audit" } }),
@@ -265,7 +265,7 @@ Deno.test.each<[name: string, fields: Partial<SshIntent>, reason: RegExp]>([
   assert.match(denySample(host, fields).reason, reason);
 });
 
-Deno.test("decideSsh() denies a bastion with rules even where compilation let it pass", () => {
+Deno.test("decideSsh() denies a bastion with rules even if compilation accepted it", () => {
   const policy = compileSample(sampleConfig({ command_policy: SAMPLE_RULES }));
   const host = policy.hosts.get("web01")!;
   const hosts = new Map([["web01", { ...host, allow_as_bastion: true }]]);

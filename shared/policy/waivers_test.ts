@@ -32,14 +32,14 @@ const GATED: GatedCommand = {
 const CONTENT = { contentSha256: "aa".repeat(32) };
 const WRITE: Partial<GatedCommand> = { fileTransfer: true, ...CONTENT };
 
-Deno.test("waiverPattern() escapes what is special in a pattern and nothing else", () => {
+Deno.test("waiverPattern() escapes only the special characters of a pattern", () => {
   assert.equal(
     waiverPattern("a.b+c*d?(e)[f]{g}^h$i|j\\k -/#\"'"),
     String.raw`^a\.b\+c\*d\?\(e\)\[f\]\{g\}\^h\$i\|j\\k -/#"'$`,
   );
 });
 
-Deno.test("waiverPattern() is found in its command and in no other", () => {
+Deno.test("waiverPattern() matches its command and no other", () => {
   const text = fc.string({ unit: anyCharacter(fc), maxLength: 40 });
   fc.assert(fc.property(text, text, (command, other) => {
     const pattern = compilePattern(waiverPattern(command));
@@ -49,7 +49,7 @@ Deno.test("waiverPattern() is found in its command and in no other", () => {
   }));
 });
 
-Deno.test("waiverPattern() takes a lone surrogate for what it is decided as", () => {
+Deno.test("waiverPattern() treats a lone surrogate as U+FFFD", () => {
   assert.equal(compilePattern(waiverPattern("echo \ud800")).test("echo \ufffd"), true);
 });
 
@@ -80,7 +80,7 @@ Deno.test.each<[name: string, waiver: Partial<Grant>, gated: Partial<GatedComman
   ["the command of a malformed transfer", CONTENT, CONTENT, false],
   ["anything once it has expired", { expiresAt: SAMPLE_NOW }, {}, false],
 ])(
-  "a waiver is for one command of one caller and end user, run one way (A4): %s",
+  "a waiver applies to one command of one caller and end user, run one way (A4): %s",
   (_name, waiver, gated, waived) => {
     const live = sampleGrants({ ...waiverScope(GATED), ...waiver });
     assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
@@ -110,7 +110,7 @@ Deno.test.each<{ name: string; scope: Partial<WaiverScope>; same: boolean }>([
   assert.equal(findSameScope(grants, waiverScope(GATED)).length, same ? 1 : 0);
 });
 
-Deno.test("findSameScope() finds every waiver of the scope, expired ones too", () => {
+Deno.test("findSameScope() finds every waiver of the scope, including expired ones", () => {
   const { grants } = sampleGrants(waiverScope(GATED), { ...waiverScope(GATED), expiresAt: 0 }, sampleGrant());
   assert.deepEqual(findSameScope(grants, waiverScope(GATED)).map(({ id }) => id), ["grant-0", "grant-1"]);
 });

@@ -47,12 +47,12 @@ Deno.test.each([
   },
 );
 
-Deno.test("createRedactor() leaves what is masked already", () => {
+Deno.test("createRedactor() does not change masked text", () => {
   const once = redact("cmd --password=x TOKEN=y mysql -pz https://u:p@h");
   assert.equal(redact(once), once);
 });
 
-Deno.test("createRedactor() has the built-in rules on for an empty block and off when they are disabled", () => {
+Deno.test("createRedactor() applies the built-in rules for an empty block and not if they are disabled", () => {
   assert.equal(createRedactor({})("TOKEN=x"), `TOKEN=${m("env-assignment")}`);
   assert.equal(createRedactor({ disable_defaults: true })("TOKEN=x"), "TOKEN=x");
 });
@@ -64,11 +64,11 @@ Deno.test.each([
   ["masks all where the group took no part", "a(?P<secret>b)?", "a ab", `${m("op")} a${m("op")}`],
   ["ignores empty matches", "x*", "axb", `a${m("op")}b`],
   ["works on the output of the rules before it", "REDACTED", "TOKEN=x", `TOKEN=[${m("op")}:env-assignment]`],
-])("createRedactor() with an operator's rule %s", (_name, regex, text, masked) => {
+])("createRedactor() with an operator rule %s", (_name, regex, text, masked) => {
   assert.equal(createRedactor({ patterns: [{ name: "op", regex }] })(text), masked);
 });
 
-Deno.test("createRedactor() names every operator's rule that is not RE2", () => {
+Deno.test("createRedactor() reports every operator rule that is not RE2", () => {
   const patterns = [{ name: "a", regex: "(" }, { name: "b", regex: "ok" }, { name: "c", regex: "(?<=x)y" }];
   assert.throws(() => createRedactor({ patterns }), (error: unknown) => {
     assert.ok(error instanceof AppError);
@@ -261,5 +261,5 @@ Deno.test.each([
   ({ unit }) => assertLinearWork((size) => mask(unit.repeat(Math.ceil(size / unit.length))), 65_536),
 );
 
-Deno.test("maskSecrets() takes linear time on a value of backslashes", () =>
+Deno.test("maskSecrets() needs linear time for a value of backslashes", () =>
   assertLinearWork((size) => mask(`password="${"\\".repeat(size)}`), 131_072));

@@ -56,7 +56,7 @@ Deno.test.each(Object.keys(SAMPLES).map((name) => ({ name })))(
 );
 
 Deno.test.each([...COMMAND_SAMPLES, ...DOCUMENT_SAMPLES])(
-  "createRedactStreams() masks $name, wherever the pieces end",
+  "createRedactStreams() masks $name for any chunk boundary",
   ({ text }) => {
     const whole = redact(text);
     for (let first = 0; first <= text.length; first++) {
@@ -83,7 +83,7 @@ const UNITS = fc.constantFrom(
   ...["eyJaaaaaaaa", ".bbbbbbbb", "xoxb-0123456789", "[REDACTED:", "\ud800", "é", "|"],
 );
 
-Deno.test("createRedactStreams() gives what the redactor gives of the whole, for any text in any pieces", () => {
+Deno.test("createRedactStreams() returns the redactor's result for any text in any chunks", () => {
   fc.assert(
     fc.property(fc.array(fc.array(UNITS, { maxLength: 5 }), { maxLength: 8 }), (pieces) => {
       const texts = pieces.map((units) => units.join(""));
@@ -93,7 +93,7 @@ Deno.test("createRedactStreams() gives what the redactor gives of the whole, for
   );
 });
 
-Deno.test("createRedactStreams() gives whole lines at once when no secret has begun in them", () => {
+Deno.test("createRedactStreams() emits complete lines immediately if no secret started in them", () => {
   const stream = openStream();
   assert.equal(stream.push("the key is here\nnext"), "the key is here\n");
   assert.equal(stream.push(' TOKEN="a"\n'), `next TOKEN=[REDACTED:env-assignment]\n`);
@@ -101,7 +101,7 @@ Deno.test("createRedactStreams() gives whole lines at once when no secret has be
   assert.equal(stream.push("done\n"), "mysql -u x\ndone\n");
 });
 
-Deno.test("createRedactStreams() gives the mark of a key as soon as its line ends after it, and nothing of the key", () => {
+Deno.test("createRedactStreams() emits a key's mark once its BEGIN line ends, and no part of the key", () => {
   const stream = openStream();
   assert.equal(stream.push("a -----BEGIN PRIVATE KEY-----\nMII"), "a [REDACTED:private-key-block]");
   assert.equal(stream.push("x\n".repeat(1_000_000)), "");
@@ -130,7 +130,7 @@ Deno.test.each([
     filler: "\\n",
   },
 ])(
-  "createRedactStreams() masks $name that is longer than what is held",
+  "createRedactStreams() masks $name that is longer than the buffer",
   ({ start, close, filler = "words secret " }) => {
     const text = start + filler.repeat(Math.ceil(3 * MAX_HELD / filler.length)) + close;
     for (const size of [1000, 32_768, text.length]) {
@@ -151,7 +151,7 @@ Deno.test.each([
   { name: "a key", text: "-----BEGIN PRIVATE KEY-----\nab", left: "[REDACTED:private-key-block]" },
   { name: "a value", text: "a --token\nabc", left: "a --token\n" },
   { name: "no mark", text: "TOKEN=abc\nx", left: "TOKEN=[REDACTED:env-assignment]\n" },
-])("createRedactStreams() leaves $name out of what was cut off", ({ text, left }) => {
+])("createRedactStreams() omits $name from truncated text", ({ text, left }) => {
   for (let first = 0; first <= text.length; first++) {
     const stream = openStream();
     assert.equal(stream.push(text.slice(0, first)) + stream.push(text.slice(first)) + stream.cut(), left);
@@ -165,7 +165,7 @@ Deno.test.each([
   { name: "over what is not something", regex: 'pin="[^"]*"', text: 'a\npin="1\n2"\nb' },
   { name: "with a class in a class", regex: "pin[[:^alpha:]]+x", text: "a\npin\n1\nx\nb" },
   { name: "with an escaped line break", regex: "pin\\x0a[0-9]", text: "a\npin\n1\nb" },
-])("createRedactStreams() finds an operator's secret $name, wherever the pieces end", ({ regex, text }) => {
+])("createRedactStreams() masks an operator's secret $name for any chunk boundary", ({ regex, text }) => {
   const config = { patterns: [{ name: "op", regex }] };
   const whole = createRedactor(config)(text);
   assert.match(whole, /REDACTED:op/);
@@ -175,7 +175,7 @@ Deno.test.each([
   }
 });
 
-Deno.test("createRedactStreams() finds an operator's secret over lines in a long text", () => {
+Deno.test("createRedactStreams() masks an operator's secret that spans lines in a long text", () => {
   const secret = `<pin>${"1\n".repeat(5000)}</pin>`;
   const text = `${"a\n".repeat(60_000)}${secret}${"b\n".repeat(60_000)}`;
   const config = { patterns: [{ name: "op", regex: "(?s)<pin>.*?</pin>" }] };
@@ -186,7 +186,7 @@ Deno.test("createRedactStreams() finds an operator's secret over lines in a long
   assert.equal(masked(pieces, createRedactStreams(config)), createRedactor(config)(text));
 });
 
-Deno.test("createRedactStreams() has no built-in rules when they are turned off, and no stages to hold a text", () => {
+Deno.test("createRedactStreams() holds nothing back if the built-in rules are disabled", () => {
   assert.equal(createRedactStreams({ disable_defaults: true })().push("TOKEN=x"), "TOKEN=x");
 });
 
@@ -194,12 +194,15 @@ Deno.test.each([
   { name: "keys without end", text: "-----BEGIN PRIVATE KEY-----\n" },
   { name: "secrets that overlap", text: `TOKEN="a\\" password='b" TOKEN='c\\' password="d' ` },
   { name: "quotes without end", text: "TOKEN='\\'\n" },
-])("createRedactStreams() takes linear time on $name in one piece", ({ text }) =>
-  assertLinearWork((size) => {
-    const stream = openStream();
-    stream.push(`${text.repeat(Math.ceil(size / text.length))}\n`);
-    stream.end();
-  }, 1 << 18));
+])(
+  "createRedactStreams() needs linear time for $name in one chunk",
+  ({ text }) =>
+    assertLinearWork((size) => {
+      const stream = openStream();
+      stream.push(`${text.repeat(Math.ceil(size / text.length))}\n`);
+      stream.end();
+    }, 1 << 18),
+);
 
 Deno.test.each([
   "TOKEN=x ",

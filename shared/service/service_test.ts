@@ -50,7 +50,7 @@ Deno.test.each([
   { args: ["--config"], message: /^Option --config needs/ },
   { args: ["--config="], message: /^Option --config needs/ },
   { args: ["--version=yes"], message: /^Cannot use "--version=yes"/ },
-])("parseServiceArguments() refuses $args", ({ args, message }) => {
+])("parseServiceArguments() rejects $args", ({ args, message }) => {
   const parse = () => parseServiceArguments(args, { defaultConfig: "signer.json" });
   assert.throws(parse, { name: "AppError", code: "invalid_request", message });
 });
@@ -66,7 +66,7 @@ Deno.test.each<[code: number, name: string, run: () => number | void, told: RegE
   [2, "a wrong command line", failing(new AppError("invalid_request", "Bad option")), /^Bad option\n$/],
   [1, "a broken config", failing(LOADING), /^Cannot load\n$/],
   [1, "a defect", failing(new TypeError("no x")), /^Unexpected failure: TypeError: no x\n/],
-])("exitCodeOf() gives %d for %s", async (code, _name, run, told) => {
+])("exitCodeOf() returns %d for %s", async (code, _name, run, told) => {
   let text = "";
   assert.equal(await exitCodeOf(() => Promise.try(run), (more) => text += more), code);
   assert.match(text, told);
@@ -75,7 +75,7 @@ Deno.test.each<[code: number, name: string, run: () => number | void, told: RegE
 const format = (message: string, fields: LogFields = {}) =>
   formatLogLine({ timestamp: 0, level: "info", service: "signer", message, fields });
 
-Deno.test("formatLogLine() writes one line of JSON without control characters, whatever is logged", () => {
+Deno.test("formatLogLine() returns one line of JSON without control characters for any input", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: anyCharacter(fc) }),
@@ -90,13 +90,13 @@ Deno.test("formatLogLine() writes one line of JSON without control characters, w
   );
 });
 
-Deno.test("formatLogLine() does not let a field replace time, level, service or message", () => {
+Deno.test("formatLogLine() keeps time, level, service and message if a field has the same name", () => {
   const own = { level: "info", service: "signer", message: "denied" };
   const line = format("denied", { level: "debug", message: "issued", time: "never", service: "x", a: 1 });
   assert.deepEqual(JSON.parse(line), { time: "1970-01-01T00:00:00.000Z", ...own, a: 1 });
 });
 
-Deno.test("formatLogLine() spells out errors with their causes, and stacks only of defects", () => {
+Deno.test("formatLogLine() includes errors with their causes, and stacks only for defects", () => {
   const cause = new TypeError("reset");
   const error = new AppError("upstream_failure", "Failed contacting the signer", { cause });
   const { error: written } = JSON.parse(format("request failed", { error }));
@@ -106,7 +106,7 @@ Deno.test("formatLogLine() spells out errors with their causes, and stacks only 
   assert.match(written.cause.stack, /^TypeError: reset/);
 });
 
-Deno.test("formatLogLine() gets to the address behind a failure that was told in other words five times", () => {
+Deno.test("formatLogLine() includes the root cause's address behind six wrapped errors", () => {
   let error = new Error("connect ECONNREFUSED 10.0.0.5:9443");
   for (let step = 0; step < 6; step++) {
     error = new AppError("upstream_failure", `step ${step}`, { cause: error });
@@ -114,7 +114,7 @@ Deno.test("formatLogLine() gets to the address behind a failure that was told in
   assert.match(format("Tool call failed", { error }), /10\.0\.0\.5:9443/);
 });
 
-Deno.test("formatLogLine() survives causes in a circle, circles and throwing members", () => {
+Deno.test("formatLogLine() handles circular causes, circular values and throwing members", () => {
   const error = new Error("a");
   error.cause = error;
   assert.ok(JSON.parse(format("x", { error })));
@@ -125,7 +125,7 @@ Deno.test("formatLogLine() survives causes in a circle, circles and throwing mem
   }
 });
 
-Deno.test("getServiceLogger() is silent and harmless before logging is configured", () => {
+Deno.test("getServiceLogger() returns a silent logger before logging is configured", () => {
   const logger = getServiceLogger("signer");
   logger.info("{not} a template");
   logger.warn("a", { a: 1n });
@@ -152,7 +152,7 @@ signer_sign_requests_total{outcome="issued"} 1
   assert.equal(metrics.contentType, "text/plain; version=0.0.4; charset=utf-8");
 });
 
-Deno.test("counter() with labels has no series before its first event", async () => {
+Deno.test("counter() with labels exports no series before the first event", async () => {
   const metrics = createMetrics();
   metrics.counter("broker_events_total", "Events.", ["outcome"]);
   assert.doesNotMatch(await metrics.text(), /^broker_events_total/m);
@@ -164,7 +164,7 @@ Deno.test("counter() escapes label values", async () => {
   assert.match(await metrics.text(), /^a_total\{l="\\"\\\\\\nx 1"\} 1$/m);
 });
 
-Deno.test("gauge() shows what was set, or what is read at the time", async () => {
+Deno.test("gauge() exports the value that was set or that its callback returns", async () => {
   const metrics = createMetrics();
   let sessions = 1;
   metrics.gauge("broker_sessions_active", "Open sessions.", () => sessions);
@@ -176,14 +176,14 @@ Deno.test("gauge() shows what was set, or what is read at the time", async () =>
   assert.match(text, /^last_poll 5$/m);
 });
 
-Deno.test("createMetrics() shares nothing between services, and refuses a name twice in one", () => {
+Deno.test("createMetrics() keeps services separate and rejects a duplicate name within one", () => {
   const metrics = createMetrics();
   metrics.counter("a_total", "A.");
   createMetrics().counter("a_total", "A.");
   assert.throws(() => metrics.counter("a_total", "A."), /already been registered/);
 });
 
-Deno.test("gauges() shows the values of the moment, and none of before", async () => {
+Deno.test("gauges() exports only the current values", async () => {
   const metrics = createMetrics();
   let values = [{ labels: { peer: "authenticated" }, value: 2 }, {
     labels: { peer: "unauthenticated" },
@@ -198,7 +198,7 @@ Deno.test("gauges() shows the values of the moment, and none of before", async (
   assert.doesNotMatch(await metrics.text(), /known/);
 });
 
-Deno.test("histogram() counts durations by what came of them", async () => {
+Deno.test("histogram() counts durations by result", async () => {
   const metrics = createMetrics();
   const signing = metrics.histogram("sign_duration_seconds", "Signing.", "exchange");
   assert.doesNotMatch(await metrics.text(), /^sign_duration_seconds/m);
@@ -218,7 +218,7 @@ Deno.test.each([
   { name: "what succeeds", step: () => Promise.resolve(1), result: "ok" },
   { name: "a fault with a code", step: () => Promise.reject(new AppError("denied", "no")), result: "denied" },
   { name: "a fault without one", step: () => Promise.reject(new Error("/path")), result: "internal" },
-])("measure() counts $name as $result, and passes it on", async ({ step, result }) => {
+])("measure() counts $name as $result and passes it on", async ({ step, result }) => {
   const metrics = createMetrics();
   const histogram = metrics.histogram("step_duration_seconds", "Step.", "exchange");
   const [measured] = await Promise.allSettled([histogram.measure<number>(step)]);
@@ -228,7 +228,7 @@ Deno.test.each([
   assert.deepEqual(counts, [`step_duration_seconds_count{result="${result}"} 1`]);
 });
 
-Deno.test("total() shows what has been counted elsewhere, once for each scrape", async () => {
+Deno.test("total() exports the value of an external counter on each scrape", async () => {
   const metrics = createMetrics();
   let seconds = 1.5;
   metrics.total("process_cpu_seconds_total", "CPU.", () => seconds);
@@ -247,7 +247,7 @@ Deno.test.each([
   { seconds: 30, bucket: "30" },
   { seconds: 31, bucket: "+Inf" },
 ])(
-  "a duration of $seconds s is in the bucket up to $bucket, and not in the one before",
+  "a duration of $seconds s is counted from bucket $bucket on and not in the bucket below",
   async ({ seconds, bucket }) => {
     const metrics = createMetrics();
     metrics.histogram("a_seconds", "A.", "exchange").observe(seconds);
@@ -258,7 +258,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("histogram() refuses a name that is taken, by whatever", () => {
+Deno.test("histogram() rejects a name that another metric uses", () => {
   const metrics = createMetrics();
   metrics.gauge("a_seconds", "A.");
   assert.throws(() => metrics.histogram("a_seconds", "A.", "exchange"), /already been registered/);
@@ -273,7 +273,7 @@ Deno.test.each([
   { name: "a UUID", id: "5f0f9a3e-7f0c-4f8e-9c4e-0a1b2c3d4e5f" },
   { name: "letters, digits, dot, dash and underscore", id: "Job_7.retry-2" },
   { name: "64 characters", id: "a".repeat(64) },
-])("inRequest() keeps an id of $name", async ({ id }) => {
+])("inRequest() keeps a request ID of $name", async ({ id }) => {
   await inRequest({ name: "POST", id }, (given) => {
     assert.deepEqual([given, currentRequestId(), outgoingHeaders()["x-request-id"]], [id, id, id]);
     return Promise.resolve();
@@ -290,7 +290,7 @@ Deno.test.each([
   { name: "a letter that is not ASCII", id: "é" },
   { name: "an equals sign", id: "rid=1" },
   { name: "several values", id: ["a", "b"] },
-])("inRequest() makes a new id for $name", async ({ id }) => {
+])("inRequest() creates a new request ID for $name", async ({ id }) => {
   await inRequest({ name: "POST", id }, (given) => {
     assert.match(given, NEW_ID);
     return Promise.resolve();
@@ -302,17 +302,17 @@ Deno.test.each([
   { name: "passes one without state on", trace: { traceparent: TRACEPARENT } },
   { name: "passes no state on without its parent", trace: { tracestate: "a=1" }, passed: {} },
   {
-    name: "passes no state on that could begin another header",
+    name: "drops a tracestate that could start another header",
     trace: { traceparent: TRACEPARENT, tracestate: "a=1\r\nx: y" },
     passed: { traceparent: TRACEPARENT },
   },
   {
-    name: "passes no state on that is longer than 512 characters",
+    name: "drops a tracestate that is longer than 512 characters",
     trace: { traceparent: TRACEPARENT, tracestate: "a".repeat(513) },
     passed: { traceparent: TRACEPARENT },
   },
   {
-    name: "passes no zero trace id on",
+    name: "drops a traceparent with a zero trace ID",
     trace: { traceparent: `00-${"0".repeat(32)}-b7ad6b7169203331-01` },
     passed: {},
   },
@@ -325,7 +325,7 @@ Deno.test.each([
   });
 });
 
-Deno.test("inRequest() keeps requests apart that run at the same time", async () => {
+Deno.test("inRequest() separates concurrent requests", async () => {
   const seen = await Promise.all(["a", "b", "c"].map((id) =>
     inRequest({ name: "POST", id }, async () => {
       await Promise.resolve();
@@ -336,7 +336,7 @@ Deno.test("inRequest() keeps requests apart that run at the same time", async ()
   assert.deepEqual([currentRequestId(), outgoingHeaders()], [undefined, {}]);
 });
 
-Deno.test("outsideRequests() begins what names no request, and leaves the request as it was", async () => {
+Deno.test("outsideRequests() runs a task without the request ID and keeps the request's own ID", async () => {
   await inRequest({ name: "POST", id: "a" }, async () => {
     const later = outsideRequests(async () => {
       await Promise.resolve();

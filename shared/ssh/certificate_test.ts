@@ -44,7 +44,7 @@ const fields: CertificateFields = {
 };
 const refused = (message: RegExp) => ({ name: "AppError", code: "invalid_request", message });
 
-Deno.test("a certificate of ssh-keygen is read and verified, and its bytes are ours", () => {
+Deno.test("a certificate of ssh-keygen is parsed, verified and encoded to the same bytes", () => {
   const certificate = parseCertificate(OPENSSH);
   assert.ok(verifyCertificateSignature(certificate));
   assert.equal(certificate.serial, 18_446_744_073_709_551_615n);
@@ -55,7 +55,7 @@ Deno.test("a certificate of ssh-keygen is read and verified, and its bytes are o
   assert.equal(line, `${OPENSSH.replace(/ user$/, "")}\n`);
 });
 
-Deno.test("issueCertificate() makes what decodeCertificate() reads", async () => {
+Deno.test("issueCertificate() returns a certificate that decodeCertificate() reads", async () => {
   const certificate = decodeCertificate(await issueCertificate(fields, ca));
   assert.ok(verifyCertificateSignature(certificate));
   const { kind, caPublicKey, criticalOptionData, extensionData, ...more } = certificate;
@@ -69,7 +69,7 @@ Deno.test("issueCertificate() makes what decodeCertificate() reads", async () =>
   assert.ok(signature.length > 64 && signedBytes.length > 200);
 });
 
-Deno.test("a certificate is the same for the same input", async () => {
+Deno.test("a certificate is identical for the same input", async () => {
   const again = { ...fields, extensions: [...fields.extensions].reverse() };
   assert.deepEqual(await issueCertificate(again, ca), await issueCertificate(fields, ca));
 });
@@ -82,7 +82,7 @@ Deno.test.each([
   { name: "an empty force-command", change: { criticalOptions: { "force-command": "" } } },
   { name: "an empty source-address", change: { criticalOptions: { "source-address": "" } } },
   { name: "an extension named twice", change: { extensions: ["permit-pty", "permit-pty"] } },
-])("issueCertificate() refuses $name", async ({ change }) => {
+])("issueCertificate() rejects $name", async ({ change }) => {
   await assert.rejects(issueCertificate({ ...fields, ...change }, ca), TypeError);
 });
 
@@ -92,7 +92,7 @@ Deno.test.each([
   { name: "a time before the epoch", change: { validAfter: -1 } },
   { name: "half a second", change: { validBefore: 1.5 } },
   { name: "a time that is not a number", change: { validBefore: NaN } },
-])("issueCertificate() refuses $name", async ({ change }) => {
+])("issueCertificate() rejects $name", async ({ change }) => {
   await assert.rejects(issueCertificate({ ...fields, ...change }, ca), RangeError);
 });
 
@@ -100,11 +100,11 @@ Deno.test.each([
   { name: "a KeyId", change: { keyId: "a\0" } },
   { name: "a principal", change: { principals: ["root\0x"] } },
   { name: "a force-command", change: { criticalOptions: { "force-command": "id\0" } } },
-])("issueCertificate() refuses $name with a NUL", async ({ change }) => {
+])("issueCertificate() rejects $name with a NUL", async ({ change }) => {
   await assert.rejects(issueCertificate({ ...fields, ...change }, ca), refused(/has a NUL/));
 });
 
-Deno.test("issueCertificate() stops before it signs when it was aborted", async () => {
+Deno.test("issueCertificate() stops before it signs if the request was aborted", async () => {
   await assert.rejects(issueCertificate(fields, ca, AbortSignal.abort()), { name: "AbortError" });
 });
 
@@ -113,7 +113,7 @@ Deno.test("a lone surrogate becomes U+FFFD", async () => {
   assert.equal(certificate.keyId, "a\ufffd");
 });
 
-Deno.test("an option named __proto__ is an option", async () => {
+Deno.test("an option named __proto__ is kept as an option", async () => {
   const criticalOptions = Object.fromEntries([["__proto__", "x"]]);
   const certificate = decodeCertificate(await issueCertificate({ ...fields, criticalOptions }, ca));
   assert.deepEqual(Object.entries(certificate.criticalOptions), [["__proto__", "x"]]);
@@ -153,7 +153,7 @@ const options = (...list: readonly Uint8Array[]) => Uint8Array.from(list.flatMap
 const nested = (text: string) => new SshWriter().text(text).bytes();
 const forced = (data?: Uint8Array<ArrayBuffer>) => ({ critical: option("force-command", data) });
 
-Deno.test("the certificate that the refused ones are made from is read", () => {
+Deno.test("the base certificate of the rejected samples is accepted", () => {
   const certificate = decodeCertificate(handMade({}));
   assert.equal(certificate.keyId, "id");
   assert.equal(verifyCertificateSignature(certificate), false);
@@ -188,7 +188,7 @@ Deno.test.each([
   ["a signature without value", { signature: nested("ssh-ed25519") }, /truncated/],
   ["trailing bytes", { trailing: 0 }, /4 bytes too many/],
   ["300 KiB", { keyId: "x".repeat(300 * 1024) }, /256 KiB/],
-])("decodeCertificate() refuses %s", (_name, change, message) => {
+])("decodeCertificate() rejects %s", (_name, change, message) => {
   assert.throws(() => decodeCertificate(handMade(change)), refused(message));
 });
 
@@ -199,25 +199,25 @@ Deno.test.each([
   { name: "options before it", line: `no-pty ${OPENSSH}` },
   { name: "a second line", line: `${OPENSSH}\n${OPENSSH}` },
   { name: "base64 with stray letters", line: OPENSSH.replace("AAAA", "AA*A") },
-])("parseCertificate() refuses $name", ({ line }) => {
+])("parseCertificate() rejects $name", ({ line }) => {
   assert.throws(() => parseCertificate(line), refused(/Cannot read/));
 });
 
-Deno.test("decodeCertificate() keeps its own bytes", async () => {
+Deno.test("decodeCertificate() copies its input", async () => {
   const blob = await issueCertificate(fields, ca);
   const certificate = decodeCertificate(blob);
   blob.fill(0);
   assert.ok(verifyCertificateSignature(certificate));
 });
 
-Deno.test("decodeCertificate() refuses a certificate cut short anywhere", async () => {
+Deno.test("decodeCertificate() rejects a certificate that is truncated at any byte", async () => {
   const blob = await issueCertificate(fields, ca);
   for (let length = 0; length < blob.length; length++) {
     assert.throws(() => decodeCertificate(blob.subarray(0, length)), refused(/truncated/), `${length} bytes`);
   }
 });
 
-Deno.test("no changed byte verifies, and none makes more than an AppError", async () => {
+Deno.test("a certificate with any changed byte fails verification or throws an AppError", async () => {
   const blob = await issueCertificate(fields, ca);
   for (let index = 0; index < blob.length; index++) {
     for (const mask of [1, 0x80, 0xff]) {
@@ -226,7 +226,7 @@ Deno.test("no changed byte verifies, and none makes more than an AppError", asyn
   }
 });
 
-Deno.test("no random change verifies, and none makes more than an AppError", async () => {
+Deno.test("a certificate with any random change fails verification or throws an AppError", async () => {
   const blob = await issueCertificate(fields, ca);
   const place = fc.nat(blob.length);
   fc.assert(
@@ -243,7 +243,7 @@ Deno.test("no random change verifies, and none makes more than an AppError", asy
   );
 });
 
-Deno.test("what is encoded is decoded", async () => {
+Deno.test("decoding restores any encoded certificate", async () => {
   const text = fc.string({ unit: wholeCharacter(fc) }).map((value) => value.replaceAll("\0", ""));
   const bytes = fc.uint8Array({ minLength: 32, maxLength: 32 });
   const known = fc.constantFrom("force-command", "source-address", "verify-required", "\uffee", "\u{10000}");
@@ -281,7 +281,7 @@ Deno.test("what is encoded is decoded", async () => {
   );
 });
 
-Deno.test("the fields stand in the order of PROTOCOL.certkeys", () => {
+Deno.test("fields are encoded in the order of PROTOCOL.certkeys", () => {
   const reader = new SshReader(encodeToBeSigned(fields, ca.publicKey));
   assert.equal(reader.text(), "ssh-ed25519-cert-v01@openssh.com");
   assert.deepEqual(reader.string(), fields.nonce);
@@ -313,7 +313,7 @@ function verifies(blob: Uint8Array): boolean {
   }
 }
 
-Deno.test("writeFlagOptions() puts names in the order of their bytes, whatever letters they have", () => {
+Deno.test("writeFlagOptions() sorts names by their bytes, whatever characters they contain", () => {
   const letter = fc.constantFrom("a", "b", "-", "Z", "~", "\u007f", "é", "\uffee", "\u{1f600}");
   const names = fc.uniqueArray(fc.array(letter, { maxLength: 3 }).map((letters) => letters.join("")));
   fc.assert(fc.property(names, (given) => {

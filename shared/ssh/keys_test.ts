@@ -69,7 +69,7 @@ Deno.test.each([
   ["a vertical tab inside base64", LINE.replace("AAAAC3", "AAAA\vC3"), /not base64/],
   ["a key cut short", LINE.slice(0, -4), /truncated/],
   ["a key with trailing bytes", `${LINE}AAAA`, /too many/],
-])("parsePublicKey() refuses %s", (_name, text, message) => {
+])("parsePublicKey() rejects %s", (_name, text, message) => {
   assert.throws(() => parsePublicKey(text), { name: "AppError", code: "invalid_request", message });
 });
 
@@ -101,7 +101,7 @@ Deno.test.each([
   { name: "an RSA key under the type", line: `ssh-ed25519 ${notEd25519.toBase64()}` },
   { name: "trailing bytes", line: `${LINE}AAAA` },
   { name: "stray bits", line: `${LINE.slice(0, -3)}9d=` },
-])("parseEd25519PublicKey() refuses $name", ({ line }) => {
+])("parseEd25519PublicKey() rejects $name", ({ line }) => {
   assert.throws(() => parseEd25519PublicKey(line), (error) => {
     assert.ok(error instanceof AppError && error.cause instanceof AppError);
     assert.equal(error.code, "invalid_request");
@@ -110,18 +110,18 @@ Deno.test.each([
   });
 });
 
-Deno.test("fingerprint() is that of ssh-keygen -l", () => {
+Deno.test("fingerprint() equals the output of ssh-keygen -l", () => {
   assert.equal(fingerprint(parsePublicKey(LINE).blob), "SHA256:fe85JkIjo8VPe+XqXJGH5Mau1EMFdK1OdKvJUFicyA8");
 });
 
-Deno.test("formatPublicKey() writes a line that is read back", () => {
+Deno.test("formatPublicKey() returns a line that can be parsed again", () => {
   const key = parsePublicKey(LINE);
   assert.equal(formatPublicKey(key.algorithm, key.blob), LINE);
   assert.equal(formatPublicKey(key.algorithm, key.blob, "a b"), `${LINE} a b`);
   assert.throws(() => formatPublicKey(key.algorithm, key.blob, "a\nb"), TypeError);
 });
 
-Deno.test("any text is a key or an AppError", () => {
+Deno.test("any text is parsed as a key or rejected with an AppError", () => {
   const pieces = fc.constantFrom(LINE, ECDSA, ED25519, "ssh-ed25519", "ssh-rsa", ..." \t\n#@=A");
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.string())), (parts) => {
@@ -147,7 +147,7 @@ const PARTS: readonly (KeyParts & { readonly name: string })[] = [
   { name: "ssh-rsa", kind: "rsa", exponent: Uint8Array.of(1, 0, 1), modulus: number(256) },
 ];
 
-Deno.test.each(PARTS)("a key blob is written and read: $name", ({ name, ...parts }) => {
+Deno.test.each(PARTS)("a key blob is encoded and decoded: $name", ({ name, ...parts }) => {
   assert.equal(keyAlgorithm(parts), name);
   assert.deepEqual(decodeKeyBlob(encodeKeyBlob(parts)), parts);
 });
@@ -170,7 +170,7 @@ Deno.test.each([
   ["an RSA exponent of 0", ssh().text("ssh-rsa").text("").mpint(number(256)).bytes()],
   ["an RSA modulus of 0", ssh().text("ssh-rsa").mpint(number(1)).text("").bytes()],
   ["an RSA modulus of 2,049 bytes", ssh().text("ssh-rsa").mpint(number(1)).mpint(number(2049)).bytes()],
-])("decodeKeyBlob() refuses %s", (_name, blob) => {
+])("decodeKeyBlob() rejects %s", (_name, blob) => {
   assert.throws(() => decodeKeyBlob(blob), { name: "AppError", code: "invalid_request" });
 });
 
@@ -205,7 +205,7 @@ Deno.test.each([
   { name: "an end user with a line separator", more: { endUser: "a\u2028b" } },
   { name: "an end user with DEL", more: { endUser: "a\x7f" } },
   { name: "an elevation with a line end", more: { elevationPrefix: "sudo -n\nx" } },
-])("formatKeyId() refuses $name", ({ more }) => {
+])("formatKeyId() rejects $name", ({ more }) => {
   assert.throws(() => formatKeyId({ ...parts, ...more }), TypeError);
 });
 
@@ -213,7 +213,7 @@ Deno.test.each([
   ["milliseconds", 1.5],
   ["a negative time", -1],
   ["no number", NaN],
-])("formatKeyId() refuses %s", (_name, issuedAt) => {
+])("formatKeyId() rejects %s", (_name, issuedAt) => {
   assert.throws(() => formatKeyId({ ...parts, issuedAt }), RangeError);
 });
 
@@ -228,7 +228,7 @@ const publicKey = encodeKeyBlob({ kind: "ed25519", point: Uint8Array.fromHex(POI
 const value = Uint8Array.fromHex(SIGNATURE);
 const blob = (algorithm: string, bytes: Uint8Array) => new SshWriter().text(algorithm).string(bytes).bytes();
 
-Deno.test("an Ed25519 signature is that of RFC 8032", () => {
+Deno.test("an Ed25519 signature equals the test vector of RFC 8032", () => {
   const key = parsePrivateKey(encodeOpensshPrivateKey(Uint8Array.fromHex(SEED), ""));
   assert.deepEqual(key.publicKey, publicKey);
   const reader = new SshReader(key.sign(MESSAGE));
@@ -244,7 +244,7 @@ Deno.test.each([
     name: `ECDSA on ${jwk}`,
     key: generateKeyPairSync("ec", { namedCurve: jwk }).privateKey,
   })),
-])("signing aside makes the same blob as signing does: $name", async ({ key }) => {
+])("signAsync() returns the same kind of blob as sign(): $name", async ({ key }) => {
   const pem = String(key.export({ type: "pkcs8", format: "pem" }));
   const { publicKey, sign, signAsync } = parsePrivateKey(pem);
   const [here, aside] = [sign(MESSAGE), await signAsync(MESSAGE)];
@@ -253,7 +253,7 @@ Deno.test.each([
   assert.ok(verifySignature(publicKey, aside, MESSAGE));
 });
 
-Deno.test("verifySignature() believes it", () => {
+Deno.test("verifySignature() accepts an Ed25519 signature", () => {
   assert.ok(verifySignature(publicKey, blob("ssh-ed25519", value), MESSAGE));
 });
 
@@ -269,7 +269,7 @@ Deno.test.each([
   { name: "a key of another type", signature: blob("ssh-ed25519", value), key: new Uint8Array(3) },
   // S plus the order of the group is equivalent to S and must not verify.
   { name: "the same signature in another form", signature: blob("ssh-ed25519", withOrder(SIGNATURE)) },
-])("verifySignature() refuses $name", (row) => {
+])("verifySignature() rejects $name", (row) => {
   const { signature, data = MESSAGE, key = publicKey } = { data: undefined, key: undefined, ...row };
   assert.equal(verifySignature(key, signature, data), false);
 });
@@ -281,7 +281,7 @@ const numbers = (r: Uint8Array, s: Uint8Array) => new SshWriter().mpint(r).mpint
 const offCurve = encodeKeyBlob({ kind: "ecdsa", curve: P256, point: point(65) });
 const one = Uint8Array.of(1);
 
-Deno.test("verifySignature() believes an ECDSA signature", () => {
+Deno.test("verifySignature() accepts an ECDSA signature", () => {
   assert.equal(name, "ecdsa-sha2-nistp256");
   assert.ok(verifySignature(signer.publicKey, blob(name, right), MESSAGE));
 });
@@ -295,7 +295,7 @@ Deno.test.each([
   { name: "the right numbers under another curve", algorithm: "ecdsa-sha2-nistp384", value: right },
   { name: "the right numbers under Ed25519", algorithm: "ssh-ed25519", value: right },
   { name: "the right numbers for a point beside the curve", key: offCurve, value: right },
-])("verifySignature() refuses an ECDSA signature of $name", (row) => {
+])("verifySignature() rejects an ECDSA signature of $name", (row) => {
   const { key, algorithm, value } = { key: signer.publicKey, algorithm: "ecdsa-sha2-nistp256", ...row };
   assert.equal(verifySignature(key, blob(algorithm, value), MESSAGE), false);
 });

@@ -32,19 +32,19 @@ function decode(list: Uint8Array) {
   return { ...head, comment, serials, keyIds };
 }
 
-Deno.test("encodeKrl() writes sorted serials and key ids, each once", () => {
+Deno.test("encodeKrl() writes sorted serials and key IDs without duplicates", () => {
   const serials = SerialSet.of([2n ** 64n - 1n, 1n, 1n]);
   const list = encodeKrl({ ...EMPTY, serials, keyIds: ["b ä", "a", "a"] });
   assert.deepEqual(decode(list), { ...HEAD, serials: [1n, 2n ** 64n - 1n], keyIds: ["a", "b ä"] });
 });
 
-Deno.test("encodeKrl() of nothing has a head and no section: it is never empty, which sshd takes for no list", () => {
+Deno.test("encodeKrl() of no entries writes a header, because sshd treats an empty file as no list", () => {
   const list = encodeKrl(EMPTY);
   assert.deepEqual(decode(list), { ...HEAD, serials: [], keyIds: [] });
   assert.equal(list.length, 8 + 4 + 8 + 8 + 8 + 4 + 4 + "gateway".length);
 });
 
-Deno.test("encodeKrl() keeps every serial and key id", () => {
+Deno.test("encodeKrl() keeps every serial and key ID", () => {
   const sets = fc.record({
     version: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
     serials: fc.uniqueArray(fc.bigInt({ min: 1n, max: 2n ** 64n - 1n })),
@@ -65,7 +65,7 @@ function contentOf({ bytes }: SerialSet): readonly bigint[] {
   return Array.from({ length: bytes.length / 8 }, (_, index) => view.getBigUint64(8 * index));
 }
 
-Deno.test("a SerialSet is what a Map is, whatever is added and forgotten", () => {
+Deno.test("a SerialSet has the contents of a Map after any additions and removals", () => {
   // Few values, so that many meet; on both sides of what 32 bits hold.
   const serial = fc.oneof(
     fc.bigInt({ min: 1n, max: 20n }),
@@ -95,7 +95,7 @@ Deno.test("a SerialSet is what a Map is, whatever is added and forgotten", () =>
   }));
 });
 
-Deno.test("a SerialSet refuses the serial 0 and takes nothing of what came with it", () => {
+Deno.test("a SerialSet rejects serial 0 together with all serials added in the same call", () => {
   const set = SerialSet.of([1n]);
   assert.throws(() => set.add(new Map([[5n, 1], [0n, 1]])), RangeError);
   assert.deepEqual(contentOf(set), [1n]);
@@ -110,7 +110,7 @@ Deno.test.each([
   { name: "9a378f9b2e332a7", magnitude: "09a378f9b2e332a7", wire: "0000000809a378f9b2e332a7" },
   { name: "80, which needs a leading zero", magnitude: "80", wire: "000000020080" },
   { name: "a magnitude with leading zeros", magnitude: "0000007f", wire: "000000017f", read: "7f" },
-])("an mpint is written and read: $name", ({ magnitude, wire, ...row }) => {
+])("an mpint is encoded and decoded: $name", ({ magnitude, wire, ...row }) => {
   assert.equal(new SshWriter().mpint(Uint8Array.fromHex(magnitude)).bytes().toHex(), wire);
   const reader = hex(wire);
   assert.equal(reader.mpint().toHex(), "read" in row ? row.read : magnitude);
@@ -133,17 +133,17 @@ Deno.test.each([
   ["an mpint of one zero", "0000000100", (r: SshReader) => r.mpint(), /zeros/],
   ["an mpint with a needless zero", "00000002007f", (r: SshReader) => r.mpint(), /zeros/],
   ["bytes that are left", "00", (r: SshReader) => r.end(), /1 bytes too many/],
-])("SshReader refuses %s", (_name, wire, read, message) => {
+])("SshReader rejects %s", (_name, wire, read, message) => {
   assert.throws(() => read(hex(wire)), refused(message));
 });
 
-Deno.test("a refused read does not move on", () => {
+Deno.test("a failed read does not advance the reader", () => {
   const reader = hex("00000001");
   assert.throws(() => reader.u64(), AppError);
   assert.equal(reader.u32(), 1);
 });
 
-Deno.test("a byte order mark is part of a text", () => {
+Deno.test("a byte order mark is kept as part of a text", () => {
   const reader = new SshReader(new SshWriter().text("\ufeffa").bytes());
   assert.equal(reader.text(), "\ufeffa");
 });
@@ -161,11 +161,11 @@ Deno.test.each([
   { name: "33 bits", write: (w: SshWriter) => w.u32(2 ** 32) },
   { name: "a negative long number", write: (w: SshWriter) => w.u64(-1n) },
   { name: "65 bits", write: (w: SshWriter) => w.u64(2n ** 64n) },
-])("SshWriter refuses $name", ({ write }) => {
+])("SshWriter rejects $name", ({ write }) => {
   assert.throws(() => write(new SshWriter()), RangeError);
 });
 
-Deno.test("what is written is read back", () => {
+Deno.test("reading returns the values that were written", () => {
   fc.assert(
     fc.property(
       fc.nat(0xffff_ffff),
@@ -183,7 +183,7 @@ Deno.test("what is written is read back", () => {
   );
 });
 
-Deno.test("what SshWriter.bytes() gave stays as it is, whatever is written later", () => {
+Deno.test("later writes do not change what SshWriter.bytes() returned", () => {
   for (const capacity of [0, 3, 4, 5, 8]) {
     const writer = new SshWriter(capacity).u32(1);
     const given = writer.bytes();

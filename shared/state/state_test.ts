@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ChangeLock } from "./durable.ts";
 import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_settings.ts";
 
-Deno.test("ChangeLock.run() lets changes run one after another, in their order", async () => {
+Deno.test("ChangeLock.run() runs changes one after another in call order", async () => {
   const lock = new ChangeLock();
   const log: string[] = [];
   const { promise: slow, resolve } = Promise.withResolvers<void>();
@@ -21,7 +21,7 @@ Deno.test("ChangeLock.run() lets changes run one after another, in their order",
   assert.deepEqual(log, ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
 });
 
-Deno.test("ChangeLock.run() carries on after a change that failed", async () => {
+Deno.test("ChangeLock.run() continues after a failed change", async () => {
   const lock = new ChangeLock();
   await assert.rejects(lock.run(() => Promise.reject(new Error("no"))), /no/);
   assert.equal(await lock.run(() => Promise.resolve(1)), 1);
@@ -65,7 +65,7 @@ Deno.test.each([
   { name: "a slash that is not escaped", url: "postgres://a:s3/cret@db/gw" },
   { name: "blanks", url: "postgres://a:s3cret@d b/gw" },
   { name: "a fragment", url: "postgres://a:s3cret@db/gw#x" },
-])("parsePostgresUrl() refuses $name, and shows nothing of the URL", ({ url }) => {
+])("parsePostgresUrl() rejects $name and does not show the URL", ({ url }) => {
   assert.throws(() => parsePostgresUrl(url), (error: Error & { code?: string }) => {
     assert.equal(error.code, "invalid_config");
     assert.doesNotMatch(error.message, /s3|cret/);

@@ -8,8 +8,8 @@ function step(count: number): void {
   assert.ok(Number.isInteger(state));
 }
 
-Deno.test("assertLinearWork() takes linear work", () => assertLinearWork((size) => step(size), 100_000));
+Deno.test("assertLinearWork() accepts linear work", () => assertLinearWork((size) => step(size), 100_000));
 
-Deno.test("assertLinearWork() finds quadratic work", () => {
+Deno.test("assertLinearWork() throws for quadratic work", () => {
   assert.throws(() => assertLinearWork((size) => step(size ** 2), 2_000), /8 times the size took \d+/);
 });

@@ -31,7 +31,7 @@ function problemsOf(run: () => unknown): readonly string[] {
   return [];
 }
 
-Deno.test("parseConfig() gives the values with their defaults", () => {
+Deno.test("parseConfig() applies defaults to the values", () => {
   const config = parseSigner(`"hosts": { "web01": { ${HOST}, "command_policy": { "mode": "allowlist" } } }`);
   assert.equal(config.listen, ":9443");
   assert.equal(config.audit_fail_mode, "closed");
@@ -45,7 +45,7 @@ Deno.test.each([
   ["null", "null", "expected an object { … }"],
   ["an open object", '{\n  "a": 1', /^line 2, column \d+: close brace expected$/],
   ["deep nesting", '{"a":'.repeat(100_000), "nested too deeply"],
-])("parseConfig() refuses %s", (_name, text, problem) => {
+])("parseConfig() rejects %s", (_name, text, problem) => {
   const [found, ...more] = problemsOf(() => parseConfig({ ...SIGNER, text }));
   assert.deepEqual(more, []);
   if (typeof problem === "string") assert.equal(found, problem);
@@ -126,11 +126,11 @@ Deno.test.each([
     `"state_db": "postgres://a@localhost/x", "state_db_ca": "p"`,
     "state_db_ca: is set, and no host of state_db is used with TLS",
   ],
-])("parseConfig() refuses %s", (_name, members, problem) => {
+])("parseConfig() rejects %s", (_name, members, problem) => {
   assert.deepEqual(problemsOf(() => parseSigner(members)), [problem]);
 });
 
-Deno.test("parseConfig() reports everything at once, one problem a line", () => {
+Deno.test("parseConfig() reports all problems, one per line", () => {
   const run = () =>
     parseSigner(`"x": 1, "listen": 1, "listen": 2, "later": {}, "hosts": {"a": {"user": ""}}`);
   assert.deepEqual(problemsOf(run), [
@@ -142,7 +142,7 @@ Deno.test("parseConfig() reports everything at once, one problem a line", () => 
   ]);
 });
 
-Deno.test("parseConfig() drops every _ key of a struct, whatever its value", () => {
+Deno.test("parseConfig() drops every _ key of a struct regardless of its value", () => {
   const config = parseSigner(`
     "_comment": "x", "_note": { "listen": 1 }, "_": [1],
     "hosts": { "a": { ${HOST}, "_why": ["x"], "command_policy": { "_example": { "mode": "off" } } } }
@@ -156,7 +156,7 @@ Deno.test("parseConfig() drops every _ key of a struct, whatever its value", () 
   assert.deepEqual(Object.keys(config.hosts["a"]?.command_policy ?? { x: 1 }), []);
 });
 
-Deno.test("parseConfig() keeps real _ entries of a map, and drops comments there (C2)", () => {
+Deno.test("parseConfig() keeps valid _ entries of a map and drops comments (C2)", () => {
   const config = parseSigner(`
     "hosts": { "_note": "text", "_n": 1, "_null": null, "_a_comment": {"x": 1}, "_b_example": {${HOST}}, "_web": {${HOST}} },
     "callers": { "_default": { "allowed_groups": [] }, "_comment": "x" },
@@ -167,24 +167,24 @@ Deno.test("parseConfig() keeps real _ entries of a map, and drops comments there
   assert.deepEqual(Object.keys(config.group_command_policies), ["_default", "_ops"]);
 });
 
-Deno.test("parseConfig() keeps _ entries of a map of texts: they cannot be told from comments", () => {
+Deno.test("parseConfig() keeps _ entries of a map of strings, except *_comment", () => {
   const schema = z.strictObject({ users: z.record(z.string(), z.string()) });
   const text = '{ "users": { "_ops": "root", "_ops_comment": "x" } }';
   const { users } = parseConfig({ what: "x", source: "x.json", schema, text });
   assert.deepEqual({ ...users }, { _ops: "root" });
 });
 
-Deno.test("parseConfig() takes a null map as absent", () => {
+Deno.test("parseConfig() treats a null map as absent", () => {
   const config = parseSigner(`"hosts": null, "callers": null, "command_policies": null`);
   assert.deepEqual(Object.keys(config.hosts), []);
 });
 
 Deno.test.each(['"kubernetes": null', '"envelope_key": ""', '"end_user_oidc": null'])(
-  "parseConfig() takes %s as not asked for",
+  "parseConfig() treats %s as not configured",
   (members) => assert.deepEqual(parseSigner(members), parseSigner("")),
 );
 
-Deno.test("parseConfig() gives maps that find only what was written", () => {
+Deno.test("parseConfig() returns maps that contain only the configured keys", () => {
   const config = parseSigner(`"hosts": { "constructor": {${HOST}}, "toString": {${HOST}} }`);
   assert.equal(config.hosts["constructor"]?.addr, "h:22");
   assert.equal(config.hosts["hasOwnProperty"], undefined);
@@ -192,7 +192,7 @@ Deno.test("parseConfig() gives maps that find only what was written", () => {
   assert.equal(config.callers["constructor"], undefined);
 });
 
-Deno.test("parseConfig() refuses unsupported keys below the top and in maps (I23)", () => {
+Deno.test("parseConfig() rejects unsupported nested keys and unsupported keys in maps (I23)", () => {
   const schema = z.strictObject({ hosts: z.record(z.string(), z.strictObject({ addr: z.string() })) });
   const text =
     '{ "hosts": { "a": { "addr": "x", "sealed_exec": true }, "b.c": { "addr": "y", "sealed_exec": {} }, "d": { "addr": "z", "sealed_exec": false } } }';
@@ -209,7 +209,7 @@ Deno.test("parseConfig() does not repeat a value that may be a secret", () => {
   assert.doesNotMatch(found.join(), /hunter2/);
 });
 
-Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => {
+Deno.test("parseConfig() throws only AppError for any text", () => {
   const token = fc.constantFrom(...'{}[],:"\\\n', ...'// /* */ "hosts" "__proto__" null 1 _a'.split(" "));
   fc.assert(fc.property(fc.array(token).map((tokens) => tokens.join("")), (text) => {
     problemsOf(() => parseConfig({ ...SIGNER, text }));
@@ -219,7 +219,7 @@ Deno.test("parseConfig() throws nothing but AppError, whatever the text", () => 
   }));
 });
 
-Deno.test("parseConfig() reads what may be any value as JSON.parse does, _ keys included", () => {
+Deno.test("parseConfig() reads a value of any type like JSON.parse, including _ keys", () => {
   const schema = z.strictObject({ value: z.unknown() });
   const value = fc.jsonValue({ stringUnit: wholeCharacter(fc) }).map((any) => JSON.stringify({ value: any }))
     .filter((text) => !text.includes("__proto__"));
@@ -264,11 +264,11 @@ Deno.test.each([
   ["a typo in a command policy (C1)", `"command_policies":{"a.b":{"alow":[]},"c":{"mode":1}}`],
   ["a command policy that stands twice (C3)", `"command_policies":{"a":{},"a":{}}`],
   ["problems everywhere", `"listn":1,"kubernetes":{},"hosts":{"a":{},"b":{${HOST},"x":1}}`],
-])("parseConfigSteps() reads %s entry by entry as it does at once", (_name, members) => {
+])("parseConfigSteps() returns the same result for %s entry by entry as in one step", (_name, members) => {
   assert.deepEqual(outcome(members, LARGE_SIGNER_KEYS), outcome(members, {}));
 });
 
-Deno.test("parseConfigSteps() reports a key that is not supported in an entry of a large map (I23)", () => {
+Deno.test("parseConfigSteps() reports an unsupported key in an entry of a large map (I23)", () => {
   const hosts = z.record(z.string(), z.strictObject({ addr: z.string() }));
   const schema = z.strictObject({ hosts: hosts.default({}) });
   const config = { what: "x", source: "s", schema, unsupported: ["hosts.*.later"] };
@@ -277,7 +277,7 @@ Deno.test("parseConfigSteps() reports a key that is not supported in an entry of
   assert.throws(() => finish(parseConfigSteps({ ...config, text, large: { hosts } })), { message });
 });
 
-Deno.test("parseConfigSteps() may pause after each entry of a large map", () => {
+Deno.test("parseConfigSteps() can pause after each entry of a large map", () => {
   const members = Array.from({ length: 100 }, (_, n) => `"h${n}":{${HOST}}`).join(",");
   const text =
     `{"server_cert":"a","server_key":"b","client_ca":"c","audit_log":"e","audit_key":"f","hosts":{${members}}}`;

@@ -23,7 +23,7 @@ const signer = (changes: object = {}, configPath = "/etc/gateway/signer.json") =
 
 const INVALID = { name: "AppError", code: "invalid_config" };
 
-Deno.test("signerPermissions() grants the files of the config, its log folder and its listeners", () => {
+Deno.test("signerPermissions() grants the files of the config, its log directory and its listeners", () => {
   assert.deepEqual(signer(), {
     read: [
       "/etc/gateway/audit.seed",
@@ -42,13 +42,13 @@ Deno.test("signerPermissions() grants the files of the config, its log folder an
 
 Deno.test.each<{ name: string; changes: Partial<typeof SIGNER>; config?: string; expected: PermissionSet }>([
   {
-    name: "resolves relative paths against the working folder",
+    name: "resolves relative paths against the working directory",
     changes: { ca_key: "pki/ca", audit_log: "./log/../log/audit.log" },
     config: "signer.json",
     expected: { write: ["/srv/log"] },
   },
   {
-    name: "keeps files beside the log read-only",
+    name: "keeps other files in the log directory read-only",
     changes: { audit_log: "/etc/gateway/audit.log" },
     expected: {
       write: ["/etc/gateway"],
@@ -63,12 +63,12 @@ Deno.test.each<{ name: string; changes: Partial<typeof SIGNER>; config?: string;
     },
   },
   {
-    name: "takes a folder whose name only begins alike for another",
+    name: "distinguishes directories whose names share a prefix",
     changes: { audit_log: "/etc/gate/audit.log" },
     expected: { write: ["/etc/gate"] },
   },
   {
-    name: "needs no network for a monitor that is off",
+    name: "grants no network for a disabled monitor",
     changes: { monitor_listen: "", listen: "[::1]:9443" },
     expected: { net: ["[::1]:9443"], write: ["/var/log/signer"] },
   },
@@ -84,35 +84,35 @@ Deno.test.each<{ name: string; changes: Partial<typeof SIGNER> }>([
   { name: "a CA key that is the log", changes: { ca_key: "/var/log/signer/audit.log" } },
   { name: "a certificate that is the log's folder", changes: { server_cert: "/var/log/signer/" } },
   { name: "a listen address with a host name", changes: { listen: "signer.example:9443" } },
-])("signerPermissions() refuses $name", ({ changes }) => {
+])("signerPermissions() rejects $name", ({ changes }) => {
   assert.throws(() => signer(changes), INVALID);
 });
 
-Deno.test("signerPermissions() wants an absolute working folder", () => {
+Deno.test("signerPermissions() requires an absolute working directory", () => {
   const config = signerConfig.parse(SIGNER);
   const options = { configPath: "signer.json", workingFolder: "." };
   assert.throws(() => signerPermissions(config, options), TypeError);
 });
 
-Deno.test("signerPermissions() lets a signer with admins write its config and the file that replaces it, no more", () => {
+Deno.test("signerPermissions() lets a signer with admins write only its config and the .new file", () => {
   const { read, write } = signer({ reload_callers: ["operator"] });
   assert.deepEqual(write, ["/etc/gateway/signer.json", "/etc/gateway/signer.json.new", "/var/log/signer"]);
   assert.ok(!read?.includes("/etc/gateway"));
 });
 
-Deno.test("signerPermissions() grants the state database alone, not its folder", () => {
+Deno.test("signerPermissions() grants only the state database and not its directory", () => {
   const { write } = signer({ state_db: "state/signer.db" });
   assert.deepEqual(write, ["/srv/state/signer.db", "/var/log/signer"]);
 });
 
 Deno.test.each<{ name: string; key: object; expected: Partial<PermissionSet> }>([
   {
-    name: "an agent: its socket and the public key",
+    name: "an agent: the agent's socket and the public key",
     key: { type: "agent", socket: "/run/agent.sock", public_key_path: "/etc/gateway/ca.pub" },
     expected: { write: ["/run/agent.sock", "/var/log/signer"] },
   },
   {
-    name: "a vault with a client secret: vault, sign-in, one variable",
+    name: "a vault with a client secret: the vault, the sign-in host and one variable",
     key: {
       type: "akv",
       vault_url: "https://kv.example",
@@ -129,7 +129,7 @@ Deno.test.each<{ name: string; key: object; expected: Partial<PermissionSet> }>(
   assert.ok(!set.read?.includes("/etc/gateway/pki/ssh_ca"), "a key file that is not used is not readable");
 });
 
-Deno.test("signerPermissions() refuses an agent whose socket only the environment names", () => {
+Deno.test("signerPermissions() rejects an agent whose socket is set only in the environment", () => {
   const key = { type: "agent", public_key_path: "/etc/gateway/ca.pub" };
   assert.throws(() => signer({ ca_key: "", ca_keys: { _default: key } }), INVALID);
 });
@@ -139,7 +139,7 @@ Deno.test("signerPermissions() grants the issuer of end users' tokens", () => {
   assert.ok(Array.isArray(net) && net.includes("id.example:443"));
 });
 
-Deno.test("signerPermissions() grants a cluster's API server, its CA and the credential for tokens, to read", () => {
+Deno.test("signerPermissions() grants a cluster's API server, and read access to its CA and token file", () => {
   const files = { ca_cert: "/k8s/ca.crt", token_file: "/k8s/token" };
   const cluster = sampleCluster({ api_server: "https://k8s.example", ...files });
   const { net, read, write } = signer({ kubernetes: { clusters: { prod: cluster } } });
@@ -148,7 +148,7 @@ Deno.test("signerPermissions() grants a cluster's API server, its CA and the cre
   assert.deepEqual(write, ["/var/log/signer"]);
 });
 
-Deno.test("signerPermissions() leaves an API server that is no URL to the policy, which names it", () => {
+Deno.test("signerPermissions() ignores an invalid API server URL, which the policy reports", () => {
   const clusters = { prod: sampleCluster({ api_server: "10.0.0.5" }) };
   assert.deepEqual(signer({ kubernetes: { clusters } }).net, signer().net);
 });
@@ -196,7 +196,7 @@ function hastyClock() {
   return { clock, pauses: () => pauses };
 }
 
-Deno.test("a config file is read and compiled in slices: many hosts don't keep requests waiting", async () => {
+Deno.test("a config file with many hosts is parsed and compiled in slices that let requests run", async () => {
   const hostOf = (n: number) => [`host-${n}`, { ...CONFIG.hosts.open01, principal: `host:${n}` }];
   const hosts = Object.fromEntries(Array.from({ length: 200 }, (_, n) => hostOf(n)));
   const hasty = hastyClock();

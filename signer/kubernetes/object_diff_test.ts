@@ -8,7 +8,7 @@ const containers = (...names: readonly string[]) =>
 
 Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonly unknown[] }>([
   {
-    name: "fields that change, come and go, by their paths",
+    name: "changed, added and removed fields by path",
     before: { spec: { replicas: 2, paused: true } },
     after: { metadata: { labels: { "a.b/c": "x" } }, spec: { replicas: 3 } },
     changes: [
@@ -18,13 +18,13 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
     ],
   },
   {
-    name: "keys with other characters",
+    name: "keys with special characters",
     before: { metadata: { labels: {} } },
     after: { metadata: { labels: { "a.b/c": "x" } } },
     changes: [{ path: 'metadata.labels["a.b/c"]', after: '"x"' }],
   },
   {
-    name: "items by their names, wherever they stand",
+    name: "items matched by name, whatever their position",
     before: { c: containers("app:1", "log:1", "old:1") },
     after: { c: containers("new:1", "app:2", "log:1") },
     changes: [
@@ -34,7 +34,7 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
     ],
   },
   {
-    name: "items of the same names in another order, in which they may run",
+    name: "a changed order of items with the same names",
     before: { initContainers: containers("check:1", "load:1", "old:1") },
     after: { initContainers: containers("load:2", "check:1") },
     changes: [
@@ -44,19 +44,19 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
     ],
   },
   {
-    name: "a key that reads like a path of what is left out",
+    name: "a key that looks like the path of an ignored field",
     before: { "metadata.uid": 1, spec: { status: 1 } },
     after: { "metadata.uid": 2, spec: { status: 2 } },
     changes: ['["metadata.uid"]', "spec.status"].map((path) => ({ path, before: "1", after: "2" })),
   },
   {
-    name: "items without names by their places",
+    name: "items without names, matched by index",
     before: { args: ["-a", "-b"] },
     after: { args: ["-a", "-c", "-d"] },
     changes: [{ path: "args[1]", before: '"-b"', after: '"-c"' }, { path: "args[2]", after: '"-d"' }],
   },
   {
-    name: "another type in the same place, and null",
+    name: "another type at the same path, and null",
     before: { a: 1, b: {}, c: null },
     after: { a: "1", b: [], c: 0 },
     changes: [
@@ -75,7 +75,7 @@ Deno.test.each<{ name: string; before: unknown; after: unknown; changes: readonl
   assert.deepEqual(diffObjects(before, after, PLAIN), { kind: "changed", changes });
 });
 
-Deno.test("diffObjects() leaves out what the API server keeps count of, and the order of keys", () => {
+Deno.test("diffObjects() ignores fields that the API server maintains, and the order of keys", () => {
   const before = {
     metadata: { name: "a", resourceVersion: "1", generation: 1, uid: "u", managedFields: [1] },
     status: { ready: 1 },
@@ -93,7 +93,7 @@ const secretOf = (password: string, members: Record<string, unknown> = {}) => ({
 });
 
 Deno.test.each([{ name: "that says so", kind: "Secret" }, { name: "that hides it", kind: "ConfigMap" }])(
-  "diffObjects() masks the values of a Secret $name, also such that are as long",
+  "diffObjects() masks the values of a Secret $name, even of equal length",
   ({ kind }) => {
     const [before, after] = [secretOf("hunter2", { kind }), secretOf("hunter3", { kind })];
     const masked = '"[masked: 7 bytes]"';
@@ -104,7 +104,7 @@ Deno.test.each([{ name: "that says so", kind: "Secret" }, { name: "that hides it
   },
 );
 
-Deno.test("diffObjects() shows of a Secret neither stringData nor what was applied last", () => {
+Deno.test("diffObjects() masks stringData and the last-applied annotation of a Secret", () => {
   const annotations = {
     "kubectl.kubernetes.io/last-applied-configuration": '{"data":{"password":"aHVudGVyMg=="}}',
   };
@@ -118,7 +118,7 @@ Deno.test("diffObjects() shows of a Secret neither stringData nor what was appli
   assert.match(text, /stringData/);
 });
 
-Deno.test("diffObjects() stays within its limit, and says how much it leaves out", () => {
+Deno.test("diffObjects() stays within its size limit and reports how many changes it omits", () => {
   const after = Object.fromEntries(
     Array.from({ length: 500 }, (_, n) => [`k${String(n).padStart(3, "0")}`, "\u0001ü".repeat(300)]),
   );

@@ -17,7 +17,7 @@ import { CONFIG, get, post, snapshotOf, startSigner } from "../testing/memory_si
 import type { Snapshot } from "../config/snapshot.ts";
 import { snapshotWarnings } from "../config/warnings.ts";
 
-Deno.test("freeze() takes exactly the active grants and waivers of its subject (K4)", async () => {
+Deno.test("freeze() revokes exactly the active grants and waivers of its subject (K4)", async () => {
   const store = failingStore();
   const { live, clock, ids, create, learn, freeze } = await openLiveState(store);
   await create({ caller: "broker-1", ttlSeconds: 1 });
@@ -35,7 +35,7 @@ Deno.test("freeze() takes exactly the active grants and waivers of its subject (
   assert.deepEqual(ids(), [any.id], "nothing comes back with its subject (K4)");
 });
 
-Deno.test("freeze() and unfreeze() take a name however it is written, also after a restart; grants are exact", async () => {
+Deno.test("freeze() and unfreeze() match any spelling of a name, also after a restart; grants match exactly", async () => {
   const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);
   const [any, , bob] = [await create(), await create({ endUser: "Alice" }), await create({ endUser: "bob" })];
@@ -51,7 +51,7 @@ Deno.test("freeze() and unfreeze() take a name however it is written, also after
   assert.deepEqual(last.ids(), [any.id, bob.id]);
 });
 
-Deno.test("freeze() is in force and in the store before it resolves, in this order: memory, store, checkpoint (K2)", async () => {
+Deno.test("freeze() resolves after it is in memory, in the store and checkpointed, in this order (K2)", async () => {
   const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   const { promise: slow, resolve } = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ Deno.test("freeze() does not wait for other freezes if the database hangs", asyn
   assert.equal(later.live.findFreeze({ ...IDENTITY, caller: "broker-4", peer: "broker-4" }), undefined);
 });
 
-Deno.test("freeze() that the store can't keep is in force all the same, takes the grants, and says so", async () => {
+Deno.test("freeze() whose store write fails is enforced, revokes grants and returns kept: memory", async () => {
   const store = failingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
@@ -99,7 +99,7 @@ Deno.test("freeze() that the store can't keep is in force all the same, takes th
 Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
   { name: "at the next look", retry: (live) => live.storeFreezes() },
   { name: "at the end", retry: (live) => live.close() },
-])("a freeze that the store could not keep is stored once it can be: $name", async ({ retry }) => {
+])("a freeze that could not be stored is stored later: $name", async ({ retry }) => {
   const store = failingStore();
   const { live, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
@@ -119,7 +119,7 @@ Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
   assert.deepEqual(store.calls, [], "once is enough");
 });
 
-Deno.test("freeze() whose checkpoint fails is enforced, says that it is not durable, and is tried again (K3)", async () => {
+Deno.test("freeze() whose checkpoint fails is enforced, returns kept: memory and is retried (K3)", async () => {
   const store = failingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
@@ -134,7 +134,7 @@ Deno.test("freeze() whose checkpoint fails is enforced, says that it is not dura
   assert.deepEqual(store.calls, ["putFreeze", "checkpoint"], "until it is durable, and once");
 });
 
-Deno.test("unfreeze() lets requests pass again, also after a restart, and tells whether there was a freeze", async () => {
+Deno.test("unfreeze() allows requests again, also after a restart, and reports whether a freeze existed", async () => {
   const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   await freeze(CALLER);
@@ -147,7 +147,7 @@ Deno.test("unfreeze() lets requests pass again, also after a restart, and tells 
   assert.equal((await restart(store)).live.findFreeze(IDENTITY), undefined);
 });
 
-Deno.test("unfreeze() of a subject that is not frozen leaves its grants alone", async () => {
+Deno.test("unfreeze() of a subject that is not frozen keeps its grants", async () => {
   const store = failingStore();
   const { live, ids, create } = await openLiveState(store);
   const { id } = await create({ caller: "broker-1" });
@@ -160,7 +160,7 @@ Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   { name: "a freeze", first: "freeze" },
   { name: "a grant", first: "grant" },
   { name: "a waiver", first: "waiver" },
-])("changes that meet run one after another: $name first", async ({ first }) => {
+])("concurrent changes run one after another: $name first", async ({ first }) => {
   const store = failingStore();
   const { live, ids, learn, freeze } = await openLiveState(store);
   for (const method of ["putFreeze", "insertGrant"] as const) {
@@ -178,7 +178,7 @@ Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   assert.deepEqual([ids(), (await restart(store)).ids()], [[], []]);
 });
 
-Deno.test("a view that was read stays as it was", async () => {
+Deno.test("later changes do not modify a view", async () => {
   const { live, create, freeze } = await openLiveState();
   await create({ caller: "broker-1" });
   const before = live.view;
@@ -190,7 +190,7 @@ Deno.test("a view that was read stays as it was", async () => {
 const warningsOf = (changes: object, begin = "") =>
   snapshotWarnings(snapshotOf({ ...CONFIG, ...changes })).filter((text) => text.startsWith(begin));
 
-Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
+Deno.test("POST /v1/reload replaces the policy and returns its number of hosts", async () => {
   const signer = await startSigner();
   signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: { web01: CONFIG.hosts.db01 } })));
   assert.deepEqual((await signer.send(post("/v1/reload", ""), "operator")).body, { status: "ok", hosts: 1 });
@@ -206,7 +206,7 @@ Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", asy
 Deno.test.each([
   { name: "of a forwarder that is trusted", only_via: ["other", "control-plane"], warns: false },
   { name: "of nobody who is trusted", only_via: ["other"], warns: true },
-])("only_via $name: a warning is $warns", ({ only_via, warns }) => {
+])("only_via $name causes a warning: $warns", ({ only_via, warns }) => {
   const warnings = warningsOf({ callers: { "broker-1": { only_via } } });
   assert.equal(warnings.some((text) => /broker-1\.only_via names no trusted forwarder/.test(text)), warns);
   assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
@@ -216,7 +216,7 @@ Deno.test.each([
   ["no addr", { addr: undefined }, "no addr"],
   ["an empty host_key", { host_key: "" }, "no host_key"],
   ["neither", { addr: undefined, host_key: undefined }, "no addr and no host_key"],
-])("a host with %s loads with one warning, is listed and can be signed for", async (_name, host, warning) => {
+])("a host with %s loads with one warning, is listed and gets certificates", async (_name, host, warning) => {
   const web02 = { ...CONFIG.hosts.web01, principal: "host:web02", ...host };
   const hosts = { ...CONFIG.hosts, web02 };
   assert.deepEqual(warningsOf({ hosts }, "hosts."), [
@@ -228,7 +228,7 @@ Deno.test.each([
   assert.equal((await signer.sign({ host: "web02" })).status, 200);
 });
 
-Deno.test("a host whose identity a broker takes for an agent's is warned of", () => {
+Deno.test("a host identity that a broker accepts as an agent causes a warning", () => {
   const krl_callers = { "web01.krl": ["web01"], db01: ["web01"] };
   assert.deepEqual(warningsOf({ krl_callers, envelope_key: "seed" }, "krl_callers"), [
     'krl_callers: "db01" does not end with ".krl": a broker (serve-http) accepts its holder as an agent',
@@ -238,13 +238,13 @@ Deno.test("a host whose identity a broker takes for an agent's is warned of", ()
 Deno.test.each([
   { name: "a caller that is not listed", reload_callers: ["operator"] },
   { name: "everyone when the list is empty", reload_callers: [] },
-])("POST /v1/reload refuses $name", async ({ reload_callers }) => {
+])("POST /v1/reload rejects $name", async ({ reload_callers }) => {
   const signer = await startSigner({ reload_callers });
   const { status } = await signer.send(post("/v1/reload", ""));
   assert.deepEqual([status, signer.log.entries[0]?.outcome], [403, "reload-denied"]);
 });
 
-Deno.test("POST /v1/reload keeps the old state when the new config can't be used", async () => {
+Deno.test("POST /v1/reload keeps the old state if the new config is invalid", async () => {
   const signer = await startSigner();
   signer.setNext(() => Promise.reject(new AppError("invalid_config", "Cannot load signer config: no")));
   const { status, body } = await signer.send(post("/v1/reload", ""), "operator");
@@ -253,7 +253,7 @@ Deno.test("POST /v1/reload keeps the old state when the new config can't be used
   assert.equal((await signer.sign({})).status, 200);
 });
 
-Deno.test("POST /v1/reload changes nothing when the change can't be recorded", async () => {
+Deno.test("POST /v1/reload changes nothing if the change cannot be recorded", async () => {
   const signer = await startSigner();
   signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
   signer.log.failing = true;
@@ -262,7 +262,7 @@ Deno.test("POST /v1/reload changes nothing when the change can't be recorded", a
   assert.equal((await signer.sign({})).status, 200);
 });
 
-Deno.test("SignerState.reload() runs changes one after another: a slow one can't undo a later one (K23)", async () => {
+Deno.test("SignerState.reload() serializes changes: a slow one cannot undo a later one (K23)", async () => {
   const signer = await startSigner();
   const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
   signer.setNext(() => slow);
@@ -275,7 +275,7 @@ Deno.test("SignerState.reload() runs changes one after another: a slow one can't
   assert.equal(signer.state.current.policy.hosts.size, 0);
 });
 
-Deno.test("a reload that loaded before a pattern was removed does not bring it back (K23)", async () => {
+Deno.test("a reload that was loaded before a pattern was removed does not restore it (K23)", async () => {
   const signer = await startSigner();
   const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
   const loads = [slow, Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} }))];
@@ -299,20 +299,20 @@ Deno.test.each(
     { login_shell: "/usr/bin/fish", mode: "off", warns: false },
     { login_shell: "/bin/bash", mode: "allowlist", warns: false },
   ] as const,
-)("login_shell $login_shell with mode $mode: a warning is $warns", ({ login_shell, mode, warns }) => {
+)("login_shell $login_shell with mode $mode causes a warning: $warns", ({ login_shell, mode, warns }) => {
   const hosts = { web01: { ...CONFIG.hosts.web01, login_shell, command_policy: { mode, allow: [] } } };
   const warnings = warningsOf({ hosts }, "hosts.web01.login_shell: command rules are not proved");
   assert.equal(warnings.length, warns ? 1 : 0);
 });
 
-Deno.test("login_shell is an absolute path without blanks", () => {
+Deno.test("login_shell must be an absolute path without spaces", () => {
   for (const login_shell of ["", "bash", "/bin/ba sh", "/bin/ba\nsh"]) {
     const hosts = { web01: { ...CONFIG.hosts.web01, login_shell } };
     assert.throws(() => snapshotOf({ ...CONFIG, hosts }), /login_shell/);
   }
 });
 
-Deno.test("krl_callers that name a host which is not there: a warning, for the host may come back", () => {
+Deno.test("krl_callers that name an unknown host cause a warning", () => {
   const found = warningsOf(
     { envelope_key: "seed", krl_callers: { "a.krl": ["web01", "gone"] } },
     "krl_callers",
@@ -325,12 +325,12 @@ Deno.test.each<[name: string, changes: object, problem: RegExp]>([
   ["a broker", { callers: { "a.krl": {} } }, /not allowed for a host's identity/],
   ["an admin", { reload_callers: ["a.krl"] }, /not allowed for a host's identity/],
   ["a forwarder", { trusted_forwarders: ["a.krl"] }, /not allowed for a host's identity/],
-])("krl_callers with %s is refused", (_name, changes, problem) => {
+])("krl_callers with %s is rejected", (_name, changes, problem) => {
   const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": [] }, ...changes };
   assert.throws(() => snapshotOf(config), problem);
 });
 
-Deno.test("a denial that a list goes around is warned of", () => {
+Deno.test("a deny rule that a list bypasses causes a warning", () => {
   const gapsOf = (namespaces: readonly string[]) => {
     const rules = [
       { verbs: ["list"], effect: "allow" },

@@ -33,7 +33,7 @@ const unrecorded = {
   notStored: () => assert.fail("nothing was recorded"),
 };
 
-Deno.test("createGrant() gives a grant with an id of 24 hex characters that ends with its ttl", async () => {
+Deno.test("createGrant() returns a grant with an ID of 24 hex digits that ends after its TTL", async () => {
   const { live, clock, ids, create } = await openLiveState();
   const grant = await create({ caller: "broker-1", ttlSeconds: 60 });
   assert.equal(grant.id, "000102030405060708090a0b");
@@ -50,7 +50,7 @@ Deno.test.each([
   ["for a frozen end user", { endUser: "alice" }, "frozen"],
   ["for a frozen scope, before its patterns are looked at", { caller: "broker-1", allow: ["("] }, "frozen"],
   ["with an invalid pattern", { allow: ["^id$", "("] }, "invalid_pattern"],
-])("createGrant() refuses one %s, and neither records nor stores it (K5)", async (_name, draft, kind) => {
+])("createGrant() rejects one %s without a record or a store write (K5)", async (_name, draft, kind) => {
   const store = failingStore();
   const { live, ids, freeze } = await openLiveState(store);
   await freeze(CALLER);
@@ -60,7 +60,7 @@ Deno.test.each([
   assert.deepEqual([ids(), store.calls.includes("insertGrant")], [[], false]);
 });
 
-Deno.test("a grant for everyone is possible while somebody is frozen", async () => {
+Deno.test("a grant for everyone can be created while a caller is frozen", async () => {
   const { create, freeze, ids } = await openLiveState();
   await freeze(CALLER);
   await create();
@@ -68,7 +68,7 @@ Deno.test("a grant for everyone is possible while somebody is frozen", async () 
 });
 
 // The record comes first: what could not be recorded has not happened.
-Deno.test("no change has an effect that could not be recorded", async () => {
+Deno.test("a change that could not be recorded has no effect", async () => {
   const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);
   const { id } = await create();
@@ -87,7 +87,7 @@ Deno.test("no change has an effect that could not be recorded", async () => {
 });
 
 // The record is written before the change. Another record corrects it if the change fails.
-Deno.test("a change that the store could not take is taken back in the records, before the next has its turn", async () => {
+Deno.test("a change whose store write fails is corrected in the records before the next change", async () => {
   const store = failingStore();
   const { live, create, freeze } = await openLiveState(store);
   const { id } = await create();
@@ -114,7 +114,7 @@ Deno.test("a change that the store could not take is taken back in the records, 
   assert.deepEqual(records, Object.keys(changes).flatMap((what) => [what, `not ${what}: ${why}`]));
 });
 
-Deno.test("revokeGrant() ends a grant now and after a restart", async () => {
+Deno.test("revokeGrant() ends a grant immediately, also after a restart", async () => {
   const store = memoryStore();
   const { live, ids, create } = await openLiveState(store);
   const { id } = await create();
@@ -123,14 +123,14 @@ Deno.test("revokeGrant() ends a grant now and after a restart", async () => {
   assert.equal(await live.revokeGrant(id, recorded), false);
 });
 
-Deno.test("revokeGrant() knows no expired grant", async () => {
+Deno.test("revokeGrant() returns false for an expired grant", async () => {
   const { live, clock, create } = await openLiveState();
   const { id } = await create();
   await clock.advance(60_000);
   assert.equal(await live.revokeGrant(id, recorded), false);
 });
 
-Deno.test("learnWaiver() binds to command, elevation, caller and end user (A4, I25)", async () => {
+Deno.test("learnWaiver() binds the waiver to command, elevation, caller and end user (A4, I25)", async () => {
   const outcome = await (await openLiveState()).learn();
   assert(outcome.kind === "created");
   assert.deepEqual(outcome.grant, {
@@ -147,7 +147,7 @@ Deno.test("learnWaiver() binds to command, elevation, caller and end user (A4, I
   });
 });
 
-Deno.test("learnWaiver() again refreshes the one waiver of the scope", async () => {
+Deno.test("learnWaiver() refreshes the existing waiver of the same scope", async () => {
   const store = failingStore();
   const { live, clock, learn } = await openLiveState(store);
   await learn();
@@ -160,7 +160,7 @@ Deno.test("learnWaiver() again refreshes the one waiver of the scope", async () 
   assert.deepEqual((await restart(store)).ids(), waivers.map(({ id }) => id));
 });
 
-Deno.test("learnWaiver() refreshes when a waiver of the same scope had spared the approval", async () => {
+Deno.test("learnWaiver() refreshes the waiver that removed the approval", async () => {
   const { live, clock, learn } = await openLiveState();
   await learn();
   await clock.advance(30_000);
@@ -174,14 +174,14 @@ Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   { name: "that needed no approval", draft: { gate: "none" }, reason: "not require_approval" },
   { name: "that another waiver had spared it", draft: { gate: "waived" }, reason: "not require_approval" },
   {
-    name: "that writes a file, nobody says with what content",
+    name: "that writes a file without a digest of its content",
     draft: { fileTransfer: true },
     reason: NO_DIGEST,
   },
   { name: "of a frozen caller (A13)", draft: { caller: "frozen" }, reason: "subject is frozen" },
   { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },
   { name: "through a frozen forwarder (K6)", draft: { peer: "frozen" }, reason: "subject is frozen" },
-])("learnWaiver() learns nothing from a command $name", async ({ draft, reason }) => {
+])("learnWaiver() creates no waiver for a command $name", async ({ draft, reason }) => {
   const store = failingStore();
   const { ids, learn, freeze } = await openLiveState(store);
   await freeze({ kind: "caller", value: "frozen" });
@@ -190,7 +190,7 @@ Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   assert.deepEqual([ids(), store.calls.includes("insertGrant")], [[], false]);
 });
 
-Deno.test("learnWaiver() shortens a life above the cap", async () => {
+Deno.test("learnWaiver() limits the TTL to the maximum", async () => {
   const { live, learn } = await openLiveState();
   await learn({ ttlSeconds: 100, maxTtlSeconds: 10 });
   await learn({ ttlSeconds: 1e15, command: "x" });
@@ -199,7 +199,7 @@ Deno.test("learnWaiver() shortens a life above the cap", async () => {
   assert.doesNotThrow(() => new Date(endless ?? NaN).toISOString());
 });
 
-Deno.test("purgeExpired() forgets what has expired, in memory and in the store", async () => {
+Deno.test("purgeExpired() removes expired grants from memory and store", async () => {
   const store = failingStore();
   const { live, clock, counts, create } = await openLiveState(store);
   await create({ ttlSeconds: 1 });
@@ -217,7 +217,7 @@ Deno.test("purgeExpired() forgets what has expired, in memory and in the store",
   assert.deepEqual([live.view.grants.byId.size, await store.loadGrants(0)], [0, []]);
 });
 
-Deno.test("open() leaves out grants of the frozen, and those whose patterns can't be used", async () => {
+Deno.test("open() omits grants of frozen subjects and grants with invalid patterns", async () => {
   const store = memoryStore();
   await store.putFreeze({ ...freezeOf(CALLER), frozenAt: SAMPLE_NOW });
   await store.insertGrant(sampleGrant({ id: "frozen", caller: "broker-1" }));
@@ -230,13 +230,13 @@ Deno.test("open() leaves out grants of the frozen, and those whose patterns can'
   assert.deepEqual([ids(), (await restart(store)).ids()], [["good"], ["good"]]);
 });
 
-Deno.test("open() fails when a freeze can't be read", async () => {
+Deno.test("open() fails if a freeze cannot be read", async () => {
   const store = memoryStore();
   store.loadFreezes = () => Promise.reject(new AppError("invalid_config", "Cannot use state_db"));
   await assert.rejects(openLiveState(store), { code: "invalid_config" });
 });
 
-Deno.test("survivesRestart is that of the store; close() waits for the changes under way", async () => {
+Deno.test("survivesRestart is the store's value, and close() waits for pending changes", async () => {
   const store = memoryStore();
   const { live } = await openLiveState(store);
   assert.equal(live.survivesRestart, false);
@@ -257,12 +257,12 @@ Deno.test.each<{ name: string; subject: FreezeSubject; warning: RegExp | undefin
   { name: "a known caller", subject: { kind: "caller", value: "broker-1" }, warning: undefined },
   { name: "one in capitals", subject: { kind: "end_user", value: "ALICE." }, warning: undefined },
   {
-    name: "one that is known as an end user",
+    name: "a caller that is known as an end user",
     subject: { kind: "caller", value: "agent" },
     warning: /^no request since the signer's start named caller=agent; requests named end_user=agent$/,
   },
   {
-    name: "a misspelt one",
+    name: "a misspelled caller",
     subject: { kind: "caller", value: "brokr-1" },
     warning: /named caller=brokr-1; requests named caller=broker-1$/,
   },
@@ -274,7 +274,7 @@ Deno.test.each<{ name: string; subject: FreezeSubject; warning: RegExp | undefin
   else assert.match(text ?? "", warning);
 });
 
-Deno.test("add() keeps the last names, in bounded memory", () => {
+Deno.test("add() keeps the latest names in bounded memory", () => {
   const subjects = known();
   for (let index = 0; index < 4096; index++) subjects.add("caller", `made-up-${index}`);
   assert.match(subjects.warningFor({ kind: "caller", value: "broker-1" }) ?? "", /no request/);
@@ -308,7 +308,7 @@ Deno.test.each<[name: string, freeze: Partial<Freeze>, stops: boolean]>([
   assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY), stops ? kept : undefined);
 });
 
-Deno.test("findFreeze() names caller before end user before forwarder", () => {
+Deno.test("findFreeze() returns the caller's freeze before the end user's and the forwarder's", () => {
   const user: Partial<Freeze> = { kind: "end_user", value: "Alice" };
   const all = [{ value: "control-plane" }, user, { value: "broker-1" }].map(freezeWith);
   let set = all.reduce(withFreeze, NO_FREEZES);
@@ -319,7 +319,7 @@ Deno.test("findFreeze() names caller before end user before forwarder", () => {
   assert.equal(findFreeze(set, IDENTITY), undefined);
 });
 
-Deno.test("findScopeFreeze() knows caller and end user; an empty scope is nobody", () => {
+Deno.test("findScopeFreeze() checks caller and end user; an empty scope is never frozen", () => {
   const set = freezesOf({}, { kind: "end_user", value: "alice" });
   const scopes = [["broker-1", ""], ["", "alice"], ["b", "alice"], ["", ""], ["b", "c"]] as const;
   const kinds = scopes.map(([caller, endUser]) => findScopeFreeze(set, { caller, endUser })?.kind);
@@ -333,7 +333,7 @@ Deno.test("a second freeze of a subject replaces reason, admin and time", () => 
   ]);
 });
 
-Deno.test("a subject is the same however its name is written; ids and serials are exact", () => {
+Deno.test("a subject matches any spelling of its name; IDs and serials match exactly", () => {
   const set = freezesOf({ kind: "end_user", value: "Alice" });
   assert.ok(isFrozen(set, { kind: "end_user", value: "alice." }));
   const again = freezeWith({ kind: "end_user", value: "ALICE" });
@@ -344,18 +344,18 @@ Deno.test("a subject is the same however its name is written; ids and serials ar
   }
 });
 
-Deno.test("findScopeFreeze() finds a scope however its name is written; nobody is still nobody", () => {
+Deno.test("findScopeFreeze() matches any spelling of a name; an empty name matches nothing", () => {
   const set = freezesOf({ kind: "end_user", value: "alice" }, { kind: "end_user", value: "..." });
   assert.equal(findScopeFreeze(set, { caller: "", endUser: "ALICE" })?.value, "alice");
   assert.equal(findScopeFreeze(set, { caller: "", endUser: "" }), undefined);
 });
 
-Deno.test("listRevocations() sorts by kind and name, and keeps serials exact", () => {
+Deno.test("listRevocations() sorts by kind and name and keeps serials exact", () => {
   const serial = "18446744073709551615";
   const set = freezesOf({ kind: "serial", value: serial }, { value: "b" }, { value: "a" });
   assert.deepEqual(listRevocations(set, "caller").map(({ value }) => value), ["a", "b", serial]);
 });
 
-Deno.test("formatSubject() is what messages and records say", () => {
+Deno.test("formatSubject() returns the subject as shown in messages and records", () => {
   assert.equal(formatSubject(freezeWith({})), "caller=broker-1");
 });

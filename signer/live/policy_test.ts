@@ -31,7 +31,7 @@ function storedAs(version: number, document = DOCUMENT): StoredPolicy {
   return { version, sha256: digestOf(document), document };
 }
 
-Deno.test("PolicySource decides by nothing but the newest version in force", async () => {
+Deno.test("PolicySource allows decisions only with the newest version in force", async () => {
   const { configFile } = fileOf();
   const source = sourceOf(configFile);
   const empty = snapshotOf(SETTINGS);
@@ -49,7 +49,7 @@ Deno.test("PolicySource decides by nothing but the newest version in force", asy
   source.requireCurrent(await source.load(first));
 });
 
-Deno.test("PolicySource compiles a change once, unless the file has changed meanwhile", async () => {
+Deno.test("PolicySource compiles a change once unless the file changed meanwhile", async () => {
   const { file, configFile } = fileOf();
   const source = sourceOf(configFile);
   const prepared = await source.prepare(DOCUMENT, snapshotOf(SETTINGS));
@@ -69,7 +69,7 @@ Deno.test.each([
   ["is no JSON", "{", undefined, /version 3 .* can't be used: not a JSON object with "hosts" alone/],
   ["is more than hosts", '{"hosts":{},"reload_callers":["x"]}', undefined, /"hosts" alone/],
   ["was altered", "{}", "00", /it was changed manually/],
-])("PolicySource names a version that %s, and decides by none", async (_name, document, sha256, says) => {
+])("PolicySource reports a version that %s, and rejects decisions", async (_name, document, sha256, says) => {
   const source = sourceOf(fileOf().configFile);
   source.learn(storedAs(2));
   const former = await source.load(snapshotOf(SETTINGS));
@@ -80,7 +80,7 @@ Deno.test.each([
   assert.throws(() => source.requireCurrent(former), { code: "state_stale" });
 });
 
-Deno.test("PolicySource refuses hosts in the file, and another source than at the start", async () => {
+Deno.test("PolicySource rejects hosts in the file, and a changed policy_source after the start", async () => {
   const source = sourceOf(fileOf({ ...SETTINGS, hosts: HOSTS }).configFile);
   source.learn(storedAs(1));
   await assert.rejects(source.prepare(DOCUMENT, snapshotOf(SETTINGS)), { message: /must be empty/ });
@@ -89,7 +89,7 @@ Deno.test("PolicySource refuses hosts in the file, and another source than at th
   await assert.rejects(back.load(snapshotOf(SETTINGS)), { message: /policy_source is read at start only/ });
 });
 
-Deno.test("a signer with its hosts in its file refuses from the second version on", () => {
+Deno.test("a signer with hosts in its file rejects decisions from version 2 of the shared policy on", () => {
   const source = sourceOf(fileOf().configFile, "file");
   const snapshot = snapshotOf(CONFIG);
   source.learn(storedAs(1));
@@ -98,7 +98,7 @@ Deno.test("a signer with its hosts in its file refuses from the second version o
   assert.throws(() => source.requireCurrent(snapshot), { code: "state_stale" });
 });
 
-Deno.test("a document is read as it was written", () => {
+Deno.test("readDocument() returns the hosts that were written", () => {
   assert.deepEqual(readDocument(DOCUMENT), HOSTS);
 });
 
@@ -136,7 +136,7 @@ async function createScene(from: "database" | "file" = "database") {
 
 const proposalOf = (document: string) => ({ sha256: digestOf(document), document });
 
-Deno.test("a proposal is compiled while the version before it is decided by, and takes effect without another compilation", async () => {
+Deno.test("a proposal is compiled while the previous version is in force, and is not compiled again", async () => {
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT));
   policySource.requireCurrent(current);
@@ -153,7 +153,7 @@ Deno.test("a proposal is compiled while the version before it is decided by, and
   assert.equal(compiled.length, 1);
 });
 
-Deno.test("a version that comes while it is compiled waits for that, and is not compiled twice", async () => {
+Deno.test("a version that arrives during its compilation waits for it and compiles only once", async () => {
   const { preparation, policySource, current, compiled, compiling } = await createScene();
   const { promise, resolve } = Promise.withResolvers<void>();
   compiling.gate = promise;
@@ -167,7 +167,7 @@ Deno.test("a version that comes while it is compiled waits for that, and is not 
   await preparation.ended();
 });
 
-Deno.test("what was compiled before a reload is not decided by after it: the reload may be for the sake of a new key", async () => {
+Deno.test("a policy that was compiled before a reload is not used after the reload, for a possible new key", async () => {
   const { preparation, policySource, current, compiled, compiling } = await createScene();
   const { promise, resolve } = Promise.withResolvers<void>();
   compiling.gate = promise;
@@ -182,7 +182,7 @@ Deno.test("what was compiled before a reload is not decided by after it: the rel
   assert.deepEqual(compiled, [DOCUMENT, OTHER, DOCUMENT]);
 });
 
-Deno.test("a proposal that another one replaced is neither compiled nor decided by", async () => {
+Deno.test("a replaced proposal is neither compiled nor used for decisions", async () => {
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT));
   preparation.learn(proposalOf(writeDocument({ web01: HOSTS.web01 })));
@@ -198,7 +198,7 @@ Deno.test.each(
     { name: "can't be used here", from: "database", document: "{}" },
     { name: "is not for this signer", from: "file", document: DOCUMENT },
   ] as const,
-)("nobody waits for a signer where a proposal $name", async ({ from, document }) => {
+)("a proposal that $name is announced as prepared", async ({ from, document }) => {
   const { preparation, policySource, current, announced } = await createScene(from);
   preparation.learn(proposalOf(document));
   await preparation.ended();

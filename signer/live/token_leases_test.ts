@@ -13,7 +13,7 @@ const VIA = { on_behalf_of: "broker-1" };
 /** Lets everything that is ready run. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-Deno.test("a token is bound to a Secret of its holder, which is made once", async () => {
+Deno.test("a token is bound to a Secret of its holder, which is created once", async () => {
   const signer = await startLeaseSigner();
   assert.equal((await signer.get("alice")).status, 200);
   assert.deepEqual(signer.asked.map(({ method, path, body }) => [method, path, body]), [
@@ -45,7 +45,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
   { name: "the caller", kind: "caller", value: "broker-1", left: [] },
   { name: "the forwarder", kind: "caller", value: "control-plane", left: [BOB] },
   { name: "somebody else", kind: "end_user", value: "eve", left: [ALICE, BOB] },
-])("a freeze of $name deletes the Secrets of its tokens, and no others", async ({ kind, value, left }) => {
+])("a freeze of $name deletes only the Secrets of its tokens", async ({ kind, value, left }) => {
   const signer = await startLeaseSigner();
   await signer.get("alice", VIA, "control-plane");
   await signer.get("bob");
@@ -54,7 +54,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
   assert.deepEqual([...signer.secrets.uids.keys()], left);
 });
 
-Deno.test("a freeze of a serial takes that token back, with the others of its holder, who may ask for a new one", async () => {
+Deno.test("a freeze of a serial revokes all tokens of its holder, who can request a new token", async () => {
   const signer = await startLeaseSigner({ randomBytes: DISTINCT });
   const { body } = await signer.get("alice");
   assert.equal((await signer.freeze("serial", "12345")).body["tokens_revoked"], 0);
@@ -69,7 +69,7 @@ Deno.test("a freeze of a serial takes that token back, with the others of its ho
   assert.equal(signer.secrets.uids.get(ALICE), "uid-2");
 });
 
-Deno.test("a freeze of a serial that an earlier process may have issued takes back all that it issued", async () => {
+Deno.test("a freeze of an unknown serial revokes all tokens of earlier processes and no newer tokens", async () => {
   const store = memoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
@@ -88,7 +88,7 @@ Deno.test("a freeze of a serial that an earlier process may have issued takes ba
   assert.deepEqual([...secrets.uids.keys()], [BOB, ALICE], "what was made since has serials that are known");
 });
 
-Deno.test("a freeze of a serial that nobody can have issued any more takes nothing back", async () => {
+Deno.test("a freeze of an unknown serial revokes no token once earlier tokens have expired", async () => {
   const store = memoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
@@ -103,7 +103,7 @@ Deno.test("a freeze of a serial that nobody can have issued any more takes nothi
   assert.deepEqual([...secrets.uids.keys()], [ALICE]);
 });
 
-Deno.test("a freeze that can't reach the API server is answered, and the Secret deleted once it can", async () => {
+Deno.test("a freeze during an API server outage succeeds, and the Secret is deleted later", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   signer.secrets.outage = { kind: "unreachable", cause: "down" };
@@ -118,7 +118,7 @@ Deno.test("a freeze that can't reach the API server is answered, and the Secret 
   assert.deepEqual(signer.requests(), [], "and is then forgotten");
 });
 
-Deno.test("a deletion that comes late does not hit what was made for the subject since", async () => {
+Deno.test("a late deletion does not remove a newer Secret of the same subject", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   signer.secrets.outage = { kind: "timed_out" };
@@ -132,7 +132,7 @@ Deno.test("a deletion that comes late does not hit what was made for the subject
   assert.equal(signer.secrets.uids.get(ALICE), "uid-2");
 });
 
-Deno.test("a Secret that another has made under the same name since is another's to delete", async () => {
+Deno.test("a Secret that was recreated under the same name is not deleted", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   signer.secrets.uids.set(ALICE, "another");
@@ -144,7 +144,7 @@ Deno.test("a Secret that another has made under the same name since is another's
   assert.deepEqual(signer.requests(), [], "ours is gone, and forgotten");
 });
 
-Deno.test("a freeze while the Secret is made deletes it, and no token leaves", async () => {
+Deno.test("a freeze during the creation of a Secret deletes it, and no token is returned", async () => {
   const signer = await startLeaseSigner();
   const { promise, resolve } = Promise.withResolvers<void>();
   signer.secrets.held.set("POST secrets", promise);
@@ -158,7 +158,7 @@ Deno.test("a freeze while the Secret is made deletes it, and no token leaves", a
   assert.deepEqual([...signer.secrets.uids.keys()], []);
 });
 
-Deno.test("a freeze of a serial counts also while the store takes in that its Secret is used for longer", async () => {
+Deno.test("a freeze of a serial takes effect while the store extends the lease of its Secret", async () => {
   const store = failingStore();
   const signer = await startLeaseSigner({ store, randomBytes: DISTINCT });
   const { body: { serial } } = await signer.get("alice");
@@ -175,7 +175,7 @@ Deno.test("a freeze of a serial counts also while the store takes in that its Se
   assert.notEqual(signer.secrets.uids.get(ALICE), "uid-1");
 });
 
-Deno.test("a Secret of the same name is replaced: nobody knows what is bound to it", async () => {
+Deno.test("an existing Secret of the same name is replaced before a token is issued", async () => {
   const signer = await startLeaseSigner();
   signer.secrets.uids.set(ALICE, "old");
   assert.equal((await signer.get("alice")).status, 200);
@@ -183,7 +183,7 @@ Deno.test("a Secret of the same name is replaced: nobody knows what is bound to 
   assert.deepEqual(signer.requests(), requests);
 });
 
-Deno.test("a Secret that somebody has deleted, or replaced, is made anew", async () => {
+Deno.test("a Secret that was deleted or replaced is created again", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   for (const uid of [undefined, "another"]) {
@@ -193,7 +193,7 @@ Deno.test("a Secret that somebody has deleted, or replaced, is made anew", async
   }
 });
 
-Deno.test("an account that is not there is told, after one more attempt", async () => {
+Deno.test("a missing ServiceAccount is reported after one retry", async () => {
   const secrets = new FakeSecrets();
   const signer = await startLeaseSigner({ secrets });
   await signer.get("alice");
@@ -202,7 +202,7 @@ Deno.test("an account that is not there is told, after one more attempt", async 
   assert.deepEqual([status, body.detail], [403, 'minting token for gateway/agent on "prod": 404 no agent']);
 });
 
-Deno.test("what a killed process left is swept by the next one, in its time", async () => {
+Deno.test("a Secret of a killed process is swept by the next process after its lease expired", async () => {
   const store = memoryStore();
   const killed = await startLeaseSigner({ store });
   // Killed between Secret and token: the uid was never stored.
@@ -226,7 +226,7 @@ Deno.test("what a killed process left is swept by the next one, in its time", as
   }
 });
 
-Deno.test("a Secret in use is not swept, and one write to the store serves for ten minutes", async () => {
+Deno.test("a Secret in use is not swept, and one lease write is enough for ten minutes", async () => {
   const store = failingStore();
   const signer = await startLeaseSigner({ store });
   for (let minute = 0; minute < 30; minute++) {
@@ -238,7 +238,7 @@ Deno.test("a Secret in use is not swept, and one write to the store serves for t
   assert.equal(store.calls.filter((call) => call === "putLease").length, 4);
 });
 
-Deno.test("what a freeze has to reach after a restart, it reaches", async () => {
+Deno.test("a freeze deletes a Secret after a restart if the deletion was not completed", async () => {
   const store = memoryStore();
   const secrets = new FakeSecrets();
   const signer = await startLeaseSigner({ store, secrets });
@@ -256,7 +256,7 @@ Deno.test("what a freeze has to reach after a restart, it reaches", async () => 
   assert.deepEqual([...secrets.uids.keys()], []);
 });
 
-Deno.test("without room in the store there is neither a Secret nor a token", async () => {
+Deno.test("without a stored lease, neither a Secret nor a token is created", async () => {
   const store = failingStore();
   store.failing.add("putLease");
   const signer = await startLeaseSigner({ store });
@@ -265,7 +265,7 @@ Deno.test("without room in the store there is neither a Secret nor a token", asy
   assert.deepEqual(signer.requests(), []);
 });
 
-Deno.test("a freeze deletes the Secret also where the store can't be told", async () => {
+Deno.test("a freeze deletes the Secret even if the store write fails", async () => {
   const store = failingStore();
   const signer = await startLeaseSigner({ store });
   await signer.get("alice");
@@ -275,7 +275,7 @@ Deno.test("a freeze deletes the Secret also where the store can't be told", asyn
   assert.deepEqual([...signer.secrets.uids.keys()], []);
 });
 
-Deno.test("a cluster that is taken out of the config leaves no Secret behind", async () => {
+Deno.test("a cluster that is removed from the config leaves no Secrets", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   const { kubernetes: _, ...config } = signer.state.current.config;
@@ -286,7 +286,7 @@ Deno.test("a cluster that is taken out of the config leaves no Secret behind", a
   assert.deepEqual([...signer.secrets.uids.keys()], []);
 });
 
-Deno.test("a binding in another namespace has Secrets of its own, and the old ones are swept", async () => {
+Deno.test("a binding in another namespace uses its own Secrets, and the old Secrets are swept", async () => {
   const signer = await startLeaseSigner();
   await signer.get("alice");
   const { config } = signer.state.current;
@@ -308,7 +308,7 @@ Deno.test("a binding in another namespace has Secrets of its own, and the old on
   assert.deepEqual(deletions.map(({ path }) => path.split("/")[4]), ["gateway", "elsewhere"]);
 });
 
-Deno.test("a caller that invents end users makes no more than 1,000 Secrets", async () => {
+Deno.test("a caller that invents end users can create at most 1,000 Secrets", async () => {
   const signer = await startLeaseSigner();
   for (let n = 0; n < 1_000; n++) assert.equal((await signer.get(`user-${n}`)).status, 200);
   const { status, body } = await signer.get("one-more");
@@ -316,7 +316,7 @@ Deno.test("a caller that invents end users makes no more than 1,000 Secrets", as
   assert.equal((await signer.get("user-1")).status, 200);
 });
 
-Deno.test("the right to make Secrets is named where it is missing", async () => {
+Deno.test("a missing permission to create Secrets is reported", async () => {
   const secrets = new FakeSecrets();
   const message = "secrets is forbidden: cannot create";
   secrets.outage = answered(403, { kind: "Status", message });

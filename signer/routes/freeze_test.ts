@@ -13,7 +13,7 @@ const freeze = (signer: Signer, body: unknown, cn = "operator") => signer.send(p
 const unfreeze = (signer: Signer, body: unknown, cn = "operator") =>
   signer.send(post("/v1/unfreeze", body), cn);
 
-Deno.test("POST /v1/freeze warns of a subject that no request has named, and names near ones and the other kind", async () => {
+Deno.test("POST /v1/freeze warns of an unknown subject, and suggests similar names and the other kind", async () => {
   const signer = await startSigner();
   await signer.sign({ on_behalf_of: "broker-1", end_user: "agent" }, "control-plane");
   await signer.send(get("/v1/hosts"), "approver-broker");
@@ -26,7 +26,7 @@ Deno.test("POST /v1/freeze warns of a subject that no request has named, and nam
   assert.equal((await signer.sign({}, "agent")).body.code, "frozen");
 });
 
-Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it in again", async () => {
+Deno.test("POST /v1/freeze blocks a caller immediately, and POST /v1/unfreeze allows it again", async () => {
   const signer = await startSigner();
   const subject = { kind: "caller", value: "broker-1" };
   const frozen = await freeze(signer, { ...subject, reason: "INC-7", ...VOLATILE });
@@ -58,14 +58,14 @@ Deno.test.each([
   { name: "the caller", value: "broker-1", cn: "broker-1", headers: {} },
   { name: "the forwarder", value: "control-plane", cn: "control-plane", headers: BEHALF },
   { name: "the broker behind a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
-])("GET /v1/hosts refuses when $name is frozen (K6)", async ({ value, cn, headers }) => {
+])("GET /v1/hosts returns code frozen if $name is frozen (K6)", async ({ value, cn, headers }) => {
   const signer = await startSigner();
   assert.equal((await signer.send(get("/v1/hosts", headers), cn)).status, 200);
   await signer.freeze("caller", value);
   assert.equal((await signer.send(get("/v1/hosts", headers), cn)).body.code, "frozen");
 });
 
-Deno.test("POST /v1/sign refuses a frozen caller before it looks at key or host", async () => {
+Deno.test("POST /v1/sign denies a frozen caller before it checks key or host", async () => {
   const signer = await startSigner();
   await signer.freeze("caller", "broker-1");
   assert.equal((await signer.sign({ public_key: "nonsense", host: "nowhere" })).body.code, "frozen");
@@ -78,13 +78,13 @@ Deno.test.each([
   ["a line break in the reason", { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE }, 400],
   ["a freeze that a restart forgets, unless that is accepted (K1)", { kind: "caller", value: "a" }, 409],
   ["a body over 16 KiB", { kind: "caller", value: "a", x: "x".repeat(16384) }, 413],
-])("POST /v1/freeze refuses %s", async (_name, body, status) => {
+])("POST /v1/freeze rejects %s", async (_name, body, status) => {
   const signer = await startSigner();
   assert.equal((await freeze(signer, body)).status, status);
   assert.equal(signer.live.view.freezes.caller.size, 0);
 });
 
-Deno.test("POST /v1/freeze and unfreeze are for admins", async () => {
+Deno.test("POST /v1/freeze and /v1/unfreeze are restricted to admins", async () => {
   const signer = await startSigner();
   assert.equal((await freeze(signer, { kind: "caller", value: "a", ...VOLATILE }, "broker-1")).status, 403);
   assert.equal((await unfreeze(signer, { kind: "caller", value: "a" }, "broker-1")).status, 403);
@@ -92,7 +92,7 @@ Deno.test("POST /v1/freeze and unfreeze are for admins", async () => {
   assert.deepEqual(records, Array(2).fill("broker-1 policy-denied"));
 });
 
-Deno.test("POST /v1/freeze that the store can't take is in force at once; answer and log say that a restart undoes it", async () => {
+Deno.test("POST /v1/freeze whose store write fails is in force, returns persisted: false and records the failure", async () => {
   const store = failingStore();
   const signer = await startSigner({}, { store });
   await signer.sign({});
@@ -112,7 +112,7 @@ Deno.test("POST /v1/freeze that the store can't take is in force at once; answer
   assert.equal((await freeze(signer, subject)).body.persisted, undefined, "all is well then");
 });
 
-Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the log says so", async () => {
+Deno.test("POST /v1/unfreeze whose store write fails changes nothing and is recorded as failed", async () => {
   const store = failingStore();
   const signer = await startSigner({}, { store });
   const subject = { kind: "caller", value: "broker-1" };
@@ -128,7 +128,7 @@ Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the 
   ]);
 });
 
-Deno.test("POST /v1/freeze answers 200 with persisted: false if the disk fills during the checkpoint (K3)", async () => {
+Deno.test("POST /v1/freeze returns 200 with persisted: false if the disk fills during the checkpoint (K3)", async () => {
   const store = failingStore();
   const signer = await startSigner({}, { store });
   store.failing.add("checkpoint");
@@ -138,7 +138,7 @@ Deno.test("POST /v1/freeze answers 200 with persisted: false if the disk fills d
   assert.equal((await signer.sign({})).body.code, "frozen");
 });
 
-Deno.test("GET /v1/revocations shows reason and admin to admins alone (K8)", async () => {
+Deno.test("GET /v1/revocations returns reason and admin only to admins (K8)", async () => {
   const signer = await startSigner();
   await freeze(signer, { kind: "serial", value: "7", reason: "INC-7", ...VOLATILE });
   const entry = { kind: "serial", value: "7", frozen_at: "2023-11-14T22:13:20Z" };
@@ -154,7 +154,7 @@ Deno.test.each([
   { cn: "broker-1", values: ["Broker-1", "alice", "s-1", "7"] },
   { cn: "approver", values: ["approver"] },
   { cn: "agent", values: [] },
-])("GET /v1/revocations shows $cn the frozen $values", async ({ cn, values }) => {
+])("GET /v1/revocations returns to $cn the frozen $values", async ({ cn, values }) => {
   const signer = await startSigner();
   for (const value of ["Broker-1", "broker-2", "approver"]) await signer.freeze("caller", value);
   await signer.freeze("end_user", "alice");
@@ -178,7 +178,7 @@ async function issue(signer: Signer, cn = "broker-1", request = {}): Promise<big
 
 const start = () => startSigner({}, { randomBytes: DISTINCT });
 
-Deno.test("POST /v1/revocations/serials by a broker revokes its own certificates and passes others over", async () => {
+Deno.test("POST /v1/revocations/serials by a broker revokes only its own certificates", async () => {
   const signer = await start();
   const own = await issue(signer);
   const others = await issue(signer, "approver-broker");
@@ -195,7 +195,7 @@ Deno.test("POST /v1/revocations/serials by a broker revokes its own certificates
   }]);
 });
 
-Deno.test("POST /v1/revocations/serials through a trusted forwarder revokes those of the broker it names, and none of its own", async () => {
+Deno.test("POST /v1/revocations/serials through a trusted forwarder revokes only those of the named broker", async () => {
   const signer = await start();
   const serial = await issue(signer, "control-plane", { on_behalf_of: "broker-1" });
   assert.equal((await revoke(signer, [serial], "control-plane")).body["revoked"], 0);
@@ -204,7 +204,7 @@ Deno.test("POST /v1/revocations/serials through a trusted forwarder revokes thos
   assert.equal(listed(signer, serial), true);
 });
 
-Deno.test("POST /v1/revocations/serials is limited for each broker, apart from signing, and never for admins", async () => {
+Deno.test("POST /v1/revocations/serials has a rate limit per broker, separate from signing, and none for admins", async () => {
   const signer = await startSigner({ sign_rate_limit_per_min: 2 });
   const statuses = async (cn: string, headers?: Record<string, string>) => {
     const answers = [];
@@ -220,7 +220,7 @@ Deno.test("POST /v1/revocations/serials is limited for each broker, apart from s
   assert.equal((await revoke(signer, [7], "broker-1")).status, 200);
 });
 
-Deno.test("POST /v1/revocations/serials by an admin revokes any, also unknown ones; a forwarder that names an admin does not", async () => {
+Deno.test("POST /v1/revocations/serials revokes any serial for an admin, but not for a forwarder naming an admin", async () => {
   const signer = await start();
   const serial = await issue(signer);
   await revoke(signer, [serial], "control-plane", { "x-on-behalf-of": "operator" });
@@ -229,7 +229,7 @@ Deno.test("POST /v1/revocations/serials by an admin revokes any, also unknown on
   assert.deepEqual([listed(signer, serial), listed(signer, 2n ** 64n - 1n)], [true, true]);
 });
 
-Deno.test("POST /v1/revocations/key-ids is for admins, and revokes by the key id alone", async () => {
+Deno.test("POST /v1/revocations/key-ids is limited to admins and revokes by the key ID alone", async () => {
   const signer = await start();
   await issue(signer);
   const keyId = "agent=broker-1 host=web01 role=target t=1700000000";
@@ -255,7 +255,7 @@ Deno.test.each<[path: string, name: string, values: string]>([
   ["requests", "101 requests", JSON.stringify(Array(101).fill("r"))],
   ["key-ids", "an empty key id", '[""]'],
   ["key-ids", "a key id with a line feed", '["a\\nb"]'],
-])("POST /v1/revocations/%s refuses %s", async (path, _name, values) => {
+])("POST /v1/revocations/%s rejects %s", async (path, _name, values) => {
   const key = { serials: "serials", requests: "request_ids", "key-ids": "key_ids" }[path];
   const body = `{"${key}":${values}}`;
   const signer = await start();
@@ -264,7 +264,7 @@ Deno.test.each<[path: string, name: string, values: string]>([
   assert.equal(signer.krl.current.version, version);
 });
 
-Deno.test("nothing is revoked that could not be recorded", async () => {
+Deno.test("a revocation that cannot be recorded is not performed", async () => {
   const signer = await start();
   const serial = await issue(signer);
   signer.log.failing = true;
@@ -272,7 +272,7 @@ Deno.test("nothing is revoked that could not be recorded", async () => {
   assert.equal(listed(signer, serial), false);
 });
 
-Deno.test("a caller with too many valid certificates gets 429 and no more of them", async () => {
+Deno.test("a caller with too many valid certificates gets 429 and no more certificates", async () => {
   const signer = await start();
   signer.krl.issued.hasRoomFor = (caller) => caller !== "broker-1";
   const { status, headers } = await signer.sign({});
@@ -280,7 +280,7 @@ Deno.test("a caller with too many valid certificates gets 429 and no more of the
   assert.equal((await signer.sign({}, "approver-broker")).status, 200);
 });
 
-Deno.test("POST /v1/revocations/serials by a broker is kept for the instance that has issued what none here knows", async () => {
+Deno.test("POST /v1/revocations/serials by a broker keeps unknown serials for other instances", async () => {
   const instances = { ...ALONE, isShared: true };
   const signer = await startSigner({}, { randomBytes: DISTINCT, instances });
   const [own, others] = [await issue(signer), await issue(signer, "approver-broker")];
@@ -301,7 +301,7 @@ Deno.test("POST /v1/revocations/serials by a broker is kept for the instance tha
   assert.equal(listed(signer, another), true, "what is known does not wait for room");
 });
 
-Deno.test("POST /v1/revocations/serials says that what is kept for another instance is not stored", async () => {
+Deno.test("POST /v1/revocations/serials returns persisted: false if serials of other instances are not stored", async () => {
   const store = memoryStore();
   const signer = await startSigner({}, { store, instances: { ...ALONE, isShared: true } });
   store.putRevocations = (revocations) =>

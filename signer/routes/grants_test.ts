@@ -42,7 +42,7 @@ Deno.test("a grant allows a command until it is revoked", async () => {
   assert.deepEqual(changes, [`grant-created grant ${id}`, `grant-revoked grant ${id}`]);
 });
 
-Deno.test("a grant, a waiver and a revocation that the store can't take are taken back in the log, by the same id", async () => {
+Deno.test("a grant, waiver or revocation whose store write fails is recorded as failed with the same ID", async () => {
   const store = failingStore();
   const signer = await startSigner({}, { randomBytes: DISTINCT, store });
   const kept = String((await grant(signer, HOUR)).body["id"]);
@@ -76,7 +76,7 @@ function beforeRelease(signer: Signer, act: () => Promise<{ status: number }>, o
   };
 }
 
-Deno.test("what a grant allowed does not leave once its end is acknowledged", async () => {
+Deno.test("a certificate allowed by a grant is withheld once the grant's end is acknowledged", async () => {
   const signer = await start();
   const id = String((await grant(signer, HOUR)).body["id"]);
   beforeRelease(signer, () => revoke(signer, id));
@@ -94,7 +94,7 @@ Deno.test.each([
   ["a preflight", { ...SESSION, dry_run: true, preflight: true }, "dry_run_allowed"],
   ["a dry run", { dry_run: true }, "dry_run_allowed"],
 ])(
-  "%s that a rule allowed does not leave once its removal is acknowledged",
+  "%s allowed by a rule is withheld once the removal of the rule is acknowledged",
   async (_name, fields, outcome) => {
     const signer = await start();
     const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
@@ -107,7 +107,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("a certificate, and a dry run of what needs an approval, leave after an unrelated edit", async () => {
+Deno.test("an unrelated policy edit does not withhold a certificate or a dry run", async () => {
   const signer = await start();
   const edit = async () => ({ status: (await grant(signer, HOUR)).status - 1 });
   beforeRelease(signer, edit);
@@ -117,7 +117,7 @@ Deno.test("a certificate, and a dry run of what needs an approval, leave after a
   assert.deepEqual([status, body.decision?.["require_approval"]], [200, true]);
 });
 
-Deno.test("a signer that shares its state looks for a grant that was made elsewhere, and is stale for all", async () => {
+Deno.test("a signer with shared state catches up before it looks for a grant, and returns 503 if stale", async () => {
   const steps: string[] = [];
   const stale = new AppError("state_stale", "stale", { retryAfterSeconds: 1 });
   const instances: InstanceGroup = {
@@ -136,7 +136,7 @@ Deno.test("a signer that shares its state looks for a grant that was made elsewh
   assert.deepEqual((await Promise.all(answers)).map(({ status }) => status), [503, 503, 503]);
 });
 
-Deno.test("a grant ends with its time", async () => {
+Deno.test("a grant expires after its TTL", async () => {
   const signer = await start();
   await grant(signer, { ...HOUR, ttl_seconds: 60 });
   await signer.clock.advance(59_999);
@@ -146,7 +146,7 @@ Deno.test("a grant ends with its time", async () => {
   assert.deepEqual((await list(signer)).body, []);
 });
 
-Deno.test("a grant is for its caller and end user alone", async () => {
+Deno.test("a grant applies only to its caller and end user", async () => {
   const signer = await start();
   await grant(signer, { ...HOUR, caller: "broker-1", end_user: "alice" });
   assert.equal((await signer.sign({ command: "id", end_user: "alice" })).status, 200);
@@ -163,14 +163,14 @@ Deno.test.each<[name: string, host: string, body: object, status: number, record
   ["a bad pattern", "web01", { ...HOUR, allow: ["("] }, 400, 1],
   ["an unknown host, also with a bad pattern", "web02", { ...HOUR, allow: ["("] }, 404, 1],
   ["a host without an allowlist", "open01", HOUR, 409, 1],
-])("POST …/grants refuses %s", async (_name, host, body, status, records) => {
+])("POST …/grants rejects %s", async (_name, host, body, status, records) => {
   const signer = await start({ max_grant_ttl_seconds: 7200 });
   assert.equal((await grant(signer, body, host)).status, status);
   assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), Array(records).fill("grant-failed"));
   assert.deepEqual((await list(signer)).body, []);
 });
 
-Deno.test("POST …/grants refuses a frozen scope (K5)", async () => {
+Deno.test("POST …/grants rejects a frozen scope (K5)", async () => {
   const signer = await start();
   await signer.freeze("caller", "broker-1");
   const { status, body } = await grant(signer, { ...HOUR, caller: "broker-1" });
@@ -178,20 +178,20 @@ Deno.test("POST …/grants refuses a frozen scope (K5)", async () => {
   assert.equal(signer.log.entries.at(-1)?.outcome, "grant-denied");
 });
 
-Deno.test("the grant routes are for admins", async () => {
+Deno.test("the grant routes are restricted to admins", async () => {
   const signer = await start();
   assert.equal((await grant(signer, HOUR, "web01", "broker-1")).status, 403);
   assert.equal((await list(signer, "broker-1")).status, 403);
   assert.equal((await revoke(signer, "00", "broker-1")).status, 403);
 });
 
-Deno.test("DELETE /v1/policy/grants/{id} answers 404 for an unknown id and 400 for a forged one", async () => {
+Deno.test("DELETE /v1/policy/grants/{id} returns 404 for an unknown ID and 400 for a malformed ID", async () => {
   const signer = await start();
   assert.equal((await revoke(signer, "0".repeat(24))).status, 404);
   assert.equal((await revoke(signer, "a b", "broker-1")).status, 400, "before it asks who");
 });
 
-Deno.test("an approved command with learn_ttl_seconds needs no approval again, in exactly its form", async () => {
+Deno.test("an approved command with learn_ttl_seconds needs no approval again in exactly the same form", async () => {
   const signer = await start();
   const gated = { command: "systemctl restart nginx", end_user: "alice", on_behalf_of: "broker-1" };
   const learn = {
@@ -217,7 +217,7 @@ Deno.test("an approved command with learn_ttl_seconds needs no approval again, i
   assert.deepEqual([created?.approved_by, created?.approval_id], ["carol", "req1"]);
 });
 
-Deno.test("an approved transfer with learn_ttl_seconds needs no approval again for the same content alone", async () => {
+Deno.test("an approved transfer with learn_ttl_seconds needs no approval again only for the same content", async () => {
   const { hosts } = CONFIG;
   const command = "cat > '/etc/app.conf'";
   const rules = { allow: ["^cat "], require_approval: ["^cat "], shell_parse: false };
@@ -245,7 +245,7 @@ Deno.test("an approved transfer with learn_ttl_seconds needs no approval again f
   }
 });
 
-Deno.test("an approver's control plane is told where a gated command would run, and nobody else is", async () => {
+Deno.test("only a control plane gets the target of a command that requires approval", async () => {
   const signer = await start();
   const gated = { command: "systemctl restart nginx" };
   const told = await signer.sign({ ...gated, on_behalf_of: "broker-1" }, "control-plane");
@@ -253,7 +253,7 @@ Deno.test("an approver's control plane is told where a gated command would run, 
   assert.equal((await signer.sign(gated)).body["target"], undefined);
 });
 
-Deno.test("the reason is in the record, in a field of its own", async () => {
+Deno.test("the reason is recorded in its own field", async () => {
   const signer = await start();
   await signer.sign({ command: "uptime", reason: 'ticket 42" user=root\n' });
   const { command, reason } = signer.log.entries.at(-1) ?? {};
@@ -262,7 +262,7 @@ Deno.test("the reason is in the record, in a field of its own", async () => {
   assert.equal((await signer.sign({ command: "uptime", reason: "é".repeat(501) })).status, 400);
 });
 
-Deno.test("learn_ttl_seconds from anyone but a forwarder learns nothing", async () => {
+Deno.test("learn_ttl_seconds creates a waiver only if a forwarder sends it", async () => {
   const signer = await start();
   const gated = { command: "systemctl restart nginx", approved: true, learn_ttl_seconds: 600 };
   assert.ok((await signer.sign(gated, "approver-broker")).body.certificate);

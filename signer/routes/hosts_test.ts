@@ -7,7 +7,7 @@ import { prepareOtherInstances } from "./policy.ts";
 
 const BEHALF = { "x-on-behalf-of": "broker-1" };
 
-Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {
+Deno.test("GET /v1/hosts returns the hosts that the caller may use, without their policy", async () => {
   const { status, body } = await (await startSigner()).send(get("/v1/hosts"));
   assert.equal(status, 200);
   assert.deepEqual(body, {
@@ -16,12 +16,12 @@ Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy
   });
 });
 
-Deno.test("GET /v1/hosts leaves out hosts whose allowed_callers lack the caller (I4)", async () => {
+Deno.test("GET /v1/hosts omits hosts whose allowed_callers lack the caller (I4)", async () => {
   const { body } = await (await startSigner()).send(get("/v1/hosts"), "approver-broker");
   assert.deepEqual(Object.keys(body), ["web01"]);
 });
 
-Deno.test("GET /v1/hosts honours X-On-Behalf-Of from a trusted forwarder alone", async () => {
+Deno.test("GET /v1/hosts accepts X-On-Behalf-Of only from a trusted forwarder", async () => {
   const signer = await startSigner();
   const request = () => get("/v1/hosts", BEHALF);
   const { body } = await signer.send(request(), "control-plane");
@@ -35,14 +35,14 @@ Deno.test.each([
   { name: "two names", value: "broker-1, broker-2" },
   { name: "a control character", value: "broker-1\x85" },
   { name: "a character that nobody sees", value: "broker\xad-1" },
-])("GET /v1/hosts refuses an X-On-Behalf-Of with $name", async ({ value }) => {
+])("GET /v1/hosts rejects an X-On-Behalf-Of with $name", async ({ value }) => {
   const signer = await startSigner();
   const { status, body } = await signer.send(get("/v1/hosts", { "x-on-behalf-of": value }), "control-plane");
   assert.equal(status, 400);
   assert.match(String(body["detail"]), /^X-On-Behalf-Of ".*" contains disallowed characters$/);
 });
 
-Deno.test("a caller with only_via gets neither hosts nor certificates directly, and both through its forwarder", async () => {
+Deno.test("a caller with only_via gets hosts and certificates only through its forwarder", async () => {
   const broker = { allowed_groups: ["web"], only_via: ["control-plane"], self_approve: true };
   const trusted_forwarders = ["control-plane", "other"];
   const signer = await startSigner({ callers: { "broker-1": broker }, trusted_forwarders });
@@ -73,7 +73,7 @@ async function tagFor(signer: Signer, cn = "broker-1", headers: Record<string, s
   return tag;
 }
 
-Deno.test("GET /v1/hosts is 304 without a body for a caller that has just that list", async () => {
+Deno.test("GET /v1/hosts returns 304 without a body for the tag of the caller's current list", async () => {
   const signer = await startSigner();
   const tag = await tagFor(signer);
   for (const has of [tag, `"x", W/${tag}`]) {
@@ -85,12 +85,12 @@ Deno.test("GET /v1/hosts is 304 without a body for a caller that has just that l
   assert.deepEqual([status, Object.keys(body)], [200, ["open01", "web01"]]);
 });
 
-Deno.test("GET /v1/hosts is 304 at a first request with the tag of a list that came from another process", async () => {
+Deno.test("GET /v1/hosts returns 304 on the first request with a tag of another process", async () => {
   const tag = await tagFor(await startSigner());
   assert.equal((await ask(await startSigner(), tag)).status, 304);
 });
 
-Deno.test("GET /v1/hosts has a tag for each caller's list, and no other caller's stands for it", async () => {
+Deno.test("GET /v1/hosts returns a tag per caller's list, which is invalid for other callers", async () => {
   const signer = await startSigner();
   const [one, other] = [await tagFor(signer), await tagFor(signer, "approver-broker")];
   assert.notEqual(one, other);
@@ -100,7 +100,7 @@ Deno.test("GET /v1/hosts has a tag for each caller's list, and no other caller's
   assert.equal((await ask(signer, one, "control-plane")).status, 200, "a forwarder as itself sees its own");
 });
 
-Deno.test("GET /v1/hosts is 304 after a reload that changed nothing of the list, and the list after one that did", async () => {
+Deno.test("GET /v1/hosts returns 304 after a reload only if the list is unchanged", async () => {
   const signer = await startSigner();
   const tag = await tagFor(signer);
   const [web01, open01] = [CONFIG.hosts.web01, CONFIG.hosts.open01];
@@ -113,7 +113,7 @@ Deno.test("GET /v1/hosts is 304 after a reload that changed nothing of the list,
   assert.notEqual(headers.get("etag"), tag);
 });
 
-Deno.test("GET /v1/hosts refuses a caller that may not have the list, whatever it has", async () => {
+Deno.test("GET /v1/hosts denies a frozen caller even if it sends a valid tag", async () => {
   const signer = await startSigner();
   const tag = await tagFor(signer);
   const before = signer.log.entries.length;
@@ -124,7 +124,7 @@ Deno.test("GET /v1/hosts refuses a caller that may not have the list, whatever i
   assert.equal((await ask(signer, tag, "approver-broker", BEHALF)).status, 403);
 });
 
-Deno.test("GET /v1/hosts?policy=true tells the rules of the named hosts that the caller may use", async () => {
+Deno.test("GET /v1/hosts?policy=true returns the rules of the named hosts that the caller may use", async () => {
   const signer = await startSigner();
   const { status, body } = await signer.send(get("/v1/hosts?policy=true&host=web01&host=none&host=open01"));
   assert.equal(status, 200);
@@ -139,7 +139,7 @@ Deno.test("GET /v1/hosts?policy=true tells the rules of the named hosts that the
 Deno.test.each([
   { name: "no host", query: "policy=true" },
   { name: "too many hosts", query: `policy=true${"&host=web01".repeat(21)}` },
-])("GET /v1/hosts?policy=true with $name is 400", async ({ query }) => {
+])("GET /v1/hosts?policy=true with $name returns 400", async ({ query }) => {
   assert.equal((await (await startSigner()).send(get(`/v1/hosts?${query}`))).status, 400);
 });
 
@@ -165,7 +165,7 @@ Deno.test("POST and DELETE …/allow change policy and file together", async () 
   );
 });
 
-Deno.test("…/allow keeps the comments inside the list, when a pattern comes and when it goes", async () => {
+Deno.test("…/allow keeps comments inside the list if a pattern is added or removed", async () => {
   const signer = await startSigner();
   const commented = '"^uptime$", // INC-1: ann\n          // "^reboot$"\n          /* INC-2 */';
   signer.file.text = signer.file.text.replace('"^uptime$",', commented);
@@ -176,7 +176,7 @@ Deno.test("…/allow keeps the comments inside the list, when a pattern comes an
   assert.equal(signer.file.text, before, "as it was, to the letter");
 });
 
-Deno.test("the first allow rule makes a host an allowlist, and removing the last denies everything", async () => {
+Deno.test("the first allow rule makes a host an allowlist, and without its last rule everything is denied", async () => {
   const signer = await startSigner();
   assert.equal((await signer.sign({ host: "open01", command: "id" })).status, 200);
   await edit(signer, "POST", "^uptime$", "open01");
@@ -194,7 +194,7 @@ Deno.test.each<[name: string, method: "POST" | "DELETE", host: string, pattern: 
   ["a host by the name of an object's member", "POST", "constructor", "^id$", 404],
   ["a pattern that is there", "POST", "web01", "^uptime$", 409],
   ["the removal of one that is not", "DELETE", "web01", "^id$", 409],
-])("…/allow refuses %s", async (_name, method, host, pattern, status) => {
+])("…/allow rejects %s", async (_name, method, host, pattern, status) => {
   const signer = await startSigner();
   const before = signer.file.text;
   const answer = await edit(signer, method, pattern, host);
@@ -202,19 +202,19 @@ Deno.test.each<[name: string, method: "POST" | "DELETE", host: string, pattern: 
   assert.equal(signer.file.text, before);
 });
 
-Deno.test("…/allow without a body and a type is 400", async () => {
+Deno.test("…/allow without a body and a content type returns 400", async () => {
   const signer = await startSigner();
   const request = new Request("https://signer/v1/policy/hosts/web01/allow", { method: "POST" });
   assert.equal((await signer.send(request, "operator")).status, 400);
 });
 
-Deno.test("…/allow is for admins, and audited when it is not one", async () => {
+Deno.test("…/allow is restricted to admins, and a denial is recorded", async () => {
   const signer = await startSigner();
   assert.equal((await edit(signer, "POST", "^id$", "web01", "broker-1")).status, 403);
   assert.equal(signer.log.entries[0]?.outcome, "policy-denied");
 });
 
-Deno.test("…/allow fails as a whole on a denylist, whose new config would not load", async () => {
+Deno.test("…/allow changes nothing on a denylist host, whose new config would be invalid", async () => {
   const command_policy = { mode: "denylist", deny: ["rm"] };
   const deny01 = { ...CONFIG.hosts.open01, principal: "host:deny01", command_policy };
   const signer = await startSigner({ hosts: { ...CONFIG.hosts, deny01 } });
@@ -224,7 +224,7 @@ Deno.test("…/allow fails as a whole on a denylist, whose new config would not 
   assert.equal(signer.log.entries.at(-1)?.outcome, "policy-failed");
 });
 
-Deno.test("…/allow changes neither policy nor file when it can't be recorded", async () => {
+Deno.test("…/allow changes neither policy nor file if the edit cannot be recorded", async () => {
   const signer = await startSigner();
   const before = signer.file.text;
   signer.log.failing = true;
@@ -234,7 +234,7 @@ Deno.test("…/allow changes neither policy nor file when it can't be recorded",
   assert.equal((await signer.sign({ command: "id" })).status, 403);
 });
 
-Deno.test("…/allow edits what the file says, not what was loaded from it", async () => {
+Deno.test("…/allow edits the current file and not the loaded config", async () => {
   const signer = await startSigner();
   signer.file.text = signer.file.text.replace('"^uptime$"', '"^uptime$",\n"^whoami$"');
   await edit(signer, "POST", "^id$");
@@ -242,7 +242,7 @@ Deno.test("…/allow edits what the file says, not what was loaded from it", asy
   assert.equal((await signer.sign({ command: "whoami" })).status, 200);
 });
 
-Deno.test("…/allow whose file changes while it is recorded takes the record back, and is made on the new text", async () => {
+Deno.test("…/allow records a failure and edits the new text if the file changes during the record", async () => {
   const signer = await startSigner();
   const append = signer.log.append.bind(signer.log);
   let edits = 0;
@@ -256,7 +256,7 @@ Deno.test("…/allow whose file changes while it is recorded takes the record ba
   assert.deepEqual(outcomes, ["policy-changed", "policy-failed", "policy-changed"]);
 });
 
-Deno.test("concurrent edits all end up in the policy and in the file (K23)", async () => {
+Deno.test("concurrent edits are all written to the policy and to the file (K23)", async () => {
   const signer = await startSigner();
   const patterns = Array.from({ length: 8 }, (_, i) => `^echo ${i}$`);
   const answers = await Promise.all(patterns.map((pattern) => edit(signer, "POST", pattern)));
@@ -267,7 +267,7 @@ Deno.test("concurrent edits all end up in the policy and in the file (K23)", asy
   }
 });
 
-Deno.test("GET /v1/policy/hosts shows the whole host policy to admins alone", async () => {
+Deno.test("GET /v1/policy/hosts returns the whole host policy only to admins", async () => {
   const signer = await startSigner();
   const { body } = await signer.send(get("/v1/policy/hosts"), "operator");
   assert.deepEqual(body["web01"], CONFIG.hosts.web01);

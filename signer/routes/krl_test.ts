@@ -19,7 +19,7 @@ const fetchList = (signer: Signer, query = "", cn = "web01.krl") => signer.fetch
 /** Freezes a caller; the broker's certificates are revoked with it. */
 const freeze = async (signer: Signer, value = "broker-1") => (await signer.freeze("caller", value)).body;
 
-Deno.test("GET /v1/krl answers with the list, its version, and an Ed25519 signature over domain, NUL, list", async () => {
+Deno.test("GET /v1/krl returns the list, its version, and an Ed25519 signature over domain, NUL, list", async () => {
   const signer = await start();
   const response = await fetchList(signer);
   assert.equal(response.status, 200);
@@ -33,7 +33,7 @@ Deno.test("GET /v1/krl answers with the list, its version, and an Ed25519 signat
   assert.ok(verify(null, signed, publicKey, signature));
 });
 
-Deno.test("GET /v1/krl answers who waits as soon as a freeze has revoked something, and 304 after 25 s without news", async () => {
+Deno.test("GET /v1/krl returns the list once a freeze revokes a certificate, and 304 after 25 s without changes", async () => {
   const signer = await start();
   const { version } = signer.krl.current;
   const { serial } = (await signer.sign({})).body;
@@ -50,7 +50,7 @@ Deno.test("GET /v1/krl answers who waits as soon as a freeze has revoked somethi
   assert.deepEqual([none.status, await none.text()], [304, ""]);
 });
 
-Deno.test("POST /v1/freeze tells of no list where the signer has no envelope_key, and revokes all the same", async () => {
+Deno.test("POST /v1/freeze without envelope_key returns no list version and revokes certificates", async () => {
   const signer = await startSigner();
   await signer.sign({});
   assert.deepEqual(Object.keys(await freeze(signer)), ["status", "newly_frozen", "grants_revoked"]);
@@ -58,7 +58,7 @@ Deno.test("POST /v1/freeze tells of no list where the signer has no envelope_key
   assert.equal(revoked, 0, "listed already");
 });
 
-Deno.test("a frozen forwarder's certificates are revoked, whomever it asked for; an unfreeze brings none back", async () => {
+Deno.test("a frozen forwarder's certificates are revoked for all brokers, and an unfreeze restores none", async () => {
   const signer = await start();
   await signer.sign({ on_behalf_of: "broker-1" }, "control-plane");
   assert.equal((await freeze(signer, "control-plane"))["certificates_revoked"], 1);
@@ -68,7 +68,7 @@ Deno.test("a frozen forwarder's certificates are revoked, whomever it asked for;
 });
 
 Deno.test.each(["", "-1", "1.0", "1e3", "0x10", "1&after=2", "99999999999999999", "%20"])(
-  "GET /v1/krl?after=%s is not understood",
+  "GET /v1/krl?after=%s returns 400",
   async (after) => {
     assert.equal((await fetchList(await start(), `?after=${after}`)).status, 400);
   },
@@ -85,24 +85,24 @@ Deno.test.each<[path: string, name: string, status: number, cn: string]>([
   ["/v1/hosts", "a reader, for the hosts", 403, "web01.krl"],
   ["/v1/revocations", "a reader, for what is frozen", 403, "web01.krl"],
   ["/v1/krl/../hosts", "a reader, for a path that only looks like the list's", 403, "web01.krl"],
-])("GET of %s by %s: %s", async (path, _name, status, cn) => {
+])("GET of %s by %s: status %s", async (path, _name, status, cn) => {
   const signer = await start();
   assert.equal((await signer.fetch(get(path), cn)).status, status);
 });
 
-Deno.test("a host's identity gets no certificate, also where callers are not restricted", async () => {
+Deno.test("a host identity gets no certificate even if callers are not restricted", async () => {
   const signer = await start({ callers: {} });
   assert.equal((await signer.sign({ host: "open01" }, "web01.krl")).status, 403);
   assert.equal((await signer.sign({ host: "db01" }, "somebody")).status, 200, "everybody else would");
 });
 
-Deno.test("a frozen reader still gets the list: it holds nothing but denials", async () => {
+Deno.test("a frozen reader still gets the list", async () => {
   const signer = await start();
   await freeze(signer, "web01.krl");
   assert.equal((await fetchList(signer)).status, 200);
 });
 
-Deno.test("a host that is in krl_callers no more, or not yet, is no caller by its identity", async () => {
+Deno.test("a .krl identity that is not in krl_callers is denied as a caller", async () => {
   const signer = await start({ krl_callers: {}, callers: {} });
   assert.equal((await signer.sign({ host: "web01" }, "web02.krl")).status, 403);
   for (const path of ["/v1/hosts", "/v1/krl", "/v1/revocations"]) {
@@ -112,7 +112,7 @@ Deno.test("a host that is in krl_callers no more, or not yet, is no caller by it
 });
 
 Deno.test.each([{ name: "web01.krl" }, { name: "web02.krl" }, { name: "reader" }])(
-  "$name, a host, is no caller by a forwarder's word either",
+  "$name, a host identity, is denied as a caller named by a forwarder",
   async ({ name }) => {
     const signer = await start({ krl_callers: { "web01.krl": ["web01"], reader: ["db01"] }, callers: {} });
     const asked = await signer.sign({ host: "web01", on_behalf_of: name }, "control-plane");
@@ -128,14 +128,14 @@ Deno.test.each([{ name: "web01.krl" }, { name: "web02.krl" }, { name: "reader" }
   },
 );
 
-Deno.test("without envelope_key there is no list: 409 says what is missing", async () => {
+Deno.test("without envelope_key, the list returns 409 and the missing key", async () => {
   const signer = await startSigner({ envelope_key: "seed", krl_callers: KRL_CALLERS });
   const { status, body } = await signer.send(get("/v1/krl"), "web01.krl");
   assert.equal(status, 409);
   assert.equal(body.detail, "The revocation list is not signed: the signer has no envelope_key");
 });
 
-Deno.test("GET /v1/krl.sig gives the SSHSIG of a version in force, 410 of one that is not, 400 without one", async () => {
+Deno.test("GET /v1/krl.sig returns the SSHSIG of a known version, 410 for another and 400 without one", async () => {
   const signer = await start();
   const { version } = signer.krl.current;
   const signature = await signer.fetch(get(`/v1/krl.sig?version=${version}`), "web01.krl");
@@ -147,7 +147,7 @@ Deno.test("GET /v1/krl.sig gives the SSHSIG of a version in force, 410 of one th
   assert.equal((await signer.fetch(get("/v1/krl.sig"), "web01.krl")).status, 400);
 });
 
-Deno.test("GET /v1/krl/hosts tells what each reader has installed: what it asks for news after", async () => {
+Deno.test("GET /v1/krl/hosts returns the version that each reader has installed", async () => {
   const signer = await start();
   const { version } = signer.krl.current;
   const asking = fetchList(signer, `?after=${version}`);
@@ -185,7 +185,7 @@ const SEEN = {
 
 const startClusters = () => startSigner({ kubernetes: CLUSTERS });
 
-Deno.test("GET /v1/clusters shows nothing of the rules unless policy=true requests them in words", async () => {
+Deno.test("GET /v1/clusters returns rules only for policy=true", async () => {
   const signer = await startClusters();
   const { body: plain } = await signer.send(get("/v1/clusters"));
   const withoutRules = Object.entries(SEEN).map(([name, { policy: _, ...info }]) => [name, info]);
@@ -199,7 +199,7 @@ Deno.test("GET /v1/clusters shows nothing of the rules unless policy=true reques
 Deno.test.each<{ name: string; config: Record<string, unknown> }>([
   { name: "without kubernetes", config: {} },
   { name: "without clusters", config: { kubernetes: {} } },
-])("GET /v1/clusters $name is an empty object", async ({ config }) => {
+])("GET /v1/clusters $name returns an empty object", async ({ config }) => {
   const { status, body } = await (await startSigner(config)).send(get("/v1/clusters"));
   assert.deepEqual([status, body], [200, {}]);
 });
@@ -209,17 +209,17 @@ Deno.test.each<[name: string, caller: string, seen: readonly string[], headers: 
   ["a caller that allowed_callers lacks", "approver-broker", ["prod"], {}],
   ["the broker that a forwarder names", "control-plane", ["mine", "prod"], { "x-on-behalf-of": "broker-1" }],
   ["a forwarder as itself", "control-plane", [], { "x-on-behalf-of": "" }],
-])("GET /v1/clusters is that of %s", async (_name, caller, seen, headers) => {
+])("GET /v1/clusters returns the clusters of %s", async (_name, caller, seen, headers) => {
   const { body } = await (await startClusters()).send(get("/v1/clusters", headers), caller);
   assert.deepEqual(Object.keys(body), seen);
 });
 
-Deno.test("GET /v1/clusters shows every cluster where there is no callers table", async () => {
+Deno.test("GET /v1/clusters returns every cluster if there is no callers table", async () => {
   const { body } = await (await startSigner({ kubernetes: CLUSTERS, callers: {} })).send(get("/v1/clusters"));
   assert.deepEqual(Object.keys(body), ["db", "mine", "prod"]);
 });
 
-Deno.test("GET /v1/clusters refuses an X-On-Behalf-Of from others, and who is frozen", async () => {
+Deno.test("GET /v1/clusters denies X-On-Behalf-Of from non-forwarders, and frozen callers", async () => {
   const signer = await startClusters();
   const headers = { "x-on-behalf-of": "broker-1" };
   assert.equal((await signer.send(get("/v1/clusters", headers), "approver-broker")).status, 403);

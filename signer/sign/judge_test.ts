@@ -125,7 +125,7 @@ async function close(signer: Signer, { change, freeze }: Gate): Promise<void> {
 const hasLeft = ({ body }: Awaited<ReturnType<Signer["sign"]>>) =>
   body.certificate !== undefined || body["k8s_token"] !== undefined;
 
-Deno.test.each([...GATES])("judge() applies $gate of $target before it signs", async (gate) => {
+Deno.test.each([...GATES])("judge() checks $gate of $target before it signs", async (gate) => {
   const signer = await start();
   assert.ok(hasLeft(await signer.sign(gate.fields ?? {}, gate.cn)), "the gate is open");
   await close(signer, gate);
@@ -135,7 +135,7 @@ Deno.test.each([...GATES])("judge() applies $gate of $target before it signs", a
 });
 
 Deno.test.each([...GATES])(
-  "judge() applies $gate of $target again before the answer leaves",
+  "judge() checks $gate of $target again before the response is sent",
   async (gate) => {
     const signer = await start();
     signer.log.onAppended = ({ outcome }) => outcome === "issued" ? close(signer, gate) : undefined;
@@ -162,7 +162,7 @@ const giveUp = (signer: SignerGivenUp, ids: readonly string[], cn: string, heade
 const listed = ({ krl }: SignerGivenUp, serial: bigint | undefined) =>
   krl.listed.has({ serial: serial ?? 0n });
 
-Deno.test("what was signed for a request whose answer nobody has is revoked, and recorded", async () => {
+Deno.test("certificates of an abandoned request are revoked and recorded", async () => {
   const signer = await startGivenUp();
   const [lost, other] = [await sign(signer, "r-1"), await sign(signer, "r-2")];
   const { status, body } = await giveUp(signer, ["r-1", "r-9"], "broker-1");
@@ -177,7 +177,7 @@ Deno.test("what was signed for a request whose answer nobody has is revoked, and
   assert.equal((await giveUp(signer, ["r-1"], "broker-1")).body["revoked"], 0, "again");
 });
 
-Deno.test("nobody names the requests of others", async () => {
+Deno.test("a caller cannot abandon the requests of other callers", async () => {
   const signer = await startGivenUp();
   const { serial } = (await sign(signer, "r-1", { on_behalf_of: "broker-1" }, "control-plane")).body;
   for (const cn of ["approver-broker", "operator", "control-plane"]) {
@@ -189,7 +189,7 @@ Deno.test("nobody names the requests of others", async () => {
   assert.equal(listed(signer, serial), true);
 });
 
-Deno.test("nothing comes any more of a request that is given up before it is signed, or while it is", async () => {
+Deno.test("a request that is abandoned before or during signing gets no certificate", async () => {
   const signer = await startGivenUp();
   await giveUp(signer, ["r-1"], "broker-1");
   const early = await sign(signer, "r-1");
@@ -208,7 +208,7 @@ Deno.test("nothing comes any more of a request that is given up before it is sig
   assert.equal((await sign(signer, "r-1", {}, "approver-broker")).status, 200, "another caller's of that id");
 });
 
-Deno.test("a token of a request that is given up is taken back", async () => {
+Deno.test("a token of an abandoned request is revoked", async () => {
   const secrets = new FakeSecrets();
   const signer = await startLeaseSigner({ secrets });
   const fields = { ...actionFields("get pods web/web-1"), end_user: "alice" };
@@ -219,7 +219,7 @@ Deno.test("a token of a request that is given up is taken back", async () => {
   assert.equal(secrets.uids.size, 0);
 });
 
-Deno.test("giving up is limited for each broker, and nothing is revoked that could not be recorded", async () => {
+Deno.test("abandoning requests is limited per broker and revokes nothing that cannot be recorded", async () => {
   const signer = await startGivenUp({ sign_rate_limit_per_min: 1 });
   const { serial } = (await sign(signer, "r-1")).body;
   signer.log.failing = true;
@@ -233,7 +233,7 @@ Deno.test("giving up is limited for each broker, and nothing is revoked that cou
   assert.equal((await signer.send(ofSession, "broker-1")).body["revoked"], 1);
 });
 
-Deno.test("who has given up too many requests is told so, and none of it is recorded as revoked", async () => {
+Deno.test("a caller that abandoned too many requests gets 429, and no revocation is recorded", async () => {
   const signer = await startGivenUp();
   signer.krl.mayGiveUp = (caller, count) => caller !== "broker-1" && count === 1;
   const { status, headers } = await giveUp(signer, ["r-1"], "broker-1");
@@ -254,7 +254,7 @@ const verifier = (groups: readonly string[] | null) => ({
     ),
 });
 
-Deno.test("POST /v1/sign takes end user and groups of a gated caller from the token alone (I13)", async () => {
+Deno.test("POST /v1/sign reads end user and groups of a gated caller only from the token (I13)", async () => {
   const parts = { endUsers: verifier(["web"]) };
   const signer = await startSigner({ ...GATED, end_user_oidc: OIDC }, { parts });
   const claimed = { end_user: "root", end_user_groups: ["db"], bearer_token: "good" };
@@ -270,11 +270,11 @@ Deno.test.each([
   { name: "with a bad token", request: { bearer_token: "bad" }, parts: { endUsers: verifier(["web"]) } },
   { name: "without a verifier", request: { bearer_token: "good" }, parts: {} },
   {
-    name: "with groups that no token vouches for",
+    name: "with groups that no token confirms",
     request: { bearer_token: "good", end_user_groups: ["web"] },
     parts: { endUsers: verifier(null) },
   },
-])("POST /v1/sign refuses a gated caller $name", async ({ request, parts }) => {
+])("POST /v1/sign denies a gated caller $name", async ({ request, parts }) => {
   const signer = await startSigner(GATED, { parts });
   const { status, body } = await signer.sign(request);
   assert.deepEqual([status, body.detail], [403, "end-user identity could not be verified"]);
@@ -288,7 +288,7 @@ Deno.test("POST /v1/sign denies every host to a verified end user in no group (I
   assert.equal((await signer.sign({ bearer_token: "good" })).status, 403);
 });
 
-Deno.test("POST /v1/sign asks whether the verified end user is frozen, not the claimed one", async () => {
+Deno.test("POST /v1/sign checks the freeze of the verified end user and not of the claimed one", async () => {
   const signer = await startSigner(GATED, { parts: { endUsers: verifier(["web"]) } });
   await signer.freeze("end_user", "alice");
   assert.equal((await signer.sign({ bearer_token: "good", end_user: "bob" })).body.code, "frozen");

@@ -33,20 +33,20 @@ const start = () => new SignLimit({ clock: new FakeClock() });
 const through = (limit: SignLimit, source: SignSource, request: (index: number) => CountedRequest) =>
   Array.from({ length: 40 }, (_, index) => limit.take(source, request(index)).ok).filter(Boolean).length;
 
-Deno.test("take() behind a forwarder: invented end users are stopped at the share of their broker", () => {
+Deno.test("take() behind a forwarder limits invented end users to the share of their broker", () => {
   const limit = start();
   const invented = through(limit, FORWARDER, (index) => asked({ end_user: `user-${index}` }));
   assert.equal(invented, LIMIT * FORWARDED_CALLER_SHARE);
 });
 
-Deno.test("take() of a broker that comes directly: names that it invents change nothing", () => {
+Deno.test("take() of a direct broker ignores the names that the broker sends", () => {
   const limit = start();
   const invented = (index: number) => asked({ end_user: `user-${index}`, on_behalf_of: `broker-${index}` });
   assert.equal(through(limit, BROKER, invented), LIMIT);
 });
 
 Deno.test.each([{ name: "directly", source: BROKER }, { name: "behind a forwarder", source: FORWARDER }])(
-  "take() $name: dry runs take nothing from those who act, and a preflight is not a dry run",
+  "take() $name: dry runs do not use up the limit of other requests or preflights",
   ({ source }) => {
     const limit = start();
     assert.equal(through(limit, source, () => asked(DRY)), LIMIT);
@@ -55,7 +55,7 @@ Deno.test.each([{ name: "directly", source: BROKER }, { name: "behind a forwarde
   },
 );
 
-Deno.test("take() can't be told one name for two, and keeps no long ones", () => {
+Deno.test("take() does not confuse names that contain separators, and stores no long names", () => {
   const limit = start();
   assert.equal(through(limit, FORWARDER, () => asked({ on_behalf_of: 'b","c', end_user: "d" })), LIMIT);
   assert.equal(through(limit, FORWARDER, () => asked({ on_behalf_of: "b", end_user: 'c","d' })), LIMIT);
@@ -63,7 +63,7 @@ Deno.test("take() can't be told one name for two, and keeps no long ones", () =>
   assert.equal(through(limit, FORWARDER, long), LIMIT);
 });
 
-Deno.test("check() refuses a body unread only when nothing in it could help", () => {
+Deno.test("check() rejects a body unread only if no content could avoid the limit", () => {
   const limit = start();
   through(limit, BROKER, () => asked());
   assert.equal(limit.check(BROKER).ok, true, "it may be a dry run");
@@ -73,7 +73,7 @@ Deno.test("check() refuses a body unread only when nothing in it could help", ()
   assert.equal(limit.check(FORWARDER).ok, true, "it may be for another broker");
 });
 
-Deno.test("takeUnread() draws from the bucket of those who act", () => {
+Deno.test("takeUnread() takes a token from the bucket of requests that are not dry runs", () => {
   for (const source of [BROKER, FORWARDER]) {
     const limit = start();
     assert.deepEqual([1, 2, 3].map(() => limit.takeUnread(source).ok), [true, true, false]);
@@ -201,7 +201,7 @@ const askedRelease = (fields: Record<string, unknown>, events: readonly Event[],
 Deno.test.each([
   ...askedRelease(FORWARDED, [...FREEZES, ...REVOCATIONS]),
   ...askedRelease(LEARN, [...FREEZES, ...REVOCATIONS, UNDONE], "approval-waiver-skipped"),
-])("a certificate does not leave after $event, acknowledged behind the record $outcome", async (row) => {
+])("a certificate is withheld after $event, acknowledged behind the record $outcome", async (row) => {
   const signer = await startRelease();
   after(row.outcome, signer, () => row.happen(signer));
   const { body } = await signer.sign(row.fields, "control-plane");
@@ -214,7 +214,7 @@ Deno.test.each([
 Deno.test.each([
   ...askedRelease({ ...FORWARDED, ...CLUSTER }, [...FREEZES, OF_SERIAL]),
   ...askedRelease({ ...LEARN, ...CLUSTER }, [...FREEZES, OF_SERIAL], "approval-waiver-skipped"),
-])("a token does not leave after $event, acknowledged behind the record $outcome", async (row) => {
+])("a token is withheld after $event, acknowledged behind the record $outcome", async (row) => {
   const signer = await startRelease();
   after(row.outcome, signer, () => row.happen(signer));
   const { body } = await signer.sign(row.fields, "control-plane");
@@ -223,7 +223,7 @@ Deno.test.each([
   assert.equal(signer.secrets.uids.size, 0, "the API server refuses it");
 });
 
-Deno.test("a certificate is withheld without a wait for the database, in which it is revoked later", async () => {
+Deno.test("a certificate is withheld immediately, although its revocation waits for the database", async () => {
   const signer = await startRelease();
   const hung = Promise.withResolvers<void>();
   const { revoke } = signer.krl;
@@ -244,7 +244,7 @@ Deno.test("a certificate is withheld without a wait for the database, in which i
   assert.deepEqual(revoked, [{ kind: "serial", value: SERIAL.toString() }]);
 });
 
-Deno.test("a certificate that its caller may approve itself does not leave after a freeze", async () => {
+Deno.test("a self-approved certificate is withheld after a freeze", async () => {
   const signer = await startRelease();
   after("self_approved", signer, () => freeze("caller", "approver-broker")(signer));
   const { body } = await signer.sign({ ...RESTART, approved: true }, "approver-broker");
@@ -258,21 +258,21 @@ Deno.test.each([
     const preflight = { ...fields, dry_run: true, preflight: true };
     return askedRelease(preflight, FREEZES, "dry_run_allowed").map((row) => ({ what, ...row }));
   }),
-])("a preflight of $what allows nothing after $event", async ({ outcome, fields, happen, code }) => {
+])("a preflight of $what returns no decision after $event", async ({ outcome, fields, happen, code }) => {
   const signer = await startRelease();
   after(outcome, signer, () => happen(signer));
   const { body } = await signer.sign(fields, "control-plane");
   assert.deepEqual([body.code, body.decision], [code, undefined]);
 });
 
-Deno.test("nothing is parked for a human after a freeze", async () => {
+Deno.test("no approval is requested after a freeze", async () => {
   const signer = await startRelease();
   after("approval-required", signer, () => freeze("end_user", "alice")(signer));
   const { body } = await signer.sign({ ...FORWARDED, ...RESTART }, "control-plane");
   assert.equal(body.code, "frozen");
 });
 
-Deno.test("no waiver is learned from a view that is too old", async () => {
+Deno.test("no waiver is learned from stale state", async () => {
   const signer = await startRelease();
   after("issued", signer, () => growOld(signer));
   const { body } = await signer.sign({ ...LEARN, ...RESTART, approved: true }, "control-plane");
@@ -325,7 +325,7 @@ Deno.test.each<[name: string, status: number, reply: ApiAnswer, detail: RegExp]>
     { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
     /: the signer cannot read its token_file$/,
   ],
-])("a token that the API server answers with %s for is refused, named and recorded: %d", async (...row) => {
+])("a token request answered with %s is rejected, reported and recorded: %d", async (...row) => {
   const [, expected, reply, says] = row;
   const signer = await startClusterSigner({ reply: () => reply });
   const { status, body } = await signer.act(GET);
@@ -335,7 +335,7 @@ Deno.test.each<[name: string, status: number, reply: ApiAnswer, detail: RegExp]>
   assert.deepEqual(signer.log.entries.map(({ outcome, err }) => [outcome, err]), [["denied", body.detail]]);
 });
 
-Deno.test("a token without an id is issued, and its record has none", async () => {
+Deno.test("a token without an ID is issued, and its record has no ID", async () => {
   const reply = () => minted({ token: "opaque", expirationTimestamp: EXPIRY });
   const signer = await startClusterSigner({ reply });
   assert.equal((await signer.act(GET)).body["k8s_token"], "opaque");

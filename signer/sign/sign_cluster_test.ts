@@ -10,7 +10,7 @@ const DIGEST = createHash("sha256").update(MANIFEST).digest("hex");
 const GET_RULE = "allow:^(?:get|list|logs) (?:[^ ]+) (?:web)/(?:[^ ]+)$";
 const APPLY_RULE = "require_approval:^(?:apply|delete) (?:[^ ]+) (?:web)/(?:[^ ]+)$";
 
-Deno.test("POST /v1/sign for a cluster gives a token, made for the bound account, and records its id", async () => {
+Deno.test("POST /v1/sign for a cluster returns a token of the bound account and records its ID", async () => {
   const signer = await startClusterSigner();
   const { status, body } = await signer.act(GET, { end_user: "alice", reason: "ticket 42" });
   assert.equal(status, 200);
@@ -49,7 +49,7 @@ Deno.test("POST /v1/sign for a cluster gives a token, made for the bound account
   }]);
 });
 
-Deno.test("POST /v1/sign for a cluster ignores what is for hosts, and the client's word about the group", async () => {
+Deno.test("POST /v1/sign for a cluster ignores host fields and the client's k8s_group", async () => {
   const signer = await startClusterSigner();
   const noise = { role: "x", purpose: "x", session_mode: "x", sudo: true, pty: true, file_transfer: true };
   const { status } = await signer.act("get deployments.apps web/api", { ...noise, k8s_group: "" });
@@ -57,7 +57,7 @@ Deno.test("POST /v1/sign for a cluster ignores what is for hosts, and the client
   assert.match(String(signer.log.entries[0]?.command), / resource=deployments\.apps /);
 });
 
-Deno.test("POST /v1/sign drops the namespace of what has none before anything is compared", async () => {
+Deno.test("POST /v1/sign drops the namespace of a cluster-wide resource before it is compared", async () => {
   const rules = [{ verbs: ["get"], resources: ["nodes"], effect: "allow" as const }];
   const signer = await startClusterSigner({ cluster: { rules } });
   assert.equal((await signer.act("get nodes -/node-1", { k8s_namespace: "web" })).status, 200);
@@ -114,7 +114,7 @@ Deno.test.each<[name: string, fields: Fields & { cn?: string }, detail: string]>
   ],
   ["what no rule allows", of("get pods db/db-1"), "not allowed by cluster policy"],
   ["what a rule denies", of("delete secrets web/key"), "not allowed by cluster policy"],
-])("POST /v1/sign for a cluster refuses %s", async (_name, { cn, ...fields }, detail) => {
+])("POST /v1/sign for a cluster rejects %s", async (_name, { cn, ...fields }, detail) => {
   const signer = await startClusterSigner();
   const denied = await signer.act(GET, fields, cn);
   assert.deepEqual([denied.status, denied.body.code, denied.body.detail], [403, "denied", detail]);
@@ -129,7 +129,7 @@ Deno.test.each<{ name: string; changes: Record<string, unknown>; detail: RegExp 
   { name: "a blank more", changes: { command: `${GET} ` }, detail: /not the canonical form/ },
   { name: "a manifest for a get", changes: { k8s_manifest: "{}" }, detail: /goes with the verb apply alone/ },
   { name: "a blank in a field", changes: { k8s_name: "a b" }, detail: /^invalid k8s_name: / },
-])("POST /v1/sign with $name is 400, in a dry run too", async ({ changes, detail }) => {
+])("POST /v1/sign with $name returns 400, also in a dry run", async ({ changes, detail }) => {
   for (const dry_run of [false, true]) {
     const signer = await startClusterSigner();
     const { status, body } = await signer.act(GET, { ...changes, dry_run });
@@ -139,7 +139,7 @@ Deno.test.each<{ name: string; changes: Record<string, unknown>; detail: RegExp 
   }
 });
 
-Deno.test("a dry run for a cluster decides and makes no token", async () => {
+Deno.test("a dry run for a cluster returns a decision and issues no token", async () => {
   const signer = await startClusterSigner();
   const { body } = await signer.act(APPLY, { dry_run: true, approved: true }, "control-plane");
   assert.equal(body.code, "denied", "a forwarder as itself has no group");
@@ -155,13 +155,13 @@ const BY_POLICY = { reason: "not allowed by cluster policy", enforcement: "enfor
 
 Deno.test.each<{ name: string; action: string; decision: Record<string, unknown> }>([
   {
-    name: "where no rule matches",
+    name: "if no rule matches",
     action: "get pods db/db-1",
     decision: { ...BY_POLICY, matched_rule: "allowlist:no-match" },
   },
   { name: "where a rule denies, without its pattern", action: "delete secrets web/key", decision: BY_POLICY },
   {
-    name: "where no rule is asked",
+    name: "if the verb is unknown",
     action: "exec pods web/x",
     decision: { reason: 'unknown k8s verb "exec"' },
   },
@@ -172,7 +172,7 @@ Deno.test.each<{ name: string; action: string; decision: Record<string, unknown>
   assert.equal(signer.log.entries[0]?.outcome, "dry_run_denied");
 });
 
-Deno.test("a dry run does not open what the callers table keeps closed", async () => {
+Deno.test("a dry run is denied for an unlisted caller and for an unknown cluster", async () => {
   const signer = await startClusterSigner();
   assert.equal((await signer.act(GET, { dry_run: true }, "stranger")).status, 403);
   assert.equal((await signer.act(GET, { dry_run: true, host: "gone" })).status, 403);
@@ -191,7 +191,7 @@ Deno.test.each<{ name: string; groups: readonly string[] | null; account: string
   assert.equal(signer.asked[0]?.path.split("/")[6], account);
 });
 
-Deno.test("sa_bindings: who is in no group of any entry is refused before a human is asked", async () => {
+Deno.test("sa_bindings: an end user in none of the groups is denied before an approval", async () => {
   const signer = await startClusterSigner({ cluster: { sa_bindings: [OPS] } });
   for (const end_user_groups of [null, ["web"]]) {
     const { status, body } = await signer.act(APPLY, { end_user_groups });
@@ -203,7 +203,7 @@ Deno.test("sa_bindings: who is in no group of any entry is refused before a huma
 
 const FORWARDED = { on_behalf_of: "broker-1", end_user: "alice" };
 
-Deno.test("an apply needs its approval from who may give it", async () => {
+Deno.test("an apply requires approval unless a forwarder or self-approving caller approved", async () => {
   const signer = await startClusterSigner();
   const asks = [
     signer.act(APPLY, { k8s_manifest: MANIFEST }),
@@ -222,7 +222,7 @@ Deno.test("an apply needs its approval from who may give it", async () => {
   assert.deepEqual(signer.log.entries.slice(-2).map(({ outcome }) => outcome), ["issued", "self_approved"]);
 });
 
-Deno.test("a learned waiver of an apply is for its manifest, and without one nothing is learned", async () => {
+Deno.test("a learned waiver of an apply is bound to its manifest, and requires one", async () => {
   const signer = await startClusterSigner();
   const learn = { ...FORWARDED, approved: true, learn_ttl_seconds: 60 };
   await signer.act(APPLY, learn, "control-plane");
@@ -240,7 +240,7 @@ Deno.test("a learned waiver of an apply is for its manifest, and without one not
   assert.equal(await isSpared(MANIFEST, "bob"), false);
 });
 
-Deno.test("a grant on a cluster adds what rules do not deny, and never shows Secrets", async () => {
+Deno.test("a grant on a cluster allows only what no rule denies, and never reveals Secrets", async () => {
   const reveal = { verbs: ["get"], namespaces: ["web"], effect: "allow", reveal: true } as const;
   const rules = [reveal, { verbs: ["delete"], effect: "deny" }] as const;
   const signer = await startClusterSigner({ cluster: { rules } });
@@ -255,7 +255,7 @@ Deno.test("a grant on a cluster adds what rules do not deny, and never shows Sec
   assert.equal((await signer.act("get secrets db/key")).status, 403);
 });
 
-Deno.test("who is frozen gets no token, also where the freeze comes while one is made", async () => {
+Deno.test("a frozen end user gets no token, even if the freeze arrives during its creation", async () => {
   const signer = await startClusterSigner({
     reply: async () => {
       await signer.freeze("end_user", "Alice");
@@ -269,14 +269,14 @@ Deno.test("who is frozen gets no token, also where the freeze comes while one is
   assert.equal(signer.asked.length, 1);
 });
 
-Deno.test("a token whose record can't be written is withheld", async () => {
+Deno.test("a token is withheld if its record cannot be written", async () => {
   const signer = await startClusterSigner();
   signer.log.failing = true;
   const { status, body } = await signer.act(GET);
   assert.deepEqual([status, body.detail, body["k8s_token"]], [500, "audit unavailable", undefined]);
 });
 
-Deno.test("POST /v1/sign takes 256 KiB for a cluster, 64 KiB else, and of that a manifest of 64 KiB", async () => {
+Deno.test("POST /v1/sign accepts 256 KiB for a cluster with a 64 KiB manifest, and 64 KiB otherwise", async () => {
   const signer = await startClusterSigner();
   const large = { k8s_manifest: `{"a":"${"\u0001".repeat(10_000)}"}` };
   assert.ok(JSON.stringify(large).length > 60_000);

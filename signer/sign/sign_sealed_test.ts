@@ -43,7 +43,7 @@ function commandIn(envelope: unknown): string {
   return signature === undefined ? JSON.parse(text).c : text.split("\n").slice(3).join("\n");
 }
 
-Deno.test("POST /v1/sign gives a preflight on a sealed host the command in an envelope, for 30 seconds", async () => {
+Deno.test("POST /v1/sign returns the command of a sealed preflight in an envelope valid for 30 seconds", async () => {
   const signer = await startSealed();
   const { status, body } = await signer.sign(PREFLIGHT);
   assert.equal(status, 200);
@@ -71,7 +71,7 @@ Deno.test.each([
   assert.notEqual(commandIn(body["envelope"]), fields.command, "it watches its standard input");
 });
 
-Deno.test("POST /v1/sign says in an envelope of v3 what the command may read", async () => {
+Deno.test("POST /v1/sign writes the permitted stdin into a v3 envelope", async () => {
   const changes = { principal: "host:sealed03", envelope: "v3", allow_file_transfer: true };
   const signer = await startSealed({ sealed03: { ...HOSTS.sealed01, ...changes } });
   const digest = "ab".repeat(32);
@@ -96,7 +96,7 @@ Deno.test.each([
   ["a one-shot", { purpose: "oneshot", session_mode: "" }],
   ["a bastion", { host: "sealed02", role: "bastion" }],
   ["a host that is not sealed", { host: "web01" }],
-])("POST /v1/sign makes no envelope for %s", async (_name, fields) => {
+])("POST /v1/sign returns no envelope for %s", async (_name, fields) => {
   const signer = await startSealed();
   for (const cn of ["broker-1", "approver-broker"]) {
     const { body } = await signer.sign({ ...PREFLIGHT, ...fields }, cn);
@@ -104,14 +104,14 @@ Deno.test.each([
   }
 });
 
-Deno.test("POST /v1/sign makes no envelope for an approved preflight of a control plane", async () => {
+Deno.test("POST /v1/sign returns no envelope for an approved preflight of a control plane", async () => {
   const fields = { ...PREFLIGHT, ...RESTART, ...VIA, approved: true };
   const { body } = await (await startSealed()).sign(fields, "control-plane");
   assert.equal(body.decision?.["require_approval"], true);
   assert.equal("envelope" in body, false);
 });
 
-Deno.test("POST /v1/sign makes an envelope for a command that is spared its approval", async () => {
+Deno.test("POST /v1/sign returns an envelope for a command whose approval is waived", async () => {
   const signer = await startSealed();
   const oneShot = { ...PREFLIGHT, purpose: "oneshot", session_mode: "", dry_run: false, preflight: false };
   const learned = { approved: true, learn_ttl_seconds: 60, learn_approver: "boss", learn_approval_id: "a1" };
@@ -122,7 +122,7 @@ Deno.test("POST /v1/sign makes an envelope for a command that is spared its appr
   assert.equal(commandIn(body["envelope"]), RESTART.command);
 });
 
-Deno.test("POST /v1/sign gives every preflight an envelope of its own", async () => {
+Deno.test("POST /v1/sign returns a new envelope for every preflight", async () => {
   const signer = await startSealed({}, DISTINCT);
   const nonces = new Set<unknown>();
   for (let n = 0; n < 5; n++) nonces.add((await signer.sign(PREFLIGHT)).body["envelope"]);
@@ -137,7 +137,7 @@ Deno.test("POST /v1/sign locks the certificate of a sealed host's session to its
 });
 
 Deno.test.each([{ session_mode: "shell" }, { session_mode: "pty", pty: true }, { session_mode: "" }])(
-  "POST /v1/sign refuses $session_mode on a sealed host, also one without rules",
+  "POST /v1/sign denies $session_mode on a sealed host, even without rules",
   async (fields) => {
     const { status, body } = await (await startSealed()).sign({ host: "sealed02", ...SESSION, ...fields });
     assert.equal(status, 403);
@@ -145,7 +145,7 @@ Deno.test.each([{ session_mode: "shell" }, { session_mode: "pty", pty: true }, {
   },
 );
 
-Deno.test("an envelope is withheld when its record can't be written, and when the caller is frozen meanwhile", async () => {
+Deno.test("an envelope is withheld if its record cannot be written or its caller is frozen meanwhile", async () => {
   const signer = await startSealed();
   signer.log.failing = true;
   const { status, body } = await signer.sign(PREFLIGHT);
@@ -160,7 +160,7 @@ Deno.test("an envelope is withheld when its record can't be written, and when th
   assert.equal("envelope" in frozen.body, false);
 });
 
-Deno.test("a sealed host without envelope_key is a load error that names the host", () => {
+Deno.test("a sealed host without envelope_key causes a load error with the host's name", () => {
   assert.throws(
     () => snapshotOf({ ...CONFIG, hosts: HOSTS }),
     /hosts\.sealed01\.sealed_exec: needs envelope_key[^]*hosts\.sealed02\.sealed_exec/,
@@ -168,7 +168,7 @@ Deno.test("a sealed host without envelope_key is a load error that names the hos
   assert.ok(snapshotOf({ ...CONFIG, hosts: { web01: { ...CONFIG.hosts.web01, sealed_exec: false } } }));
 });
 
-Deno.test("an unsealed name of a sealed account, and principals that are shared, are warned of", () => {
+Deno.test("an unsealed name of a sealed account and shared principals cause warnings", () => {
   const { web01 } = CONFIG.hosts;
   const hosts = {
     web01: { ...web01, shared_principal: true },
@@ -179,7 +179,7 @@ Deno.test("an unsealed name of a sealed account, and principals that are shared,
   assert.ok(warnings.some((text) => text.startsWith('2 hosts share the principal "host:web01"')));
 });
 
-Deno.test("the public key is logged where a host is sealed, and nowhere else", () => {
+Deno.test("the envelope public key is logged only if a host is sealed", () => {
   const logged: unknown[] = [];
   const logger = { info: (message: string, fields?: unknown) => void logged.push([message, fields]) };
   logEnvelopeKey(sealedSnapshot(CONFIG.hosts), logger);
@@ -192,7 +192,7 @@ Deno.test("the public key is logged where a host is sealed, and nowhere else", (
   }]]);
 });
 
-Deno.test("a sealed host without envelope is warned of, with how to set v1", () => {
+Deno.test("a sealed host without envelope causes a warning that explains how to set v1", () => {
   const { envelope: _, ...silent } = HOSTS.sealed01;
   const warningsOf = (sealed01: object) =>
     snapshotWarnings(sealedSnapshot({ ...HOSTS, sealed01 }))
@@ -201,7 +201,7 @@ Deno.test("a sealed host without envelope is warned of, with how to set v1", () 
   assert.doesNotMatch(warningsOf({ ...silent, envelope: "v2" }), /sealed01/);
 });
 
-Deno.test("POST /v1/sign withholds an envelope if a reload requires approval meanwhile, also of an approved preflight", async () => {
+Deno.test("POST /v1/sign withholds an envelope if a reload requires approval meanwhile, even if already approved", async () => {
   const signer = await startSealed();
   const { sealed01 } = HOSTS;
   const command_policy = { ...sealed01.command_policy, require_approval: ["^uptime$"] };
@@ -234,7 +234,7 @@ const unknown = (reason: string) => ({ kind: "unknown", reason });
 const live = (replicas: number) => answered(200, { kind: "Deployment", spec: { replicas } });
 const refused = (status: number, message: string) => answered(status, { kind: "Status", message });
 
-Deno.test("an approver is sent what an apply would change, found with the account's own rights", async () => {
+Deno.test("an approver gets the changes of an apply, computed with the account's rights", async () => {
   const { diff, asked, log, body } = await ask(live(2), live(3));
   assert.equal(body.decision?.["require_approval"], true);
   assert.equal((body["target"] as { user: string }).user, "system:serviceaccount:gateway:agent");
@@ -270,7 +270,7 @@ Deno.test.each<[name: string, get: ApiAnswer, patch: ApiAnswer, diff: unknown]>(
   assert.deepEqual((await ask(get, patch)).diff, diff);
 });
 
-Deno.test("a control plane that asks a human for reasons of its own has the difference by a preflight", async () => {
+Deno.test("a preflight returns the difference of an apply to a control plane that needs its own approval", async () => {
   const { diff, body, log } = await ask(live(2), live(3), { dry_run: true, preflight: true });
   assert.deepEqual(diff, CHANGED);
   assert.equal(body.serial, undefined);
@@ -281,12 +281,12 @@ Deno.test.each<{ name: string; changes?: Record<string, unknown>; cn?: string }>
   { name: "in a dry run", changes: { dry_run: true } },
   { name: "without its manifest", changes: { k8s_manifest: "" } },
   { name: "of a broker that asks by itself", changes: { on_behalf_of: "" }, cn: "broker-1" },
-])("an apply $name has no difference, and no token is made for one", async ({ changes, cn }) => {
+])("an apply $name has no difference, and no token is created for it", async ({ changes, cn }) => {
   const { diff, asked } = await ask(live(2), live(3), changes, cn);
   assert.deepEqual([diff, asked], [undefined, []]);
 });
 
-Deno.test("an apply that no token can be made for goes to the approver with why", async () => {
+Deno.test("an apply without a possible token goes to the approver with the reason", async () => {
   const signer = await startClusterSigner({ reply: () => refused(401, "Unauthorized") });
   const { status, body } = await signer.act(APPLY, ASKED, "control-plane");
   assert.equal(status, 200);
@@ -294,7 +294,7 @@ Deno.test("an apply that no token can be made for goes to the approver with why"
   assert.deepEqual(body["k8s_diff"], unknown(`minting token for gateway/agent on "prod": ${why}`));
 });
 
-Deno.test("the record of a preview that fails has the id of its token", async () => {
+Deno.test("the record of a failed preview contains the ID of its token", async () => {
   const reply = ({ path }: Asked) => {
     if (path.endsWith("/token")) return MINTED;
     throw new AppError("canceled", "the signer is stopping");
@@ -306,7 +306,7 @@ Deno.test("the record of a preview that fails has the id of its token", async ()
 });
 
 Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
-  "an apply that conflicts is refused before an approver is asked, with the fields and their manager: $dry_run",
+  "an apply with a conflict is rejected before an approval, with the fields and their manager: $dry_run",
   async (changes) => {
     const message = 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas';
     const signer = await startClusterSigner({ reply: replying(live(2), refused(409, message)) });
@@ -320,7 +320,7 @@ Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
   },
 );
 
-Deno.test("an apply that takes named fields over always asks an approver, and is refused where others conflict too", async () => {
+Deno.test("an apply with force_fields always requires approval, and is rejected if other fields conflict", async () => {
   const conflict = answered(409, {
     kind: "Status",
     message: "Apply failed",

@@ -39,7 +39,7 @@ Deno.test("POST /v1/sign issues a certificate locked to the command", async () =
   assert.match(await signer.metrics.text(), /signer_sign_requests_total\{outcome="issued"\} 1/);
 });
 
-Deno.test("POST /v1/sign bakes sudo into the force-command and the KeyId", async () => {
+Deno.test("POST /v1/sign includes sudo in the force-command and the KeyId", async () => {
   const { body } = await (await startSigner()).sign({ sudo: true });
   const certificate = parseCertificate(String(body.certificate));
   assert.equal(certificate.criticalOptions["force-command"], "sudo -n -- uptime");
@@ -56,7 +56,7 @@ Deno.test.each<[name: string, change: object | string, status: number, code: str
   ["NUL in the command", { command: "uptime\0" }, 400, "invalid_request"],
   ["a command over 8 KiB", { command: "é".repeat(4097) }, 400, "invalid_request"],
   ["a target of an unknown type", { target_type: "vm" }, 400, "not_supported"],
-])("POST /v1/sign refuses %s", async (_name, change, status, code) => {
+])("POST /v1/sign rejects %s", async (_name, change, status, code) => {
   const signer = await startSigner();
   const body = typeof change === "string" ? change : { ...ONE_SHOT, ...change };
   const answer = await signer.send(post("/v1/sign", body));
@@ -95,13 +95,13 @@ Deno.test.each(
   ["host", "end_user", "role", "purpose", "session_mode", "sudo_user"].flatMap((field) =>
     [..." \t\n\r\0\x7f\x9b\u2028\u00a0\u200b\u202e\ue000"].map((sign) => ({ field, value: `a${sign}b` }))
   ),
-)("POST /v1/sign refuses unsafe characters in $field: $value", async ({ field, value }) => {
+)("POST /v1/sign rejects unsafe characters in $field: $value", async ({ field, value }) => {
   const { status, body } = await (await startSigner()).sign({ [field]: value });
   assert.equal(status, 400);
   assert.equal(body.detail, `invalid ${field}: control or whitespace characters not allowed`);
 });
 
-Deno.test("POST /v1/sign accepts any content type, and null for what is absent", async () => {
+Deno.test("POST /v1/sign accepts any content type, and null for optional fields", async () => {
   const body = { ...ONE_SHOT, sudo_user: null, learn_ttl_seconds: null };
   const request = post("/v1/sign", body, { "content-type": "text/plain" });
   assert.equal((await (await startSigner()).send(request)).status, 200);
@@ -115,7 +115,7 @@ Deno.test("POST /v1/sign applies allowed_callers to the effective caller", async
   assert.match(String(refused.body.detail), /caller "approver-broker" not authorised for "open01"/);
 });
 
-Deno.test("POST /v1/sign answers a command that needs approval with the decision alone", async () => {
+Deno.test("POST /v1/sign returns only the decision for a command that requires approval", async () => {
   const signer = await startSigner();
   const { status, body } = await signer.sign({ command: "systemctl restart nginx" });
   assert.equal(status, 200);
@@ -129,7 +129,7 @@ Deno.test.each([
   { name: "from a trusted forwarder", cn: "control-plane", on_behalf_of: "broker-1", outcomes: ["issued"] },
   { name: "from a self-approving caller", cn: "approver-broker", outcomes: ["issued", "self_approved"] },
   { name: "but from nobody else", cn: "broker-1", outcomes: ["approval-required"] },
-])("POST /v1/sign honours approved $name", async ({ cn, outcomes, on_behalf_of = "" }) => {
+])("POST /v1/sign accepts approved $name", async ({ cn, outcomes, on_behalf_of = "" }) => {
   const signer = await startSigner();
   const approved = { command: "systemctl restart nginx", approved: true, on_behalf_of };
   const { body } = await signer.sign(approved, cn);
@@ -137,7 +137,7 @@ Deno.test.each([
   assert.deepEqual(signer.log.entries.map((entry) => entry.outcome), outcomes);
 });
 
-Deno.test("POST /v1/sign never takes self_approve from _default (I10)", async () => {
+Deno.test("POST /v1/sign never uses self_approve of _default (I10)", async () => {
   const callers = { _default: { allowed_groups: ["web"], self_approve: true } };
   const signer = await startSigner({ callers });
   for (const cn of ["broker-9", "_default"]) {
@@ -146,7 +146,7 @@ Deno.test("POST /v1/sign never takes self_approve from _default (I10)", async ()
   }
 });
 
-Deno.test("POST /v1/sign refuses callers that are not listed, also by the name of an object's own members (I9)", async () => {
+Deno.test("POST /v1/sign denies unlisted callers, including names of Object members (I9)", async () => {
   const signer = await startSigner();
   for (const cn of ["stranger", "constructor", "__proto__", "toString"]) {
     assert.equal((await signer.sign({}, cn)).status, 403, cn);
@@ -164,7 +164,7 @@ Deno.test("POST /v1/sign reports a denied dry run as a decision", async () => {
   assert.deepEqual([entry?.outcome, entry?.policy_rule], ["dry_run_denied", "allowlist:no-match"]);
 });
 
-Deno.test("POST /v1/sign of a caller whose CN has a blank is 400, forwarded or not, and is asked no policy", async () => {
+Deno.test("POST /v1/sign returns 400 for a caller CN with whitespace, forwarded or not, before the policy", async () => {
   const signer = await startSigner({ callers: {}, trusted_forwarders: ["control-plane"] });
   const forwarded = ["broker 1", "broker\u00a01", "broker\u200b1"].map((on_behalf_of) => ({ on_behalf_of }));
   for (const fields of [{}, ...forwarded]) {
@@ -178,7 +178,7 @@ Deno.test("POST /v1/sign of a caller whose CN has a blank is 400, forwarded or n
   assert.deepEqual(signer.log.entries, []);
 });
 
-Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run", async () => {
+Deno.test("POST /v1/sign omits certificate and serial in an allowed dry run", async () => {
   const signer = await startSigner();
   const { body } = await signer.sign({ dry_run: true, ttl_seconds: 60 });
   const decision = {
@@ -191,7 +191,7 @@ Deno.test("POST /v1/sign leaves certificate and serial out of an allowed dry run
   assert.equal(signer.log.entries[0]?.outcome, "dry_run_allowed");
 });
 
-Deno.test("POST /v1/sign limits the rate by peer before the body is read", async () => {
+Deno.test("POST /v1/sign limits the rate per peer before it reads the body", async () => {
   const signer = await startSigner({ sign_rate_limit_per_min: 2 });
   assert.equal((await signer.send(post("/v1/sign", "{"))).status, 400, "a malformed request takes a token");
   assert.equal((await signer.sign({})).status, 200);
@@ -204,7 +204,7 @@ Deno.test("POST /v1/sign limits the rate by peer before the body is read", async
   assert.equal((await signer.sign({})).status, 200);
 });
 
-Deno.test("POST /v1/sign behind a forwarder limits end users apart, and dry runs apart from certificates", async () => {
+Deno.test("POST /v1/sign behind a forwarder limits end users separately, and dry runs separately", async () => {
   const signer = await startSigner({ sign_rate_limit_per_min: 2 });
   const ask = async (end_user: string, changes: object = {}) =>
     (await signer.sign({ on_behalf_of: "broker-1", end_user, ...changes }, "control-plane")).status;
@@ -218,7 +218,7 @@ Deno.test("POST /v1/sign behind a forwarder limits end users apart, and dry runs
   assert.equal(await ask("ann"), 200, "a reload changes the limit");
 });
 
-Deno.test("POST /v1/sign signs with the CA key of the first host group that has one", async () => {
+Deno.test("POST /v1/sign uses the CA key of the first host group that has one", async () => {
   const web = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(2), "web"));
   const fallback = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
   const caKeys = { fallback, byGroup: new Map([["db", fallback], ["web", web]]) };
@@ -245,7 +245,7 @@ Deno.test.each([
   assert.deepEqual(signer.log.entries, [], "such a request is not recorded: its text would fill the log");
 });
 
-Deno.test("POST /v1/sign withholds the certificate when the record can't be written (closed)", async () => {
+Deno.test("POST /v1/sign withholds the certificate if the record cannot be written (closed)", async () => {
   const signer = await startSigner();
   signer.log.failing = true;
   const { status, body } = await signer.sign({});
@@ -256,7 +256,7 @@ Deno.test("POST /v1/sign withholds the certificate when the record can't be writ
   assert.equal((await signer.sign({})).status, 200, "it recovers without a restart");
 });
 
-Deno.test("POST /v1/sign withholds also a denial's text and a dry run when the record can't be written", async () => {
+Deno.test("POST /v1/sign withholds denial texts and dry runs if the record cannot be written", async () => {
   const signer = await startSigner();
   signer.log.failing = true;
   for (const changes of [{ command: "id" }, { dry_run: true }, { host: "db01" }]) {
@@ -264,7 +264,7 @@ Deno.test("POST /v1/sign withholds also a denial's text and a dry run when the r
   }
 });
 
-Deno.test("POST /v1/sign proceeds without a record in fail mode open, and counts it", async () => {
+Deno.test("POST /v1/sign proceeds without a record in fail mode open and counts the failure", async () => {
   const signer = await startSigner({ audit_fail_mode: "open" });
   signer.log.failing = true;
   assert.equal((await signer.sign({})).status, 200);
@@ -277,7 +277,7 @@ Deno.test.each([
   { name: "asked about", request: { dry_run: true }, outcome: "dry_run_allowed" },
   { name: "asked about and denied", request: { command: "id", dry_run: true }, outcome: "dry_run_denied" },
   { name: "on behalf of somebody by one who may not", request: { on_behalf_of: "x" }, outcome: "denied" },
-])("POST /v1/sign records for masking which command was $name", async ({ request, outcome }) => {
+])("POST /v1/sign records in command_line, which is masked, what was $name", async ({ request, outcome }) => {
   const signer = await startSigner();
   await signer.sign(request);
   const [entry] = signer.log.entries;

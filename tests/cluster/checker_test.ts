@@ -31,7 +31,7 @@ Deno.test.each<[number, string, Partial<typeof AFTER>]>([
   [1, "an unfreeze after", { unfreezes: [at(7, 8)] }],
   [1, "an unfreeze that was refused", { unfreezes: [at(3, 4, "refused")] }],
   [1, "a second freeze", { freezes: [at(1, 2), at(5, 6)], unfreezes: [at(3, 4)], signs: [at(7, 8)] }],
-])("findContradictions() finds %d in %s", (bad, _name, change) => {
+])("findContradictions() finds %d contradictions in %s", (bad, _name, change) => {
   assert.equal(findContradictions({ ...AFTER, ...change }).length, bad);
 });
 
@@ -90,7 +90,7 @@ Deno.test.each<[name: string, attempts: ApprovalAttempt[], bad: string]>([
   ["a decision at the same time as a poll", [approve, undecided(1)], CONSISTENT],
   ["one that is not pending", [atApproval("approve", 1, 409)], "not pending, and nobody decided it"],
   ["one that came too late", [approve, atApproval("deny", 1, 409)], CONSISTENT],
-])("findApprovalContradictions() judges %s", (_name, attempts, bad) => {
+])("findApprovalContradictions() evaluates %s", (_name, attempts, bad) => {
   assert.deepEqual(findApprovalContradictions(attempts), bad === CONSISTENT ? [] : [`approval a: ${bad}`]);
 });
 
@@ -181,7 +181,7 @@ async function meet(
 }
 
 Deno.test(
-  "signers whose database can't be used say why, decide nothing, and go on by themselves when it can",
+  "signers with an unusable database report the reason, deny all requests and recover without a restart",
   { ignore: isPostgresMissing },
   async () => {
     await using server = await PostgresServer.start();
@@ -203,7 +203,7 @@ Deno.test(
 );
 
 Deno.test(
-  "nothing that signers and control planes acknowledged is contradicted when they, their database and wires fail",
+  "acknowledged results of signers and control planes stay consistent if processes, database and connections fail",
   { ignore: isPostgresMissing },
   async () => {
     const report = await runFaults({ rounds: 8, clocks: false });

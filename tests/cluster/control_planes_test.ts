@@ -23,7 +23,7 @@ const SHORT_SECONDS = 1;
 type Place = number | Readonly<Record<"broker" | "approver", JsonClient>>;
 
 Deno.test({
-  name: "control planes on one database: an approval is decided once and collected once, wherever",
+  name: "control planes on one database: an approval is decided once and collected once, at any of them",
   ignore: isPostgresMissing,
   async fn(test) {
     await using server = await PostgresServer.start();
@@ -71,7 +71,7 @@ Deno.test({
       const lasting = await park(0);
       const passing = await park(ofShort);
 
-      await test.step("at once, and whoever waits is woken", async () => {
+      await test.step("a decision is visible everywhere immediately and wakes waiting polls", async () => {
         for (let round = 0; round < 6; round++) {
           const id = await park(round);
           assert.equal((await collect(round + 1, id))?.status, 202);
@@ -87,7 +87,7 @@ Deno.test({
         }
       });
 
-      await test.step("of many that decide and collect at the same time, one each: one certificate is signed", async () => {
+      await test.step("of concurrent decisions and collections one each succeeds, and one certificate is issued", async () => {
         const issued = async () =>
           (await Deno.readTextFile(stage.init.signer_audit_log)).split('"outcome":"issued"').length;
         for (let round = 0; round < 12; round++) {
@@ -103,7 +103,7 @@ Deno.test({
         }
       });
 
-      await test.step("a denial holds everywhere, and identical requests are decided as one or alone", async () => {
+      await test.step("a denial holds at every control plane, and identical requests can each be decided", async () => {
         const denied = await park(0);
         assert.equal((await decide(1, denied, false))?.status, 200);
         for (let index = 0; index < 3; index++) assert.equal((await collect(index, denied))?.status, 403);
@@ -117,7 +117,7 @@ Deno.test({
         for (const [index, id] of twins.entries()) assert.equal((await collect(index + 1, id))?.status, 200);
       });
 
-      await test.step("what one had parked that was killed is decided and collected elsewhere", async () => {
+      await test.step("a request of a killed control plane is decided and collected elsewhere", async () => {
         const id = await park(0);
         processes[0]?.kill("SIGKILL");
         await processes[0]?.status;
@@ -127,7 +127,7 @@ Deno.test({
         assert.equal((await collect(0, id))?.status, 410);
       });
 
-      await test.step("of tables that a newer one has added to, those of before go on and start", async () => {
+      await test.step("control planes keep running and restart after a newer version extends the tables", async () => {
         const [before, waiting] = [await park(0), await park(1)];
         await upgradeTables(server.url(), POSTGRES_SCHEMA, ["approvals", "baselines"]);
         assert.equal((await decide(1, before))?.status, 200);
@@ -138,7 +138,7 @@ Deno.test({
         assert.equal((await collect(0, waiting))?.status, 200);
       });
 
-      await test.step("a request waits for as long as the one says that parked it, at each of them", async () => {
+      await test.step("a request expires at every control plane after the timeout of the one that created it", async () => {
         for (let index = 0; index < 3; index++) {
           // Expired, and forgotten after as long again.
           const hasEnded = async () => [408, 404].includes((await collect(index, passing))?.status ?? 0);
@@ -152,7 +152,7 @@ Deno.test({
         assert.equal((await collect(1, lasting))?.status, 410);
       });
 
-      await test.step("a collection whose answer nobody gets: what was signed for it is revoked", async () => {
+      await test.step("a certificate whose collection response was lost is revoked", async () => {
         const keepers = [];
         for (const index of [0, 1]) {
           const keeper = await AnswerKeeper.open(stage, brokers[index]!);
@@ -184,7 +184,7 @@ Deno.test({
         for (let index = 0; index < 3; index++) assert.equal((await collect(index, id))?.status, 410);
       });
 
-      await test.step("one whose database swallows everything: 503 to parking, polling and deciding", async () => {
+      await test.step("a control plane with an unresponsive database returns 503", async () => {
         const id = await park(0);
         assert.equal((await collect(ofShort, id))?.status, 202);
         wire.break("holds both");
@@ -203,7 +203,7 @@ Deno.test({
         assert.equal((await collect(0, id))?.status, 200);
       });
 
-      await test.step("without the database: 503 to parking, polling and deciding", async () => {
+      await test.step("without the database new requests, polls and decisions get 503", async () => {
         const id = await park(0);
         await server.kill();
         const started = performance.now();
@@ -227,7 +227,7 @@ Deno.test({
         assert.equal((await collect(1, id))?.status, 200);
       });
 
-      await test.step("each result was released once, and nothing of a password or a URL is in a log", async () => {
+      await test.step("each result was released once, and no log contains a password or a URL", async () => {
         const released: string[] = [];
         for (const { auditLog } of [...members, short]) {
           for (const line of (await Deno.readTextFile(auditLog)).trimEnd().split("\n")) {

@@ -57,7 +57,7 @@ async function query(list: string, certificate: string): Promise<string | undefi
 
 Deno.test({
   name:
-    "what a signer has signed that is killed or stands still, and nobody got, is on the list of each signer",
+    "certificates of a killed or stopped signer that nobody received are on every signer's revocation list",
   ignore: isPostgresMissing,
   async fn(test) {
     await using server = await PostgresServer.start();
@@ -79,7 +79,7 @@ Deno.test({
       const isOn = async (member: Member, serial: string) => (await listOf(member)).includes(digits(serial));
       const broker = await BrokerAtSigners.start(stage, processes);
 
-      await test.step("the answer to a broker's tool call: it asks anew, and ssh-keygen knows what was lost", async () => {
+      await test.step("the certificate of a lost response: the broker retries, and ssh-keygen reports the lost one as revoked", async () => {
         const { lost, received } = await broker.loseAnswer();
         const [list, certificate] = [`${stage.init.folder}/list`, `${stage.init.folder}/lost-cert.pub`];
         await Deno.writeTextFile(certificate, lost);
@@ -92,7 +92,7 @@ Deno.test({
         }
       });
 
-      await test.step("a frozen session's certificate, of a signer that was killed right after it", async () => {
+      await test.step("the certificate of a frozen session whose signer was killed right after the freeze", async () => {
         const serial = await broker.freezeSessionOfDeadSigner();
         for (const member of members) {
           await poll(() => isOn(member, serial), {
@@ -101,7 +101,7 @@ Deno.test({
         }
       });
 
-      await test.step("what two signers were asked under load", async () => {
+      await test.step("the certificates of two signers under load", async () => {
         const urls = members.map(({ listen }) => `https://${listen}`);
         const upstreams = openUpstreams({
           ...await tlsOf(stage, "broker"),
@@ -215,7 +215,7 @@ async function clientOf({ init }: Stage): Promise<Deno.HttpClient> {
 }
 
 Deno.test(
-  "a rolling restart of signers, and an upgrade of their tables, refuses no request but those under way",
+  "a rolling restart of signers with a table upgrade fails only requests in progress",
   { ignore: isPostgresMissing },
   async () => {
     await using server = await PostgresServer.start();

@@ -69,7 +69,7 @@ Deno.test({
       const isReady = (member: Member) =>
         poll(async () => await readiness(member) === "200 ready", { what: "readiness", intervalMs: 20 });
 
-      await test.step("are imported while they are decided by from the files", async () => {
+      await test.step("policy import stores the hosts while signers still use their files", async () => {
         const preview = await ctl(stage, a, "policy", "import", a.configPath, "--dry-run");
         assert.equal(preview.exit, 0, preview.err);
         assert.match(preview.out, /^\+ {2}"addr": /m);
@@ -81,7 +81,7 @@ Deno.test({
         assert.equal(await decided(brokerAtB), 200);
       });
 
-      await test.step("have one place: who has hosts in the file as well does not start", async () => {
+      await test.step("a signer with hosts in the file and in the database does not start", async () => {
         await first.stop();
         await refusesToStart(a, /both the database \(version 1\) and the file have hosts/);
         await editConfig(a.configPath, FROM_DATABASE.slice(0, 1));
@@ -90,7 +90,7 @@ Deno.test({
       });
 
       let process = await startMember(stage, a);
-      await test.step("a signer that still has its file refuses once they are changed in the database", async () => {
+      await test.step("a signer that reads hosts from its file denies requests once the hosts in the database change", async () => {
         assert.equal(await decided(brokerAtA), 200);
         await edit(atA, "POST", brokerAtA, 200);
         assert.match(
@@ -104,7 +104,7 @@ Deno.test({
         assert.equal(await decided(brokerAtB, STATUS), 200);
       });
 
-      await test.step("what one acknowledges, the other decides by; its records say by which version", async () => {
+      await test.step("a change that one signer acknowledges is in force at the other, and records contain the version", async () => {
         // No signer decides by a proposal of a killed signer, and the proposal blocks no other change.
         await server.sql(
           `BEGIN; INSERT INTO signer.policy_proposals VALUES ('{"hosts":{}}', '00');
@@ -133,7 +133,7 @@ Deno.test({
         );
       });
 
-      await test.step("of two changes at once one loses, with words, and nothing of it is there", async () => {
+      await test.step("of two concurrent changes one is rejected with a reason and leaves nothing behind", async () => {
         const patterns = Array.from({ length: 8 }, (_, index) => `^race ${index}$`);
         const answers = await Promise.all(
           patterns.map((pattern, index) =>
@@ -165,7 +165,7 @@ Deno.test({
         assert.equal(versions, `${12 + kept.length}|${12 + kept.length}`);
       });
 
-      await test.step("history, difference and rollback, which is a new version", async () => {
+      await test.step("history, diff and rollback, which creates a new version", async () => {
         const history = await ctl(stage, b, "policy", "history");
         assert.match(history.out, /^2 +2\S+Z +operator-local +add web01 \^systemctl status nginx\$$/m);
         assert.match(history.out, /^1 +2\S+Z +operator-local +import$/m);
@@ -188,7 +188,7 @@ Deno.test({
         );
       });
 
-      await test.step("an import does not replace what is there, unless it says so, and nobody but an admin does", async () => {
+      await test.step("policy import replaces existing hosts only with an explicit option, and only for admins", async () => {
         const { out } = await ctl(stage, a, "policy", "export");
         const path = `${stage.init.folder}/hosts.json`;
         await Deno.writeTextFile(path, out);
@@ -247,7 +247,7 @@ Deno.test({
           ],
         ] as const
       ) {
-        await test.step(`a version that ${name} ends all decisions until there is another, and is named`, async () => {
+        await test.step(`a version that ${name} ends all decisions until the next version, and readiness names it`, async () => {
           const bad = await byHand(document);
           await poll(
             async () => (await readiness(a)).includes(`version ${bad} of the policy can't be used`),
@@ -265,7 +265,7 @@ Deno.test({
         });
       }
 
-      await test.step("a version whose hosts were altered in its place is not decided by", async () => {
+      await test.step("signers reject a version whose hosts were changed manually", async () => {
         const bad = await byHand('{"hosts": {}}', "'00'");
         await poll(async () => (await readiness(b)).includes("it was changed manually"), {
           what: "it",
@@ -282,7 +282,7 @@ Deno.test({
         await Promise.all([isReady(a), isReady(b)]);
       });
 
-      await test.step("a signer killed between a version and its effect comes back with it", async () => {
+      await test.step("a signer that was killed during a policy change starts with the change", async () => {
         second.kill("SIGSTOP");
         const adding = atA.request({ method: "POST", ...ALLOW }).catch(() => {});
         await poll(
@@ -310,7 +310,7 @@ Deno.test({
         assert.doesNotMatch(process.log + second.log, /Unexpected|Uncaught/);
       });
 
-      await test.step("a signer that can't see the database decides nothing and changes nothing", async () => {
+      await test.step("a signer without a connection to the database denies requests and rejects changes", async () => {
         await server.kill();
         await poll(async () => (await brokerAtA.request(SIGN)).status === 503, {
           what: "the refusal",

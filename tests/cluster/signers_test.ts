@@ -29,7 +29,7 @@ async function withTwo(
 }
 
 Deno.test(
-  "signers on one database: freezes, grants and silence",
+  "signers on one database: freezes, grants and failures",
   { ignore: isPostgresMissing },
   (test) =>
     withTwo(async (stage, server, [a, b]) => {
@@ -49,7 +49,7 @@ Deno.test(
       };
       const passes = () => poll(async () => await sign() === 200, { what: "a certificate", intervalMs: 5 });
 
-      await test.step("a freeze that one acknowledges holds at the other at once", async () => {
+      await test.step("a freeze acknowledged by one signer is in force at the other", async () => {
         await passes();
         for (let round = 0; round < 10; round++) {
           assert.equal((await freeze(operator, "freeze")).status, 200);
@@ -59,7 +59,7 @@ Deno.test(
         }
       });
 
-      await test.step("a certificate of one is revoked by a freeze at the other", async () => {
+      await test.step("a freeze at one signer revokes a certificate of the other", async () => {
         // Revocations are kept by the second: what is issued in that of the last one is revoked as well.
         const second = Math.floor(Date.now() / 1000);
         await poll(() => Math.floor(Date.now() / 1000) > second, { what: "the next second" });
@@ -76,7 +76,7 @@ Deno.test(
         await passes();
       });
 
-      await test.step("a grant of one is in force at the other, and gone once its end is acknowledged", async () => {
+      await test.step("a grant of one signer is in force at the other until its removal is acknowledged", async () => {
         const status = { ...SIGN, body: { ...SIGN.body, command: "systemctl status nginx" } };
         assert.equal(await decided(status), 403);
         const made = await post(operator, "/v1/policy/hosts/web01/grants", {
@@ -97,7 +97,7 @@ Deno.test(
         assert.equal(await decided(status), 403);
       });
 
-      await test.step("policy edits are refused, with words", async () => {
+      await test.step("policy edits are rejected with a reason", async () => {
         const edit = {
           method: "POST",
           path: "/v1/policy/hosts/web01/allow",
@@ -108,7 +108,7 @@ Deno.test(
         assert.match((body as { readonly detail: string }).detail, /several signers share the state/);
       });
 
-      await test.step("a second signer of a name does not start", async () => {
+      await test.step("a second signer with the same instance name does not start", async () => {
         const twin = await addMember(stage, {
           name: "twin",
           state_db: server.url(),
@@ -122,7 +122,7 @@ Deno.test(
         assert.equal(await readiness(a), "200 ready");
       });
 
-      await test.step("broker-ctl status shows both, and what is wrong", async () => {
+      await test.step("broker-ctl status shows both signers and their problems", async () => {
         const status = async (...monitors: readonly string[]) => {
           const { code, stdout } = await runBrokerCtl(["status", "--json", ...monitors], stage.init.folder);
           return { code, shown: JSON.parse(new TextDecoder().decode(stdout)) };
@@ -141,7 +141,7 @@ Deno.test(
         assert.deepEqual(alone.shown.notes, ['signer: also running, but not checked: "signer-b"']);
       });
 
-      await test.step("one that was stopped is not waited for longer than it would decide, and then refuses", async () => {
+      await test.step("a freeze does not wait for a stopped signer, which denies requests when it continues", async () => {
         second.kill("SIGSTOP");
         assert.equal((await freeze(operator, "freeze")).status, 200);
         second.kill("SIGCONT");
@@ -152,7 +152,7 @@ Deno.test(
         await passes();
       });
 
-      await test.step("one that was killed comes back under its name", async () => {
+      await test.step("a signer that was killed rejoins under its name", async () => {
         second.kill("SIGKILL");
         await second.status;
         second = await startMember(stage, b);
@@ -160,7 +160,7 @@ Deno.test(
         assert.equal(await server.sql("SELECT count(*) FROM signer.instances"), "2");
       });
 
-      await test.step("without the database nobody decides, and everybody says so; with it, they do", async () => {
+      await test.step("without the database all signers deny requests and report it, and with it they decide again", async () => {
         await server.kill();
         await poll(
           async () => (await readiness(b)).startsWith("503 not ready: its state is too old"),
@@ -189,7 +189,7 @@ Deno.test(
         await passes();
       });
 
-      await test.step("a newer program's tables end this one's decisions, with words", async () => {
+      await test.step("a signer stops deciding if a newer version upgraded the tables", async () => {
         await server.sql("UPDATE signer.schema_version SET version = 99, oldest = 99");
         await poll(async () => /newer version .* upgrade this instance/.test(await readiness(b)), {
           what: "the refusal",
@@ -198,7 +198,7 @@ Deno.test(
         assert.equal(await sign(), 503);
       });
 
-      await test.step("one that stops leaves the group, and its log shows what it refused", async () => {
+      await test.step("a signer that stops leaves the group and has logged its denials", async () => {
         await second.stop();
         assert.equal(await server.sql("SELECT name FROM signer.instances"), "signer-a");
         assert.match(await Deno.readTextFile(b.auditLog), /"outcome":"stale_denied"/);

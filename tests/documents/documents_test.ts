@@ -102,7 +102,7 @@ function findMistakes(document: string, markdown: string): string[] {
 }
 
 Deno.test.each(DOCUMENTS.map((document) => ({ document })))(
-  "$document names only things that exist",
+  "$document names only existing files, commands and options",
   async ({ document }) => {
     assert.deepEqual(findMistakes(document, await Deno.readTextFile(`${ROOT}${document}`)), []);
   },
@@ -126,7 +126,7 @@ Deno.test("docs/decisions/README.md lists each record once, in order", async () 
 });
 
 Deno.test.each(RECORDS.map((record) => ({ record })))(
-  "$record has the parts of a record",
+  "$record has the sections of a decision record",
   async ({ record }) => {
     const text = await Deno.readTextFile(`${ROOT}${record}`);
     assert.match(text, /^# \d+\. .+\n\n- Date: \d{4}-\d\d-\d\d\n- Status: (?:accepted|superseded by .+)\n/);
@@ -163,7 +163,7 @@ Deno.test.each<{ name: string; markdown: string; mistake: string }>([
   { name: "a group of tasks", markdown: "`deno task stop:*`", mistake: "there is no task stop:*" },
   { name: "a single option", markdown: "`--nothing`", mistake: "no option --nothing" },
   {
-    name: "a command in a block",
+    name: "a broker-ctl command in a code block",
     markdown: "```sh\ncd x # broker-ctl\ndeno task broker-ctl --json \\\n  policy nothing\n```",
     mistake: "policy has no command nothing",
   },

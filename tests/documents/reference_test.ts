@@ -28,7 +28,7 @@ Deno.test.each(PAGES)("$path is the output of deno task docs:reference", async (
   assert.ok(text === await Deno.readTextFile(ROOT + path), "run deno task docs:reference");
 });
 
-Deno.test("docs/reference has no earlier page, and names each unit", async () => {
+Deno.test("docs/reference contains no obsolete page and names each unit", async () => {
   const others = listFiles("docs/reference/").filter((file) => FILES[file] === undefined);
   assert.deepEqual(others.toSorted(), [
     "docs/reference/behavior-broker.md",
@@ -48,21 +48,21 @@ Deno.test.each(PAGES.filter(({ path }) => WITH_KEYS.test(path)))("$path has no e
   assert.deepEqual(rows.filter((row) => / \| +\|$/.test(row)), []);
 });
 
-Deno.test("each metric and error code is described", () => {
+Deno.test("the reference describes each metric and error code", () => {
   assert.deepEqual(readCodes().filter((row) => row.includes("")), []);
   const calls = readSource(...SERVICES, "shared/").replace(/\/\*\*[^]*?\*\//g, "");
   const sites = calls.match(/metrics\.(?:counter|gauges?|total|histogram)\(/g);
   assert.equal(readMetrics().length, sites?.length);
 });
 
-Deno.test.each(API.services)("$title: exactly the registered routes are described", (service) => {
+Deno.test.each(API.services)("$title: the reference describes exactly the registered routes", (service) => {
   const registered = routesOf(service).map(({ method, path }) => `${method} ${path}`).toSorted();
   assert.deepEqual(Object.keys(service.routes).toSorted(), registered);
   const described = routeTexts(readSource(...service.directories)).flatMap(({ routes }) => routes);
   assert.deepEqual(described.toSorted(), registered);
 });
 
-Deno.test.each(API.services)("$title: each error that a handler throws is described", (service) => {
+Deno.test.each(API.services)("$title: the reference describes each error of a handler", (service) => {
   for (const route of routesOf(service)) {
     assert.ok(route.about !== "" && route.callers !== "", route.path);
     const thrown = thrownBy(route.handler, service);
@@ -119,7 +119,7 @@ const RUNNING: Readonly<Record<string, () => Promise<Running>>> = {
   },
 };
 
-Deno.test.each(API.services)("$title: answers to the examples are as described", async (service) => {
+Deno.test.each(API.services)("$title: responses to the examples match the reference", async (service) => {
   const { paths } = openApi(service);
   const { send, id } = await RUNNING[service.name]?.() ?? assert.fail();
   for (const route of routesOf(service)) {
@@ -153,7 +153,7 @@ const POLICY = readTexts("shared/policy/");
 const DECIDING = POLICY + readTexts(...SERVICES);
 const namesOf = (kind: string) => Object.keys(TEXTS[kind] ?? {});
 
-Deno.test("the rules and reasons of denials are those of the code", () => {
+Deno.test("the rules and reasons of denials in the reference equal those in the code", () => {
   const denials =
     /(?:\bdeny\(\s*|\bclosed\(|AppError\(\s*"(?:forbidden|frozen)",\s*)(["`])([^"`\n]* [^"`\n]*)/g;
   const known = namesOf("denials");
@@ -166,7 +166,7 @@ Deno.test("the rules and reasons of denials are those of the code", () => {
   assert.deepEqual(namesOf("rules").filter((rule) => !DECIDING.includes(rule.replace(/<.*/, ""))), []);
 });
 
-Deno.test("docs/reference/audit-record.md has each outcome, and examples of real logs", () => {
+Deno.test("docs/reference/audit-record.md contains each outcome and examples of real logs", () => {
   const outcomes = /\b(?:outcome(?:: | = )(?:[\w.() ]+ \? "[\w-]+" : )?|made: |failed: )"([\w-]+)"/g;
   const known = namesOf("outcomes");
   allIn([...DECIDING.matchAll(outcomes)].map(([, name = ""]) => name), known);

@@ -64,7 +64,7 @@ async function optionsOf(
   ];
 }
 
-Deno.test("approval-bridge: as a process, killed in between, it has a request approved in the chat and signed, and says who clicked", () =>
+Deno.test("approval-bridge: a request approved in the chat is signed and shows the approver, although the process is killed", () =>
   withControlPlane({}, async (scene) => {
     await using slack = new FakeSlack();
     await scene.stage.startSigner();

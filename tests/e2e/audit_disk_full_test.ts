@@ -128,16 +128,16 @@ async function assertReadyAgain(folder: string, faults: readonly Fault[]): Promi
   });
 }
 
-Deno.test("a service whose audit log is moved away, or gets bytes of another process, is not ready and signs nothing, until that is repaired", async () => {
+Deno.test("a service whose audit log is moved or changed by another process is not ready until the repair", async () => {
   await using folder = await createFolder();
   await assertReadyAgain(folder.path, [
     {
-      name: "is moved away",
+      name: "is moved",
       breakLog: (log) => Deno.renameSync(log, `${log}.away`),
       repair: (log) => Deno.renameSync(`${log}.away`, log),
     },
     {
-      name: "gets bytes of another process",
+      name: "contains bytes of another process",
       breakLog: (log) => Deno.writeTextFileSync(log, FORGED, { append: true }),
       repair: (log) => Deno.truncateSync(log, Deno.statSync(log).size - FORGED.length),
     },

@@ -29,7 +29,7 @@ async function contentsOf(folder: string): Promise<ReadonlyMap<string, string>> 
   return found;
 }
 
-Deno.test("a backup of running services, restored into an empty folder, is verified, keeps a freeze and serves", () =>
+Deno.test("a backup of running services, restored into an empty directory, verifies, keeps a freeze and works", () =>
   withStage({ controlPlane: true }, async (stage) => {
     await using spare = await createFolder();
     const identity = await generateIdentity();
@@ -124,7 +124,7 @@ function restore(folder: string, ...more: string[]) {
   return ctl("restore", join(folder, "backup"), "--trust-unsigned", "--dir", join(folder, "new"), ...more);
 }
 
-Deno.test("a backup without recipients holds no key, and a restore says what is missing", async () => {
+Deno.test("a backup without recipients contains no key, and restore reports the missing keys", async () => {
   await using spare = await createFolder();
   assert.match(
     (await backedUp(spare.path)).out,
@@ -141,7 +141,7 @@ Deno.test.each<
   { name: string; damage: (backup: string, target: string) => Promise<void>; flags?: string[]; err: RegExp }
 >([
   {
-    name: "with a file that is another one",
+    name: "with a changed file",
     damage: (backup) => Deno.writeTextFile(join(backup, "files", "0001"), "{}"),
     err: /copy of ".*" is damaged: its content has changed/,
   },
@@ -151,7 +151,7 @@ Deno.test.each<
     err: /copy of ".*" is missing/,
   },
   {
-    name: "with a manifest that is cut off",
+    name: "with a truncated manifest",
     damage: (backup) => Deno.truncate(join(backup, "manifest.json"), 100),
     err: /manifest\.json is damaged, or of a later version/,
   },
@@ -164,19 +164,19 @@ Deno.test.each<
     err: /of a later version/,
   },
   {
-    name: "that is not there",
+    name: "that does not exist",
     damage: (backup) => Deno.remove(backup, { recursive: true }),
     err: /no such file/,
   },
   {
-    name: "over a file that is another one",
+    name: "over a different existing file",
     async damage(_backup, target) {
       await Deno.mkdir(target);
       await Deno.writeTextFile(join(target, "mcp.json"), "{}");
     },
     err: /"[^"]*mcp\.json": a different file exists; nothing was written/,
   },
-])("restore refuses a backup $name, and writes nothing", async ({ damage, err: expected }) => {
+])("restore rejects a backup $name and writes nothing", async ({ damage, err: expected }) => {
   await using spare = await createFolder();
   await backedUp(spare.path);
   const target = join(spare.path, "new");
@@ -188,7 +188,7 @@ Deno.test.each<
   assert.ok(names.length <= 1, names.join());
 });
 
-Deno.test("restore refuses keys that are damaged, and an identity that is another one", async () => {
+Deno.test("restore rejects damaged keys and the wrong identity", async () => {
   await using spare = await createFolder();
   const identity = await generateIdentity();
   await backedUp(spare.path, "--recipient", await identityToRecipient(identity));
@@ -205,7 +205,7 @@ Deno.test("restore refuses keys that are damaged, and an identity that is anothe
   await assert.rejects(Deno.stat(join(spare.path, "new")));
 });
 
-Deno.test("a backup is refused where something of that name is there, and says of a log that it is not intact", async () => {
+Deno.test("backup does not overwrite an existing path, and reports a damaged audit log", async () => {
   await using spare = await createFolder();
   await backedUp(spare.path);
   const setUp = join(spare.path, "gateway");

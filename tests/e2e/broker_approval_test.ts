@@ -80,7 +80,7 @@ async function outcomes(scene: BrokerScene): Promise<readonly string[]> {
 }
 
 Deno.test.each(GENERATIONS)(
-  "broker serve-mcp (%s) waits for the control plane's human, and stops when the call is canceled",
+  "broker serve-mcp (%s) waits for an approver at the control plane until the call is canceled",
   async (mode) => {
     await using scene = await BrokerScene.create({ approvalWaitSeconds: 600 });
     scene.signer.approval = "control plane";
@@ -114,7 +114,7 @@ Deno.test.each(GENERATIONS)(
 const YES: ElicitResult = { action: "accept", content: { approve: true } };
 
 Deno.test.each(GENERATIONS)(
-  "broker serve-mcp (%s) asks the human at the client, and runs nothing when that declines or cancels (A14)",
+  "broker serve-mcp (%s) requests approval at the client, and runs nothing if declined or canceled (A14)",
   async (mode) => {
     await using scene = await BrokerScene.create({ approvalViaElicitation: true });
     scene.signer.approval = "caller";
@@ -150,7 +150,7 @@ async function outcomesIn(path: string): Promise<readonly string[]> {
   return lines.map((line) => String(JSON.parse(line).outcome)).filter((outcome) => outcome !== "hosts");
 }
 
-Deno.test("broker serve-mcp at a real signer runs what its human approves with self_approve alone, recorded as self_approved (A14)", () =>
+Deno.test("broker serve-mcp runs a command approved at its client only with self_approve, recorded as self_approved (A14)", () =>
   withStage({ signer: [GATED] }, async (stage) => {
     await editConfig(stage.init.mcp_config, [{ path: ["approval_via_elicitation"], value: true }]);
     await stage.startSigner();
@@ -178,7 +178,7 @@ Deno.test("broker serve-mcp at a real signer runs what its human approves with s
     ]);
   }));
 
-Deno.test("broker serve-mcp at a real control plane waits until a human approves or denies", () =>
+Deno.test("broker serve-mcp with a real control plane waits until an approver approves or denies", () =>
   withStage({ controlPlane: true, signer: [GATED] }, async (stage: Stage) => {
     await stage.startSigner();
     await stage.startControlPlane();

@@ -56,7 +56,7 @@ const withTransfers = share<Files>((use) => withFiles([ALLOW_FILES, NO_POLICY], 
 
 const ALL_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 
-Deno.test("a path that could forge a record, an invalid mode and too much content are refused before signing", () =>
+Deno.test("a path that could forge a record, an invalid mode and too much content are rejected before signing", () =>
   withTransfers(async ({ stage, folder, put, get }) => {
     const blanks = "bad request: path contains whitespace or control characters";
     for (
@@ -84,7 +84,7 @@ Deno.test("a path that could forge a record, an invalid mode and too much conten
     assert.equal(await Deno.readTextFile(stage.init.signer_audit_log).catch(() => ""), "");
   }));
 
-Deno.test("ssh_put_file and ssh_get_file move bytes exactly, there and back", () =>
+Deno.test("ssh_put_file and ssh_get_file transfer bytes unchanged", () =>
   withTransfers(async ({ folder, put, get }) => {
     const large = Uint8Array.from({ length: LIMIT }, (_, index) => (index * 7919 + (index >> 8)) & 0xff);
     for (
@@ -115,7 +115,7 @@ Deno.test("ssh_put_file and ssh_get_file move bytes exactly, there and back", ()
     }
   }));
 
-Deno.test("ssh_put_file replaces what is there, cuts it off, and sets the mode", () =>
+Deno.test("ssh_put_file replaces and truncates an existing file and sets the mode", () =>
   withTransfers(async ({ folder, put }) => {
     const path = `${folder}/it's`;
     await Deno.writeTextFile(path, "something that is longer");
@@ -124,7 +124,7 @@ Deno.test("ssh_put_file replaces what is there, cuts it off, and sets the mode",
     assert.equal(((await Deno.stat(path)).mode ?? 0) & 0o7777, 0o4750);
   }));
 
-Deno.test("ssh_get_file reads of /proc what an allow rule names, and opens no connection through /dev/tcp", () => {
+Deno.test("ssh_get_file reads only allowed paths of /proc and opens no connection through /dev/tcp", () => {
   const allow = ["^head -c [0-9]+ < '/proc/version'$", "^head .*$", "/dev/tcp"];
   const policy = {
     path: ["hosts", HOST, "command_policy"],
@@ -145,7 +145,7 @@ Deno.test("ssh_get_file reads of /proc what an allow rule names, and opens no co
   });
 });
 
-Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give no content then", () =>
+Deno.test("ssh_put_file and ssh_get_file report what is wrong with a file and return no content", () =>
   withTransfers(async ({ folder, put, get }) => {
     await Deno.writeFile(`${folder}/large`, new Uint8Array(LIMIT + 1));
     await Deno.writeFile(`${folder}/ten`, new Uint8Array(10));
@@ -178,7 +178,7 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
     assert.equal((await get(`${folder}/ten`, { max_bytes: 10 })).structured["size"], 10);
   }));
 
-Deno.test("a transfer is in the broker's log as what ran and what was moved, under one serial", () =>
+Deno.test("the broker's log records the command and the content of a transfer under one serial", () =>
   withTransfers(async ({ stage, folder, put, get }) => {
     await put(`${folder}/a`, { content: "abc" });
     await get(`${folder}/a`);
@@ -203,12 +203,12 @@ Deno.test.each([
     text: /allow_file_transfer=false|file transfer/,
   },
   {
-    name: "has a command policy that does not name the command",
+    name: "has a command policy without the command",
     edits: [ALLOW_FILES],
     text: /rejected \(403\)/,
   },
 ])(
-  "the signer refuses a transfer on a host that $name",
+  "the signer denies a transfer on a host that $name",
   ({ edits, text }) =>
     withFiles(edits, async ({ folder, put, get }) => {
       await Deno.writeTextFile(`${folder}/a`, "before");

@@ -13,7 +13,7 @@ import { availableKinds } from "../ssh_target/target.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { createFolder } from "../stage/folder.ts";
 
-Deno.test("agents of a frozen broker are told so: 403 over HTTPS, the same text over MCP", () =>
+Deno.test("agents of a frozen broker receive 403 over HTTPS and the same text over MCP", () =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     await stage.startBroker();
@@ -51,7 +51,7 @@ async function withBastions(
 
 const withShared = share<{ readonly stage: Stage; readonly mcp: McpProcess }>(withBastions);
 
-Deno.test("broker serve-mcp runs a command behind two bastions that it alone may not reach", () =>
+Deno.test("broker serve-mcp runs a command behind two bastions that it cannot reach directly", () =>
   withShared(async ({ stage, mcp }) => {
     const list = await mcp.call("ssh_list_servers", {});
     assert.equal(
@@ -74,7 +74,7 @@ Deno.test("broker serve-mcp runs a command behind two bastions that it alone may
     ]);
   }));
 
-Deno.test("a freeze of a session's id revokes its certificates for the bastions as well", () =>
+Deno.test("a freeze of a session ID also revokes the session's certificates for the bastions", () =>
   withShared(async ({ stage, mcp }) => {
     const before = (await recordsOf(stage.init.signer_audit_log)).length;
     const id = await new SessionClient(mcp).open({ server: "db01" });
@@ -114,7 +114,7 @@ function start(mcp: McpProcess, command: string): Promise<number> {
   return mcp.start("tools/call", { name: "ssh_execute", arguments: { server: "web01", command } });
 }
 
-Deno.test("broker serve-mcp ends a silent command on sshd when its call is canceled, and serves on (K16)", {
+Deno.test("broker serve-mcp ends a silent command on sshd if its call is canceled, and continues (K16)", {
   ignore,
 }, () =>
   leavesNothing(async (scene, command, started) => {
@@ -128,7 +128,7 @@ Deno.test("broker serve-mcp ends a silent command on sshd when its call is cance
   }));
 
 Deno.test(
-  "a silent command on sshd ends when the broker is killed (K16)",
+  "a silent command on sshd ends if the broker is killed (K16)",
   { ignore },
   () =>
     leavesNothing(async (scene, command, started) => {
@@ -165,7 +165,7 @@ async function verifySet({ dir }: BrokerScene, ...flags: readonly string[]) {
   return { code, text: new TextDecoder().decode(stdout) };
 }
 
-Deno.test("each window of an MCP client has a broker of one config, with a log of its own", async () => {
+Deno.test("several serve-mcp brokers share one config, each with a separate audit log", async () => {
   await using scene = await BrokerScene.create();
   await using first = await startSet(scene);
   await using second = await startSet(scene);
@@ -200,7 +200,7 @@ Deno.test("each window of an MCP client has a broker of one config, with a log o
   assert.equal(emptied.code, 1);
 });
 
-Deno.test("a second broker over HTTP on one config does not start", async () => {
+Deno.test("a second serve-http broker with the same config does not start", async () => {
   await using scene = await BrokerScene.create();
   await using first = await startSet(scene);
   const command = await scene.command("serve-http");

@@ -33,7 +33,7 @@ const withShared = share<BrokerScene & { readonly monitor: string }>(async (use)
   assert.equal((await broker.stop()).code, 0);
 });
 
-Deno.test("broker serve-http runs nothing for a host, whose identity is for the revocation list, nor for a certificate with two names", () =>
+Deno.test("broker serve-http rejects a host's identity, which is for the revocation list, and a certificate with two names", () =>
   withShared(async (scene) => {
     using host = await scene.agent("CN=web01.krl");
     const { status, body } = await run(host, "echo out");
@@ -44,7 +44,7 @@ Deno.test("broker serve-http runs nothing for a host, whose identity is for the 
     assert.deepEqual(scene.signer.requests, []);
   }));
 
-Deno.test("broker serve-http runs commands for agents with a certificate, and counts what happened", () =>
+Deno.test("broker serve-http runs commands for agents with a certificate and counts them in metrics", () =>
   withShared(async (scene) => {
     using client = await scene.agent();
     const { status, body } = await run(client, "echo out; echo err >&2; exit 4");
@@ -71,7 +71,7 @@ Deno.test("broker serve-http runs commands for agents with a certificate, and co
     assert.match(text, /^audit_blocked_total 0$/m);
   }));
 
-Deno.test("broker serve-http says of which class a failure is, and nothing of the host", () =>
+Deno.test("broker serve-http reports the class of a failure without details of the host", () =>
   withShared(async (scene) => {
     const host = {
       addr: `127.0.0.1:${scene.target.port}`,
@@ -99,7 +99,7 @@ Deno.test("broker serve-http says of which class a failure is, and nothing of th
 
 Deno.test.each([
   {
-    name: "a signer that is not there",
+    name: "an unreachable signer",
     break: async (scene: BrokerScene) => await scene.signer.close(),
     says: /initial host load from signer: signing service unavailable: /,
   },
@@ -112,7 +112,7 @@ Deno.test.each([
     says: /Cannot use (server_key|signer.client_key) ".*broker.key": it is not the key of /,
   },
   {
-    name: "an audit key that is missing",
+    name: "a missing audit key",
     break: (scene: BrokerScene) => Deno.remove(`${scene.dir}/audit.seed`),
     says: /Cannot read audit_key ".*audit.seed": /,
   },
@@ -125,7 +125,7 @@ Deno.test.each([
   await poll(() => says.test(broker.log), { what: `a message like ${says}` });
 });
 
-Deno.test("broker serve-mcp runs a command on a host, fails closed when the signer is gone, and ends with its client", async () => {
+Deno.test("broker serve-mcp runs a command on a host, fails closed without the signer and exits with its client", async () => {
   await using scene = await BrokerScene.create();
   await using mcp = new McpProcess(await scene.command("serve-mcp"));
   const { serverInfo } = await mcp.initialize();
@@ -191,7 +191,7 @@ terminalTest("broker serve-mcp ends what runs when it gets SIGTERM", async () =>
   assert.deepEqual((await scene.records()).map(({ err }) => err), ["canceled"]);
 });
 
-Deno.test("broker serve-mcp ends with its client, also when the client has stopped reading", async () => {
+Deno.test("broker serve-mcp exits with its client, also if the client has stopped reading", async () => {
   await using scene = await BrokerScene.create();
   await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const run = (command: string) =>
@@ -204,7 +204,7 @@ Deno.test("broker serve-mcp ends with its client, also when the client has stopp
   assert.equal((await scene.records()).at(-1)?.["err"], "canceled");
 });
 
-Deno.test("broker serve-mcp answers while the first host list is on its way, not ready yet (R12), and ends without one", async () => {
+Deno.test("broker serve-mcp responds, not ready, until the first host list arrives (R12), and exits without one", async () => {
   await using scene = await BrokerScene.create();
   const arrived = Promise.withResolvers<void>();
   scene.signer.delay = arrived.promise;

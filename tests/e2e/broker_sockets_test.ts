@@ -34,7 +34,7 @@ async function modeOf(path: string): Promise<string> {
   return ((await Deno.stat(path)).mode! & 0o7777).toString(8);
 }
 
-Deno.test("gateway connect runs a command as its socket's caller, holds no key, and sees no session of another", async () => {
+Deno.test("gateway connect runs commands as its socket's caller, has no key and sees no other caller's sessions", async () => {
   await using scene = await createScene();
   await using broker = await ServiceProcess.start(await scene.command("serve-http"));
   await using ann = connect(scene, "ann");
@@ -62,7 +62,7 @@ Deno.test("gateway connect runs a command as its socket's caller, holds no key, 
   assert.deepEqual(callers.filter((caller) => caller !== "bob").every((caller) => caller === "ann"), true);
 });
 
-Deno.test("a socket has the mode of the config, and takes the place of one that kill -9 left", async () => {
+Deno.test("a socket has the configured mode and replaces a socket left after kill -9", async () => {
   await using scene = await createScene({ mode: 0o2750 });
   const command = await scene.command("serve-http");
   {
@@ -82,7 +82,7 @@ Deno.test("a socket has the mode of the config, and takes the place of one that 
 
 Deno.test.each<{ name: string; spoil: (scene: BrokerScene) => Promise<unknown>; says: RegExp }>([
   {
-    name: "a file in its place",
+    name: "a regular file in place of the socket",
     spoil: ({ dir }) => Deno.writeTextFile(`${dir}/sockets/bob.sock`, "mine"),
     says: /Cannot listen on socket ".*bob\.sock": a file that is not a socket exists/,
   },
@@ -91,7 +91,7 @@ Deno.test.each<{ name: string; spoil: (scene: BrokerScene) => Promise<unknown>; 
     spoil: ({ dir }) => Deno.chmod(`${dir}/sockets`, 0o770),
     says: /Cannot listen on socket ".*ann\.sock": other users can write to its directory; chmod go-w/,
   },
-])("a broker does not start with $name, and leaves no socket", async ({ spoil, says }) => {
+])("a broker does not start with $name and creates no socket", async ({ spoil, says }) => {
   await using scene = await createScene();
   await spoil(scene);
   await using broker = ServiceProcess.spawn(await scene.command("serve-http"));
@@ -101,14 +101,14 @@ Deno.test.each<{ name: string; spoil: (scene: BrokerScene) => Promise<unknown>; 
   assert.equal(await Deno.lstat(`${scene.dir}/sockets/ann.sock`).then(() => true, () => false), false);
 });
 
-Deno.test("a broker creates the directory of its sockets for its own account alone", async () => {
+Deno.test("a broker creates its socket directory with mode 0700", async () => {
   await using scene = await createScene();
   await Deno.remove(`${scene.dir}/sockets`);
   await using _broker = await ServiceProcess.start(await scene.command("serve-http"));
   assert.equal(await modeOf(`${scene.dir}/sockets`), "700");
 });
 
-Deno.test("a broker does not take a socket from a process that serves it", async () => {
+Deno.test("a broker does not replace a socket that another process serves", async () => {
   await using scene = await createScene();
   const path = `${scene.dir}/sockets/ann.sock`;
   using other = Deno.listen({ transport: "unix", path });
@@ -123,7 +123,7 @@ Deno.test("a broker does not take a socket from a process that serves it", async
 
 const OTHER = 61_004;
 Deno.test(
-  "another account can connect to a socket of mode 0660 by its group alone, and reads no key (needs root)",
+  "another account can connect to a socket of mode 0660 only by its group, and reads no key (needs root)",
   { ignore: Deno.uid() !== 0 },
   async () => {
     await using scene = await createScene();
@@ -191,7 +191,7 @@ async function readAll(connection: Deno.UnixConn): Promise<string> {
   return text;
 }
 
-Deno.test("what one agent does to its socket, another one does not notice", async () => {
+Deno.test("invalid input on one agent's socket does not affect another agent", async () => {
   await using scene = await createScene();
   await using broker = await ServiceProcess.start(await scene.command("serve-http"));
   await using bob = connect(scene, "bob");

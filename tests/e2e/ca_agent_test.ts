@@ -47,12 +47,12 @@ const KINDS = [
 const noSshd = !availableKinds().includes("openssh");
 
 Deno.test({
-  name: "sshd takes the certificates of RSA and ECDSA keys in an ssh-agent",
+  name: "sshd accepts certificates of RSA and ECDSA CA keys in an ssh-agent",
   ignore: ignore || noSshd,
 }, () => issueWithEach(agentWithFiles));
 
 Deno.test({
-  name: "sshd takes the certificates of RSA and ECDSA keys in a PKCS#11 token that an ssh-agent speaks for",
+  name: "sshd accepts certificates of RSA and ECDSA CA keys in a PKCS#11 token behind an ssh-agent",
   ignore: ignore || noSshd || isTokenMissing,
 }, () => issueWithEach(agentWithToken));
 
@@ -206,7 +206,7 @@ async function sshKeygen(stage: Stage, flag: string, text: string): Promise<stri
 Deno.test.each<{ kind: FakeKeyKind; type: string; using: string }>([
   { kind: 2048, type: "RSA", using: "rsa-sha2-256" },
   { kind: "P-521", type: "ECDSA", using: "ecdsa-sha2-nistp521" },
-])("a signer whose CA key of kind $kind is in a key vault issues certificates that sshd takes", {
+])("a signer with a CA key of kind $kind in a key vault issues certificates that sshd accepts", {
   ignore: !availableKinds().includes("openssh"),
 }, async ({ kind, type, using }) => {
   await using vault = await startKeyVault(kind);

@@ -29,7 +29,7 @@ const withShared = share<ControlPlaneScene>((use) => {
   });
 });
 
-Deno.test("an approval from the request to the certificate, and no further", () =>
+Deno.test("an approval leads from the request to exactly one certificate", () =>
   withShared(async (scene) => {
     const id = await scene.park();
     assert.deepEqual((await scene.poll(id)).body, { status: "pending" });
@@ -67,7 +67,7 @@ Deno.test("an approval from the request to the certificate, and no further", () 
     await scene.assertLogVerifies();
   }));
 
-Deno.test("an approved and learned file transfer needs no approval again for that content alone", () =>
+Deno.test("an approved and learned file transfer needs no further approval for the same content only", () =>
   withControlPlane({
     signer: [
       {
@@ -98,7 +98,7 @@ Deno.test("an approved and learned file transfer needs no approval again for tha
     await park({});
   }));
 
-Deno.test("a webhook is told what waits, also after kill -9 before it has answered, signed with the secret of the environment", async () => {
+Deno.test("the webhook receives a signed notification of a pending request, again after kill -9 before the response", async () => {
   const secret = crypto.getRandomValues(new Uint8Array(32));
   const posts: { readonly headers: Headers; readonly body: string }[] = [];
   const killed = Promise.withResolvers<void>();
@@ -168,7 +168,7 @@ diskTest(
   },
 );
 
-Deno.test("a browser without a client certificate gets a page that explains how to get one: 401; programs get JSON", () =>
+Deno.test("a browser without a client certificate receives 401 with a page of instructions, other programs JSON", () =>
   withShared(async ({ stage }) => {
     const config = await Deno.readTextFile(stage.init.control_plane_config);
     const origin = `https://${/"listen": "([^"]+)"/.exec(config)?.[1]}`;

@@ -69,7 +69,7 @@ const HOSTS =
 const json = (text: string, status = 200, headers: Record<string, string> = {}) =>
   new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
 
-Deno.test("a request and its answer cross the control plane with every field that they have", () =>
+Deno.test("the control plane forwards every known field of a request, and the signer's exact response", () =>
   withControlPlane({}, async (scene) => {
     const bodies: Record<string, unknown>[] = [];
     const behalf: (string | null)[] = [];
@@ -127,7 +127,7 @@ const withShared = share<ControlPlaneScene>((use) => {
   );
 });
 
-Deno.test("certificates are issued to the broker behind the control plane, and recorded by both", () =>
+Deno.test("the signer issues certificates to a broker behind the control plane, and both record them", () =>
   withShared(async (scene) => {
     const { status, body } = await scene.sign({ command: FREE, end_user: "alice" });
     const { certificate, serial } = body as { readonly certificate: string; readonly serial: bigint };
@@ -148,7 +148,7 @@ Deno.test("certificates are issued to the broker behind the control plane, and r
     await scene.assertLogVerifies();
   }));
 
-Deno.test("hosts are those of the broker, and an approver's certificate gets nothing", () =>
+Deno.test("GET /v1/hosts returns the broker's hosts, and an approver's certificate is denied", () =>
   withShared(async (scene) => {
     const { body } = await scene.get("broker", "/v1/hosts");
     assert.deepEqual(Object.keys(body as object), [HOST]);
@@ -162,7 +162,7 @@ Deno.test("hosts are those of the broker, and an approver's certificate gets not
     assert.equal((await scene.get("approver", "/ui/approvals")).status, 200);
   }));
 
-Deno.test("a freeze of the broker, or of the control plane, stops what is forwarded, and is in the list of revocations", () =>
+Deno.test("a freeze of the broker or the control plane stops forwarded requests and appears in the revocations", () =>
   withShared(async (scene) => {
     const operator = await scene.stage.signerClient("operator");
     for (const value of ["broker-local", "control-plane-local"]) {
@@ -179,7 +179,7 @@ Deno.test("a freeze of the broker, or of the control plane, stops what is forwar
     assert.equal((await scene.sign()).status, 200);
   }));
 
-Deno.test("the signer refuses direct requests of a broker that init placed behind the control plane", () =>
+Deno.test("the signer denies direct requests of a broker that init placed behind the control plane", () =>
   withShared(async (scene) => {
     const signer = await scene.stage.signerClient("broker");
     const body = { host: HOST, role: "target", purpose: "oneshot", command: FREE, public_key: PUBLIC_KEY };

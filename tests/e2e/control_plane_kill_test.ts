@@ -12,7 +12,7 @@ async function statuses(scene: ControlPlaneScene): Promise<ReadonlyMap<string, s
   return new Map((body as readonly ApprovalRecord[]).map(({ id, status }) => [id, status]));
 }
 
-Deno.test("kill -9 between the steps of an approval: nothing is lost, and nothing is served twice", () =>
+Deno.test("after kill -9 between the steps of an approval no result is lost and none is served twice", () =>
   withControlPlane({}, async (scene) => {
     await scene.stage.startSigner();
     let controlPlane = await scene.stage.startControlPlane();
@@ -50,7 +50,7 @@ Deno.test("without state_db, a restart loses approvals, and they must be request
     assert.equal((await scene.decide(id, { approve: true })).status, 409);
   }));
 
-Deno.test("kill -9 while approvers decide: what was acknowledged holds, and nothing is approved without a record", () => {
+Deno.test("after kill -9 during decisions acknowledged decisions hold, and each approval has a record", () => {
   const cap = { path: ["approval", "max_pending_per_caller"], value: 1000 };
   return withControlPlane({ controlPlaneConfig: [UNLIMITED, cap] }, async (scene) => {
     await scene.stage.startSigner();
@@ -85,7 +85,7 @@ Deno.test("kill -9 while approvers decide: what was acknowledged holds, and noth
   });
 });
 
-Deno.test("kill -9 while brokers collect: each result is served at most once", () => {
+Deno.test("after kill -9 during collections each result is served at most once", () => {
   const cap = { path: ["approval", "max_pending_per_caller"], value: 1000 };
   return withControlPlane({ controlPlaneConfig: [UNLIMITED, cap] }, async (scene) => {
     await scene.stage.startSigner();

@@ -46,7 +46,7 @@ async function serialsOf(log: string): Promise<ReadonlySet<bigint>> {
   return new Set((await recordsOf(log)).map(({ serial }) => BigInt(serial as bigint | number)));
 }
 
-Deno.test("kill -9 of the signer in mid-write: the chain verifies, nothing acknowledged is missing", () =>
+Deno.test("after kill -9 of the signer during writes the audit chain verifies and is complete", () =>
   withStage({}, async (stage) => {
     const acknowledged: bigint[] = [];
     for (let round = 0; round < ROUNDS; round++) {
@@ -72,7 +72,7 @@ Deno.test("kill -9 of the signer in mid-write: the chain verifies, nothing ackno
     assert.ok(acknowledged.length >= 300);
   }));
 
-Deno.test("kill -9 of the broker in mid-write: the chain verifies, nothing acknowledged is missing", () =>
+Deno.test("after kill -9 of the broker during writes the audit chain verifies and is complete", () =>
   withStage({}, async (stage) => {
     await stage.startSigner();
     const acknowledged: bigint[] = [];
@@ -103,7 +103,7 @@ Deno.test("kill -9 of the broker in mid-write: the chain verifies, nothing ackno
     assert.deepEqual(acknowledged.filter((serial) => !recorded.has(serial)), []);
   }));
 
-Deno.test("a signer killed between request and answer is an upstream failure, and is found again after its restart", () =>
+Deno.test("a signer killed during a request causes an upstream failure, and the broker reconnects after its restart", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
     await stage.startBroker();
@@ -189,14 +189,14 @@ async function takesLargeResults(client: Client, dir: string): Promise<void> {
   }
 }
 
-Deno.test("a TypeScript client over stdio takes results of any length", async () => {
+Deno.test("a TypeScript client over stdio receives results of any length", async () => {
   await using scene = await BrokerScene.create();
   const client = await connectStdio(scene);
   await takesLargeResults(client, scene.dir);
   await client.close();
 });
 
-Deno.test("a TypeScript client over HTTP takes results of any length", async () => {
+Deno.test("a TypeScript client over HTTP receives results of any length", async () => {
   await using scene = await McpHttpScene.create();
   const client = await scene.connect(AGENTS[0]);
   await takesLargeResults(client, scene.scene.dir);

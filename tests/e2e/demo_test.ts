@@ -51,7 +51,7 @@ async function processesOf(folder: string): Promise<string> {
 Deno.test.each([
   { name: "demo", options: [], expected: STEPS },
   { name: "demo --kubernetes", options: ["--kubernetes"], expected: CLUSTER_STEPS },
-])("deno task $name does what each step says, and leaves nothing behind", async ({ options, expected }) => {
+])("deno task $name completes each step and leaves nothing behind", async ({ options, expected }) => {
   await using folder = await createFolder();
   const { code, stdout } = await startDemo(folder.path, [], {}, options).output();
   const steps = new TextDecoder().decode(stdout).trim().split("\n").map((line) => JSON.parse(line));
@@ -64,7 +64,7 @@ Deno.test.each([
 
 const mayNotLogIn = Deno.uid() === 0 && availableKinds().includes("openssh");
 
-Deno.test("deno task demo leaves nothing behind when it is interrupted while it waits for an approval; where sshd lets nobody in (needs root), it takes the embedded server and says why", async () => {
+Deno.test("deno task demo leaves no files behind if it is interrupted during an approval; if sshd permits no login (needs root), it uses the embedded server and reports why", async () => {
   await using folder = await createFolder();
   const launcher = mayNotLogIn ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] : [];
   // REQUIRE_REAL_SERVERS=1 forbids a stand-in.

@@ -44,7 +44,7 @@ async function signStatus(stage: Stage, token?: string): Promise<number> {
   return (await client.request({ method: "POST", path: "/v1/sign", body })).status;
 }
 
-Deno.test("the signer issues for the end user of the token, whatever the caller says, and for no other token", async () => {
+Deno.test("the signer issues for the end user of a valid token, whatever the caller claims, and denies other tokens", async () => {
   const [key, foreign] = [await createIssuerKey("k1"), await createIssuerKey("k1")];
   await using served = startProvider([key]);
   await withStage({ signer: verifiedBy(served.provider.issuer) }, async (stage) => {
@@ -68,7 +68,7 @@ Deno.test("the signer issues for the end user of the token, whatever the caller 
   });
 });
 
-Deno.test("the signer takes the keys of a provider that changes them, and does without one that is down", async () => {
+Deno.test("the signer fetches rotated keys of a provider and keeps working with one that is down", async () => {
   const [old, next] = [await createIssuerKey("k1"), await createIssuerKey("k2")];
   await using served = startProvider([old]);
   await withStage({ signer: verifiedBy(served.provider.issuer) }, async (stage) => {
@@ -122,7 +122,7 @@ interface Sent {
 const NO_GROUPS = signBody(HOST).replace('"end_user_groups":null', '"end_user_groups":[]');
 const ESCAPED = escapeKey(NO_GROUPS, "end_user_groups");
 
-Deno.test("no text that the signer has read changes whom a later one is for", () =>
+Deno.test("an earlier request never changes for whom the signer reads a later one", () =>
   withStage({ signer: SIGNER }, async (stage) => {
     await stage.startSigner();
     const statuses = await post(stage, "signer", "/v1/sign", [
@@ -148,7 +148,7 @@ async function startAll(stage: Stage) {
   return { signer, controlPlane, broker };
 }
 
-Deno.test("services that init set up warn of no file", () =>
+Deno.test("services of a new installation log no warning about file modes", () =>
   withStage({ controlPlane: true }, async (stage) => {
     for (const service of Object.values(await startAll(stage))) {
       assert.deepEqual(exposed(service), []);
@@ -156,7 +156,7 @@ Deno.test("services that init set up warn of no file", () =>
     }
   }));
 
-Deno.test("services warn at the start of each secret and config that others may read or write", () =>
+Deno.test("services warn at the start about each secret and config that other users can read or write", () =>
   withStage({ controlPlane: true }, async (stage) => {
     const { folder } = stage.init;
     const modes = {
@@ -204,7 +204,7 @@ Deno.test("services warn at the start of each secret and config that others may 
 const REFUSED =
   /Cannot use ca_key ".*\/ssh_ca": other users may write to it \(mode 0620\); check that the key is yours, then chmod 600/;
 
-Deno.test("a signer does not start with a CA key that others may write to, and does not take one with a reload", () =>
+Deno.test("a signer neither starts nor reloads with a CA key that other users can write to", () =>
   withStage({}, async (stage) => {
     const { folder, ssh_ca: caKey, signer_config, client_config } = stage.init;
     await stage.startSigner();
@@ -219,7 +219,7 @@ Deno.test("a signer does not start with a CA key that others may write to, and d
     assert.match(second.log, REFUSED);
   }));
 
-Deno.test("a broker in local mode does not start with a CA key that others may write to", async () => {
+Deno.test("a broker in local mode does not start if other users can write to its CA key", async () => {
   await using scene = await LocalScene.create();
   await Deno.chmod(`${scene.dir}/ssh_ca`, 0o620);
   const broker = ServiceProcess.spawn(await scene.command("serve-http"));

@@ -63,7 +63,7 @@ Deno.test("POST /v1/ssh_run runs a command, and both services record it under on
     }
   }));
 
-Deno.test("POST /v1/ssh_run runs a command on the bundles of the packages, through the control plane", async () => {
+Deno.test("POST /v1/ssh_run runs a command with the packaged bundles, through the control plane", async () => {
   await using dir = await createFolder();
   const bundles = await createBundles(dir.path, ["signer", "control_plane", "broker"]);
   await using stage = await Stage.create({ dir: dir.path, bundles, controlPlane: true, signer: [ALLOW_ALL] });
@@ -74,7 +74,7 @@ Deno.test("POST /v1/ssh_run runs a command on the bundles of the packages, throu
   assert.deepEqual([status, stdout], [200, "out"]);
 });
 
-Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller may not name", () =>
+Deno.test("POST /v1/ssh_run denies what the policy or the caller's entry does not allow", () =>
   withShared(async (stage) => {
     const client = await stage.brokerClient();
     const rows = [
@@ -113,7 +113,7 @@ Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller m
 
 // The ssh program plays a thief who has the certificate and its key.
 Deno.test(
-  "a certificate runs its own command whatever the holder asks for",
+  "a certificate runs only its own command, whatever its holder requests",
   { ignore: !hasOpenssh() },
   () =>
     withShared(async (stage) => {
@@ -143,7 +143,7 @@ Deno.test(
     }),
 );
 
-Deno.test("a certificate's answer shows the exact serial that the host logs", () =>
+Deno.test("the response with a certificate contains the exact serial that the host logs", () =>
   withShared(async (stage) => {
     const client = await stage.signerClient("broker");
     const writer = new SshWriter();
@@ -162,7 +162,7 @@ Deno.test("a certificate's answer shows the exact serial that the host logs", ()
     }
   }));
 
-Deno.test("the agent-facing identities are not admins and have no hosts at the signer (I7)", () =>
+Deno.test("the identities of broker and agent are not admins, and an agent has no hosts (I7)", () =>
   withShared(async (stage) => {
     for (const identity of ["broker", "agent"] as const) {
       const client = await stage.signerClient(identity);
@@ -172,7 +172,7 @@ Deno.test("the agent-facing identities are not admins and have no hosts at the s
     assert.deepEqual((await agent.request({ method: "GET", path: "/v1/hosts" })).body, {});
   }));
 
-Deno.test("SIGHUP and broker-ctl reload put a changed policy in force; a broken one changes nothing", () =>
+Deno.test("SIGHUP and broker-ctl reload apply a changed policy, and an invalid one changes nothing", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
     await stage.startBroker();

@@ -68,7 +68,7 @@ Deno.test(`after a freeze is acknowledged no certificate is issued: ${ROUNDS} fr
     assert.ok(counts.issued > 0 && counts.refused >= ROUNDS * CONNECTIONS, JSON.stringify(counts));
   }));
 
-Deno.test("an acknowledged freeze stops its subject however its name is written, survives kill -9 of the signer, and is lifted so (K1, K2)", () =>
+Deno.test("an acknowledged freeze matches its subject in any spelling, survives kill -9 of the signer, and can be lifted in any spelling (K1, K2)", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
     await (await stage.signerClient("broker")).request({ method: "GET", path: "/v1/hosts" });
@@ -88,7 +88,7 @@ Deno.test("an acknowledged freeze stops its subject however its name is written,
     assert.equal((await sign()).status, 200);
   }));
 
-Deno.test("a policy edit over HTTP is in force, in the file with its comments, and there after a restart", () =>
+Deno.test("a policy edit over HTTP is in force, keeps the comments of the file and survives a restart", () =>
   withStage({}, async (stage) => {
     const signer = await stage.startSigner();
     const operator = await stage.signerClient("operator");

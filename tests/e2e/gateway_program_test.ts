@@ -39,14 +39,14 @@ Deno.test.each<{ name: string; args: readonly string[]; code: number; out: RegEx
   { name: "-version", args: ["-version"], code: 0, out: /^\S+\n$/, err: /^$/ },
   { name: "version --verbose", args: ["version", "--verbose"], code: 0, out: /deno/i, err: /^$/ },
   { name: "init --help", args: ["init", "--help"], code: 0, out: /^Usage: broker-ctl init /, err: /^$/ },
-])("gateway understands $name", async ({ args, code, out, err }) => {
+])("gateway accepts $name", async ({ args, code, out, err }) => {
   const ended = await gateway(args, ["--allow-read"]);
   assert.equal(ended.code, code, ended.err);
   assert.match(ended.out, out);
   assert.match(ended.err, err);
 });
 
-Deno.test("gateway serve-mcp -config= reads the file that is named, and ends with 1 when it can't", async () => {
+Deno.test("gateway serve-mcp -config= loads the named file and exits with 1 if it cannot", async () => {
   const { code, err } = await gateway(["serve-mcp", "-config=/no/such.json"], [
     "--allow-read",
     "--ignore-env",
@@ -55,7 +55,7 @@ Deno.test("gateway serve-mcp -config= reads the file that is named, and ends wit
   assert.match(err, /Cannot load broker config "\/no\/such.json": no such file/);
 });
 
-Deno.test("gateway init makes the set-up of broker-ctl init", async () => {
+Deno.test("gateway init creates the installation of broker-ctl init", async () => {
   await using dir = await createFolder();
   const { code, out, err } = await gateway(
     ["init", "-dir", `${dir.path}/set`],
@@ -69,7 +69,7 @@ Deno.test("gateway init makes the set-up of broker-ctl init", async () => {
   }
 });
 
-Deno.test("gateway init under the broker's permissions says who may do it", async () => {
+Deno.test("gateway init with the broker's permissions fails and names broker-ctl init", async () => {
   const set = [`--config=${ROOT}broker/deno.json`, "-P=gateway"];
   const { code, err } = await gateway(["init"], set);
   assert.equal(code, 1);
@@ -97,7 +97,7 @@ async function startSecond(stage: Stage, dir: string) {
   return second;
 }
 
-Deno.test("a host is added by one command and works in a session that is open, and is gone by one command", () =>
+Deno.test("one command adds a host that works in an open session, and one command removes it", () =>
   withStage({ controlPlane: true }, async (stage) => {
     const dir = await Deno.makeTempDir({ dir: stage.init.folder });
     const second = await startSecond(stage, dir);
@@ -150,7 +150,7 @@ Deno.test("a host is added by one command and works in a session that is open, a
     assert.equal(await mcp.end(), 0);
   }));
 
-Deno.test("host add --scan takes no other key than the config has, unless its fingerprint is given", () =>
+Deno.test("host add --scan accepts only the host key of the config, unless its fingerprint is passed", () =>
   withStage({}, async ({ target }) => {
     await using folder = await createFolder();
     const addr = `127.0.0.1:${target.port}`;
@@ -190,7 +190,7 @@ Deno.test("host add --scan takes no other key than the config has, unless its fi
     assert.equal((await scan()).exit, 0, "the key that the config has");
   }));
 
-Deno.test("host add --reload that the signer does not take says what is written", () =>
+Deno.test("host add --reload reports what it has written if the signer rejects the reload", () =>
   withStage({}, async (stage) => {
     const { code, out, err } = await ctl(
       stage,

@@ -56,7 +56,7 @@ const withHanging = share<HangingScene>((use) => {
   });
 });
 
-Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves others meanwhile", () =>
+Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves other requests meanwhile", () =>
   withHanging(async ({ stage, namespace, seen, treat }) => {
     const broker = await stage.signerClient("broker");
     const sign = (body: unknown) => post(broker, "/v1/sign", body);
@@ -99,7 +99,7 @@ Deno.test("a signer waits 8 s for a token and 4 s for a preview, and serves othe
     assert.deepEqual(ended, ["preview", ...SILENCES.map(() => "token")]);
   }));
 
-Deno.test("a broker whose API server hangs serves other calls, and ends with the call under way", () =>
+Deno.test("a broker whose API server hangs serves other calls, and exits during the hanging call", () =>
   withHanging(async ({ stage, namespace, seen, treat }) => {
     treat(({ path }) => path.endsWith("/slow") ? TREATMENTS["drips"] : { kind: "pass" });
     const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
@@ -118,7 +118,7 @@ Deno.test("a broker whose API server hangs serves other calls, and ends with the
     await slow;
   }));
 
-Deno.test("a signer that is stopped while an API server hangs ends cleanly", () =>
+Deno.test("a signer that is stopped while an API server hangs exits cleanly", () =>
   withHanging(async ({ stage, signer, namespace, seen, treat }) => {
     const broker = await stage.signerClient("broker");
     treat(() => TREATMENTS["hangs before the answer"]);

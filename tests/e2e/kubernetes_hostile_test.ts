@@ -58,7 +58,7 @@ function manifest(metadata: object): string {
   return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data: { a: "1" } });
 }
 
-Deno.test("an agent gets no answer of an API server that is none, no address, no token, and nothing is sent twice", () =>
+Deno.test("an agent gets an error for an invalid API server response, without address or token, and requests are sent once", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster("embedded");
     let treat: (request: SeenRequest) => Treatment | Promise<Treatment> = () => ({ kind: "pass" });
@@ -186,7 +186,7 @@ const REFUSALS = {
   "floods": [502, /the API server's answer is too large$/],
 } as const satisfies Partial<Record<keyof typeof TREATMENTS, readonly [number, RegExp]>>;
 
-Deno.test("a signer makes no token from an invalid answer, reveals no address, and sends one request", () =>
+Deno.test("a signer rejects an invalid API server response, reveals no address and sends one request", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster("embedded");
     let treatment: Treatment = { kind: "pass" };

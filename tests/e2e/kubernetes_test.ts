@@ -29,7 +29,7 @@ const settings = (replicas: string) => ({
   data: { replicas },
 });
 
-Deno.test("an agent acts on a cluster through broker, control plane and signer, until it is frozen", () =>
+Deno.test("an agent acts on a cluster through broker, control plane and signer until a freeze", () =>
   withStage({ controlPlane: true }, async (stage) => {
     await using cluster = await startCluster();
     const { namespace } = await enrollCluster(stage, cluster, { rules: RULES });
@@ -156,7 +156,7 @@ async function listPods(api: Api, namespace: string): Promise<number> {
   return (await api.ask({ path: `/api/v1/namespaces/${namespace}/pods` })).status;
 }
 
-Deno.test("a freeze takes back tokens that were issued, used or not, and those of later are good again", () =>
+Deno.test("a freeze revokes issued tokens, used or unused, and tokens issued after it is lifted work", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster();
     const { namespace, agent } = await enrollCluster(stage, cluster, { rules: RULES_FREEZE });
@@ -190,7 +190,7 @@ Deno.test("a freeze takes back tokens that were issued, used or not, and those o
     assert.equal(await listPods(used, namespace), 401);
   }));
 
-Deno.test("a signer that is killed between Secret and token leaves nothing for ever", () =>
+Deno.test("a signer killed between Secret and token leaves no permanent objects behind", () =>
   withStage({}, async (stage) => {
     await using cluster = await startCluster();
     let treatment: (path: string) => Treatment = () => ({ kind: "pass" });

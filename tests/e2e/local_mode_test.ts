@@ -17,7 +17,7 @@ const ALLOWLIST = {
   command_policy: { mode: "allowlist", allow: ["^echo "], require_approval: ["^echo careful"] },
 };
 
-Deno.test("a broker in local mode decides, signs and runs over MCP on stdio, without a signer", async () => {
+Deno.test("a broker in local mode runs allowed commands over MCP on stdio without a signer", async () => {
   await using scene = await LocalScene.create(ALLOWLIST);
   await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
   const list = await mcp.call("ssh_list_servers", {});
@@ -91,7 +91,7 @@ Deno.test("a broker in local mode serves agents with certificates over HTTPS", a
   ]);
 });
 
-Deno.test("a broker in local mode runs what the human at the MCP client approves, and nobody else can", async () => {
+Deno.test("a broker in local mode runs a command that the user of the MCP client approves, and has no other approvers", async () => {
   await using scene = await LocalScene.create(ALLOWLIST, { approval_via_elicitation: true });
   await using mcp = new McpProcess(await scene.command("serve-mcp"));
   await mcp.initialize({ elicitation: {} });
@@ -148,7 +148,7 @@ Deno.test({
   assert.equal(await mcp.end(), 0);
 });
 
-Deno.test("a broker in remote mode says in one line what of local mode it ignores, and reads none of it", async () => {
+Deno.test("a broker in remote mode logs the ignored keys of local mode in one line and reads no file that they name", async () => {
   await using scene = await BrokerScene.create();
   await editConfig(scene.configPath, [
     { path: ["ca_key"], value: `${scene.dir}/no-such-key` },
@@ -167,7 +167,7 @@ Deno.test("a broker in remote mode says in one line what of local mode it ignore
   assert.equal(mcp.log.split(line).length, 2, mcp.log);
 });
 
-Deno.test("a broker in local mode acts on a cluster with a token made for it, and refuses what its rules do", async () => {
+Deno.test("a broker in local mode acts on a cluster with a token issued for it and denies what its rules deny", async () => {
   await using cluster = await startCluster();
   const [namespace, home] = [await cluster.createNamespace("shop"), await cluster.createNamespace("gateway")];
   const agent = await cluster.createAccount(home, "agent");

@@ -24,7 +24,7 @@ const withShared = share<McpHttpScene>(async (use) => {
   await use(scene);
 });
 
-Deno.test("broker serve-mcp-http serves a human whom the client had sign in at the provider", () =>
+Deno.test("broker serve-mcp-http serves a person who signed in at the provider through the client", () =>
   withShared(async (scene) => {
     const auth = new HumanOAuth();
     const first = scene.transport(auth);
@@ -51,7 +51,7 @@ Deno.test("broker serve-mcp-http serves a human whom the client had sign in at t
     assert.deepEqual([record?.["caller"], record?.["outcome"]], ["alice", "executed"]);
   }));
 
-Deno.test("broker serve-mcp-http keeps two programs apart, and follows what their tokens say now", () =>
+Deno.test("broker serve-mcp-http separates two agents and applies the groups of a renewed token", () =>
   withShared(async (scene) => {
     const [one, two] = await Promise.all([scene.connect(AGENTS[0]), scene.connect(AGENTS[1])]);
     await Promise.all([one.callTool(UPTIME), two.callTool(UPTIME)]);
@@ -77,7 +77,7 @@ Deno.test("broker serve-mcp-http keeps two programs apart, and follows what thei
     assert.deepEqual([last?.["command"], request_id, host_name], ["echo hello", "job-1", "web01"]);
   }));
 
-Deno.test("broker serve-mcp-http keeps the result of a command whose connection was lost", () =>
+Deno.test("broker serve-mcp-http keeps the result of a command after its connection was lost", () =>
   withShared(async (scene) => {
     const token = await scene.token(AGENTS[0]);
     const session = await scene.openSession(token);
@@ -106,7 +106,7 @@ Deno.test("broker serve-mcp-http keeps the result of a command whose connection 
     assert.match(await resumed.text(), /finished/);
   }));
 
-Deno.test("broker serve-mcp-http writes no token anywhere", () =>
+Deno.test("broker serve-mcp-http writes no token to its log or audit records", () =>
   withShared(async (scene) => {
     const token = await scene.token(AGENTS[0]);
     const session = await scene.openSession(token);
@@ -120,7 +120,7 @@ Deno.test("broker serve-mcp-http writes no token anywhere", () =>
     assert.equal(written.includes(payload), false);
   }));
 
-Deno.test("broker serve-mcp-http ends the streams that are open when it stops", () =>
+Deno.test("broker serve-mcp-http closes open streams when it stops", () =>
   withShared(async (scene) => {
     const token = await scene.token(AGENTS[0]);
     const session = await scene.openSession(token);
@@ -134,7 +134,7 @@ Deno.test("broker serve-mcp-http ends the streams that are open when it stops", 
 const AGENT = { id: "agent-1", secret: "secret-of-agent-1" };
 const ALLOW_ALL = { path: ["command_policies", "starter"], value: { mode: "off" } };
 
-Deno.test("a signer that verifies end users for itself believes the token that came with the call", async () => {
+Deno.test("a signer that verifies end users accepts the token that the broker forwards", async () => {
   const groups = ["local"];
   await using provider = await OpenIdServer.start({ agents: [AGENT], groups });
   const listen = `127.0.0.1:${freePort()}`;
@@ -213,7 +213,7 @@ const withOther = share<McpHttpScene>(async (use) => {
   await use(scene);
 });
 
-Deno.test("a token that is broken in any way opens nothing: no signer hears of it, and no host", () =>
+Deno.test("an invalid token is rejected, without a request to the signer or the host", () =>
   withOther(async (scene) => {
     const good = await scene.token(AGENTS[0]);
     const session = await scene.openSession(good);
@@ -246,7 +246,7 @@ Deno.test("a token that is broken in any way opens nothing: no signer hears of i
     await poll(() => Deno.stat(file).then(() => true, () => false), { what: "the command to run" });
   }));
 
-Deno.test("a session is its owner's on every connection, and nobody else's on any", () =>
+Deno.test("a session can be used on every connection of its owner and on none of another agent", () =>
   withOther(async (scene) => {
     const [owner, elsewhere, stranger] = await Promise.all([
       scene.connect(AGENTS[0]),

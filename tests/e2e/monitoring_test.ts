@@ -62,7 +62,7 @@ Deno.test.each([
   { expr: 'rate(a_total{status="5..", x!~"b"}[5m]) > 2', found: { a_total: ["status", "x"] } },
   { expr: "sum by (le, job) (rate(b_bucket[5m])) / c_limit", found: { b_bucket: [], c_limit: [] } },
   { expr: 'time() - d_seconds{job=~"a"}', found: { d_seconds: ["job"] } },
-])("metricsOf() finds those of $expr", ({ expr, found }) => {
+])("metricsOf() returns the metrics of $expr", ({ expr, found }) => {
   const metrics = metricsOf(expr);
   assert.deepEqual(Object.fromEntries(metrics.map(({ name, labels }) => [name, labels])), found);
 });
@@ -90,7 +90,7 @@ const withServices = share<ControlPlaneScene & { readonly services: readonly Ser
   })
 );
 
-Deno.test("every metric and label that the dashboard and the alerts ask for is one that the services show", () =>
+Deno.test("services export every metric and label that the dashboard and the alerts use", () =>
   withServices(async (scene) => {
     const { stage, services } = scene;
     const agent = await stage.brokerClient();
@@ -161,7 +161,7 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
     ]);
   }));
 
-Deno.test("a reload that fails is shown, and the time of the one before it", () =>
+Deno.test("the metrics show a failed reload and the time of the last successful one", () =>
   withServices(async ({ stage, services }) => {
     const monitor = services[0]?.command.monitor;
     const operator = await stage.signerClient("operator");
@@ -183,7 +183,7 @@ Deno.test("a reload that fails is shown, and the time of the one before it", () 
     assert.ok((await shown()).includes("config_last_reload_successful 1"));
   }));
 
-Deno.test("each alert has a case in which it fires and one in which it does not", () => {
+Deno.test("each alert has a test case in which it fires and one in which it does not", () => {
   const cases = ALERT_TESTS.flatMap((test) => test.alert_rule_test);
   for (const { alert, annotations } of ALERTS) {
     const own = cases.filter(({ alertname }) => alertname === alert).map(({ exp_alerts }) =>
@@ -220,9 +220,9 @@ Deno.test.each([
   { args: ["check", "config", "prometheus.yml"] },
   { args: ["check", "rules", "alerts.yml"] },
   { args: ["test", "rules", "alerts_test.yml"] },
-])("promtool $args finds nothing wrong", { ignore }, ({ args }) => promtool(...args));
+])("promtool $args reports no problem", { ignore }, ({ args }) => promtool(...args));
 
-Deno.test("promtool can read every query of the dashboard", { ignore }, async () => {
+Deno.test("promtool accepts every query of the dashboard", { ignore }, async () => {
   await using folder = await createFolder();
   const rules = QUERIES.map(({ expr }, index) => ({
     record: `query_${index}`,

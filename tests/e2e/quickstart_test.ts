@@ -82,7 +82,7 @@ async function asAgent<T>(entry: { command: string; args: string[] }, use: (agen
   }
 }
 
-Deno.test("the quickstart: init --local, an allowed and a denied command, the audit log, and then the services", async () => {
+Deno.test("the quickstart: init --local, an allowed and a denied command, the audit log, then the services", async () => {
   await using home = await Home.create();
   const init = ["init", "--local", "--host", home.host, "--enroll", "--yes"];
   const shown = await home.brokerCtl(...init);
@@ -147,14 +147,14 @@ Deno.test("the quickstart: init --local, an allowed and a denied command, the au
   assert.match(twice.err, /Cannot find a local installation/);
 });
 
-Deno.test("a scanned host key is trusted only after a yes, and never in place of the key in the config", async () => {
+Deno.test("a scanned host key is trusted only after confirmation and never replaces the key in the config", async () => {
   await using home = await Home.create();
   const folder = `${home.dir}/.config/gateway`;
   const closed = await home.brokerCtl("init", "--local", "--host", home.host);
   assert.equal(closed.code, 2);
   assert.match(
     closed.err,
-    /SHA256:\S+\n[^]*ssh-keygen -lf[^]*without a terminal; nothing was written\nhint: .*pass --yes, or .*,key=/,
+    /SHA256:\S+\n[^]*ssh-keygen -lf[^]*without a terminal; nothing was written\nfix: .*pass --yes, or .*,key=/,
   );
   await assert.rejects(Deno.stat(folder), Deno.errors.NotFound);
 

@@ -24,7 +24,7 @@ async function recordsOfRequest(stage: Stage, service: (typeof SERVICES)[number]
   );
 }
 
-Deno.test("a request has one id from the agent's call to the signer's record, denied or not", () =>
+Deno.test("a request has the same ID in the agent's call and in all audit records, allowed or denied", () =>
   withStage({ controlPlane: true }, async (stage) => {
     const signer = await stage.startSigner();
     await stage.startControlPlane();
@@ -156,7 +156,7 @@ Deno.test("with OTEL_DENO=true broker, control plane and signer add their spans 
     assert.ok(find("signer", "POST").some(isChild), "within a span of the control plane");
   }));
 
-Deno.test("a trace context is passed on as it came where no spans are made", () =>
+Deno.test("services without spans forward a trace context unchanged", () =>
   withStage({ controlPlane: true }, async (stage) => {
     // Only the signer makes spans: they can be in the agent's trace only when both before it passed that on.
     const { spans, server, url } = startCollector();

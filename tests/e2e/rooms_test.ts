@@ -60,7 +60,7 @@ class Inspector implements Disposable {
   }
 }
 
-Deno.test("a request enters no more files than tests/lint/sizes.json says", () =>
+Deno.test("a request enters at most as many files as tests/lint/sizes.json allows", () =>
   withStage({ controlPlane: true }, async (stage) => {
     using signer = new Inspector();
     using controlPlane = new Inspector();

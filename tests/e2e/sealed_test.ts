@@ -52,7 +52,7 @@ const withV2 = share<SealedScene>((use) =>
 const withV1: Around<SealedScene> = (use) => withSealed(FORMATS.v1, {}, use);
 
 Deno.test.each([{ name: "v3", within: withV3 }, { name: "v1", within: withV1 }])(
-  "a session on a sealed host runs what the signer has signed, through gateway-shim $name",
+  "a session on a sealed host runs only commands that the signer has signed, through gateway-shim $name",
   { ignore },
   ({ within }) =>
     within(async ({ client, records, shim, signer }) => {
@@ -78,7 +78,7 @@ Deno.test.each([{ name: "v3", within: withV3 }, { name: "v1", within: withV1 }])
 );
 
 Deno.test(
-  "a session that was opened before its host was sealed is opened anew, and so back",
+  "an open session is reopened after its host is sealed or unsealed",
   { ignore },
   () =>
     withSealed(FORMATS.v3, { sealed: false }, async ({ client, records, shim, stage }) => {
@@ -110,7 +110,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a sealed host takes no shell, no terminal and no command that waits for a human",
+  "a sealed host rejects shells, terminals and commands that require an approval",
   { ignore },
   () =>
     withV2(
@@ -133,7 +133,7 @@ Deno.test(
 );
 
 Deno.test(
-  "while the key is changed, a session says why it is refused, and goes on",
+  "during a change of the envelope key a session reports why its command is rejected, and continues later",
   { ignore },
   () =>
     withV2(async ({ client, records, shim, stage }) => {
@@ -159,7 +159,7 @@ Deno.test(
 );
 
 Deno.test(
-  "stop_on_disconnect holds for sealed commands: one that is canceled ends",
+  "stop_on_disconnect applies to sealed commands: a canceled command ends",
   { ignore },
   () =>
     withSealed(FORMATS.v3, { keys: { stop_on_disconnect: true } }, async ({ client, shim }) => {
@@ -176,7 +176,7 @@ Deno.test(
     }),
 );
 
-Deno.test("a stolen session certificate of a sealed host is no shell, and an envelope is good once", {
+Deno.test("a stolen session certificate of a sealed host opens no shell, and an envelope is valid once", {
   ignore,
 }, () =>
   withV3(async ({ stage, shim }) => {
@@ -206,7 +206,7 @@ Deno.test("a stolen session certificate of a sealed host is no shell, and an env
     assert.deepEqual([fed.code, fed.stdout], [0, ""], "no input that the envelope does not bind");
   }));
 
-Deno.test("a sealed bastion passes connections on, and is no shell", { ignore }, async () => {
+Deno.test("a sealed bastion forwards connections and runs no shell", { ignore }, async () => {
   const dir = await Deno.makeTempDir({ prefix: "behind-" });
   await using shim = await InstalledShim.create(FORMATS.v2);
   const prepare = async (stage: Stage) => {
@@ -284,7 +284,7 @@ async function preflight(stage: Stage, command: string, fields: object = {}) {
 }
 
 Deno.test(
-  "in a sealed session what guardrails find unusual runs only when it is usual, and what a rule gates never does",
+  "a sealed session runs an unusual command only after its approval made it usual, and never gated commands",
   { ignore },
   () =>
     withEnforced(async ({ stage, client, shim }) => {
@@ -316,7 +316,7 @@ Deno.test(
     }),
 );
 
-Deno.test("a control plane that enforces gives a broker no envelope of what a human is asked about", {
+Deno.test("an enforcing control plane returns no envelope for a command that requires an approval", {
   ignore,
 }, () =>
   withEnforced(async ({ stage, client }) => {

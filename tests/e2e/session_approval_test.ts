@@ -57,7 +57,7 @@ async function withApprovals(test: (scene: ApprovalScene) => Promise<void>): Pro
 
 const withShared = share<ApprovalScene>(withApprovals);
 
-Deno.test("a session whose opening a human denies is not there, and leaves no place taken", () =>
+Deno.test("a session whose opening is denied does not exist and does not count toward the limit", () =>
   withShared(async ({ client, decide, records }) => {
     // One more than there is room for.
     for (let attempt = 0; attempt <= 20; attempt++) {
@@ -72,7 +72,7 @@ Deno.test("a session whose opening a human denies is not there, and leaves no pl
     assert.equal(errors.length, 21);
   }));
 
-Deno.test("a session behind two bastions opens once a human has approved each hop that is new", () =>
+Deno.test("a session behind two bastions opens after an approver has approved each new hop", () =>
   withShared(async ({ client, decide, records, dir }) => {
     const opening = client.call("ssh_session_open", { server: "db01" });
     assert.deepEqual(await decide(opening, true), ["inner01", "db01"]);
@@ -104,7 +104,7 @@ Deno.test("a session behind two bastions opens once a human has approved each ho
     ]);
   }));
 
-Deno.test("a command of a session that a human denies, or a rule gates, does not run, and the session stays open", () =>
+Deno.test("a session command that an approver denies, or a rule gates, does not run, and the session stays open", () =>
   withShared(async ({ client, decide, records, dir }) => {
     const opening = client.call("ssh_session_open", { server: "db01" });
     await decide(opening, true);
@@ -139,7 +139,7 @@ const RULED = hostKeys({ command_policy: RULES, allow_pty: true });
 const STEPWISE = [...RULED, ...hostKeys({ unsealed_sessions: false })];
 
 Deno.test(
-  "an attacker with a broker's key gets a shell past the rules only where unsealed_sessions is absent",
+  "with a stolen broker key a shell bypasses the rules only if unsealed_sessions is absent",
   { ignore },
   async () => {
     await withSessions({ targetKind: "openssh", signer: RULED }, async ({ stage }) => {
@@ -256,7 +256,7 @@ Deno.test(
   },
 );
 
-Deno.test("an agent can ask what it may run: told by a broker in local mode", async () => {
+Deno.test("an agent can query its policy at a broker in local mode", async () => {
   await using scene = await LocalScene.create({ command_policy: SERVER_RULES });
   await using mcp = new McpProcess(await scene.command("serve-mcp"));
   await showsRules(mcp, "web01", [

@@ -28,7 +28,7 @@ async function openBusy({ client, stage }: SessionScene, mode: string) {
   return { id, serial: String(opened.structured["serial"]), pid: await readPid(file), running };
 }
 
-Deno.test("a freeze of another's session, serial or caller leaves a session alone", () =>
+Deno.test("a freeze of another session, serial or caller does not affect a session", () =>
   withShared(async (scene) => {
     const { client } = scene;
     const opened = await client.call("ssh_session_open", { server: HOST });
@@ -83,7 +83,7 @@ const withSharedFailure = share<SessionScene>((use) => withSessions({}, use));
 const withSshd = share<SessionScene>((use) => withSessions({ targetKind: "openssh" }, use));
 
 Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
-  "a session in mode $mode whose sshd is killed fails its command and every later one",
+  "if the sshd of a session in mode $mode is killed, its command and every later one fail",
   ({ mode }) =>
     withSshd(async ({ client }) => {
       const id = await client.open({ mode });
@@ -101,7 +101,7 @@ Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
 );
 
 Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
-  "closing a session in mode $mode whose sshd stands still takes a bounded time",
+  "closing a session in mode $mode takes a bounded time if sshd is stopped",
   ({ mode }) =>
     withSshd(async ({ client }) => {
       const id = await client.open({ mode });
@@ -119,7 +119,7 @@ Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
     }),
 );
 
-Deno.test("a shell that ends says so, and so does every later command", () =>
+Deno.test("a shell that has exited is reported for its command and for every later command", () =>
   withSharedFailure(async ({ client }) => {
     const id = await client.open({ mode: "shell" });
     assert.equal((await client.exec(id, "exit 3")).text, "session execution: session shell has ended");
@@ -127,7 +127,7 @@ Deno.test("a shell that ends says so, and so does every later command", () =>
     assert.equal((await client.exec(id, "true")).text, later);
   }));
 
-Deno.test("a command that is canceled breaks a shell, and leaves an exec session as it is", () =>
+Deno.test("canceling a command breaks a shell session and leaves an exec session usable", () =>
   withSharedFailure(async ({ client, mcp, stage }) => {
     for (const mode of ["shell", "exec"]) {
       const id = await client.open({ mode });
@@ -144,7 +144,7 @@ Deno.test("a command that is canceled breaks a shell, and leaves an exec session
     }
   }));
 
-Deno.test("a session in mode shell or pty is recorded, and the digest of the recording stands in the audit log", async () => {
+Deno.test("a session in mode shell or pty is recorded, and the audit log contains the digest of the recording", async () => {
   await using folder = await createFolder();
   const broker = [
     { path: ["session_recording_dir"], value: folder.path },
@@ -178,7 +178,7 @@ Deno.test("a session in mode shell or pty is recorded, and the digest of the rec
   });
 });
 
-Deno.test("a broker that stops closes its sessions, and records each", () =>
+Deno.test("a broker that stops closes its sessions and records each one", () =>
   withSharedFailure(async ({ client, mcp, records }) => {
     const ids = [await client.open(), await client.open({ mode: "shell" })];
     const running = client.exec(ids[0] ?? "", ENDLESS).catch(() => {});

@@ -40,7 +40,7 @@ const PLACES = [
 ];
 
 Deno.test.each(PLACES)(
-  "a session that can't be recorded $where does not open (strict), and the log says why (needs root)",
+  "a session that cannot be recorded $where does not open (strict), and the log has the reason (needs root)",
   { ignore },
   async ({ mount }) => {
     await using disk = await mount();
@@ -64,7 +64,7 @@ Deno.test.each(PLACES)(
 );
 
 Deno.test(
-  "a session that can't be recorded opens all the same (best effort), and the log says so (needs root)",
+  "a session that cannot be recorded opens anyway (best effort), and the log contains a warning (needs root)",
   { ignore },
   async () => {
     await using disk = await TinyDisk.mount("size=64k,ro");
@@ -84,7 +84,7 @@ const UNRECORDED = [
 ];
 
 Deno.test(
-  "a session ends when what it prints or what is typed can't be recorded any more (strict), and the next one works when there is room (needs root)",
+  "a session ends when its output or input can no longer be recorded (strict), and the next one works after space is freed (needs root)",
   { ignore },
   async () => {
     await using disk = await TinyDisk.mount("size=64k");
@@ -149,7 +149,7 @@ const withFolder = share<SessionScene & { readonly folder: string }>(async (use)
   );
 });
 
-Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", () =>
+Deno.test("the recording contains all output until the session is closed, and its digest equals the one in the log", () =>
   withFolder(async (scene) => {
     const { client, folder, mcp } = scene;
     // Output during the closing of the file is not deterministic.
@@ -170,7 +170,7 @@ Deno.test("what a command has printed when its session is closed is in the recor
   }));
 
 Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
-  "no line of a key that comes in several packets is in the recording of a session in mode $mode",
+  "the recording of a session in mode $mode contains no line of a private key split over several packets",
   ({ mode }) =>
     withFolder(async ({ client, folder }) => {
       const id = await client.open({ mode });

@@ -145,7 +145,7 @@ async function passThrough({ client, dir, issued, broker }: RouteScene, index: n
   ]);
 }
 
-Deno.test("a session behind a host that is not a bastion any more runs nothing, and says so", () =>
+Deno.test("a session behind a host that is no longer a bastion runs no command and reports the reason", () =>
   withFolder((dir) =>
     withStage({ signer: OPEN_POLICY }, async (stage) => {
       await addHostsToStage(stage, { dir, names: ["db01"] });

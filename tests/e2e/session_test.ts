@@ -11,7 +11,7 @@ import { editConfig, HOST, post, type Stage } from "../stage/stage.ts";
 
 const withShared = share<SessionScene>((use) => withSessions({ signer: [ALLOW_PTY] }, use));
 
-Deno.test("a session in mode exec runs commands apart from each other, and several at once", () =>
+Deno.test("a session in mode exec runs commands in separate shells, also concurrently", () =>
   withShared(async ({ client, records }) => {
     const id = await client.open();
     assert.match(id, /^[0-9a-f]{24}$/);
@@ -93,7 +93,7 @@ async function assertGivenUp({ client, mcp, records }: SessionScene): Promise<vo
 }
 
 Deno.test(
-  "a host whose sshd stands still is given up after a bounded time, which the caller and the log are told",
+  "calls to a host whose sshd is stopped end after a bounded time, and caller and log get the reason",
   { ignore },
   () =>
     withSessions({ targetKind: "openssh", signer: [ALLOW_FILES] }, async (scene) => {
@@ -104,7 +104,7 @@ Deno.test(
 );
 
 Deno.test(
-  "sessions on a host that stopped answering can be closed, without effect on others",
+  "sessions on a host that stopped responding can be closed without effect on other sessions",
   { ignore },
   () =>
     withRelay(async ({ client, mcp, records, stage }, relay) => {
@@ -144,7 +144,7 @@ async function reload(stage: Stage, path: readonly string[], value: unknown): Pr
   assert.equal(status, 200, text);
 }
 
-Deno.test("an open session outlives its signer: refused while it is down, working when it is back", () =>
+Deno.test("an open session survives its signer: commands fail while it is down and work again later", () =>
   withSharedChange(async ({ stage, signer, client }) => {
     const id = await client.open({ mode: "shell" });
     await client.exec(id, "x=1");
@@ -155,7 +155,7 @@ Deno.test("an open session outlives its signer: refused while it is down, workin
     assert.equal((await client.exec(id, "echo $x")).structured["stdout"], "1\n");
   }));
 
-Deno.test("a command policy that is switched on ends what a shell session may do, and rules an exec session", () =>
+Deno.test("a command policy that is enabled stops commands of a shell session and applies to an exec session", () =>
   withSharedChange(async ({ stage, client }) => {
     const shell = await client.open({ mode: "shell" });
     const exec = await client.open();
@@ -177,7 +177,7 @@ async function connections({ init }: Stage): Promise<number> {
   return new TextDecoder().decode(stdout).split("\n").filter((line) => line.trim() !== "").length;
 }
 
-Deno.test("200 sessions opened at once: as many as a caller may have, the others refused, none left behind", {
+Deno.test("of 200 concurrent opens, as many as the limit allows succeed, and no session leaks", {
   ignore,
 }, () =>
   withSessions({ targetKind: "openssh" }, async ({ client, records, stage }) => {
@@ -211,7 +211,7 @@ Deno.test("200 sessions opened at once: as many as a caller may have, the others
     assert.deepEqual(again.map(({ isError }) => isError), Array(PER_CALLER).fill(false));
   }));
 
-Deno.test("a client that goes away in mid-command takes its sessions with it, each with its record", {
+Deno.test("a client that disconnects during a command ends its sessions, each with a record", {
   ignore,
 }, () =>
   withSessions({ targetKind: "openssh" }, async ({ client, mcp, records, stage }) => {

@@ -6,7 +6,7 @@ import { derivePermissions } from "../../ctl/setup/service_permissions.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { createSetUp, ENV, isReady, START, startSigner } from "./started_signer.ts";
 
-Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with its own exit code", async () => {
+Deno.test("ctl/start.sh executes the signer, which receives its signals and sets its exit code", async () => {
   await using folder = await createFolder();
   const { monitor } = await createSetUp(folder.path);
   const { child, log } = await startSigner(folder.path, monitor);
@@ -37,7 +37,7 @@ Deno.test("ctl/start.sh becomes the signer, which gets its signals and ends with
   assert.match(await log, /"signal":"SIGTERM"/);
 });
 
-Deno.test("ctl/start.sh mcp leaves stdin and stdout to the protocol, whatever its paths hold", async () => {
+Deno.test("ctl/start.sh mcp keeps stdin and stdout for the protocol, for any path", async () => {
   await using parent = await createFolder();
   const folder = `${parent.path}/it's "a" \\ $(touch pwned) \`touch pwned\` *; touch pwned`;
   await Deno.mkdir(folder, { mode: 0o700 });
@@ -65,17 +65,17 @@ Deno.test.each([
     message: /Cannot read ca_key "[^"]*\/pki\/ssh_ca": no such file/,
   },
   {
-    name: "with another file as its CA key",
+    name: "with an invalid CA key",
     spoil: (folder: string) => Deno.writeTextFile(`${folder}/pki/ssh_ca`, "not a key\n"),
     message:
       /Cannot use ca_key "[^"]*\/pki\/ssh_ca": Cannot read private key: not the PEM text of exactly one key/,
   },
   {
-    name: "without the folder of its audit log",
+    name: "without the directory of its audit log",
     spoil: (folder: string) => Deno.remove(`${folder}/log/signer`, { recursive: true }),
     message: /Cannot open audit log "[^"]*\/log\/signer\/audit\.log": its directory does not exist/,
   },
-])("ctl/start.sh hands on that a signer does not start $name, and what is to be mended", async (row) => {
+])("ctl/start.sh shows the error and the fix if a signer does not start $name", async (row) => {
   await using folder = await createFolder();
   await createSetUp(folder.path);
   await row.spoil(folder.path);
@@ -91,7 +91,7 @@ Deno.test.each([
 Deno.test.each<{ name: string; args: string[]; deno?: string; exit: number; message: RegExp }>([
   { name: "a broken config", args: ["signer"], exit: 1, message: /unknown key "host"/ },
   {
-    name: "a config that is not there",
+    name: "a missing config",
     args: ["broker"],
     exit: 1,
     message: /no such file\nfix: pass --config, or create a config with broker-ctl init\n$/,
@@ -104,7 +104,7 @@ Deno.test.each<{ name: string; args: string[]; deno?: string; exit: number; mess
   },
   { name: "no Deno", args: ["signer"], deno: "/nonexistent/deno", exit: 127, message: /not found/ },
   { name: "a command that may be incomplete", args: ["signer"], deno: "./half", exit: 3, message: /^$/ },
-])("ctl/start.sh starts nothing with $name", async ({ args, deno, exit, message }) => {
+])("ctl/start.sh does not start a program with $name", async ({ args, deno, exit, message }) => {
   await using folder = await createFolder();
   await Deno.writeTextFile(`${folder.path}/signer.json`, '{ "host": {} }');
   await Deno.writeTextFile(`${folder.path}/half`, "#!/bin/sh\necho 'touch' 'pwned'\nexit 3\n", {

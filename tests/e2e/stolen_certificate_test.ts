@@ -33,7 +33,7 @@ async function stealAndKill(stage: Stage, first: ServiceProcess): Promise<Loot> 
 }
 
 Deno.test({
-  name: "a stolen session certificate is refused by sshd after a freeze, and no other one is",
+  name: "sshd rejects a stolen session certificate after a freeze and accepts the other certificates",
   ignore,
 }, () =>
   withStage({ targetKind: "openssh", revokedKeys: true }, async (stage) => {
@@ -107,7 +107,7 @@ Deno.test(`${CLIENTS} unauthenticated clients delay neither a freeze nor a broke
     const ca = await Deno.readTextFile(stage.init.mtls_ca);
     const port = await portOf(stage.init.signer_config);
     for (const way of WAYS) {
-      await t.step(`that hold ${way.name}`, async () => {
+      await t.step(`clients that hold ${way.name}`, async () => {
         using clients = new UnauthenticatedClients(port, ca);
         await clients.hold(way);
         const took = await freezeAnew(stage);
@@ -129,7 +129,7 @@ async function meanwhile(
   work: () => Promise<void>,
 ): Promise<void> {
   for (const way of HELD) {
-    await t.step(`that hold ${way.name}`, async () => {
+    await t.step(`clients that hold ${way.name}`, async () => {
       using clients = new UnauthenticatedClients(port, ca);
       await clients.hold(way);
       await work();

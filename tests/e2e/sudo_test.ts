@@ -71,7 +71,7 @@ const withShared = share<SudoScene>((use) => withSudoHost({}, use));
 const withStopping = share<SudoScene>((use) => withSudoHost({ stop_on_disconnect: true }, use));
 
 Deno.test.each(ELEVATIONS)(
-  "with $name, commands and sessions run as $user, and both logs say so (needs root and sudo)",
+  "with $name, commands and sessions run as $user, and both logs record it (needs root and sudo)",
   { ignore },
   (row) =>
     withShared(async (scene) => {
@@ -80,7 +80,7 @@ Deno.test.each(ELEVATIONS)(
     }),
 );
 
-Deno.test("a sudoers rule for one command fits it as it arrives, and nothing else (needs root and sudo)", {
+Deno.test("a sudoers rule for one command matches only that command (needs root and sudo)", {
   ignore,
 }, () =>
   withShared(async (scene) => {
@@ -110,7 +110,7 @@ Deno.test("a sudoers rule for one command fits it as it arrives, and nothing els
   }));
 
 Deno.test(
-  "the signer refuses an account that the host does not list, and an invalid one (needs root and sudo)",
+  "the signer denies a sudo_user that the host does not list, and an invalid one (needs root and sudo)",
   { ignore },
   () =>
     withSudoHost({ allowed_sudo_users: [any.name] }, async ({ client, host }) => {
@@ -134,7 +134,7 @@ Deno.test(
 );
 
 Deno.test(
-  "files are moved as the account that logs in, on a host that permits sudo, too (needs root and sudo)",
+  "files are transferred as the login account, also on a host that permits sudo (needs root and sudo)",
   { ignore },
   () =>
     withShared(async ({ client, host }) => {
@@ -175,7 +175,7 @@ function silent(file: string): string {
 }
 
 Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
-  "canceling a silent command that runs through sudo as $sudo_user leaves nothing of it (needs root and sudo)",
+  "canceling a silent command through sudo as $sudo_user leaves no process behind (needs root and sudo)",
   { ignore },
   ({ sudo_user }) =>
     withStopping(async ({ client, mcp, host }) => {
@@ -191,7 +191,7 @@ Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
 );
 
 Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
-  "closing a session in mode exec leaves nothing of what runs through sudo as $sudo_user (needs root and sudo)",
+  "closing a session in mode exec leaves no process of sudo as $sudo_user behind (needs root and sudo)",
   { ignore },
   ({ sudo_user }) =>
     withStopping(async ({ client, host }) => {

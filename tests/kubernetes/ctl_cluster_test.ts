@@ -94,7 +94,7 @@ async function apply(cluster: Cluster, manifest: Manifest): Promise<void> {
 }
 
 Deno.test.each(KINDS)(
-  "cluster enrol --print gives the accounts exactly what the rules need, and cluster check says so ($kind)",
+  "cluster enroll --print grants exactly the rights of the rules, and cluster check confirms it ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
@@ -124,7 +124,7 @@ Deno.test.each(KINDS)(
 );
 
 Deno.test.each(KINDS)(
-  "cluster check lists the rights beyond the rules, with the role that gives them ($kind)",
+  "cluster check lists rights beyond the rules, with the role that grants them ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
@@ -172,7 +172,7 @@ Deno.test.each(KINDS)(
 );
 
 Deno.test.each(KINDS)(
-  "cluster check says what the cluster refuses although a rule allows it ($kind)",
+  "cluster check reports rights that the rules need and the cluster denies ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
@@ -199,7 +199,7 @@ Deno.test.each(KINDS)(
 );
 
 Deno.test.each(KINDS)(
-  "cluster check says what is wrong with the credential, the CA or the address ($kind)",
+  "cluster check reports what is wrong with the credential, the CA or the address ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster);
@@ -227,7 +227,7 @@ Deno.test.each(KINDS)(
 );
 
 Deno.test.each(KINDS)(
-  "the manifests of cluster enroll --print are enough for each verb ($kind)",
+  "the manifests of cluster enroll --print suffice for each verb ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using enrolled = await enrol(cluster, [

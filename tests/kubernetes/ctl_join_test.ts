@@ -74,7 +74,7 @@ async function setScene(cluster: Cluster) {
 }
 
 Deno.test.each(KINDS)(
-  "audit show --join tells what the cluster did with each token ($kind)",
+  "audit show --join shows the requests to the cluster with each token ($kind)",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     await using scene = await setScene(cluster);
@@ -95,7 +95,7 @@ Deno.test.each(KINDS)(
   },
 );
 
-Deno.test.each(KINDS)("audit show --join marks what a token was not issued for ($kind)", async ({ kind }) => {
+Deno.test.each(KINDS)("audit show --join marks uses outside a token's purpose ($kind)", async ({ kind }) => {
   await using cluster = await startCluster(kind);
   await using scene = await setScene(cluster);
   const { namespace, pods, agent } = scene;
@@ -116,7 +116,7 @@ Deno.test.each(KINDS)("audit show --join marks what a token was not issued for (
   assert.equal((await scene.join()).out.match(/MISUSED: not issued for this request$/gm)?.length, 2);
 });
 
-Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)", async ({ kind }) => {
+Deno.test.each(KINDS)("audit show --join marks requests without audit record ($kind)", async ({ kind }) => {
   await using cluster = await startCluster(kind);
   await using scene = await setScene(cluster);
   const { namespace, pods, agent } = scene;
@@ -148,7 +148,7 @@ Deno.test.each(KINDS)("audit show --join marks what no record explains ($kind)",
   assert.equal(other.out.includes(ours.jti), false);
 });
 
-Deno.test("audit show --join refuses a file that is no log of an API server", async () => {
+Deno.test("audit show --join rejects a file that is not an API server's audit log", async () => {
   await using log = new LogFolder();
   await log.write("issued");
   const join = (path: string) => run(log.folder, "audit", "show", "--log", "audit.log", "--join", path);
@@ -162,7 +162,7 @@ Deno.test("audit show --join refuses a file that is no log of an API server", as
   assert.deepEqual([foreign.exit, absent.exit], [1, 1]);
 });
 
-Deno.test("audit show --join says when the API server knows none of the tokens, and what it could not read", async () => {
+Deno.test("audit show --join reports that the API server log contains none of the tokens, and unreadable lines", async () => {
   await using log = new LogFolder();
   const file = await log.open();
   const command = "target=k8s verb=get resource=pods ns=web name=shop-1";
@@ -194,7 +194,7 @@ interface JoinedRecord {
   readonly used: readonly Readonly<Record<string, unknown>>[];
 }
 
-Deno.test("an operator enrols a cluster, checks it, grants more on it, and follows a token through both audit logs", async () => {
+Deno.test("an operator enrolls a cluster, checks it, extends its rules and traces a token through both audit logs", async () => {
   const dir = await Deno.makeTempDir({ prefix: "k8s-operator-" });
   await using _folder = { [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
   await using cluster = await startCluster();

@@ -34,7 +34,7 @@ const REFUSED: readonly (readonly [args: string, says: RegExp])[] = [
 ];
 
 Deno.test(
-  "kubectl with a token of the signer's may do what the rules allow, and nothing else",
+  "kubectl with a token of the signer can do only what the rules allow",
   { ignore },
   () =>
     withStage({}, async (stage) => {
@@ -88,7 +88,7 @@ Deno.test(
 );
 
 Deno.test.each(availableKinds().map((kind) => ({ kind })))(
-  "the audit log of the $kind API server has a token's id where it is issued and where it is used",
+  "the audit log of the $kind API server contains a token's ID at its issue and at each use",
   async ({ kind }) => {
     await using cluster = await startCluster(kind);
     const namespace = await cluster.createNamespace();
@@ -190,7 +190,7 @@ const OUTCOMES = {
 const NAMES = Object.keys(OUTCOMES) as (keyof typeof OUTCOMES)[];
 
 Deno.test.each(NAMES.map((name) => ({ name })))(
-  "a request to an API server that $name ends, is sent once, and tells no address",
+  "a request to an API server that $name ends, is sent once and reveals no address",
   async ({ name }) => {
     await using server = await startHostile({ treat: () => TREATMENTS[name] });
     using client = new ApiServer({ url: server.apiServer, ca: server.caPem, clock: systemClock });
@@ -210,7 +210,7 @@ Deno.test.each<{ readonly certificate: NonNullable<HostileOptions["certificate"]
   { certificate: "foreign CA" },
   { certificate: "other address" },
   { certificate: "expired" },
-])("no token is shown to an API server whose certificate is wrong: $certificate", async ({ certificate }) => {
+])("no token is sent to an API server with a wrong certificate: $certificate", async ({ certificate }) => {
   await using server = await startHostile({ treat: () => TREATMENTS["sends nothing"], certificate });
   using client = new ApiServer({ url: server.apiServer, ca: server.caPem, clock: systemClock });
   assert.equal((await client.request(REQUEST)).kind, "untrusted");

@@ -90,7 +90,7 @@ const configMap = (data: Readonly<Record<string, string>>) => ({
 
 // The embedded server has no cache: what takes its time is only there on the real one.
 Deno.test.each(KINDS.slice(0, 1))(
-  "an agent's token does what its account may, and ends with a freeze of its end user ($kind)",
+  "an agent's token has the rights of its account until a freeze of its end user ($kind)",
   async ({ kind }) => {
     await using scene = await Scene.start(kind);
     const { cluster } = scene.enrolled;
@@ -129,7 +129,7 @@ Deno.test.each(KINDS.slice(0, 1))(
 );
 
 Deno.test.each(KINDS)(
-  "an approver sees what an apply would change, and no value of a Secret ($kind)",
+  "an approver sees the changes of an apply but no values of a Secret ($kind)",
   async ({ kind }) => {
     await using scene = await Scene.start(kind);
     const { cluster } = scene.enrolled;

@@ -12,7 +12,7 @@ Deno.test.each<Row>([
   { name: "Deno in a new file", file: "signer/new.ts", source: 'Deno.readFileSync("x");', rule: "pure" },
   { name: "Deno in a new folder", file: "signer/a/b.ts", source: "const { readFile } = Deno;", rule: "pure" },
   {
-    name: "the global fetch after a function with a parameter of that name",
+    name: "the global fetch after a function with a parameter named fetch",
     file: "broker/a.ts",
     source: 'export const a = (fetch: () => void) => fetch(); fetch("x");',
     rule: "pure",
@@ -41,26 +41,26 @@ Deno.test.each<Row>([
   { name: "a constant time", file: "shared/policy/a.ts", source: `${MODULE}new Date(0); Date.parse("x");` },
   { name: "a type of Deno", file: "shared/policy/a.ts", source: `${MODULE}let a: Deno.Signal;` },
   {
-    name: "a property of that name",
+    name: "a property with the name of a global",
     file: "shared/policy/a.ts",
     source: `${MODULE}a.fetch; ({ console: 1 });`,
   },
   { name: "classes of errors", file: "signer/a.ts", source: "x instanceof Deno.errors.NotFound;" },
   { name: "the type of a global", file: "signer/a.ts", source: "let a: typeof fetch;" },
   {
-    name: "a parameter of that name",
+    name: "a parameter with the name of a global",
     file: "signer/a.ts",
     source:
       "const a = ({ fetch }: A) => fetch(); function b(process: B, ...console: C[]) { process(console); }",
   },
-  { name: "a variable of that name", file: "signer/a.ts", source: "{ const [process] = a; process; }" },
-  { name: "an import of that name", file: "signer/a.ts", source: 'import { fetch } from "./b.ts"; fetch();' },
+  { name: "a variable of a global's name", file: "signer/a.ts", source: "{ const [process] = a; process; }" },
+  { name: "an import of fetch", file: "signer/a.ts", source: 'import { fetch } from "./b.ts"; fetch();' },
   {
     name: "side effects in a test",
     file: "shared/policy/a_test.ts",
     source: "Deno.test(() => {}); Math.random();",
   },
-])("a pure file may use $name", check);
+])("a pure file can use $name", check);
 
 Deno.test.each<Row>([
   { name: "Date.now", file: "ctl/setup/a.ts", source: "Date.now();", rule: "ambient" },
@@ -85,14 +85,14 @@ Deno.test.each<Row>([
   },
   { name: "exit", file: "signer/app.ts", source: "Deno.exit(1);", rule: "ambient" },
   { name: "the exit code", file: "signer/app.ts", source: "Deno.exitCode = 1;", rule: "ambient" },
-])("gateway/ambient refuses $name outside main.ts and adapters", check);
+])("gateway/ambient rejects $name outside main.ts and adapters", check);
 
 Deno.test.each<Row>([
   { name: "main.ts", file: "signer/main.ts", source: 'Deno.env.get("X"); Deno.exit(Date.now());' },
   { name: "the clock", file: "shared/clock.ts", source: `${MODULE}Date.now();` },
   { name: "a browser", file: "debate/web/page/app.js", source: "Date.now();" },
   { name: "tests", file: "tests/e2e/a.ts", source: "Date.now(); Math.random();" },
-])("gateway/ambient lets $name be", check);
+])("gateway/ambient allows $name", check);
 
 Deno.test.each<Row>([
   { name: "setTimeout", file: "ctl/setup/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
@@ -134,7 +134,7 @@ Deno.test.each<Row>([
     source: 'import { setTimeout } from "node:timers/promises";',
     rule: "timers",
   },
-])("gateway/timers refuses $name outside the clock", check);
+])("gateway/timers rejects $name outside the clock", check);
 
 Deno.test.each<Row>([
   { name: "the clock", file: "shared/clock.ts", source: `${MODULE}setTimeout(() => {}, 1);` },
@@ -145,7 +145,7 @@ Deno.test.each<Row>([
     file: "broker/a.ts",
     source: "socket.setTimeout(1, end); a.timeout(1);",
   },
-])("gateway/timers lets $name be", check);
+])("gateway/timers allows $name", check);
 
 Deno.test.each<Row>([
   { name: "by its path", file: "ctl/setup/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
@@ -155,4 +155,4 @@ Deno.test.each<Row>([
     source: `${MODULE}Deno.chownSync("x", 1, 1);`,
     rule: "owners",
   },
-])("a file must not be given away $name", check);
+])("gateway/owners rejects a change of a file's owner $name", check);

@@ -22,7 +22,7 @@ Deno.test("every import of the workspace resolves to an existing file", async ()
   }
 });
 
-Deno.test("some member imports each export path of shared", () => {
+Deno.test("each export path of shared is imported by at least one member", () => {
   const used = new Set<string>();
   for (const [file, targets] of graph) {
     const member = memberOf(file);
@@ -46,7 +46,7 @@ Deno.test.each([
     graph: { a: ["b"], b: ["a"], c: ["d"], d: ["c"] },
     circles: ["a b a", "c d c"],
   },
-])("findCircles() finds $name", ({ graph, circles }) => {
+])("findCircles() returns $name", ({ graph, circles }) => {
   assert.deepEqual(findCircles(new Map(Object.entries(graph))).map((circle) => circle.join(" ")), circles);
 });
 
@@ -54,9 +54,9 @@ Deno.test.each([
   { name: "a value", source: 'import { b } from "./b.ts";' },
   { name: "a type", source: 'import type { B } from "./b.ts";' },
   { name: "a type among values", source: 'import { type B } from "./b.ts";' },
-  { name: "what is passed on", source: 'export { b } from "./b.ts";' },
-  { name: "a type that is passed on", source: 'export type { B } from "./b.ts";' },
-  { name: "everything that is passed on", source: 'export * from "./b.ts";' },
+  { name: "a re-export", source: 'export { b } from "./b.ts";' },
+  { name: "a re-export of a type", source: 'export type { B } from "./b.ts";' },
+  { name: "a re-export of all names", source: 'export * from "./b.ts";' },
   { name: "import()", source: 'await import("./b.ts");' },
   { name: "import() of a type", source: 'export type A = import("./b.ts").B;' },
   {
@@ -64,6 +64,6 @@ Deno.test.each([
     source: 'import "@gateway/control-plane/b";',
     path: "control_plane/b.ts",
   },
-])("findImports() finds $name", ({ source, path = "signer/b.ts" }) => {
+])("findImports() returns $name", ({ source, path = "signer/b.ts" }) => {
   assert.deepEqual(findImports("signer/a.ts", source), [path]);
 });

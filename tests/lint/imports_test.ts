@@ -57,7 +57,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "the debate's contract in the operators' tool",
+    name: "the debate's contract in broker-ctl",
     file: "ctl/setup/a.ts",
     source: 'import "@gateway/debate/config";',
     rule: "imports",
@@ -112,7 +112,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "a higher topic of shared in a lower one",
+    name: "an import of a higher topic of shared by a lower one",
     file: "shared/ssh/a.ts",
     source: `${MODULE}import type { A } from "../ca/custody.ts";`,
     rule: "imports",
@@ -124,13 +124,13 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "a topic in a file outside of the topics of shared",
+    name: "a topic of shared in a file outside the topics",
     file: "shared/service/log.ts",
     source: `${MODULE}import type { A } from "../policy/ssh.ts";`,
     rule: "imports",
   },
   {
-    name: "another topic in an undeclared topic of shared",
+    name: "a topic in an undeclared topic of shared",
     file: "shared/other/a.ts",
     source: `${MODULE}import type { A } from "../wire/sign.ts";`,
     rule: "imports",
@@ -142,7 +142,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "files in a pure file",
+    name: "file access in a pure file",
     file: "shared/ssh/a.ts",
     source: `${MODULE}import { readFileSync } from "node:fs";`,
     rule: "imports",
@@ -160,13 +160,13 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "a module with more than functions in a pure file",
+    name: "a module with effects in a pure file",
     file: "signer/a.ts",
     source: 'import { lookup } from "node:dns/promises";',
     rule: "imports",
   },
   {
-    name: "a package that connects in a pure file",
+    name: "a package with network access in a pure file",
     file: "broker/a.ts",
     source: 'import postgres from "postgres";',
     rule: "imports",
@@ -177,7 +177,7 @@ Deno.test.each<Row>([
     source: `${MODULE}import { randomBytes } from "node:crypto";`,
     rule: "imports",
   },
-])("gateway/imports refuses $name", check);
+])("gateway/imports rejects $name", check);
 
 Deno.test.each<Row>([
   {
@@ -201,7 +201,7 @@ Deno.test.each<Row>([
     source: 'import type { A } from "@gateway/signer/config";',
   },
   {
-    name: "the programs in gateway",
+    name: "the programs in deploy/gateway.ts",
     file: "deploy/gateway.ts",
     source: 'import "../broker/main.ts"; await import("../ctl/program.ts");',
   },
@@ -219,7 +219,7 @@ Deno.test.each<Row>([
   },
   { name: "a type of zod", file: "signer/a.ts", source: 'import type { z } from "@zod/zod";' },
   {
-    name: "a lower topic of shared in a higher one",
+    name: "an import of a lower topic of shared by a higher one",
     file: "shared/ca/a.ts",
     source: `${MODULE}import type { A } from "../policy/ssh.ts"; import type { B } from "../clock.ts";`,
   },
@@ -229,7 +229,7 @@ Deno.test.each<Row>([
     source: 'import { a } from "../ca/pem.ts";',
   },
   {
-    name: "the common topics in the debate",
+    name: "the common topics of shared in the debate",
     file: "debate/a.ts",
     source: 'import type { Monitor } from "@gateway/shared/http";',
   },
@@ -240,7 +240,7 @@ Deno.test.each<Row>([
   },
   { name: "adapters in an adapter", file: "ctl/setup/a.ts", source: 'import "../read_file.ts";' },
   {
-    name: "adapters in a file that joins them",
+    name: "adapters in a file that connects them",
     file: "broker/serve.ts",
     source: 'import "@gateway/shared/http";',
   },
@@ -250,7 +250,7 @@ Deno.test.each<Row>([
     source: 'import { type Server } from "node:http";',
   },
   {
-    name: "the text of a file in a pure file",
+    name: "a text import in a pure file",
     file: "debate/a.ts",
     source: 'import script from "./web/page/app.js" with { type: "text" };',
   },
@@ -260,4 +260,4 @@ Deno.test.each<Row>([
     source:
       `${MODULE}import { isIP } from "node:net"; import { createHash } from "node:crypto"; import "./b.ts";`,
   },
-])("gateway/imports lets $name pass", check);
+])("gateway/imports allows $name", check);

@@ -7,70 +7,70 @@ import { countCode, findUnusedExports, measure, readSources } from "./sizes.ts";
 
 Deno.test.each<Omit<Row, "file">>([
   {
-    name: "the text of an unknown error",
+    name: "the message of an unknown error",
     source: "f(error instanceof Error ? error.message : String(error));",
   },
   {
-    name: "the text of an unknown error with another default",
+    name: "the message of an unknown error with another default",
     source: 'f(cause instanceof Error ? cause.message : "failed");',
   },
   { name: "its name", source: "f(error instanceof Error ? error.name : typeof error);" },
   { name: "control characters as a class", source: String.raw`/[\p{Cc}\s]/u.test(a);` },
   { name: "control characters as a range", source: String.raw`/[\x00-\x1f]/.test(a);` },
   { name: "the same range in another notation", source: String.raw`/[\u0000-\u0020]/.test(a);` },
-  { name: "blanks as a class", source: String.raw`/\p{Z}/u.test(a);` },
+  { name: "spaces as a class", source: String.raw`/\p{Z}/u.test(a);` },
   { name: "quoting for a shell", source: String.raw`a.replaceAll("'", "'\\''");` },
   { name: "the label of an elevation", source: "f(`sudo:${user}`);" },
-])("gateway/one-place refuses $name", (row) => check({ ...row, file: "signer/a.ts", rule: "one-place" }));
+])("gateway/one-place rejects $name", (row) => check({ ...row, file: "signer/a.ts", rule: "one-place" }));
 
 Deno.test.each<Omit<Row, "file"> & { readonly file?: string }>([
   { name: "the definition itself", file: "ctl/setup/init.ts", source: String.raw`/[\p{Cc},]/u.test(a);` },
   { name: "the debate's texts", file: "debate/a.ts", source: String.raw`/[\p{Cc}]/u.test(a);` },
   { name: "tests", file: "signer/a_test.ts", source: "f(error instanceof Error ? error.message : '');" },
   { name: "a part of a known error", source: "f(error instanceof AppError ? error.message : 'x');" },
-  { name: "what an error leads to", source: "f(error instanceof Error ? error.cause : undefined);" },
+  { name: "the cause of an error", source: "f(error instanceof Error ? error.cause : undefined);" },
   { name: "other classes", source: String.raw`/[\p{L}\p{N}]/u.test(a);` },
-])("gateway/one-place lets $name pass", (row) => check({ file: "signer/a.ts", ...row }));
+])("gateway/one-place allows $name", (row) => check({ file: "signer/a.ts", ...row }));
 
 Deno.test.each<Row>([
   {
-    name: "a door of shared without description",
+    name: "an entry file of shared without a description",
     file: "shared/a.ts",
     source: "const a = 1;",
     rule: "documented",
   },
   {
-    name: "an export of shared",
+    name: "an undocumented export of shared",
     file: "shared/a.ts",
     source: `${MODULE}export const a = 1;`,
     rule: "documented",
   },
   {
-    name: "an export after another export with a comment",
+    name: "an undocumented export after a documented one",
     file: "shared/a.ts",
     source: `${MODULE}/** A. */\nexport const a = 1;\nexport function b() {}`,
     rule: "documented",
   },
   {
-    name: "a line comment",
+    name: "an export with a line comment only",
     file: "shared/a.ts",
     source: `${MODULE}// A.\nexport const a = 1;`,
     rule: "documented",
   },
-])("gateway/documented refuses $name", check);
+])("gateway/documented rejects $name", check);
 
 Deno.test.each<Row>([
   {
-    name: "an export with its comment",
+    name: "a documented export",
     file: "shared/a.ts",
     source: `${MODULE}/** A. */\n// why\nexport const a = 1;`,
   },
   { name: "a constant without export", file: "shared/a.ts", source: `${MODULE}const a = 1;` },
   { name: "interfaces of members", file: "signer/a.ts", source: "export interface A {}" },
-  { name: "a file behind a door", file: "shared/policy/a.ts", source: "const a = 1;" },
+  { name: "a file behind an entry file", file: "shared/policy/a.ts", source: "const a = 1;" },
   { name: "functions of members", file: "signer/a.ts", source: "export function a() {}" },
   { name: "tests", file: "shared/a_test.ts", source: "export const a = 1;" },
-])("gateway/documented lets $name pass", check);
+])("gateway/documented allows $name", check);
 
 // The build in JavaScript: the package's main entry starts a Java or native program.
 /** Generous, because a literal takes at most 0.4 s of an idle processor. */
@@ -104,7 +104,7 @@ function addLiterals(path: string, source: string, into: Map<string, string>): v
   Deno.lint.runPlugin({ name: "expressions", rules: { collect: rule } }, ROOT + path, source);
 }
 
-Deno.test("recheck finds no slow input for any regular expression", async () => {
+Deno.test("recheck reports no slow input for any regular expression", async () => {
   const literals = new Map<string, string>();
   for (const member of MEMBERS.filter((each) => each !== "tests")) {
     for await (const path of sourceFiles(member)) {
@@ -134,7 +134,7 @@ Deno.test.each<Row>([
   { name: "JSON.parse", file: "signer/a.ts", source: "JSON.parse(a);" },
   { name: "JSON.parse in a debate", file: "debate/web/a.ts", source: "JSON.parse(a);" },
   { name: "JSON.parse in a script of deploy", file: "deploy/a.ts", source: "JSON.parse(a);" },
-  { name: "JSON.parse handed on", file: "ctl/a.ts", source: "texts.map(JSON.parse);" },
+  { name: "JSON.parse as an argument", file: "ctl/a.ts", source: "texts.map(JSON.parse);" },
   { name: "JSON.parse in brackets", file: "ctl/a.ts", source: 'JSON["parse"](a);' },
   { name: "JSON.parse under a computed name", file: "ctl/a.ts", source: "JSON[name](a);" },
   { name: "JSON.parse by globalThis", file: "ctl/setup/a.ts", source: "globalThis.JSON.parse(a);" },
@@ -158,26 +158,26 @@ Deno.test.each<Row>([
   { name: "a Response that may parse", file: "broker/a.ts", source: "await response?.json();" },
   { name: "a Blob that parses", file: "broker/a.ts", source: 'await new Response(blob)["json"]();' },
   {
-    name: "a stream that parses",
+    name: "a stream consumer that parses JSON",
     file: "ctl/setup/a.ts",
     source: 'import { json } from "node:stream/consumers";',
   },
-].map((row) => ({ ...row, rule: "json" })))("gateway/json refuses $name", check);
+].map((row) => ({ ...row, rule: "json" })))("gateway/json rejects $name", check);
 
 Deno.test.each<Row>([
   { name: "the parser itself", file: "shared/json.ts", source: `${MODULE}JSON.parse(a); const json = JSON;` },
   { name: "tests", file: "signer/a_test.ts", source: "JSON.parse(await response.json());" },
-  { name: "help to tests", file: "signer/testing/a.ts", source: "JSON.parse(a);" },
+  { name: "test helpers", file: "signer/testing/a.ts", source: "JSON.parse(a);" },
   { name: "pages for a browser", file: "debate/web/page/a.js", source: "JSON.parse(await response.json());" },
   {
-    name: "functions that write",
+    name: "functions that write JSON",
     file: "ctl/setup/a.ts",
     source: "JSON.stringify(a); globalThis.JSON.stringify(a);",
   },
   { name: "an answer", file: "signer/a.ts", source: "Response.json({}); c.json(problem, 400);" },
   { name: "an option", file: "ctl/a.ts", source: "if (options.json) print({ JSON: 1 });" },
   { name: "a type", file: "ctl/a.ts", source: "let a: JSON;" },
-])("gateway/json lets $name pass", check);
+])("gateway/json allows $name", check);
 
 const sources = await readSources();
 

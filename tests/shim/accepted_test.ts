@@ -33,33 +33,33 @@ const ODD_BYTES = Array.from({ length: 0x2fff }, (_, code) => String.fromCharCod
 
 const CASES: readonly AcceptedCase[] = [
   {
-    name: "gives the command's output and exit code",
+    name: "returns the command's output and exit code",
     command: "echo a; echo b >&2; exit 7",
     code: 7,
     stdout: "a\n",
     stderr: "b\n",
   },
-  { name: "gives exit code 126 when it is the command's own", command: "exit 126", code: 126, stdout: "" },
+  { name: "returns exit code 126 of the command", command: "exit 126", code: 126, stdout: "" },
   {
-    name: "gives the command its input",
+    name: "passes stdin to the command",
     command: "cat",
     options: { stdin: "line\nrest" },
     stdout: "line\nrest",
   },
-  { name: "takes blanks around the envelope", travel: (envelope) => ` \t${envelope}\n` },
-  { name: "takes an expiry five minutes from now", expiry: () => secondsFromNow(299) },
-  { name: "takes a nonce of 16 digits", nonce: "0123456789abcdef" },
-  { name: "takes a nonce of 64 digits", nonce: "0123456789abcdef".repeat(4) },
+  { name: "accepts spaces around the envelope", travel: (envelope) => ` \t${envelope}\n` },
+  { name: "accepts an expiry five minutes from now", expiry: () => secondsFromNow(299) },
+  { name: "accepts a nonce of 16 digits", nonce: "0123456789abcdef" },
+  { name: "accepts a nonce of 64 digits", nonce: "0123456789abcdef".repeat(4) },
   ...[
     { name: "line feeds at the end", command: `${SHOW_ARGUMENTS}\n\n\n` },
-    { name: "a blank at both ends", command: ` ${SHOW_ARGUMENTS} ` },
+    { name: "a space at both ends", command: ` ${SHOW_ARGUMENTS} ` },
     { name: "a dot at the end", command: `${SHOW_ARGUMENTS} .` },
     { name: "carriage returns", command: `${SHOW_ARGUMENTS}\r\n\r\n` },
-    { name: "every byte, and letters from far away", command: `${SHOW_ARGUMENTS}\n${ODD_BYTES}` },
+    { name: "every byte and letters of other scripts", command: `${SHOW_ARGUMENTS}\n${ODD_BYTES}` },
     { name: "60,000 letters", command: `${SHOW_ARGUMENTS} # ${"ab ".repeat(20_000)}` },
     { name: "40,000 line feeds", command: `${SHOW_ARGUMENTS}${"\n".repeat(40_000)}` },
   ].map(({ name, command }) => ({
-    name: `passes on a command with ${name}`,
+    name: `passes a command with ${name} unchanged`,
     command,
     stdout: `/bin/sh|-c|${command}|`,
   })),
@@ -77,7 +77,7 @@ const CASES: readonly AcceptedCase[] = [
       lines: (line: string, next: string) => [next, line],
     },
   ].map(({ name, lines }) => ({
-    name: `takes a key file with ${name}`,
+    name: `accepts a key file with ${name}`,
     arrange: ({ format, ...shim }: InstalledShim) =>
       Deno.writeTextFile(
         `${shim.folder}/keys`,
@@ -85,11 +85,11 @@ const CASES: readonly AcceptedCase[] = [
       ),
   })),
   {
-    name: "takes a key file without a line feed at its end",
+    name: "accepts a key file without a line feed at its end",
     arrange: ({ format, keyFile }) => Deno.writeTextFile(keyFile, format.keyLine(SIGNER_KEY)),
   },
   {
-    name: "makes the folder of used nonces when it is missing, for this account alone",
+    name: "creates a missing directory of used nonces with mode 0700",
     arrange: ({ store }) => Deno.remove(store),
     command: "echo done",
   },
@@ -121,17 +121,17 @@ for (const { name, format, shell } of SHIMS) {
     assert.equal(shim.claims().length, 1);
     assert.equal(((await Deno.stat(`${shim.store}/${shim.claims()[0]}`)).mode ?? 0) & 0o077, 0);
   });
-  Deno.test(`${name} takes what the signer makes`, () => takesWhatTheSignerMakes(format, shell));
-  Deno.test(`${name} believes the key that a rotation adds, and no more the one that it removes`, () =>
+  Deno.test(`${name} accepts the signer's envelopes`, () => takesWhatTheSignerMakes(format, shell));
+  Deno.test(`${name} accepts the key that a rotation adds and rejects the key that it removes`, () =>
     followsRotation(format, shell));
   Deno.test(`${name} runs an envelope once`, () => runsOnce(format, shell));
-  Deno.test(`${name} lets one of sixteen at once win`, () => hasOneWinner(format, shell));
-  Deno.test(`${name} becomes the command: a signal ends that`, () => becomesTheCommand(format, shell));
-  Deno.test(`${name} gives the command the session's surroundings, without the envelope`, () =>
+  Deno.test(`${name} runs one of sixteen concurrent envelopes`, () => hasOneWinner(format, shell));
+  Deno.test(`${name} executes the command, so a signal ends it`, () => becomesTheCommand(format, shell));
+  Deno.test(`${name} passes the session's environment to the command, without the envelope`, () =>
     passesSurroundings(format, shell));
-  Deno.test(`${name} is not led by the session's surroundings`, () => ignoresSurroundings(format, shell));
-  Deno.test(`${name} forgets nonces that are older than any envelope`, () => sweeps(format, shell));
-  Deno.test(`${name} tells its version`, async () => {
+  Deno.test(`${name} is not affected by the session's environment`, () => ignoresSurroundings(format, shell));
+  Deno.test(`${name} deletes nonces that are older than any valid envelope`, () => sweeps(format, shell));
+  Deno.test(`${name} prints its version`, async () => {
     await using shim = await InstalledShim.create(format, shell);
     const { code, stdout, stderr } = await shim.run(undefined, { args: ["--version"] });
     const expected = `gateway-shim dev (${format.name === "v1" ? "v1" : "v2, v3"})\n`;

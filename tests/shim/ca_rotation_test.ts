@@ -13,7 +13,7 @@ import { ACCOUNT, mayNotSeal } from "./sealed_host.ts";
 const NEEDS = "(needs root, sshd and overlays)";
 
 Deno.test({
-  name: `ca rotate changes the key that hosts trust, and certificates go on throughout ${NEEDS}`,
+  name: `ca rotate changes the key that hosts trust without an interruption of logins ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("LogLevel VERBOSE");
@@ -119,7 +119,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `ca rotate finish changes nothing where a host does not trust the next key ${NEEDS}`,
+  name: `ca rotate finish changes nothing if a host does not trust the next key ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("LogLevel VERBOSE");
@@ -163,7 +163,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `ca rotate changes a key that is in an agent, and doctor sees what a host trusts ${NEEDS}`,
+  name: `ca rotate changes a key in an agent, and doctor shows which keys a host trusts ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start("LogLevel VERBOSE");

@@ -186,7 +186,7 @@ sealTest(
   },
 );
 
-Deno.test("broker-ctl host install-shim refuses a host with another shim", async () => {
+Deno.test("broker-ctl host install-shim rejects a host with another shim", async () => {
   for (const other of [{ envelope: "v1", envelope_domain: "other-v1" }, { shim_command: "other-shim" }]) {
     await using folder = await createConfig({ sealed_exec: true, ...other });
     const { err, exit } = await run(folder.path, "host", "install-shim", "web01");
@@ -220,7 +220,7 @@ Deno.test.each([
     args: ["--over", "ssh", "--login", "a b"],
     error: /expected an account name/,
   },
-])("broker-ctl host install-shim refuses $name", async ({ args, error }) => {
+])("broker-ctl host install-shim rejects $name", async ({ args, error }) => {
   await using folder = await createConfig();
   const { out, err, exit } = await run(folder.path, "host", "install-shim", "web01", ...args);
   assert.equal(out, "");
@@ -240,7 +240,7 @@ Deno.test.each([
     error: /^$/,
   },
   { name: "a host that reads nothing", ssh: "exec <&-; echo gone; exit 255", error: /^$/ },
-])("broker-ctl host install-shim --over ssh ends with $name", async ({ ssh, error }) => {
+])("broker-ctl host install-shim --over ssh exits with $name", async ({ ssh, error }) => {
   await using folder = await createConfig();
   const program = `${folder.path}/ssh`;
   await Deno.writeTextFile(program, `#!/bin/sh\n${ssh}\n`, { mode: 0o755 });

@@ -13,7 +13,7 @@ import { allowedSignersLine } from "@gateway/shared/envelope";
 const UNIT = new URL("../../shim/gateway-krl.service", import.meta.url);
 const ignore = isMissing("systemd-analyze", ["/usr/bin/systemd-analyze"]);
 
-Deno.test("systemd takes gateway-krl.service without a word, and exposes it little", { ignore }, async () => {
+Deno.test("systemd accepts gateway-krl.service and rates its exposure low", { ignore }, async () => {
   const folder = await Deno.makeTempDir({ prefix: "krl-unit-" });
   try {
     const unit = `${folder}/gateway-krl.service`;
@@ -34,7 +34,7 @@ Deno.test("systemd takes gateway-krl.service without a word, and exposes it litt
   }
 });
 
-Deno.test("gateway-shim-v1 takes the bundled verifier beside it, and needs nothing else of this folder", async () => {
+Deno.test("gateway-shim-v1 runs the bundled verifier next to it and needs no other source files", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   await shim.bundle();
   // The source is not there, as on a host.
@@ -55,7 +55,7 @@ Deno.test("gateway-shim-v1 takes the bundled verifier beside it, and needs nothi
 const NEEDS = "(needs root, sshd and overlays)";
 
 Deno.test({
-  name: `a host's lines count as sshd reads them: no comment, no part of another name ${NEEDS}`,
+  name: `a host's files are read as sshd reads them, without comments and partial names ${NEEDS}`,
   ignore: mayNotSeal,
   async fn() {
     await using host = await EnrolHost.start(
@@ -95,7 +95,7 @@ Deno.test({
 
 for (const { name, format, shell } of SHIMS) {
   Deno.test({
-    name: `${name} refuses while the use of an envelope can't be recorded for want of room (needs root)`,
+    name: `${name} rejects an envelope whose use cannot be recorded because the disk is full (needs root)`,
     ignore: mayNotMount,
     async fn() {
       await using disk = await TinyDisk.mount("size=1m,nr_inodes=4");
@@ -136,11 +136,11 @@ Deno.test("gateway-shim-v1 starts the verifier under exactly the permissions of 
 Deno.test.each([
   { name: "read another file", code: "Deno.readTextFile('/etc/passwd')" },
   { name: "write the keys", code: "Deno.writeTextFile(Deno.args[0], '')" },
-  { name: "see another variable", code: "(async () => Deno.env.get('DENO_DIR'))()" },
+  { name: "read another environment variable", code: "(async () => Deno.env.get('DENO_DIR'))()" },
   { name: "start a program", code: "new Deno.Command('/bin/true').output()" },
   { name: "connect", code: "Deno.connect({ hostname: '127.0.0.1', port: 1 })" },
   { name: "load native code", code: "(async () => Deno.dlopen('libc.so.6', {}))()" },
-])("the verifier of gateway-shim-v1 may not $name", async ({ code }) => {
+])("the verifier of gateway-shim-v1 cannot $name", async ({ code }) => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   const probe = `${shim.folder}/probe.ts`;
   await Deno.writeTextFile(probe, `await ${code}.catch((error) => console.log(error.name + "."));`);
@@ -152,7 +152,7 @@ Deno.test.each([
   assert.match(stderr, /NotCapable/);
 });
 
-Deno.test("gateway-shim-v1 starts the executable beside it where there is one, with the paths in it", async () => {
+Deno.test("gateway-shim-v1 starts the executable next to it, if present, with the paths compiled in", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   const main = new URL("../../shim/main.ts", import.meta.url).pathname;
   // The compiled verifier contains these arguments and permissions; a shell script replaces it here.
@@ -171,7 +171,7 @@ Deno.test("gateway-shim-v1 starts the executable beside it where there is one, w
 
 for (const { name, format, shell } of SHIMS) {
   const cases = REFUSED_CASES.filter(({ only }) => only === undefined || only === format.name);
-  Deno.test.each(cases)(`${name} refuses $name`, async ({ envelope, arrange, options, reason }) => {
+  Deno.test.each(cases)(`${name} rejects $name`, async ({ envelope, arrange, options, reason }) => {
     await using shim = await InstalledShim.create(format, shell);
     await arrange?.(shim);
     const sent = envelope === undefined ? shim.seal() : envelope(shim);
@@ -211,9 +211,9 @@ const MALFORMED = "the stdin is malformed";
 
 const cases = (): readonly StdinCase[] => [
   { name: "none", envelope: v3("none"), printed: "" },
-  { name: "the SHA-256 of what is sent", envelope: v3(sha256(SENT)), printed: SENT },
+  { name: "the SHA-256 of the input", envelope: v3(sha256(SENT)), printed: SENT },
   {
-    name: "the SHA-256 of something else",
+    name: "the SHA-256 of different input",
     envelope: v3(sha256("other")),
     refused: "the stdin is not what the signer has signed",
   },
@@ -221,7 +221,7 @@ const cases = (): readonly StdinCase[] => [
   { name: "any", envelope: v3("any"), refused: MALFORMED },
   { name: "a digest of 63 digits", envelope: v3("a".repeat(63)), refused: MALFORMED },
   { name: "a digest in capitals", envelope: v3(sha256(SENT).toUpperCase()), refused: MALFORMED },
-  { name: "a path for a digest", envelope: v3(`../${"a".repeat(61)}`), refused: MALFORMED },
+  { name: "a path in place of a digest", envelope: v3(`../${"a".repeat(61)}`), refused: MALFORMED },
   { name: "nothing of it, in v2", envelope: v2(), printed: SENT },
   { name: "none, sent as v2", envelope: v3("none").replace("v3.", ""), refused: FORGED },
   { name: "nothing of it, sent as v3", envelope: `v3.${v2()}`, refused: FORGED },
@@ -232,7 +232,7 @@ const cases = (): readonly StdinCase[] => [
 
 for (const { name: shimName, shell } of SHIMS.filter(({ format }) => format.name === "v2")) {
   for (const { name } of cases()) {
-    Deno.test(`${shimName}, given an envelope whose stdin is ${name}, keeps to it`, async () => {
+    Deno.test(`${shimName} enforces an envelope whose stdin is ${name}`, async () => {
       const row = cases().find((each) => each.name === name)!;
       await using shim = await InstalledShim.create(FORMATS.v3, shell);
       await shim.writeKeys(allowedSignersLine(SIGNER_KEY, row.namespaces ?? [V2, V3]));

@@ -21,15 +21,15 @@ const ARGUMENTS: readonly RefusedCase[] = [
   { name: "two arguments", options: { args: ["web01", "web02"] }, reason: ONE_ARGUMENT },
   { name: "an empty argument", options: { args: [""] }, reason: BAD_NAME },
   { name: "an option", options: { args: ["--help"] }, reason: BAD_NAME },
-  { name: "the version and a word", options: { args: ["--version", "x"] }, reason: ONE_ARGUMENT },
+  { name: "--version with an argument", options: { args: ["--version", "x"] }, reason: ONE_ARGUMENT },
   { name: "a name with a line feed", options: { args: ["web01\nx"] }, reason: BAD_NAME },
   { name: "a name of 65 letters", options: { args: ["a".repeat(65)] }, reason: BAD_NAME },
 ];
 
 const KEY_FILE: readonly RefusedCase[] = [
   { name: "no key file", arrange: (shim) => Deno.remove(shim.keyFile), reason: "cannot read KEYS" },
-  { name: "a folder for a key file", arrange: replaceKeysByFolder, reason: "cannot read KEYS" },
-  { name: "a pipe for a key file", arrange: replaceKeysByPipe, reason: "cannot read KEYS" },
+  { name: "a directory in place of a key file", arrange: replaceKeysByFolder, reason: "cannot read KEYS" },
+  { name: "a pipe in place of a key file", arrange: replaceKeysByPipe, reason: "cannot read KEYS" },
   { name: "an empty key file", arrange: (shim) => shim.writeKeys(), reason: "no key in KEYS" },
   {
     name: "only comments",
@@ -37,33 +37,33 @@ const KEY_FILE: readonly RefusedCase[] = [
     reason: "no key in KEYS",
   },
   {
-    name: "a bad line behind a good one",
+    name: "an invalid line after a valid one",
     arrange: (shim) => shim.writeKeys(good(shim), "x"),
     reason: badLine(2),
   },
   {
-    name: "a bad line before a good one",
+    name: "an invalid line before a valid one",
     arrange: (shim) => shim.writeKeys("", "x", good(shim)),
     reason: badLine(2),
   },
   {
-    name: "a key that is cut short",
+    name: "a truncated key",
     arrange: (shim) => shim.writeKeys(good(shim).slice(0, -1)),
     reason: badLine(1),
   },
   { name: "a key that is too long", arrange: (shim) => shim.writeKeys(`${good(shim)}A`), reason: badLine(1) },
   {
-    name: "a key with a letter that base64 has not",
+    name: "a key with a character outside base64",
     arrange: (shim) => shim.writeKeys(good(shim).replace(/.{5}$/, "-AAA=")),
     reason: badLine(1),
   },
   {
-    name: "a bad last line without its end",
+    name: "an invalid last line without a line feed",
     arrange: (shim) => Deno.writeTextFile(shim.keyFile, `${good(shim)}\nx`),
     reason: badLine(2),
   },
   {
-    name: "two keys on a line",
+    name: "two keys on one line",
     only: "v1",
     arrange: (shim) => shim.writeKeys(`${good(shim)} ${good(shim)}`),
     reason: badLine(1),
@@ -99,7 +99,7 @@ const KEY_FILE: readonly RefusedCase[] = [
     reason: badLine(1),
   },
   {
-    name: "an authority instead of a key",
+    name: "a certificate authority in place of a key",
     only: "v2",
     arrange: (shim) => shim.writeKeys(good(shim).replace(" n", " cert-authority,n")),
     reason: badLine(1),
@@ -107,8 +107,8 @@ const KEY_FILE: readonly RefusedCase[] = [
 ];
 
 const STORE: readonly RefusedCase[] = [
-  { name: "a file for a store", arrange: replaceStoreByFile, reason: NO_RECORD },
-  { name: "a store that points nowhere", arrange: replaceStoreByLink, reason: NO_RECORD },
+  { name: "a file in place of the store", arrange: replaceStoreByFile, reason: NO_RECORD },
+  { name: "a store that is a dangling link", arrange: replaceStoreByLink, reason: NO_RECORD },
 ];
 
 function good({ format }: InstalledShim): string {
@@ -141,19 +141,19 @@ async function replaceStoreByLink({ store }: InstalledShim): Promise<void> {
 
 const PROGRAMS: readonly RefusedCase[] = [
   {
-    name: "while there is no ssh-keygen",
+    name: "without ssh-keygen",
     only: "v2",
     arrange: (shim) => shim.edit("ssh-keygen -Y", "no-ssh-keygen -Y"),
     reason: "cannot run ssh-keygen",
   },
   {
-    name: "while there is no Deno",
+    name: "without Deno",
     only: "v1",
     arrange: (shim) => shim.edit("deno run", "./no-deno run"),
     reason: "the verifier did not run",
   },
   {
-    name: "while the verifier fails",
+    name: "if the verifier fails",
     only: "v1",
     arrange: (shim) => shim.edit("--no-prompt", "--no-such-option"),
     reason: "the verifier did not run",

@@ -9,7 +9,7 @@ const PROGRAM = `
   await Deno.stdin.read(new Uint8Array(1));
 `;
 
-Deno.test("freePort() returns no port that another process has received and not used yet", async () => {
+Deno.test("freePort() returns no port that another process has reserved but not used yet", async () => {
   const mine = Array.from({ length: 100 }, freePort);
   const others = Array.from({ length: 3 }, () =>
     new Deno.Command(Deno.execPath(), {

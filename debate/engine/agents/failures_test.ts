@@ -26,7 +26,7 @@ Deno.test.each<{ kind: ModelErrorKind }>([
   { kind: "server" },
   { kind: "bad_reply" },
   { kind: "canceled" },
-])("conductDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
+])("conductDebate() ends in an error if a model fails with $kind", async ({ kind }) => {
   const fixture = new DebateFixture({ skeptic_agent: [new ModelError(kind, `No reply: ${kind}`)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.error, outcome.finalText], ["error", `No reply: ${kind}`, ""]);
@@ -42,7 +42,7 @@ Deno.test("conductDebate() hides the text of an unexpected exception", async () 
   assert.doesNotMatch(JSON.stringify([outcome, fixture.events, fixture.warnings]), /s3cret/);
 });
 
-Deno.test("conductDebate() ends in an error when a model exceeds its time limit", async () => {
+Deno.test("conductDebate() ends in an error if a model exceeds its time limit", async () => {
   const fixture = new DebateFixture({ diagnostic_agent: [stalled] }, { timeouts: { modelMs: 5000 } });
   const outcome = await fixture.runUntil("agent_delta", () => fixture.clock.advance(5000));
   assert.deepEqual([outcome.status, outcome.error], [
@@ -52,7 +52,7 @@ Deno.test("conductDebate() ends in an error when a model exceeds its time limit"
   assert.equal(fixture.clock.sleeping, 0);
 });
 
-Deno.test("conductDebate() ends when the run exceeds its time limit, even during a wait", async () => {
+Deno.test("conductDebate() ends if the run exceeds its time limit, even during a wait", async () => {
   const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { timeouts: { runMs: 60_000 } }, {
     isPaused: () => true,
     waitForComment: never,
@@ -97,7 +97,7 @@ Deno.test("conductDebate() ignores text that a model sends after its reply", asy
   assert.ok(fixture.of("agent_delta").every(({ delta }) => delta !== "too late"));
 });
 
-Deno.test("conductDebate() asks once more after an empty answer", async () => {
+Deno.test("conductDebate() requests an answer once more after an empty one", async () => {
   const fixture = await new DebateFixture({ skeptic_agent: [" \n", "Here it is."] }).ran();
   assert.equal(fixture.of("agent_completed")[1]?.content, "Here it is.");
   assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
@@ -132,7 +132,7 @@ Deno.test.each<{ name: string; first: Answer }>([
   assert.match(fixture.model.requests.at(-1)?.messages.at(-1)?.content ?? "", /^Answer with one JSON object/);
 });
 
-Deno.test("conductDebate() completes with structured_uncertainty after an invalid decision, and keeps its text", async () => {
+Deno.test("conductDebate() completes with structured_uncertainty after an invalid decision and keeps its text", async () => {
   const fixture = new DebateFixture({ moderator_agent: ["No idea, " + "x".repeat(20_000)] });
   const outcome = await fixture.run();
   assert.deepEqual([outcome.status, outcome.decision?.status, outcome.decision?.confidence], [
@@ -145,7 +145,7 @@ Deno.test("conductDebate() completes with structured_uncertainty after an invali
   assert.equal(event?.raw?.length, 8000);
 });
 
-Deno.test("conductDebate() fails when the moderator's provider fails", async () => {
+Deno.test("conductDebate() fails if the moderator's provider fails", async () => {
   const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
   assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
 });
@@ -161,28 +161,31 @@ const cancelCases: readonly {
   { name: "a pause", script: { moderator_agent: [CONTINUE] }, at: "awaiting_user_input" },
 ];
 
-Deno.test.each(cancelCases)("conductDebate() is cancelled at once during $name", async ({ script, at }) => {
-  let toolSignal: AbortSignal | undefined;
-  const hang = new FixedTool("hang", (signal) => {
-    toolSignal = signal;
-    return never();
-  });
-  const fixture = new DebateFixture(script, {}, {
-    tools: [hang],
-    isPaused: () => true,
-    waitForComment: never,
-  });
-  const outcome = await fixture.runUntil(at, () => fixture.cancel.abort());
-  assert.equal(outcome.status, "cancelled");
-  assert.equal(outcome.error, undefined);
-  assert.equal(fixture.of("final_result").length, 0);
-  assert.equal(fixture.clock.sleeping, 0);
-  if (at === "tool_call_started") {
-    assert.equal(toolSignal?.aborted, true);
-    assert.deepEqual(fixture.audit.map(({ tool, error }) => [tool, error]), [["hang", true]]);
-    assert.match(fixture.of("tool_call")[0]?.result ?? "", /the run ended while the tool was running/);
-  }
-});
+Deno.test.each(cancelCases)(
+  "conductDebate() ends immediately if it is canceled during $name",
+  async ({ script, at }) => {
+    let toolSignal: AbortSignal | undefined;
+    const hang = new FixedTool("hang", (signal) => {
+      toolSignal = signal;
+      return never();
+    });
+    const fixture = new DebateFixture(script, {}, {
+      tools: [hang],
+      isPaused: () => true,
+      waitForComment: never,
+    });
+    const outcome = await fixture.runUntil(at, () => fixture.cancel.abort());
+    assert.equal(outcome.status, "cancelled");
+    assert.equal(outcome.error, undefined);
+    assert.equal(fixture.of("final_result").length, 0);
+    assert.equal(fixture.clock.sleeping, 0);
+    if (at === "tool_call_started") {
+      assert.equal(toolSignal?.aborted, true);
+      assert.deepEqual(fixture.audit.map(({ tool, error }) => [tool, error]), [["hang", true]]);
+      assert.match(fixture.of("tool_call")[0]?.result ?? "", /the run ended while the tool was running/);
+    }
+  },
+);
 
 Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "diagnostic_rebuttal_agent" }>(
   [
@@ -190,7 +193,7 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
     { name: "the moderator", node: "moderator_agent" },
     { name: "the summary", node: "summarize_history" },
   ],
-)("conductDebate() is cancelled at once while it waits for $name", async ({ node }) => {
+)("conductDebate() ends immediately if it is canceled while it waits for $name", async ({ node }) => {
   const fixture = new DebateFixture({
     moderator_agent: [CONTINUE],
     [node]: [() => {
@@ -203,14 +206,14 @@ Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "
   assert.ok(outcome.history.length > 0, "what was said stays");
 });
 
-Deno.test("conductDebate() does nothing when it is cancelled before it starts", async () => {
+Deno.test("conductDebate() does nothing if it is canceled before it starts", async () => {
   const fixture = new DebateFixture();
   fixture.cancel.abort();
   assert.equal((await fixture.run()).status, "cancelled");
   assert.equal(fixture.model.requests.length, 0);
 });
 
-Deno.test("conductDebate() emits no result when it is cancelled right before it", async () => {
+Deno.test("conductDebate() emits no result if it is canceled right before the result", async () => {
   const fixture = new DebateFixture();
   const emit: typeof fixture.ports.emit = (event) => {
     fixture.events.push(event);
@@ -225,7 +228,7 @@ Deno.test("conductDebate() emits no result when it is cancelled right before it"
   assert.equal(fixture.of("final_result").length, 0);
 });
 
-Deno.test("conductDebate() keeps half-streamed text, marked as such", async () => {
+Deno.test("conductDebate() keeps partly streamed text and marks it as partial", async () => {
   const fixture = new DebateFixture({ skeptic_agent: [stalled] });
   let deltas = 0;
   const outcome = await fixture.runUntil("hypothesis_update", async () => {
@@ -271,7 +274,7 @@ Deno.test("conductDebate() counts the tokens of a moderator's failed first answe
   assert.deepEqual((await fixture.run()).usage.by_node.moderator_agent, usage(12));
 });
 
-Deno.test("conductDebate() tells once for each agent that its effort is ignored", async () => {
+Deno.test("conductDebate() reports once per agent that its effort is ignored", async () => {
   const fixture = await new DebateFixture(
     { diagnostic_agent: [{ text: "x", effortIgnored: true }], moderator_agent: [CONTINUE, CLOSING] },
     { efforts: { diagnostic: "high", skeptic: "none", moderator: "low" } },

@@ -64,8 +64,8 @@ Deno.test.each([
   { name: "throws", ports: { tools: [new FixedTool("http_get", () => Promise.reject(new Error("bug")))] } },
   { name: "is not approved", ports: { tools: [FOUND], approve: () => Promise.resolve("rejected" as const) } },
   { name: "does not exist", ports: { tools: [new FixedTool("other")] } },
-  { name: "is not there at all", ports: { tools: [] } },
-])("a tool that $name is never evidence", async ({ ports }) => {
+  { name: "is missing because no tools exist", ports: { tools: [] } },
+])("a call is never evidence if its tool $name", async ({ ports }) => {
   const { outcome } = await agreeOn([QUOTE], { ports });
   assert.deepEqual(outcome.hypotheses.map(({ state }) => state), ["active"]);
   assert.deepEqual([outcome.decision?.confidence, outcome.decision?.grounding?.level], [0.6, "none"]);
@@ -80,7 +80,7 @@ Deno.test("a call over the budget is never evidence", async () => {
   assert.equal(outcome.decision?.grounding?.level, "none");
 });
 
-Deno.test("a cached result is not a second result, and its heading is not evidence", async () => {
+Deno.test("a cached result does not count as a second result, and its heading is not evidence", async () => {
   const calls = [call("http_get", { a: 1 }, "a"), call("http_get", { a: 1 }, "b")];
   const cached = '- [tool:http_get#2] "431 requests waiting"';
   const { outcome } = await agreeOn([QUOTE, cached], { calls });

@@ -76,7 +76,7 @@ Deno.test.each([
     name: "the same claim with a line that does not count",
     line: `${PROOF}\n- [tool:http_get] "nobody said it"`,
   },
-])("$name made three times is debated", async ({ line }) => {
+])("a diagnosis made three times is debated: $name", async ({ line }) => {
   const fixture = sampled([
     diagnosis("pool", 0.9, line),
     diagnosis("pool", 0.9, line),
@@ -91,14 +91,14 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "the same words without a claim", texts: ["The pool leaks", "The pool leaks"] },
-  { name: "a diagnosis that says nothing", texts: [diagnosis("pool", 0.9, PROOF), ""] },
-])("$name are no agreement", async ({ texts }) => {
+  { name: "an empty diagnosis", texts: [diagnosis("pool", 0.9, PROOF), ""] },
+])("independent diagnoses do not agree: $name", async ({ texts }) => {
   const fixture = sampled(texts);
   await fixture.run();
   assert.equal(fixture.of("samples_compared")[0]?.agreed, false);
 });
 
-Deno.test("the same words without a claim are one hypothesis, and no agreement", async () => {
+Deno.test("identical texts without a claim are one hypothesis but no agreement", async () => {
   const said = diagnosis("", 0.6).replace(/\{[^}]*\}/, "The pool is exhausted");
   const fixture = sampled([said, said.replace("The pool", "the  Pool"), said]);
   await fixture.run();

@@ -69,7 +69,7 @@ Deno.test("takeTurn() runs a tool and emits its events in order, with one ID", a
   }]);
 });
 
-Deno.test("takeTurn() gives the model its calls and their results, fenced", async () => {
+Deno.test("takeTurn() sends the model its calls and their results in fences", async () => {
   const fixture = await diagnose([
     calling(call("http_get", {}, "x"), call("http_get", { a: 1 }, "x")),
     DIAGNOSIS,
@@ -91,7 +91,7 @@ Deno.test("takeTurn() requests approval with the ID of the call", async () => {
   assert.deepEqual(asked, [["000000000001", "http_get", { a: 1 }, "diagnostic_agent", "Primary Diagnosis"]]);
 });
 
-Deno.test("takeTurn() runs the arguments that the operator approved instead, and reports the change", async () => {
+Deno.test("takeTurn() runs the arguments that the operator changed, and reports the change", async () => {
   const tool = new FixedTool("http_get", { ok: true, text: "503 since noon" });
   const answer = {
     answer: "approved",
@@ -134,7 +134,7 @@ Deno.test.each([{ approval: "rejected" as const }, { approval: "timeout" as cons
   },
 );
 
-Deno.test("takeTurn() runs nothing without an approval", async () => {
+Deno.test("takeTurn() rejects a call if the approval has an unknown value", async () => {
   const tool = new FixedTool();
   const answers: Record<string, "auto"> = JSON.parse('{"odd": "yes"}');
   const fixture = await diagnose([calling(call("http_get")), DIAGNOSIS], {
@@ -144,7 +144,7 @@ Deno.test("takeTurn() runs nothing without an approval", async () => {
   assert.deepEqual([tool.runs, fixture.audit[0]?.approval], [[], "rejected"]);
 });
 
-Deno.test("takeTurn() withdraws the tools when the budget is spent", async () => {
+Deno.test("takeTurn() removes the tools when the budget is used up", async () => {
   const tool = new FixedTool();
   let asked = 0;
   const insatiable: Answer = () =>
@@ -181,7 +181,7 @@ Deno.test("takeTurn() continues a truncated answer without tools", async () => {
 Deno.test.each([
   { name: "cut as well", rest: { text: " the", isCut: true } as const, said: "It is the" },
   { name: "empty", rest: "", said: "It is" },
-])("takeTurn() marks an answer as cut when its continuation is $name", async ({ rest, said }) => {
+])("takeTurn() marks an answer as truncated if its continuation is $name", async ({ rest, said }) => {
   const fixture = await diagnose([{ text: "It is", isCut: true }, rest]).ran();
   assert.equal(turnsOf(fixture).length, 2, "continued once");
   assert.equal(
@@ -202,13 +202,13 @@ Deno.test("takeTurn() keeps the text so far when the continuation fails", async 
   ]);
 });
 
-Deno.test("takeTurn() stops a model that only ever calls tools with a placeholder", async () => {
+Deno.test("takeTurn() stops a model that only calls tools, and returns a placeholder", async () => {
   const fixture = await diagnose([calling(call("http_get"))], {}, { toolBudget: 2 }).ran();
   assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer. Tool calls made: 2.)");
   assert.equal(turnsOf(fixture).length, 4);
 });
 
-Deno.test("takeTurn() answers calls beyond the budget without running, reporting or auditing them", async () => {
+Deno.test("takeTurn() answers calls over the budget without running, reporting or auditing them", async () => {
   const tool = new FixedTool();
   const calls = [1, 2, 3, 4].map((n) => call("http_get", { n }, `c${n}`));
   const fixture = await diagnose([calling(...calls), DIAGNOSIS], { tools: [tool] }, { toolBudget: 2 }).ran();
@@ -226,7 +226,7 @@ Deno.test("takeTurn() handles at most 64 calls of one reply", async () => {
 
 Deno.test.each([
   { name: "broken JSON", text: '{"url": ', says: /not valid JSON/ },
-  { name: "no object", text: "[1]", says: /must be a JSON object/ },
+  { name: "a value that is not an object", text: "[1]", says: /must be a JSON object/ },
   { name: "deep nesting", text: `{"a":${"[".repeat(5000)}${"]".repeat(5000)}}`, says: /nest deeper/ },
   { name: "endless length", text: `{"a":"${"x".repeat(200_000)}"}`, says: /longer than/ },
 ])("takeTurn() rejects arguments with $name and lets the model correct them", async ({ text, says }) => {
@@ -255,7 +255,7 @@ Deno.test("takeTurn() reads missing arguments as an empty object", async () => {
   assert.deepEqual(tool.runs, [{}]);
 });
 
-Deno.test("takeTurn() tells an unknown tool as an error, and asks nobody to approve it", async () => {
+Deno.test("takeTurn() reports an unknown tool as an error without requesting an approval", async () => {
   const fixture = await diagnose([calling(call("rm -rf\n/".repeat(100))), DIAGNOSIS], { approve: never })
     .ran();
   const [event] = fixture.of("tool_call");
@@ -307,7 +307,7 @@ Deno.test("takeTurn() does not wait for a tool that hangs", async () => {
   ]);
 });
 
-Deno.test("takeTurn() withdraws the tools after too many consecutive failures, and requests an answer", async () => {
+Deno.test("takeTurn() removes the tools after too many consecutive failures and requests an answer", async () => {
   const tool = new FixedTool("http_get", { ok: false, text: "no" });
   const failing: Answer = { text: "Let me look.", toolCalls: [call("http_get")] };
   const fixture = await diagnose([failing, failing, failing, DIAGNOSIS], { tools: [tool] }).ran();
@@ -323,7 +323,7 @@ Deno.test("takeTurn() resets the count of failures after a batch without failure
   assert.equal(turnsOf(fixture).length, 7);
 });
 
-Deno.test("takeTurn() ends the run without the result when the result cannot be audited", async () => {
+Deno.test("takeTurn() ends the run and returns no result if the result cannot be audited", async () => {
   const fixture = diagnose([calling(call("http_get")), DIAGNOSIS], {
     audit: () => Promise.reject(new Error("disk full")),
   });
@@ -340,7 +340,7 @@ Deno.test("takeTurn() audits at most 2000 characters of a result", async () => {
   assert.equal(fixture.of("tool_call")[0]?.result.length, 4000);
 });
 
-Deno.test("takeTurn() offers no tools where there are none, and ignores calls", async () => {
+Deno.test("takeTurn() offers no tools if none exist, and ignores calls", async () => {
   const fixture = await diagnose([{ text: "words", toolCalls: [call("http_get")] }], { tools: [] }).ran();
   assert.equal(turnsOf(fixture)[0]?.tools, undefined);
   assert.equal(fixture.of("tool_call").length, 0);

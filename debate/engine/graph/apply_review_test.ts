@@ -105,7 +105,7 @@ Deno.test("applyDecision() rejects the hypotheses that the moderator lists", () 
 });
 
 Deno.test.each(["H-1, H-10", "HYPOTHESIS-1 and HYPOTHESIS-10: hits are up", "[1], [10]"])(
-  "applyDecision() rejects a list of ids: %s",
+  "applyDecision() rejects each hypothesis in a list of IDs: %s",
   (list) => {
     const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [list] });
     assert.deepEqual(states(applyDecision(TABLE, decision, AT)), ["rejected", "rejected"]);
@@ -143,17 +143,17 @@ Deno.test("a Spanish debate has Spanish notes for reviews without a reason", () 
 Deno.test.each([
   { name: "none", evidence: [], state: "active" },
   {
-    name: "only such that does not count",
+    name: "only evidence that does not count",
     evidence: [sampleEvidence("c1", { status: "failed_call" })],
     state: "active",
   },
   { name: "from a single result", evidence: [sampleEvidence()], state: "active" },
   {
-    name: "some that does not count",
+    name: "some evidence that does not count",
     evidence: [...FULL_EVIDENCE, sampleEvidence("c3", { status: "not_in_result" })],
     state: "active",
   },
-  { name: "all that counts", evidence: FULL_EVIDENCE, state: "confirmed" },
+  { name: "only evidence that counts", evidence: FULL_EVIDENCE, state: "confirmed" },
 ])("no agent can confirm a hypothesis beyond its evidence: $name", ({ evidence, state }) => {
   const table = [sampleHypothesis({ evidence })];
   assert.deepEqual(states(applySkeptic(table, "[hypothesis:1] accepted [P=0.99]", on(2))), [state]);
@@ -316,7 +316,7 @@ Deno.test.each([
   "- **HYPOTHESIS-1**, 2, and 3 are all rejected [P=0.1]\nReason: flat",
   "H-1, H-2 / H-3: rejected [P=0.1]\nReason: flat",
   "HIPÓTESIS-1, HIPÓTESIS-2 y HIPÓTESIS-3 quedan rechazadas [P=0.1]\nMotivo: flat",
-])("parseReview() reads a list of ids: %s", (text) => {
+])("parseReview() reads a list of IDs: %s", (text) => {
   assert.deepEqual(
     parseReview(text),
     ["1", "2", "3"].map((key) => ({

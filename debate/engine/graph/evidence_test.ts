@@ -57,14 +57,14 @@ Deno.test.each([
   { name: "cites nothing", line: '"price_cache.ts priceCache" holds it all', status: "uncited" },
   { name: "cites its own comment", line: '[hypothesis:1] "price_cache.ts priceCache"', status: "uncited" },
   { name: "invents a call", line: '[tool:http_get#9] "price_cache.ts priceCache"', status: "no_such_call" },
-  { name: "invents a tool", line: '[tool:oracle] "price_cache.ts priceCache"', status: "no_such_call" },
+  { name: "cites no real tool", line: '[tool:oracle] "price_cache.ts priceCache"', status: "no_such_call" },
   {
-    name: "takes an agent for a tool",
+    name: "cites an agent as a tool",
     line: '[tool:skeptic_agent#1] "price_cache.ts"',
     status: "no_such_call",
   },
   {
-    name: "cites another tool's number",
+    name: "cites the call number of another tool",
     line: '[tool:http_get#3] "reason=oom limit_mb=2048"',
     status: "no_such_call",
   },
@@ -74,49 +74,49 @@ Deno.test.each([
     status: "failed_call",
   },
   {
-    name: "adds a failed call",
+    name: "adds a citation of a failed call",
     line: '[tool:http_get#1][tool:http_get#2] "price_cache.ts priceCache"',
     status: "failed_call",
   },
   { name: "quotes nothing", line: "[tool:http_get#1] the price cache holds 1498 MB", status: "unquoted" },
   {
-    name: "opens a quote and does not close it",
+    name: "opens a quote without closing it",
     line: '[tool:http_get#1] "price_cache.ts',
     status: "unquoted",
   },
-  { name: "quotes what is not there", line: '[tool:http_get#1] "the cache is never emptied"' },
+  { name: "quotes text that is not in the result", line: '[tool:http_get#1] "the cache is never emptied"' },
   {
-    name: "adds a quote that is not there",
+    name: "adds a quote that is not in the result",
     line: '[tool:http_get#1] "price_cache.ts priceCache" "never emptied"',
   },
   { name: "quotes another call", line: '[tool:http_get#1] "killed reason=oom limit_mb=2048"' },
   {
-    name: "cites a second call that holds nothing",
+    name: "cites a second call that does not contain the quote",
     line: '[tool:http_get#1][tool:run_local_command#3] "price_cache.ts priceCache"',
   },
   { name: "quotes a part of a number", line: '[tool:http_get#1] "498 }", "entries: 15212, mb: 149"' },
   { name: "quotes a number without its fraction", line: '[tool:http_get#1] "café - 98"' },
   { name: "quotes a part of a word", line: '[tool:http_get#1] "the pool is not exhaust"' },
   { name: "quotes look-alikes", line: '[tool:http_get#1] "sr\u0441/pricing/price_cache.ts pri\u0441eCache"' },
-  { name: "quotes a blank", line: '[tool:http_get#1] " "' },
+  { name: "quotes a space", line: '[tool:http_get#1] " "' },
   { name: "quotes invisible characters", line: '[tool:http_get#1] "\u200b\u2060\u200b"' },
   { name: "quotes a common word", line: '[tool:http_get#1] "the"', status: "too_little" },
   { name: "quotes one long word", line: '[tool:http_get#1] "exhausted"', status: "too_little" },
   { name: "quotes punctuation", line: '[tool:http_get#1] "}"', status: "too_little" },
-  { name: "quotes little words", line: '[tool:http_get#1] "is not"', status: "too_little" },
+  { name: "quotes only short words", line: '[tool:http_get#1] "is not"', status: "too_little" },
   { name: "quotes the request", line: '[tool:http_get#1] "GET http://pool/1: 200 OK"' },
   {
-    name: "quotes what the tool was asked to print",
+    name: "quotes only the arguments of the call",
     line: '[tool:run_local_command#4] "price cache leaks:memory forever"',
     status: "too_little",
   },
-  { name: "quotes the line about the cut", line: '[tool:http_get#1] "120 of 9000 characters omitted"' },
-  { name: "quotes that there was nothing", line: '[tool:run_local_command#5] "(no output)"' },
-])("evidence does not count that $name", ({ line, status = "not_in_result" }) => {
+  { name: "quotes the truncation notice", line: '[tool:http_get#1] "120 of 9000 characters omitted"' },
+  { name: "quotes the notice of empty output", line: '[tool:run_local_command#5] "(no output)"' },
+])("evidence does not count if it $name", ({ line, status = "not_in_result" }) => {
   assert.equal(statusOf(line), status);
 });
 
-Deno.test("checkEvidence() lists the calls, and repeated results once", () => {
+Deno.test("checkEvidence() lists the cited calls, and repeated results only once", () => {
   const again = sampleCall(6, REPORT);
   const line = '[tool:http_get#6] "price_cache.ts priceCache"';
   assert.deepEqual(checkEvidence(line, 2, [...CALLS, again]).call_ids, ["c1"]);
@@ -139,7 +139,7 @@ Deno.test.each([
   },
   { name: "two results", evidence: [sampleEvidence("c1"), sampleEvidence("c2")], level: "full" },
   {
-    name: "two results and a line that was given up",
+    name: "two results and a line that was withdrawn",
     evidence: [bad, sampleEvidence("c1"), sampleEvidence("c2", { round: 2 })],
     level: "full",
   },
@@ -191,7 +191,7 @@ Deno.test.each([
   { name: "a wrapper", text: `{"decision": ${JSON_TEXT}}` },
   { name: "an open brace before it", text: `a { b "c ${JSON_TEXT}` },
   { name: "more keys", text: JSON_TEXT.replace("{", '{"thoughts": "…",') },
-])("parseDecision() finds it in $name", ({ text }) => {
+])("parseDecision() finds a decision in $name", ({ text }) => {
   assert.deepEqual(parseDecision(text), DECISION);
 });
 

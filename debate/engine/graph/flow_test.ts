@@ -50,19 +50,19 @@ Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; 
     node: "finalize",
   },
   {
-    name: "the end when early-out is confirmed",
+    name: "the end if early-out is confirmed",
     state: { done: "moderator_agent", decision: sampleDecision(), earlyOutConfirmed: true },
     node: "finalize",
   },
   { name: "the end without a decision", state: { done: "moderator_agent" }, node: "finalize" },
   {
-    name: "the operator when paused",
+    name: "the operator if paused",
     state: { done: "summarize_history" },
     isPaused: true,
     node: "user_input_gate",
   },
   {
-    name: "the next diagnosis when not paused",
+    name: "the next diagnosis if not paused",
     state: { done: "summarize_history" },
     node: "diagnostic_agent",
   },
@@ -78,7 +78,7 @@ Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; 
     state: { done: "moderator_agent" as const, decision: sampleDecision({ status }) },
     node: "finalize" as const,
   })),
-])("nextNode() is $name", ({ state, isPaused = false, node }) => {
+])("nextNode() returns $name", ({ state, isPaused = false, node }) => {
   assert.equal(nextNode(sampleState(state), isPaused), node);
 });
 
@@ -123,7 +123,7 @@ function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>
   return assert.fail("a debate without an end");
 }
 
-Deno.test("nextNode() ends every debate within the step limit, and max_rounds rounds", () => {
+Deno.test("nextNode() ends every debate within the step limit and max_rounds rounds", () => {
   const decisions = fc.infiniteStream(fc.record({
     status: fc.constantFrom(...STATUSES, "continue" as const, "continue" as const),
     confidence: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -161,7 +161,7 @@ Deno.test("startState() withdraws confirmations without full evidence", () => {
   ]);
 });
 
-Deno.test("afterAgent() takes the first paragraph as a hypothesis only if there is no other", () => {
+Deno.test("afterAgent() uses the first paragraph as a hypothesis only if there is no other", () => {
   const first = afterAgent(sampleState(), "diagnostic_agent", said("It is the disk.\n\nMore."));
   assert.deepEqual(first.hypotheses.map(({ id, text }) => [id, text]), [["R1-F1", "It is the disk."]]);
   const later = afterAgent(
@@ -172,13 +172,13 @@ Deno.test("afterAgent() takes the first paragraph as a hypothesis only if there 
   assert.deepEqual(later.hypotheses.map(({ id }) => id), ["1"]);
 });
 
-Deno.test("afterAgent() reads nothing from a placeholder", () => {
+Deno.test("afterAgent() reads no hypothesis from a placeholder", () => {
   const before = sampleState({ earlyOutSignal: { recommended: true, confidence: 1, rationale: "" } });
   const state = afterAgent(before, "diagnostic_agent", said("(no answer)", true));
   assert.deepEqual([state.hypotheses, state.earlyOutSignal], [[], NO_EARLY_OUT]);
 });
 
-Deno.test("afterSkip() keeps the hypotheses and leaves a placeholder", () => {
+Deno.test("afterSkip() keeps the hypotheses and inserts a placeholder", () => {
   const before = sampleState({ hypotheses: [sampleHypothesis()] });
   const state = afterSkip(before, "skeptic_agent", "settled");
   assert.equal(state.hypotheses, before.hypotheses);
@@ -273,23 +273,23 @@ const SIGNAL = { recommended: true, confidence: 0.95, rationale: "" };
 const DECISION = sampleDecision({ confidence: 0.92 });
 const TABLE = [sampleHypothesis({ evidence: FULL_EVIDENCE })];
 
-Deno.test("isEarlyOutConfirmed() if both agree on a fully grounded hypothesis", () => {
+Deno.test("isEarlyOutConfirmed() is true if both agree on a fully grounded hypothesis", () => {
   assert.equal(isEarlyOutConfirmed(RULE, SIGNAL, DECISION, TABLE), true);
 });
 
 Deno.test.each([
   { name: "the feature is off", rule: { ...RULE, enabled: false } },
   { name: "the agent does not recommend it", signal: { ...SIGNAL, recommended: false } },
-  { name: "the agent is not sure enough", signal: { ...SIGNAL, confidence: 0.89 } },
+  { name: "the agent's confidence is below the threshold", signal: { ...SIGNAL, confidence: 0.89 } },
   { name: "the agent's confidence is not a share", signal: { ...SIGNAL, confidence: 7 } },
   { name: "the agent's confidence is not a number", signal: { ...SIGNAL, confidence: NaN } },
-  { name: "the moderator is not sure enough", decision: { ...DECISION, confidence: 0.89 } },
+  { name: "the moderator's confidence is below the threshold", decision: { ...DECISION, confidence: 0.89 } },
   { name: "the lead is rejected", table: [sampleHypothesis({ state: "rejected", evidence: FULL_EVIDENCE })] },
-  { name: "one result is all there is", table: [sampleHypothesis({ evidence: [sampleEvidence()] })] },
+  { name: "all evidence comes from one result", table: [sampleHypothesis({ evidence: [sampleEvidence()] })] },
   { name: "the lead is unknown", decision: { ...DECISION, leading_hypothesis: "a cosmic ray" } },
   { name: "there is no leading hypothesis", decision: { ...DECISION, leading_hypothesis: "" } },
 ])(
-  "isEarlyOutConfirmed() is false when $name",
+  "isEarlyOutConfirmed() is false if $name",
   ({ rule = RULE, signal = SIGNAL, decision = DECISION, table = TABLE }) => {
     assert.equal(isEarlyOutConfirmed(rule, signal, decision, table), false);
   },

@@ -26,35 +26,35 @@ Deno.test.each([
     outcome: "no_confident_cause",
   },
   {
-    name: "with failed calls alone",
+    name: "with only failed calls",
     evidence: [failed],
     confidence: 0.6,
     reason: "no evidence for 1 counts: 1 of 1 cited tool calls failed",
     outcome: "no_confident_cause",
   },
   {
-    name: "with quotes that nobody returned",
+    name: "with quotes that no tool returned",
     evidence: [sampleEvidence("c1", { status: "not_in_result" })],
     confidence: 0.6,
     reason: "no evidence for 1 counts: its quotes are not in the tool results",
     outcome: "no_confident_cause",
   },
   {
-    name: "with one result",
+    name: "with evidence from one result",
     evidence: [sampleEvidence()],
     confidence: 0.85,
     reason: "all evidence for 1 comes from one tool result, and a second one is missing",
     outcome: "no_confident_cause",
   },
   {
-    name: "with a line that does not count",
+    name: "with an evidence line that does not count",
     evidence: [...FULL_EVIDENCE, failed],
     confidence: 0.85,
     reason: "only 2 of 3 evidence lines for 1 match the tool results that they cite",
     outcome: "no_confident_cause",
   },
   {
-    name: "with everything in two results",
+    name: "with all evidence from two results",
     evidence: FULL_EVIDENCE,
     confidence: 0.93,
     reason: "all evidence for 1 matches the tool results that it cites (lines: 2, results: 2)",
@@ -85,46 +85,46 @@ const ACCOUNTS_FOR = [
 
 Deno.test.each<{ name: string; reviews: readonly Review[]; evidence: readonly Evidence[]; isCause: boolean }>(
   [
-    { name: "holds a result against it", reviews: [OBJECTION], evidence: FULL_EVIDENCE, isCause: false },
+    { name: "objects with a result", reviews: [OBJECTION], evidence: FULL_EVIDENCE, isCause: false },
     {
-      name: "rejected it by a result before it was reopened",
+      name: "rejected it with a result before it was reopened",
       reviews: [{ ...OBJECTION, verdict: "rejected" }],
       evidence: FULL_EVIDENCE,
       isCause: false,
     },
     {
-      name: "holds a result against it that a failed line cites",
+      name: "objects with a result that only a failed line cites",
       reviews: [OBJECTION],
       evidence: [sampleEvidence("c9", { status: "not_in_result", round: 0 }), ...FULL_EVIDENCE],
       isCause: false,
     },
     {
-      name: "holds a result that it accounts for",
+      name: "objects with a result that the evidence accounts for",
       reviews: [OBJECTION],
       evidence: ACCOUNTS_FOR,
       isCause: true,
     },
     {
-      name: "accepts it in the end",
+      name: "accepts the hypothesis in a later round",
       reviews: [OBJECTION, { ...OBJECTION, round: 2, verdict: "accepted", evidence: [] }],
       evidence: FULL_EVIDENCE,
       isCause: true,
     },
     {
-      name: "objects with words alone",
+      name: "objects without evidence",
       reviews: [{ ...OBJECTION, evidence: [], new_evidence: false }],
       evidence: FULL_EVIDENCE,
       isCause: true,
     },
     {
-      name: "objects with what nobody returned",
+      name: "objects with a quote that no tool returned",
       reviews: [{ ...OBJECTION, evidence: [sampleEvidence("c9", { status: "not_in_result" })] }],
       evidence: FULL_EVIDENCE,
       isCause: true,
     },
   ],
 )(
-  "the moderator alone does not overrule a measured objection: the skeptic $name",
+  "the moderator alone does not override an objection with evidence: the skeptic $name",
   ({ reviews, evidence, isCause }) => {
     const state = sampleState({ hypotheses: [sampleHypothesis({ evidence, reviews })] });
     const { decision, hypotheses } = afterModerator(state, SURE);
@@ -157,7 +157,7 @@ Deno.test.each([
     reason: "the decision names no hypothesis of the debate",
   },
   { name: "a rejected one", leading_hypothesis: "2", reason: "2 was rejected in the debate" },
-])("a decision that leads with $name is limited", ({ leading_hypothesis, reason }) => {
+])("the confidence of a decision that leads with $name is limited", ({ leading_hypothesis, reason }) => {
   const rejected = sampleHypothesis({
     id: "2",
     text: "The cache",
@@ -194,7 +194,7 @@ Deno.test("an early end needs evidence", () => {
   assert.equal(at(FULL_EVIDENCE).decision?.grounding?.outcome, "cause");
 });
 
-Deno.test("a moderator cannot write the grounding of its decision", () => {
+Deno.test("the grounding in a moderator's reply is ignored", () => {
   const grounding = {
     hypothesis_id: "1",
     level: "full",
@@ -213,7 +213,7 @@ Deno.test("the reason is in the language of the debate", () => {
   assert.equal(decision?.grounding?.reason, "1 no cita ningún resultado de herramientas");
 });
 
-Deno.test("formatFinalText() has every block in order", () => {
+Deno.test("formatFinalText() returns all blocks in order", () => {
   const decision = sampleDecision({ status: "propose_fix", confidence: 0.9, evidence: ["a", "b"] });
   assert.equal(
     formatFinalText(decision, [sampleHypothesis({ state: "confirmed" })], "en"),
@@ -249,7 +249,7 @@ Deno.test("formatFinalText() shows which evidence of the leading hypothesis coun
   );
 });
 
-Deno.test("formatFinalText() writes Spanish", () => {
+Deno.test("formatFinalText() returns Spanish", () => {
   const text = formatFinalText(sampleDecision(), [], "es-MX");
   assert.match(text, /^Estado: continue\n\nConfianza: 0\.50/);
   assert.match(text, /Hipótesis en debate:\n- Ninguna\./);

@@ -18,7 +18,7 @@ const POOL = sampleHypothesis();
 const CACHE = sampleHypothesis({ id: "H-10", text: "The cache evicts hot keys after the deploy" });
 const TABLE = [POOL, CACHE];
 
-Deno.test("findById() keeps 1 and 10 apart", () => {
+Deno.test("findById() distinguishes 1 and 10", () => {
   assert.equal(findById(TABLE, "H-1"), POOL);
   assert.equal(findById(TABLE, "10"), CACHE);
   assert.equal(findById(TABLE, "100"), undefined);
@@ -87,7 +87,7 @@ Deno.test.each([
     text: "the cause - 60%",
   },
   {
-    name: "a probability on its line",
+    name: "a probability on a separate line",
     block: "### HYPOTHESIS-1\nText: the cause\n\n**Probability:** 60%",
     probability: 0.6,
   },
@@ -96,14 +96,14 @@ Deno.test.each([
   { name: "a bold heading", block: "**HYPOTHESIS-1**\nText: the cause", probability: null },
   { name: "bold in the heading", block: "### **HYPOTHESIS-1**\nText: the cause", probability: null },
   { name: "four signs", block: "#### hypothesis-1\ntext: the cause", probability: null },
-  { name: "a blank for the dash", block: "### Hypothesis 1\nText: the cause", probability: null },
+  { name: "a space in place of the dash", block: "### Hypothesis 1\nText: the cause", probability: null },
   { name: "Windows line ends", block: "### HYPOTHESIS-1\r\nText: the cause\r\n\r\nmore", probability: null },
   { name: "Spanish", block: "### HIPÓTESIS-1\nTexto: the cause", probability: null },
   { name: "a list", block: "1. ### HYPOTHESIS-1\n   - Text: the cause", probability: null },
   { name: "the text on the next line", block: "### HYPOTHESIS-1\nText:\nthe cause", probability: null },
   { name: "no label", block: "### HYPOTHESIS-1\n\nthe cause\n\nmore", probability: null },
   {
-    name: "evidence right after",
+    name: "evidence on the next line",
     block: "### HYPOTHESIS-1\nText: the cause\nEvidence:\n- x",
     probability: null,
   },
@@ -121,7 +121,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "the word in a heading", text: "### Hypothesis testing\nText: no" },
   { name: "the marker in running text", text: "As HYPOTHESIS-1 says, Text: no" },
-  { name: "an id that is too long", text: `### HYPOTHESIS-${"x".repeat(41)}\nText: no` },
+  { name: "an ID that is too long", text: `### HYPOTHESIS-${"x".repeat(41)}\nText: no` },
 ])("extractHypotheses() ignores $name", ({ text }) => {
   assert.deepEqual(extractHypotheses(text), []);
 });
@@ -214,7 +214,7 @@ Deno.test("mergeHypotheses() keeps order, ID, round and proposer of known hypoth
   assert.equal(merged[1]?.transitions.length, 1);
 });
 
-Deno.test("mergeHypotheses() keeps a text and a probability that are not repeated", () => {
+Deno.test("mergeHypotheses() keeps text and probability if they are not repeated", () => {
   const [merged] = mergeHypotheses([sampleHypothesis()], [found({ text: "" })], ORIGIN);
   assert.deepEqual(merged, sampleHypothesis());
 });
@@ -237,7 +237,7 @@ Deno.test.each([
   assert.equal(mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN)[0]?.state, "rejected");
 });
 
-Deno.test("mergeHypotheses() reopens for new evidence that counts, and records it", () => {
+Deno.test("mergeHypotheses() reopens a hypothesis for new evidence that counts, and records it", () => {
   const evidence = ['[tool:http_get#1] "answers 503 since 14:05"'];
   const [merged] = mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN);
   assert.equal(merged?.state, "active");

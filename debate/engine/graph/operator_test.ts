@@ -31,7 +31,7 @@ Deno.test.each(
   assert.deepEqual(said, ["the operator wants this examined further: 1"]);
 });
 
-Deno.test("applyOperator() drops a hypothesis for good, despite new evidence and reviews", () => {
+Deno.test("applyOperator() drops a hypothesis permanently, despite new evidence and reviews", () => {
   const { hypotheses, said } = apply(sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE }), {
     kind: "drop",
     id: "1",
@@ -104,13 +104,13 @@ function stateAt(round: number, changes: Partial<DebateState> = {}): DebateState
 const contents = (entries: readonly HistoryEntry[]) => entries.map(({ content }) => content);
 
 Deno.test.each([{ round: 1 }, { round: 2 }])(
-  "entriesToSummarize() has nothing before round $round",
+  "entriesToSummarize() returns no entries before round $round",
   ({ round }) => {
     assert.deepEqual(entriesToSummarize(stateAt(round)), []);
   },
 );
 
-Deno.test("entriesToSummarize() starts with all entries, including round 1", () => {
+Deno.test("entriesToSummarize() returns all entries first, including round 1", () => {
   assert.deepEqual(contents(entriesToSummarize(stateAt(3))), [
     "prior",
     "diagnosis 1",
@@ -131,17 +131,17 @@ Deno.test("entriesToSummarize() excludes the comment on the next round", () => {
   assert.ok(!contents(entriesToSummarize(state)).includes("look at x"));
 });
 
-Deno.test("entriesToSummarize() is empty when compression is off", () => {
+Deno.test("entriesToSummarize() returns no entries if compression is off", () => {
   const { task } = sampleState();
   assert.deepEqual(entriesToSummarize(stateAt(5, { task: { ...task, compressHistory: false } })), []);
 });
 
-Deno.test("viewHistory() is the full history up to round 2", () => {
+Deno.test("viewHistory() returns the full history up to round 2", () => {
   assert.deepEqual(contents(viewHistory(stateAt(2)).entries), ["prior", "diagnosis 1", "decision 1"]);
   assert.equal(viewHistory(stateAt(2)).summary, "");
 });
 
-Deno.test("viewHistory() is the summary and the last round in full from round 3 on", () => {
+Deno.test("viewHistory() returns the summary and the full last round from round 3 on", () => {
   const view = viewHistory(withSummary(stateAt(3), "so far"));
   assert.deepEqual([view.summary, ...contents(view.entries)], ["so far", "diagnosis 2", "decision 2"]);
 });
@@ -157,7 +157,7 @@ Deno.test("viewHistory() keeps entries in full that a failed summary did not cov
   assert.equal(viewHistory(stateAt(5)).entries.length, 9);
 });
 
-Deno.test("viewHistory() excludes agents of this round, and keeps the operator's comment", () => {
+Deno.test("viewHistory() excludes agents of this round and keeps the operator's comment", () => {
   const { history } = stateAt(2);
   const view = viewHistory(stateAt(2, {
     history: [

@@ -218,7 +218,7 @@ Deno.test("translations have the placeholders of their texts", () => {
   }
 });
 
-Deno.test("a value that looks like a placeholder is inserted unchanged", () => {
+Deno.test("fill() inserts a value that looks like a placeholder unchanged", () => {
   assert.equal(fill("{a} and {b}", { a: "{b}", b: "$&" }), "{b} and $&");
   assert.equal(fill("{a}{c}", { a: undefined }), "");
 });

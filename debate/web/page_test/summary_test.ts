@@ -66,7 +66,7 @@ Deno.test.each([
     tone: "warn",
   },
   {
-    name: "from before the check",
+    name: "a run from before evidence was checked",
     events: [decide(undefined)],
     status: "completed",
     title: "Stated by the moderator; the evidence was not checked",
@@ -90,7 +90,7 @@ Deno.test.each([
   assert.deepEqual(verdictOf(summaryOf(...events), status), { title, tone });
 });
 
-Deno.test("the leading hypothesis is the moderator's choice, or else the likeliest open one", () => {
+Deno.test("the leading hypothesis is the moderator's choice, or otherwise the likeliest open one", () => {
   const early = summaryOf(update(1, POOL, DISK, CACHE));
   assert.equal(leadOf(early)?.id, "H-2");
   assert.equal(causeOf(early), "The disk is full");
@@ -124,7 +124,7 @@ Deno.test("a pending request ends with its decision or with the run", () => {
   assert.deepEqual([waiting.approvals.size, waiting.pausedAt], [0, undefined]);
 });
 
-Deno.test("a title is the truncated first line; a wait without a start has no end", () => {
+Deno.test("titleOf() truncates the first line, and timeLeft() returns no end without a start", () => {
   assert.equal(titleOf("\n# Payments fail\nsince noon"), "Payments fail");
   assert.ok(titleOf("long word ".repeat(30)).length <= 92);
   assert.equal(timeLeft("2026-01-02T03:04:05Z", 300, Date.parse("2026-01-02T03:05:05Z")), 240_000);
@@ -168,7 +168,7 @@ Deno.test("an imported run is always shown as imported", () => {
   assert.match(verdictOf(summary, "completed").title, /^Imported/);
 });
 
-Deno.test("list and answer show the same tokens and costs, and mark estimates", () => {
+Deno.test("list and answer show the same tokens and costs and mark estimates", () => {
   assert.deepEqual(
     [{ total_tokens: 47_185 }, { total_tokens: 47_185, estimated: true }, { total_tokens: 0 }, {}, undefined]
       .map(

@@ -60,16 +60,16 @@ Deno.test.each<[name: string, subject: CertificateSubject, expected: readonly bi
   ["a key id: the twins of one second", { kind: "key_id", value: KEY_ID }, [1n, 2n ** 64n - 1n]],
   ["a part of a key id", { kind: "key_id", value: KEY_ID.replace(" pty=1", "") }, []],
   ["nobody", { kind: "end_user", value: "bob" }, []],
-])("find() gives the certificates of %s", (_name, subject, expected) => {
+])("find() returns the certificates of %s", (_name, subject, expected) => {
   assert.deepEqual(serialsIn(sample().find(subject, Infinity)), expected);
 });
 
-Deno.test("find() leaves out what was issued later", () => {
+Deno.test("find() omits certificates that were issued after the given time", () => {
   const found = sample().find({ kind: "caller", value: "broker-1" }, 100);
   assert.deepEqual(serialsIn(found), [1n, 2n ** 64n - 1n]);
 });
 
-Deno.test("find() gives many a part at a time, and goes on where others are added between", () => {
+Deno.test("find() yields large results in batches and continues if certificates are added", () => {
   const issued = new IssuedCertificates();
   const add = (serial: number) => issued.add(HOLDER, { serial: BigInt(serial), ...AT_100 });
   const serials = Array.from({ length: 9000 }, (_, index) => index + 1);
@@ -83,7 +83,7 @@ Deno.test("find() gives many a part at a time, and goes on where others are adde
   assert.deepEqual(serialsIn(found).map(Number), serials);
 });
 
-Deno.test("findOwn() gives a caller its own certificates, exactly by name, and no forwarder those of its brokers", () => {
+Deno.test("findOwn() returns certificates only for the exact caller, and not to its forwarder", () => {
   const issued = sample();
   assert.deepEqual(issued.findOwn("broker-1", [1n, 4n, 9n]), [1n]);
   for (const caller of ["control-plane", "BROKER-1", ""]) {
@@ -91,7 +91,7 @@ Deno.test("findOwn() gives a caller its own certificates, exactly by name, and n
   }
 });
 
-Deno.test("forget() keeps what a host whose clock is 60 s behind still believes", () => {
+Deno.test("forget() keeps certificates that a host with a clock 60 s behind still accepts", () => {
   const issued = sample();
   const left = () => serialsIn(issued.find({ kind: "caller", value: "broker-1" }, Infinity));
   issued.forget(459);
@@ -100,7 +100,7 @@ Deno.test("forget() keeps what a host whose clock is 60 s behind still believes"
   assert.deepEqual(left(), [3n]);
 });
 
-Deno.test("hasRoomFor() is false for a caller that has its share, and true again when its certificates have ended", () => {
+Deno.test("hasRoomFor() is false once a caller's share is used, and true after its certificates expired", () => {
   const issued = new IssuedCertificates({ total: 200, perCaller: 100 });
   let serial = 0n;
   const fill = (caller: string) => {
@@ -117,7 +117,7 @@ Deno.test("hasRoomFor() is false for a caller that has its share, and true again
   for (const caller of ["broker-1", "broker-2", "broker-3"]) assert.equal(issued.hasRoomFor(caller), true);
 });
 
-Deno.test("a caller that is signed for at 5,000 a second has room for as long as its certificates live", () => {
+Deno.test("a caller with 5,000 certificates a second has room until its certificates expire", () => {
   const issued = new IssuedCertificates();
   const seconds = 300 + CLOCK_SKEW_SECONDS;
   for (let second = 0; second < seconds; second++) {
@@ -128,7 +128,7 @@ Deno.test("a caller that is signed for at 5,000 a second has room for as long as
   assert.equal(issued.hasRoomFor(HOLDER.caller), true);
 });
 
-Deno.test("serials are looked for without taking each one out: many of them hold signs up less than one caller's list", () => {
+Deno.test("20 serials are looked up in less than twice the time of one caller's list", () => {
   const issued = new IssuedCertificates();
   for (let serial = 1n; serial <= 200_000n; serial++) issued.add(HOLDER, { serial, ...AT_100 });
   const least = (work: () => unknown) =>
@@ -192,7 +192,7 @@ function published({ current }: RevocationList): readonly [version: number, seri
 const EMPTY_BYTES = 8 + 4 + 8 + 8 + 8 + 4 + 4 + "gateway".length;
 const SECTION_BYTES = 1 + 4 + 4 + 4 + 1 + 4;
 
-Deno.test("a long list is made in turns with other work, and what is published meanwhile is the list before, whole", async () => {
+Deno.test("a long list is built in slices, and readers get the complete previous list meanwhile", async () => {
   const { list, add, turn } = await open();
   const first = list.current;
   turn.happen = () => {
@@ -206,7 +206,7 @@ Deno.test("a long list is made in turns with other work, and what is published m
   assert.equal(revoked, MANY, "of what comes meanwhile nothing leaves, for its caller is frozen");
 });
 
-Deno.test("revocations that come while a long list is made have lists of their own, in their order", async () => {
+Deno.test("revocations during a long build get separate lists in their order", async () => {
   const { list, turn } = await open();
   const seen: (readonly [number, number])[] = [];
   const revoke = async (kind: "caller" | "serial", value: string) => {
@@ -270,7 +270,7 @@ Deno.test.each<[name: string, line: string, expected: RecordedCertificate | unde
   assert.deepEqual(readIssuedRecord(line), expected);
 });
 
-Deno.test("readIssuedRecords() goes back as far as it is told to", async () => {
+Deno.test("readIssuedRecords() reads records back to the given time", async () => {
   const lines = (async function* () {
     for (const age of [0, 1000, 5000, 20_000, 1]) {
       yield lineOf({}, { serial: BigInt(age + 1) }, NOW_RECORDED - age);
@@ -282,7 +282,7 @@ Deno.test("readIssuedRecords() goes back as far as it is told to", async () => {
   assert.deepEqual(found, [1n, 1001n, 5001n]);
 });
 
-Deno.test("toIssued() lists a certificate for each forwarder, with the longest validity", () => {
+Deno.test("toIssued() returns a holder for each forwarder and the longest validity", () => {
   const { holders, facts } = toIssued({ ...EXPECTED, endUser: "alice" }, ["control-plane"]);
   assert.deepEqual(holders.map(({ peer, caller, endUser }) => ({ peer, caller, endUser })), [
     { peer: "broker-1", caller: "broker-1", endUser: "alice" },
@@ -291,7 +291,7 @@ Deno.test("toIssued() lists a certificate for each forwarder, with the longest v
   assert.deepEqual(facts, { serial: SERIAL, issuedAt: 1_700_000_000, validBefore: 1_700_000_900 });
 });
 
-Deno.test("findAnswers() finds what came of a caller's requests by their ids, which no command can forge", async () => {
+Deno.test("findAnswers() finds the certificates of a caller's request IDs, which no command can forge", async () => {
   const of = (request_id: string, entry: object) => lineOf({}, { request_id, ...entry });
   const lines = [
     of("r-1", { serial: 1n }),

@@ -37,7 +37,7 @@ const answer = (serial: bigint): RecordedAnswer => ({
 });
 const request = (id: string) => ({ kind: "request", value: `${id} broker-1`, revokedAt: NOW }) as const;
 
-Deno.test("a signer that was killed finds in its log what was given up meanwhile", async () => {
+Deno.test("a restarted signer finds requests in its log that were abandoned meanwhile", async () => {
   const store = memoryStore();
   await store.putRevocations([request("r-1"), request("r-2")]);
   const { list, seen } = await open({ "r-2 broker-1": answer(7n) }, store);
@@ -50,7 +50,7 @@ Deno.test("a signer that was killed finds in its log what was given up meanwhile
   await list.close();
 });
 
-Deno.test("a signer that hears of it from another looks into its log once, and holds nobody up for it", async () => {
+Deno.test("a signer notified of an abandoned request reads its log once, without blocking the notification", async () => {
   const { list, seen } = await open({ "r-1 broker-1": answer(7n) });
   const { promise, resolve } = Promise.withResolvers<void>();
   seen.held = promise;
@@ -64,7 +64,7 @@ Deno.test("a signer that hears of it from another looks into its log once, and h
   assert.equal(seen.reads, 1);
 });
 
-Deno.test("what is given up while the log is read is looked for next, all of it at once", async () => {
+Deno.test("requests abandoned during a read of the log are looked up together in the next read", async () => {
   const { list, seen } = await open({ "r-2 broker-1": answer(7n), "r-3 broker-1": answer(8n) });
   const { promise, resolve } = Promise.withResolvers<void>();
   seen.held = promise;
@@ -78,7 +78,7 @@ Deno.test("what is given up while the log is read is looked for next, all of it 
   await list.close();
 });
 
-Deno.test("where the log can't be read, whoever gives up is told, and it is looked for again", async () => {
+Deno.test("giveUp() rejects if the log cannot be read, and sweep() looks the request up again", async () => {
   const { list, seen } = await open({ "r-1 broker-1": answer(7n) });
   seen.held = Promise.reject(new AppError("internal", "no log"));
   await assert.rejects(list.giveUp("broker-1", ["r-1"]), { code: "internal" });
@@ -91,7 +91,7 @@ Deno.test("where the log can't be read, whoever gives up is told, and it is look
   await list.close();
 });
 
-Deno.test("what was given up is forgotten when no host believes it, and hosts hear nothing of it", async () => {
+Deno.test("an abandoned request is forgotten after the revocation period without a new list version", async () => {
   const { list, clock } = await open({});
   await list.giveUp("broker-1", ["r-1"]);
   const { version } = list.current;
@@ -102,7 +102,7 @@ Deno.test("what was given up is forgotten when no host believes it, and hosts he
   await list.close();
 });
 
-Deno.test("a caller gives up so many requests and no more, and takes nothing from others", async () => {
+Deno.test("a caller can abandon a limited number of requests, without effect on other callers", async () => {
   const { list } = await open({});
   for (let batch = 0; batch < 100; batch++) {
     await list.giveUp("broker-1", Array.from({ length: 100 }, (_, index) => `r-${batch}-${index}`));
@@ -116,7 +116,7 @@ Deno.test("a caller gives up so many requests and no more, and takes nothing fro
   await list.close();
 });
 
-Deno.test("a broker's id finds what its control plane asked for under a longer one", async () => {
+Deno.test("an abandoned broker request ID also covers the longer ID of its control plane", async () => {
   const { list } = await open({});
   await list.giveUp("broker-1", ["call.0123456789ab"]);
   assert.ok(list.isGivenUp("broker-1", "call.0123456789ab.ba9876543210"));
@@ -144,7 +144,7 @@ async function openTakeOver() {
   return { list, store };
 }
 
-Deno.test("what is revoked by others is published, although the store took the list's version only later", async () => {
+Deno.test("revocations of other signers are published after a failed write of the version is retried", async () => {
   const { list, store } = await openTakeOver();
   await list.revoke([{ kind: "caller", value: "broker-1" }]);
   const revocations = await store.loadRevocations(0);
@@ -159,7 +159,7 @@ Deno.test("what is revoked by others is published, although the store took the l
   assert.ok(list.current.bytes.length > before.bytes.length, "hosts are told");
 });
 
-Deno.test("what was given up elsewhere is looked for, although the store failed when it was heard of", async () => {
+Deno.test("requests abandoned at another signer are looked up after a failed store write is retried", async () => {
   const { list, store } = await openTakeOver();
   const keyId = { kind: "key_id", value: "k", revokedAt: NOW } as const;
   const state = { revocations: [request("r-1"), keyId], krlVersion: list.current.version };

@@ -72,7 +72,7 @@ function contentOf({ bytes, version }: PublishedList): readonly (bigint | string
   return found;
 }
 
-Deno.test("revoke() of a caller lists its certificates and no others, in a new version", async () => {
+Deno.test("revoke() of a caller lists only its certificates, in a new version", async () => {
   const { list, add } = await open();
   const before = list.current;
   add(7n);
@@ -84,7 +84,7 @@ Deno.test("revoke() of a caller lists its certificates and no others, in a new v
   assert.equal(list.version(before.version), before, "whoever fetched it can still ask for its signature");
 });
 
-Deno.test("revoke() of what is listed already, or of nothing, makes no new version", async () => {
+Deno.test("revoke() of listed or unknown certificates creates no new version", async () => {
   const { list, add } = await open();
   const { version } = list.current;
   assert.deepEqual(await list.revoke([CALLER]), { revoked: 0, version, persisted: true });
@@ -94,7 +94,7 @@ Deno.test("revoke() of what is listed already, or of nothing, makes no new versi
   assert.deepEqual(again, { revoked: 0, version: version + 1, persisted: true });
 });
 
-Deno.test("revoke() lists serials and key ids that this signer does not know, and nothing for what can't be a serial", async () => {
+Deno.test("revoke() lists serials and key IDs that are unknown to this signer, and ignores invalid serials", async () => {
   const { list } = await open();
   const { revoked } = await list.revoke([
     { kind: "serial", value: "18446744073709551615" },
@@ -105,7 +105,7 @@ Deno.test("revoke() lists serials and key ids that this signer does not know, an
   assert.deepEqual(contentOf(list.current), [2n ** 64n - 1n, "agent=a host=b role=target t=1"]);
 });
 
-Deno.test("a certificate with the serial 0, which no list can hold, does not keep others from being revoked", async () => {
+Deno.test("a certificate with serial 0 does not prevent the revocation of others", async () => {
   const { list, add } = await open();
   add(0n);
   add(7n);
@@ -113,7 +113,7 @@ Deno.test("a certificate with the serial 0, which no list can hold, does not kee
   assert.deepEqual(contentOf(list.current), [7n]);
 });
 
-Deno.test("what is listed leaves the list 60 s after its certificate has ended", async () => {
+Deno.test("an entry leaves the list 60 s after its certificate expired", async () => {
   const { list, clock, add } = await open();
   add(7n, {}, 300);
   add(8n, {}, 900);
@@ -129,7 +129,7 @@ Deno.test("what is listed leaves the list 60 s after its certificate has ended",
   assert.deepEqual(contentOf(list.current), []);
 });
 
-Deno.test("what was issued and revoked is there after a restart, also without its freeze", async () => {
+Deno.test("issued and revoked certificates persist across a restart, even without the freeze", async () => {
   const store = failingStore();
   const first = await open(store);
   first.add(7n);
@@ -142,7 +142,7 @@ Deno.test("what was issued and revoked is there after a restart, also without it
   assert.equal((await second.list.revoke([{ kind: "caller", value: "broker-2" }])).revoked, 2);
 });
 
-Deno.test("certificates are stored within 250 ms, and before a revocation that is of them", async () => {
+Deno.test("certificates are stored within 250 ms and before a revocation that covers them", async () => {
   const store = failingStore();
   const { list, clock, add } = await open(store);
   add(7n);
@@ -155,7 +155,7 @@ Deno.test("certificates are stored within 250 ms, and before a revocation that i
   assert.deepEqual(contentOf(second.list.current), [7n, 8n], "a process killed after that loses nothing");
 });
 
-Deno.test("a certificate issued while others are being stored is stored as well", async () => {
+Deno.test("a certificate that is issued during a store write is stored as well", async () => {
   const store = failingStore();
   const { list, add, clock } = await open(store);
   const disk = Promise.withResolvers<void>();
@@ -169,7 +169,7 @@ Deno.test("a certificate issued while others are being stored is stored as well"
   assert.deepEqual(stored.flatMap(({ serials }) => serials), [7n, 8n]);
 });
 
-Deno.test("the version grows over restarts with a clock that was set back", async () => {
+Deno.test("the version increases across restarts with a clock that was set back", async () => {
   const store = failingStore();
   const first = await open(store);
   first.add(7n);
@@ -183,7 +183,7 @@ Deno.test("the version grows over restarts with a clock that was set back", asyn
   assert.ok(third.list.current.version > second.list.current.version + 1);
 });
 
-Deno.test("without a state_db the version is the clock's milliseconds", async () => {
+Deno.test("without a state_db the version is the clock's time in milliseconds", async () => {
   const { list, clock, add } = await open(memoryStore());
   assert.equal(list.current.version, NOW);
   add(7n);
@@ -196,7 +196,7 @@ Deno.test.each<{ name: string; freeze: Pick<Freeze, "kind" | "value">; expected:
   { name: "serial", freeze: { kind: "serial", value: "9" }, expected: [9n] },
   { name: "session", freeze: { kind: "session_id", value: "9" }, expected: [] },
 ])(
-  "a freeze of a $name is in the list at the next start, where nothing but the freeze was stored",
+  "a freeze of a $name is in the list after a restart if only the freeze was stored",
   async ({ freeze, expected }) => {
     const store = failingStore();
     const first = await open(store);
@@ -210,7 +210,7 @@ Deno.test.each<{ name: string; freeze: Pick<Freeze, "kind" | "value">; expected:
   },
 );
 
-Deno.test("a revocation that the store can't take is in force, says so, and is stored once it can be", async () => {
+Deno.test("a revocation is in force if the store write fails, reports persisted: false and is stored later", async () => {
   const store = failingStore();
   const { list, counts, add } = await open(store);
   store.failing.add("addCertificates").add("putRevocations");
@@ -231,7 +231,7 @@ const issuedElsewhere = (serial: bigint, issuedAt: number) => ({
   certificates: [{ holder: HOLDER, issuedAt, validBefore: issuedAt + 300, serials: [serial] }],
 });
 
-Deno.test("a caller's revocation holds for what was issued before and shows up later, at another signer too", async () => {
+Deno.test("a caller's revocation covers earlier certificates that appear later, also at another signer", async () => {
   const store = memoryStore();
   const { list } = await open(store);
   await list.revoke([CALLER]);
@@ -243,7 +243,7 @@ Deno.test("a caller's revocation holds for what was issued before and shows up l
   assert.deepEqual(contentOf(other.list.current), [7n]);
 });
 
-Deno.test("revoke() finds what was issued by a clock that is ahead, and so do others", async () => {
+Deno.test("revoke() covers a certificate from a clock that is ahead, also at other signers", async () => {
   const store = memoryStore();
   const { list } = await open(store);
   const ahead = issuedElsewhere(7n, NOW / 1000 + 20);
@@ -255,14 +255,14 @@ Deno.test("revoke() finds what was issued by a clock that is ahead, and so do ot
   assert.deepEqual(contentOf(other.list.current), [7n]);
 });
 
-Deno.test("what a killed signer finds in its audit log, of a caller that is frozen, is revoked for others as well", async () => {
+Deno.test("a certificate of a frozen caller found in the audit log of a killed signer is revoked for all signers", async () => {
   const store = memoryStore();
   const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW });
   await open(store, { freezes, records: [{ ...RECORD, endUser: "", recordedAt: NOW }] });
   assert.deepEqual(await store.loadRevocations(0), [{ ...CALLER, revokedAt: NOW }]);
 });
 
-Deno.test("a list that changes by what others have issued has a version that no other list has", async () => {
+Deno.test("a list that changes because of other signers' certificates gets a unique version", async () => {
   const store = memoryStore();
   const { list } = await open(store);
   await list.revoke([CALLER]);
@@ -279,7 +279,7 @@ Deno.test("a list that changes by what others have issued has a version that no 
   assert.equal(await store.loadKrlVersion(), NOW + 70_001);
 });
 
-Deno.test("newerThan() answers at once with what is newer, else when there is news", async () => {
+Deno.test("newerThan() returns a newer list immediately, or otherwise the next list", async () => {
   const { list, add } = await open();
   const { version } = list.current;
   assert.equal(await list.newerThan(version - 1), list.current);
@@ -290,7 +290,7 @@ Deno.test("newerThan() answers at once with what is newer, else when there is ne
   assert.equal(list.current.version, version + 1);
 });
 
-Deno.test("newerThan() gives up after 25 s, when the reader goes away, and at the end", async () => {
+Deno.test("newerThan() returns undefined after 25 s, if the reader disconnects and on shutdown", async () => {
   const { list, clock } = await open();
   const { version } = list.current;
   const slow = list.newerThan(version);
@@ -306,7 +306,7 @@ Deno.test("newerThan() gives up after 25 s, when the reader goes away, and at th
   assert.equal(await list.newerThan(version), undefined, "also one that comes while the signer stops");
 });
 
-Deno.test("newerThan() does not believe a reader that names a version from the future", async () => {
+Deno.test("newerThan() with a future version waits 25 s and does not raise the list's version", async () => {
   const { list, clock, add } = await open();
   const waiting = list.newerThan(Number.MAX_SAFE_INTEGER);
   add(7n);
@@ -329,19 +329,19 @@ Deno.test.each<[name: string, subject: CertificateSubject]>([
   ["its caller", CALLER],
   ["its end user", { kind: "end_user", value: "alice" }],
   ["the forwarder that it may have come through", { kind: "caller", value: "control-plane" }],
-])("a certificate that only the audit log tells of is revoked with %s", async (_name, subject) => {
+])("a certificate known only from the audit log is revoked with %s", async (_name, subject) => {
   const { list } = await open(failingStore(), { records: [RECORD] });
   assert.equal((await list.revoke([subject])).revoked, 1);
   assert.deepEqual(contentOf(list.current), [7n]);
 });
 
-Deno.test("a certificate that only the audit log tells of is listed at once where its caller is frozen", async () => {
+Deno.test("a certificate known only from the audit log is listed immediately if its caller is frozen", async () => {
   const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW - 500 });
   const { list } = await open(failingStore(), { records: [RECORD], freezes });
   assert.deepEqual(contentOf(list.current), [7n]);
 });
 
-Deno.test("what the audit log tells of is stored, and the next start does not add it again", async () => {
+Deno.test("certificates found in the audit log are stored once and not again on the next start", async () => {
   const store = failingStore();
   await open(store, { records: [RECORD] });
   const stored = await store.loadCertificates(NOW);
@@ -354,7 +354,7 @@ Deno.test("what the audit log tells of is stored, and the next start does not ad
   assert.deepEqual(again.flatMap(({ serials }) => serials), [7n, 7n, 8n, 8n]);
 });
 
-Deno.test("records are read back until there are many in turn of stored certificates", async () => {
+Deno.test("records are read back until a long run of stored certificates is found", async () => {
   const store = failingStore();
   const record = (serial: number) => ({ ...RECORD, serial: BigInt(serial), recordedAt: NOW - serial });
   const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
@@ -365,7 +365,7 @@ Deno.test("records are read back until there are many in turn of stored certific
   assert.deepEqual(list.issued.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
 });
 
-Deno.test("records that are older than any certificate are not asked for", async () => {
+Deno.test("records that are older than any valid certificate are ignored", async () => {
   const records = [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }];
   const { list } = await open(failingStore(), { records });
   assert.equal((await list.revoke([CALLER])).revoked, 0);

@@ -7,7 +7,7 @@ import { startEmbedded } from "./embedded.ts";
  * seconds or minutes.
  */
 
-Deno.test("a token of the embedded API server ends with its time", async () => {
+Deno.test("a token of the embedded API server expires", async () => {
   let now = Date.parse("2026-01-01T00:00:00Z");
   await using cluster = new Cluster(await startEmbedded({ now: () => now }));
   const namespace = await cluster.createNamespace();
@@ -23,7 +23,7 @@ Deno.test.each([
   { name: "the Secret that it is bound to", plural: "secrets", object: "lease" },
   { name: "its ServiceAccount", plural: "serviceaccounts", object: "agent" },
 ])(
-  "a token of the embedded API server ends with $name, also if another comes",
+  "a token of the embedded API server becomes invalid if $name is deleted, even if it is recreated",
   async ({ plural, object }) => {
     await using cluster = new Cluster(await startEmbedded());
     const namespace = await cluster.createNamespace();
@@ -44,7 +44,7 @@ Deno.test.each([
   },
 );
 
-Deno.test("a certificate of another CA is no administrator of the embedded API server", async () => {
+Deno.test("the embedded API server denies an administrator's certificate of another CA", async () => {
   await using cluster = new Cluster(await startEmbedded());
   await using foreign = await startEmbedded();
   const impostor = cluster.connect(foreign.admin);
