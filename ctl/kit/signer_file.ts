@@ -47,11 +47,15 @@ export async function loadSignerHosts(path: string | undefined, workingFolder: s
   );
 }
 
-/** The hosts, the policy and the CA of a signer's config, or of the config of a broker in local mode. */
+/**
+ * The hosts, the policy and the CA of a signer's config, or of the config of a broker over stdio in local mode. Only the
+ * latter has no `server_cert`.
+ */
 export async function loadHosts(path: string | undefined, workingFolder: string) {
   const file = resolve(workingFolder, path ?? "signer.json");
   const broker = await loadConfig({ path: file, ...CONFIG_KINDS.broker }).catch(() => undefined);
-  if (broker === undefined || broker.signer !== undefined) return await loadSignerHosts(path, workingFolder);
+  const isLocal = broker?.server_cert === "" && broker.signer === undefined;
+  if (!isLocal) return await loadSignerHosts(path, workingFolder);
   return { ...localPolicy(broker), ca_key: broker.ca_key, ca_keys: broker.ca_keys };
 }
 

@@ -45,7 +45,7 @@ const KEPT_KEYS = [
 ];
 
 /**
- * What the services keep of a local installation: CA, hosts, policy and audit log.
+ * Reads CA, hosts, policy and audit log of a local installation, which its services will keep.
  *
  * @param locks receives the locks of the audit log: no broker may write to it
  */
