@@ -105,7 +105,16 @@ class LookClock implements Clock {
 /** A signer that checks its config on demand; `onStart` runs between its first read and its first pause. */
 async function startWatching(folder: string, onStart: (configPath: string) => void) {
   const at = () => `127.0.0.1:${freePort()}`;
-  const result = await run(folder, "init", "--direct", "--listen-signer", at(), "--monitor-signer", at());
+  const result = await run(
+    folder,
+    "init",
+    "--dir=.",
+    "--direct",
+    "--listen-signer",
+    at(),
+    "--monitor-signer",
+    at(),
+  );
   assert.equal(result.exit, 0, result.err);
   const configPath = `${folder}/signer.json`;
   await editConfig(configPath, [{ path: ["auto_reload_seconds"], value: RELOAD_SECONDS }]);

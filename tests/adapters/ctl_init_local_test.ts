@@ -84,12 +84,12 @@ Deno.test("init --local creates one config, adds hosts to it and never changes a
     assert.equal(refused.exit, 1);
     assert.match(
       refused.err,
-      /Cannot use web01 .*attacker's key; the config has web01 \(deploy@10\.0\.0\.5:22\) SHA256:.*\nhint: check the key/,
+      /Cannot use web01 .*attacker's key; the config has web01 \(deploy@10\.0\.0\.5:22\) SHA256:.*\nfix: check the key/,
     );
   }
   assert.equal(await Deno.readTextFile(path), before);
   const services = await run(folder.path, "init", "--dir=g");
-  assert.match(services.err, /"mcp\.json" exists\nhint: .*--from-local/);
+  assert.match(services.err, /"mcp\.json" exists\nfix: .*--from-local/);
 });
 
 Deno.test.each([
