@@ -60,6 +60,9 @@ class Inspector implements Disposable {
   }
 }
 
+const LIMITED = ["signer", "ssh_execute"] as const;
+const MOST_SAMPLES = 60;
+
 Deno.test("a request enters at most as many files as tests/lint/sizes.json allows", () =>
   withStage({ controlPlane: true }, async (stage) => {
     using signer = new Inspector();
@@ -72,22 +75,20 @@ Deno.test("a request enters at most as many files as tests/lint/sizes.json allow
     await mcp.initialize();
     for (const inspector of inspectors) await inspector.attach();
 
-    // Work in the background falls into few of the samples.
-    let entered: readonly ReadonlySet<string>[] | undefined;
-    for (let sample = 0; sample < 6; sample++) {
+    // Work in the background falls into some of the samples; a request enters its files in each of them.
+    let entered: readonly ReadonlySet<string>[] = [];
+    const counts = () => ({
+      signer: entered[0]?.size ?? 0,
+      ssh_execute: entered.reduce((sum, files) => sum.union(files), new Set()).size,
+    });
+    const isWithin = () => LIMITED.every((name) => counts()[name] <= limits.files_entered[name]);
+    for (let sample = 0; sample < 6 || (sample < MOST_SAMPLES && !isWithin()); sample++) {
       for (const inspector of inspectors) await inspector.take();
       const result = await mcp.call("ssh_execute", { server: HOST, command: "uptime" });
       assert.notEqual(result.isError, true, JSON.stringify(result));
       const taken = await Promise.all(inspectors.map((inspector) => inspector.take()));
       // The first calls connect and fill caches.
-      if (sample > 1) entered = taken.map((files, at) => entered?.[at]?.intersection(files) ?? files);
+      if (sample > 1) entered = taken.map((files, at) => entered[at]?.intersection(files) ?? files);
     }
-    const [atSigner = new Set(), ...others] = entered ?? [];
-    const all = others.reduce((sum, files) => sum.union(files), atSigner);
-    for (const [name, count] of [["signer", atSigner.size], ["ssh_execute", all.size]] as const) {
-      assert.ok(
-        count <= limits.files_entered[name],
-        `${name}: ${count} files; fold some, or raise the number`,
-      );
-    }
+    assert.ok(isWithin(), `${JSON.stringify(counts())} files; fold some, or raise the number`);
   }));
