@@ -11,8 +11,7 @@ With your models:
 A model is <provider>/<name>. hub/<name> needs HUB_TOKEN and HUB_BASE_URL.
 assist/<name> needs ASSIST_BASE_URL and ASSIST_TOKEN, or debate login. Both
 providers speak the chat completions protocol. Settings are environment
-variables or lines of .env in the working directory, as listed in
-docs/reference/configuration-debate.md.
+variables or lines of .env: see docs/reference/configuration-debate.md.
 
 Exit codes: 0 success, 1 failure, 2 usage or configuration error, 130 stopped.
 `;
