@@ -162,7 +162,10 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** Splits bytes into lines. It copies them: a chunk keeps its buffer, and single bytes would hold 64 KiB each. */
+/**
+ * Splits bytes into lines. Lines are copied, because a view of one byte would keep the 64 KiB buffer of its
+ * chunk in memory.
+ */
 class LineBuffer {
   readonly #maxBytes: number;
   #kept = new Uint8Array(0);

@@ -22,7 +22,7 @@ export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): 
   if (scheme?.toLowerCase() !== "bearer" || token === undefined || rest.length > 0) {
     return { code: "no_token" };
   }
-  // Logs contain URLs (RFC 6750 section 2.3).
+  // Reject a token in the URL, because logs contain URLs (RFC 6750 section 2.3).
   if (!new URL(url).searchParams.has("access_token")) return token;
   return { code: "invalid_request", reason: "a token must not be in the URL" };
 }
@@ -77,7 +77,10 @@ export function metadataUrl(resourceUrl: string): string {
   return origin + WELL_KNOWN + (pathname === "/" ? "" : pathname);
 }
 
-/** The advertised path, the root for clients that know only a host, and the reference's path behind the resource's. */
+/**
+ * The paths of the metadata: the advertised path, the root (for clients that know only the host), and the
+ * reference implementation's path below the resource's path.
+ */
 export function metadataPaths(resourceUrl: string): ReadonlySet<string> {
   const { pathname } = new URL(resourceUrl);
   const path = pathname.replace(/\/$/, "");

@@ -70,7 +70,7 @@ export class OpenRequests {
     if (exchange.unanswered.size === 0) this.#forget(exchange);
   }
 
-  /** Watches a call: a canceled call gets no answer, but is under way until it has ended. */
+  /** Tracks a call until it has ended. A canceled call gets no answer, but its ID stays in use until then. */
   watch({ id, signal, ended }: StartedCall): void {
     const exchange = this.#open.get(id);
     if (exchange === undefined) return;

@@ -104,7 +104,7 @@ interface PageText {
 interface Page extends PageText {
   /** The start of the next page. `undefined`: this is the last page. */
   readonly next: string | undefined;
-  /** The number of later items. 0: the API server does not report it. */
+  /** The number of items after this page. 0: the API server does not report it. */
   readonly toCome: number;
   readonly warnings: readonly string[];
 }

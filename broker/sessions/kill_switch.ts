@@ -60,7 +60,8 @@ export async function watchRevocations(
       }
       const ids = new Set(frozen.flatMap(({ kind, value }) => kind === "session_id" ? [value] : []));
       const isFrozen = (session: SessionInfo) => {
-        // The signer does not know the certificates of a session: hosts would trust them until they expire.
+        // The signer does not know which certificates belong to a session, so revoke them. Hosts would
+        // otherwise accept them until they expire.
         if (ids.has(session.id)) { for (const serial of serialsOf(session)) unrevoked.add(serial); }
         return frozen.some((entry) => concerns(entry, session, brokerCn));
       };
@@ -98,7 +99,7 @@ async function revokeSerials(
   const reply = await signer.request({ method: "POST", path: "/v1/revocations/serials", body, signal });
   if (reply.status >= 500 || reply.status === 429) throw failure("revocation failed", reply);
   for (const serial of serials) unrevoked.delete(serial);
-  // A signer or control plane without the route would give the same answer again.
+  // A signer or control plane without the route would give the same answer again, so do not retry.
   return reply.status === 200 ? undefined : failure("revocation refused", reply);
 }
 

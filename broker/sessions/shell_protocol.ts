@@ -40,7 +40,7 @@ export const LEFT_LOOP = 213;
 export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
   const terminal = mode === "pty" ? "stty -echo -icanon -ixon -onlcr 2>/dev/null; PS1=; PS2=; " : "";
   const save = `exec ${FRAME_FD.stdout}>&1 ${FRAME_FD.stderr}>&2; gateway_busy=; `;
-  // After a `continue` for this loop a line is unfinished, and its frame would never end.
+  // If a command runs `continue` for this loop, its line is not finished and its frame would never end.
   const left = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac`;
   const loop = `while ${left}; IFS= read -r gateway_line; ` +
     `do gateway_busy=1; \\command \\eval "$gateway_line"; done`;
@@ -186,7 +186,7 @@ export class FramedRun {
     if ([...this.#readings.values()].every(({ framed }) => framed.ended)) this.#ended.resolve();
   }
 
-  /** Records the rest of the output, also of a command that has not ended. */
+  /** Records the remaining output, including that of a command that has not ended. */
   async flush(): Promise<void> {
     const limit = this.#outputBytes;
     for (const { kept, tap } of this.#readings.values()) {

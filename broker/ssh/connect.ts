@@ -182,7 +182,7 @@ async function connectTcp(
   };
 }
 
-/** Makes a bastion connect to an address (`direct-tcpip`, RFC 4254 section 7.2). */
+/** Requests a connection to an address from a bastion (`direct-tcpip`, RFC 4254 section 7.2). */
 async function connectThrough(
   bastion: SshConnection,
   { hostname, port }: HostAddress,

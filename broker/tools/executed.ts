@@ -110,7 +110,7 @@ export function renderExecuted(
   };
 }
 
-/** @param about `part` is the text in the structured content if that is not the whole stream */
+/** @param about `part` is the text in the structured content if that text is not the whole stream */
 function showStream(
   { name, mark, selection, part }: {
     readonly name: string;
@@ -155,7 +155,10 @@ function readStream(output: Output, { maxBytes, tail }: OutputSelection) {
   return { start: visibleLines(start), end: visibleLines(end), leftOut };
 }
 
-/** The start of a text that fits when all of it is visible. It ends at the end of a line if one is near. */
+/**
+ * The longest start of a text that fits in the limit after invisible characters are escaped. It ends at a
+ * line end if one is near.
+ */
 function startForReading(text: string, maxLength: number): string {
   const part = fitVisible(text, maxLength, jsonStart);
   const lineEnd = part.lastIndexOf("\n") + 1;
