@@ -5,9 +5,12 @@ import type { Approval, Timing } from "./approval.ts";
 
 /** How a new approval is kept. Times are milliseconds since the epoch. */
 export interface RetentionOptions {
-  /** No instance that shares the store removes the approval before. */
+  /** No instance that shares the store removes the approval before this time. */
   readonly keptUntil?: number;
-  /** The inserting instance notifies approvers until then, later any instance that claims the notification. */
+  /**
+   * Until this time, only the inserting instance notifies approvers. Later, any instance can claim the
+   * notification.
+   */
   readonly notifyUntil?: number;
 }
 
@@ -35,12 +38,12 @@ export interface ApprovalStore {
 
   releaseCollection?(id: string): Promise<void>;
 
-  /** Removes the approvals that no instance wants kept, in one change. */
+  /** Removes approvals in one change, except approvals that another instance still needs. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
 }
 
 export interface RegistryOptions {
-  /** Stays open when the registry is closed. */
+  /** The store. Closing the registry does not close it. */
   readonly store: ApprovalStore;
   readonly clock: Clock;
   readonly random: Random;
@@ -79,7 +82,7 @@ type Plain<K extends string> = K extends string ? { readonly kind: K } : never;
 
 export type ClaimOutcome =
   | Plain<"unknown" | "not_owner" | "wrong_key" | "pending" | "issuing" | "denied" | "consumed">
-  /** `isFirst`: no poll of this process was answered so before. */
+  /** `isFirst`: no earlier poll of this process received this answer. */
   | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
@@ -95,10 +98,10 @@ export interface Claim {
    */
   enter(): Promise<boolean>;
   /**
-   * Uses the approval up: first the audit, then the store, then memory. The result may be released afterwards. If this
-   * rejects, the approval can be collected again.
+   * Marks the approval as collected: first in the audit log, then in the store, then in memory. The result
+   * may be released afterwards. If this rejects, the approval can be collected again.
    */
   consume(audit: () => Promise<void>): Promise<void>;
-  /** Gives an approval back that was not consumed. */
+  /** Releases an approval that was not consumed. */
   release(): void;
 }

@@ -62,7 +62,9 @@ export class Guardrails {
     }, (subject) => this.#writer.forgotten(subject));
   }
 
-  /** Restores the baselines that are not idle for too long. In mode off the store is not used. */
+  /**
+   * Restores the baselines of subjects that were not idle for too long. In mode off the store is not used.
+   */
   static async open(options: GuardrailsOptions): Promise<Guardrails> {
     const guardrails = new Guardrails(options);
     if (options.config.mode !== "off") guardrails.#restore(await options.store.loadBaselines());
@@ -163,7 +165,9 @@ export interface BaselineStore {
 interface BaselineWriterOptions extends Required<Omit<GuardrailsOptions, "config">> {
   /** The current baseline of a subject. */
   readonly read: (subject: string) => Baseline | undefined;
-  /** The age that the time of the last sight may reach in the store, in milliseconds. */
+  /**
+   * The maximum difference between the time of a subject's last request and its stored time, in milliseconds.
+   */
   readonly refreshMs: number;
 }
 
@@ -176,14 +180,15 @@ const PUTS_AT_A_TIME = 64;
 const DELETES_AT_A_TIME = 256;
 
 /**
- * Writes baselines in the background. A killed process loses the last seconds, or the last minute of a flood. Only names
- * of subjects wait, each once; the baseline is read when it is written.
+ * Writes baselines in the background. If the process is killed, the changes of the last seconds are lost, or
+ * of the last minute under heavy load. The queue contains the name of each changed subject once, and a
+ * baseline is read when it is written.
  */
 export class BaselineWriter {
   readonly #options: BaselineWriterOptions;
   readonly #puts = new Set<string>();
   readonly #deletes = new Set<string>();
-  /** Subjects that may be in the store, with their last sight there. */
+  /** Subjects that may be in the store, each with the stored time of its last request. */
   readonly #stored = new Map<string, number>();
   readonly #closing = new AbortController();
   #isRunning = false;
@@ -201,7 +206,7 @@ export class BaselineWriter {
   loaded(baselines: readonly Baseline[]): void {
     for (const { subject, lastSeen } of baselines) {
       this.#stored.set(subject, lastSeen);
-      // Its removal may be under way.
+      // The store may be removing the subject at this moment, so write it again.
       if (this.#deletes.has(subject)) this.changed(subject);
     }
   }
@@ -212,7 +217,10 @@ export class BaselineWriter {
     this.#start();
   }
 
-  /** Writes the last sight when the store would take the subject for idle much too early. */
+  /**
+   * Writes the time of the last request if the stored time is so old that the store would treat the subject
+   * as idle much too early.
+   */
   seen(subject: string, now: number): void {
     const written = this.#stored.get(subject);
     if (written !== undefined && Math.abs(now - written) >= this.#options.refreshMs) this.changed(subject);
@@ -278,7 +286,8 @@ export class BaselineWriter {
     const baseline = this.#options.read(subject);
     const isWanted = this.#puts.delete(subject);
     if (!isWanted || baseline === undefined) return;
-    // Noted before the write, so that a subject that is forgotten meanwhile is removed from the store.
+    // Record the subject before the write, so that it is removed from the store if it is forgotten in the
+    // meantime.
     this.#stored.set(subject, baseline.lastSeen);
     try {
       await this.#options.store.putBaseline(baseline);

@@ -19,7 +19,7 @@ interface SubjectTableOptions {
   readonly onForget: (subject: string) => void;
 }
 
-/** An established subject that was seen within this time makes no room for another one of its broker. */
+/** An established subject that was seen within this time is not replaced by another subject of its broker. */
 const QUIET_MS = 3_600_000;
 const SWEEP_MS = 60_000;
 
@@ -110,7 +110,10 @@ export class SubjectTable<T> {
     this.#insert({ ...member, standing: next });
   }
 
-  /** Restores subjects: the ones seen last get the best standing, and those without room are forgotten. */
+  /**
+   * Restores subjects. The most recently seen ones get the best standing, and those without room are
+   * forgotten.
+   */
   restore(members: readonly Omit<Member<T>, "standing">[]): void {
     const kept = members.toSorted((a, b) => a.lastSeen - b.lastSeen);
     const surplus = kept.splice(0, Math.max(0, kept.length - this.#options.maxSubjects));

@@ -20,7 +20,7 @@ interface Page {
 interface LiveContent {
   /** The content is replaced only when this changes. */
   readonly state: readonly unknown[];
-  /** Read by screen readers after a change. */
+  /** The text that screen readers announce after a change. */
   readonly news: string;
   /** 0: the content is final. */
   readonly refreshSeconds: number;
@@ -125,7 +125,7 @@ export function renderErrorPage({ isApprover, ...error }: ErrorPage): string {
   );
 }
 
-/** The page for a browser without a valid client certificate. */
+/** The page for browsers without a valid client certificate. */
 export function renderUnauthenticatedPage(error: Pick<ErrorPage, "title" | "detail" | "now">): string {
   return renderProblemPage(
     "Client certificate required",
