@@ -153,7 +153,7 @@ export function errorName(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
 }
 
-/** An error may be its own cause. */
+/** The maximum number of causes to follow, because an error may be its own cause. */
 const MOST_CAUSES = 8;
 
 /** An error with its causes on one line. Use it only in the operator's log, never in responses. */

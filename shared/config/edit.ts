@@ -269,7 +269,7 @@ function next(text: string, scanner: Scanner): string | undefined {
   return text[scanner.getTokenOffset()];
 }
 
-/** Passes the value that begins with the current token. */
+/** Skips the value that begins with the current token. */
 function passValue(text: string, scanner: Scanner, mark: string | undefined): Range {
   const start = scanner.getTokenOffset();
   for (let depth = 0;; mark = next(text, scanner)) {

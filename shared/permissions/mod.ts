@@ -26,7 +26,10 @@ export interface PermissionSet {
   readonly denyWrite?: readonly string[];
   /** `host:port` in Deno's syntax, IPv6 addresses in brackets; `"any"` is every address and port. */
   readonly net?: readonly string[] | "any";
-  /** Environment variables that packages read for no purpose: they read as undefined. `"all"` is every variable. */
+  /**
+   * Environment variables that packages read without need. They appear to be unset. `"all"` is every
+   * variable.
+   */
   readonly ignoreEnv?: readonly string[] | "all";
   readonly env?: readonly string[];
   /** Facts about the machine, in Deno's words: `osRelease`. */
@@ -60,7 +63,10 @@ export interface RunOptions {
   readonly semiSpaceMegabytes?: 1 | 2 | 4;
   /** The growth of the used memory before V8 collects garbage, in percent. V8's own limit is several hundred. */
   readonly heapGrowingPercent?: number;
-  /** Compiles hot functions one after the other: the memory of concurrent compilers stays with the process. */
+  /**
+   * Compiles hot functions one at a time, because the memory of concurrent compilers is not returned to the
+   * system.
+   */
   readonly compilesInTurn?: boolean;
 }
 
