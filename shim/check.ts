@@ -1,12 +1,15 @@
 import { ENVELOPE_DOMAIN, MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "@gateway/shared/envelope";
 import { parseStandardJson } from "@gateway/shared/json";
 
-/** A refusal, in words for the broker and the operator. */
+/** A rejection, with a reason for the broker and the operator. */
 export class Refusal extends Error {}
 
 // Each character can be read in one way only, so a text that does not match is rejected in linear time.
 const STRING = String.raw`"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"`;
-/** The one way in which a signer writes an envelope, so that no member can appear twice or have two meanings. */
+/**
+ * The only accepted form of an envelope, exactly as a signer writes it. No member can appear twice or have
+ * two meanings.
+ */
 const ENVELOPE = new RegExp(
   String
     .raw`^\{"n":(${STRING}),"h":(${STRING}),"c":(${STRING}),"e":(0|[1-9]\d*),"s":"([A-Za-z0-9+/]{86}==)"\}$`,
@@ -27,7 +30,7 @@ export function openEnvelope(wire: string) {
   const [expiry, signature] = fields.slice(3);
   if (nonce === undefined || host === undefined || command === undefined) return undefined;
   if (expiry === undefined || signature === undefined) return undefined;
-  // The expiry stays decimal digits, which are signed.
+  // The expiry stays a text of decimal digits, because the signature covers these digits.
   return { nonce, host, command, expiry, signature: Uint8Array.fromBase64(signature) };
 }
 
