@@ -1,7 +1,7 @@
 // Masks secrets in text that is stored or shown: audit records, notifications. Decisions and execution always
 // use the original text. Secrets without a recognizable form stay visible. The built-in rules take time
 // linear in the text. A rule of the operator that must search far ahead for each match, such as `a(.*b)?`,
-// does not.
+// can take longer.
 import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
@@ -58,7 +58,7 @@ export function* findSecrets(
 ): Steps<Findings> {
   const found: Found[] = [];
   const open: Findings["open"][number][] = [];
-  /** The known ends of the last secret of each rule. */
+  /** The end of the last secret that each rule found. */
   let done: Map<SecretRule, number> | undefined;
   for (let base = from; base < limit; base += STEP) {
     const end = Math.min(base + STEP, limit) - base;
@@ -94,7 +94,8 @@ export function insert(found: Found[], place: Found): void {
 }
 
 /**
- * The text with a mark for each secret. Overlapping secrets become one mark of the class of the first. A mark stays.
+ * The text with a mark for each secret. Overlapping secrets are replaced by one mark with the class of the
+ * first. Existing marks are kept.
  *
  * @param markOf called for each secret that is masked
  */
@@ -206,7 +207,7 @@ function createOwnRule(name: string, regex: string) {
       yield { start: matcher.start(), end: matcher.end(), secret };
     }
   }
-  /** Masks each secret. A mark stays. */
+  /** Masks each secret. Existing marks are kept. */
   const apply = (text: string): string => {
     let masked = "";
     let copied = 0;

@@ -14,7 +14,7 @@
  * @module
  */
 import type * as prom from "prom-client";
-// Part by part: the rest of the package would take 5 MB in an idle service.
+// Import the parts separately, because the rest of the package would take 5 MB in an idle service.
 import counter from "prom-client/lib/counter.js";
 import gauge from "prom-client/lib/gauge.js";
 import histogram from "prom-client/lib/histogram.js";
