@@ -40,7 +40,7 @@ export function parseScript(
   if (wellFormed.length > MAX_LENGTH) return refuse("command too long");
   if (/[\n\r]/.test(wellFormed)) return refuse("newline");
   if (/[^\P{Cc}\t]/u.test(wellFormed)) return refuse("control character");
-  // If the parser fails, for example by a stack overflow, the text is not known to be valid.
+  // sshd starts `$SHELL -c <text>`, and the shell reads a text like `-x` as one more option.
   if (/^[-+]/.test(wellFormed)) return refuse("leading option sign");
   try {
     const lexed = lexShell(wellFormed);
@@ -51,14 +51,14 @@ export function parseScript(
     }
     return treeAgrees(wellFormed, lexed) ? lexed : refuse("ambiguous syntax");
   } catch {
-    // A parser that gives up, such as by a stack overflow, proves nothing.
+    // If the parser fails, for example by a stack overflow, the text is not known to be valid.
     return refuse("syntax error");
   }
 }
 
 /**
- * Whether the full parser reads the same commands and operators. It only confirms: its tree may contain an explicit
- * list of nodes. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
+ * Whether the full parser reads the same commands and operators. A tree with a node that is not on an explicit list
+ * is rejected. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
  */
 function treeAgrees(text: string, lexed: LexedShell): boolean {
   const script = parse(text);
