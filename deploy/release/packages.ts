@@ -188,7 +188,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      // The first page links to the second.
+      // The first page links to the second one.
       ...docs("gateway-shim", { "sealed-hosts.md": "docs/guides/sealed-hosts.md", copyright: "LICENSE" }),
       ...docs("gateway-shim", { "revocation-lists.md": "docs/guides/revocation-lists.md" }),
     ],

@@ -6,7 +6,7 @@ export interface Sources {
   readonly folder: string;
   /** The version without `v`, such as `0.1.0`. */
   readonly version: string;
-  /** The commit, and `-dirty` where files differ from it. */
+  /** The commit, followed by `-dirty` if files differ from it. */
   readonly revision: string;
   readonly epoch: number;
 }
@@ -53,7 +53,7 @@ async function copyFiles(files: readonly string[], from: string, to: string): Pr
     try {
       await Deno.copyFile(join(from, file), target);
     } catch (error) {
-      // A deletion that is not committed.
+      // The file was deleted, and the deletion is not committed.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }
