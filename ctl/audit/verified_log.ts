@@ -28,7 +28,7 @@ const headFile = z.strictObject({
   })).min(1),
 });
 
-/** The end that a log had when it was last verified. */
+/** The end of a log when it was last verified. */
 type RememberedHead = z.infer<typeof headFile>["heads"][number];
 
 export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;

@@ -45,9 +45,9 @@ const KEPT_KEYS = [
 ];
 
 /**
- * What the services keep of a local installation: CA, hosts, policy and audit log.
+ * The parts of a local installation that the services keep: CA, hosts, policy and audit log.
  *
- * @param locks receives the locks of the audit log: no broker may write to it
+ * @param locks receives the locks of the audit log, so that no broker writes to it
  */
 export async function keepLocal(layout: Layout, config: BrokerConfig, locks: DisposableStack) {
   const { mcpConfig, sshCa, sshCaPublic, audit: { mcp } } = layout;

@@ -164,7 +164,7 @@ async function write({ texts, copies, folders }: Plan, target: string): Promise<
       }
     }
     for (const [name, text] of texts) await Deno.writeTextFile(join(staging, name), text, { mode: 0o640 });
-    // The services must load what was written.
+    // Load the written configs, so that an error is found before the services start.
     await findSources(staging);
   });
 }
