@@ -65,7 +65,7 @@ interface Issued {
 }
 
 export type TokenAnswer =
-  /** The token is a secret, valid for minutes and for everything that its ServiceAccount may do. */
+  /** The token is a secret. It is valid for minutes and permits everything that its ServiceAccount may do. */
   | Issued & { readonly token: string }
   | Exclude<SignAnswer, { readonly kind: "issued" }>;
 

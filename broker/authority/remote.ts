@@ -136,7 +136,7 @@ export class RemoteAuthority implements Authority {
     return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
   }
 
-  /** Sends a request. A status of 500 and up is a failure, whatever was requested. */
+  /** Sends a request. A status of 500 or above is a failure of the service for every kind of request. */
   async #request(options: JsonClientRequest): Promise<SignerReply> {
     let reply: SignerReply;
     try {

@@ -80,7 +80,7 @@ export class StdioTransport implements Transport {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
-  /** Resolves when the input has ended, the output is gone, or the connection was closed here. */
+  /** Resolves when the input has ended, the output is closed, or the connection was closed here. */
   readonly ended = this.#ended.promise;
   readonly #lines: LineBuffer;
   readonly #turn: SharedBounds["turn"] | undefined;

@@ -32,7 +32,7 @@ export function challengeResponse(
   { resourceUrl, scopes }: Pick<ProtectedResource, "resourceUrl" | "scopes">,
   refusal: BearerRefusal,
 ): Response {
-  // The schema of the config lets no quote or backslash into URL and scopes.
+  // The schema of the config rejects quotes and backslashes in the URL and the scopes.
   const parameters = [`resource_metadata="${metadataUrl(resourceUrl)}"`];
   if (scopes.length > 0) parameters.push(`scope="${scopes.join(" ")}"`);
   // A client without a token gets no error code (RFC 6750 section 3.1).

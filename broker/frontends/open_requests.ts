@@ -54,7 +54,7 @@ export class OpenRequests {
     for (const message of messages) {
       const id = CANCELLATION.safeParse(message).data?.params.requestId;
       const canceled = id === undefined ? undefined : this.#open.get(id);
-      // A canceled request without a call is over immediately.
+      // A canceled request without a running call ends immediately.
       if (id !== undefined && canceled?.calls.has(id) === false) this.#forgetUnanswered(canceled);
     }
     return { [Symbol.dispose]: () => this.#forget(exchange) };

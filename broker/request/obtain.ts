@@ -125,8 +125,8 @@ export async function obtainDecision(
 }
 
 /**
- * Gets a certificate for every hop of a route, in the order of connecting. An approval can take longer than
- * the host list or the bastions' certificates stay valid: after such a wait the route is looked up again.
+ * Gets a certificate for every hop of a route, in the order of connecting. The host list or the bastions'
+ * certificates may expire during the wait for an approval, so the route is looked up again after such a wait.
  * @throws {AppError} as {@linkcode ask}, {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */
 export async function obtainRoute(

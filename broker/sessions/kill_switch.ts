@@ -20,7 +20,10 @@ interface KillSwitchPorts {
   readonly logger: Pick<ServiceLogger, "warn">;
 }
 
-/** After so many failed polls in a row, sessions accept no command, because a freeze may have been missed. */
+/**
+ * After this number of consecutive failed polls, sessions accept no command, because a freeze may have been
+ * missed.
+ */
 const MAX_FAILED_POLLS = 6;
 
 /** Polls the freezes and kills frozen sessions until the signal is aborted and all killed sessions have ended. */

@@ -192,7 +192,8 @@ async function connectThrough(
     bastion.client.forwardOut(ORIGIN, 0, hostname, port, (error, channel) => {
       if (error !== undefined) return reject(error);
       channel.on("error", () => {});
-      // A socket closes by itself. A channel would stay half open, and the loss of the host unnoticed.
+      // A socket closes by itself. A channel would stay half open, and the loss of the host would not be
+      // detected.
       channel.once("end", () => channel.close());
       resolve(channel);
     });

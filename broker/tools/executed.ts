@@ -240,7 +240,7 @@ export function jsonLength(text: string): number {
   return length;
 }
 
-/** The longest start of a text that takes at most so many bytes as a JSON string. */
+/** The longest start of a text whose JSON string has at most this number of bytes. */
 export function jsonStart(text: string, maxLength: number): string {
   let length = 0;
   let end = 0;
@@ -252,7 +252,7 @@ export function jsonStart(text: string, maxLength: number): string {
   return text.slice(0, isLowSurrogate(text, end) ? end - 1 : end);
 }
 
-/** The longest end of a text that takes at most so many bytes as a JSON string. */
+/** The longest end of a text whose JSON string has at most this number of bytes. */
 export function jsonEnd(text: string, maxLength: number): string {
   let length = 0;
   let start = text.length;
