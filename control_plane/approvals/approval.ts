@@ -56,7 +56,7 @@ export interface Approval {
   readonly anomalies: readonly string[];
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Absent if an earlier version parked the request: then the timeout of the answering instance counts. */
+  /** Absent if an earlier version parked the request. The timeout of the answering instance then applies. */
   readonly timeoutMs?: number | undefined;
   readonly state: ApprovalState;
   readonly request: StoredRequest;
@@ -118,7 +118,7 @@ type Decided =
   | { readonly kind: "self" }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus };
 
-/** Decides a pending approval. Requesters are rejected first, whatever the status. */
+/** Decides a pending approval. Requesters are rejected first, regardless of the status. */
 export function decide(
   approval: Approval,
   { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,

@@ -59,7 +59,7 @@ export class ApprovalIndex {
     this.#change(entry, 1);
   }
 
-  /** The entry that an identical request can join. The entry may still be on its way into the store. */
+  /** The entry that an identical request can join. The store may not contain the entry yet. */
   findLead(identity: string, now: number): Entry | undefined {
     const lead = this.#leads.get(identity);
     return lead !== undefined && mayLead(lead, now) ? lead : undefined;

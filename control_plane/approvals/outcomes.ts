@@ -52,7 +52,7 @@ export interface RegistryOptions {
   /** The time that this process has to notify approvers; 0: no notification. */
   readonly notifyMs?: number;
   readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  /** Called for every change that the store could not save (`statedb_errors_total`). */
   readonly onStoreError: () => void;
 }
 
@@ -86,7 +86,10 @@ export type ClaimOutcome =
   | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-/** The right to let the signer sign an approved request. One poll holds it at a time and releases it at its end. */
+/**
+ * The right to have an approved request signed. Only one poll holds it at a time, and releases it when the
+ * poll ends.
+ */
 export interface Claim {
   readonly approval: Approval;
   /** The stored request, with the end user's token if this process still has it. */
@@ -94,7 +97,7 @@ export interface Claim {
   /**
    * Claims the approval in the store, so that no other control plane signs it at the same time.
    *
-   * @returns false if another control plane has claimed or collected it; then the claim is over
+   * @returns false if another control plane has claimed or collected it; the claim has then ended
    */
   enter(): Promise<boolean>;
   /**

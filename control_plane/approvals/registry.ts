@@ -54,7 +54,7 @@ export class ApprovalRegistry {
   /**
    * Parks a request until an approver decides; durable when the promise resolves.
    *
-   * @throws {AppError} `internal` if the store failed: then there is no approval
+   * @throws {AppError} `internal` if the store failed, in which case there is no approval
    */
   async create({ bearerToken, ...draft }: ApprovalDraft): Promise<CreateOutcome> {
     const now = this.#sweep();
@@ -390,7 +390,7 @@ export class ApprovalRegistry {
 /** An approval never goes back to a lower number. */
 const PROGRESS = { pending: 0, denied: 1, approved: 1, consumed: 2 } as const;
 
-/** True if two authorized_keys lines hold the same Ed25519 key, whatever their comments. */
+/** True if two authorized_keys lines contain the same Ed25519 key. Comments are ignored. */
 export function isSameKey(a: string, b: string): boolean {
   try {
     const [left, right] = [parseEd25519PublicKey(a), parseEd25519PublicKey(b)];

@@ -23,7 +23,7 @@ interface GuardrailsOptions {
   readonly store: BaselineStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make. */
+  /** Called for every change that the store could not save. */
   readonly onStoreError?: () => void;
 }
 
@@ -152,9 +152,9 @@ export interface BaselineStore {
   findBaseline?(subject: string): Promise<Baseline | undefined>;
 
   /**
-   * Replaces a baseline, and keeps what another instance has added since.
+   * Replaces a baseline, and keeps the additions of other instances since then.
    *
-   * @throws {AppError} `internal` if it was not kept
+   * @throws {AppError} `internal` if it was not stored
    */
   putBaseline(baseline: Baseline): Promise<void>;
 
@@ -263,7 +263,10 @@ export class BaselineWriter {
     this.#isRunning = false;
   }
 
-  /** False if the store failed: then the failed subject waits behind all others. */
+  /**
+   * Writes some of the waiting baselines. Returns false if the store failed; the failed subject then moves to
+   * the end of the queue.
+   */
   async #writeSome(): Promise<boolean> {
     const { store, onStoreError, logger } = this.#options;
     try {

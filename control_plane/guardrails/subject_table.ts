@@ -1,4 +1,7 @@
-/** How well a subject is known: nothing was issued to it yet, something was, or it has come back. */
+/**
+ * How well a subject is known. `unproven`: nothing was issued to it yet. `proven`: something was issued.
+ * `established`: it has returned several times.
+ */
 export const TRUST_LEVELS = ["unproven", "proven", "established"] as const;
 export type TrustLevel = (typeof TRUST_LEVELS)[number];
 
@@ -69,7 +72,7 @@ export class SubjectTable<T> {
     return undefined;
   }
 
-  /** The subject, also if it is idle. */
+  /** The subject, even if it is idle. */
   peek(subject: string): Member<T> | undefined {
     return this.#members.get(subject);
   }

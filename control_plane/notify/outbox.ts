@@ -65,11 +65,12 @@ interface Waiting {
 }
 
 /**
- * Notifications on their way out. A receiver that hangs delays only notifications.
+ * Sends notifications in the background. A receiver that hangs delays only notifications.
  *
- * Each notification is stored with its approval, and one process claims it at a time. Any process that shares the store
- * claims a notification again that a killed process, a full queue or a failed receiver has left, until the request is
- * decided or expires. If a process is killed between a post and its note, the receiver gets the same ID again.
+ * Each notification is stored with its approval, and one process claims it at a time. Any process that shares
+ * the store claims a notification again that a killed process, a full queue or a failed receiver has left,
+ * until the request is decided or expires. If a process is killed between a post and its note, the receiver
+ * gets the same ID again.
  */
 export class Outbox {
   readonly #options: OutboxOptions;

@@ -6,7 +6,7 @@ import { STYLE } from "./style.ts";
 export const LIST_PATH = "/ui/approvals";
 
 interface Page {
-  /** Text of others in it has to be visible already. */
+  /** The title. Text from requests in it must already be in visible form. */
   readonly title: string;
   /** The CN of the reader's certificate; absent: none. */
   readonly approver?: string | undefined;
