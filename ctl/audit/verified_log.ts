@@ -139,7 +139,7 @@ function findOpenQuestions({ result, remembered }: VerifiedLog, method: VerifyMe
   ];
 }
 
-/** The result of a check for people: what it proves, then what it does not prove. */
+/** The result of a check as text: first what the check proves, then what it does not prove. */
 export function describeVerified(log: VerifiedLog, method: VerifyMethod): readonly string[] {
   const { name, problems, remembered, lost, isIntact } = log;
   const { entries, problems: count, head, entriesSince } = log.result;

@@ -255,7 +255,7 @@ export class Bridge {
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
   }
 
-  /** A click can arrive before the chat's answer to the post: then the nonce identifies the message. */
+  /** A click can arrive before the chat's answer to the post. The nonce then identifies the message. */
   async #findPosted({ message: clicked, nonce: carried }: Click): Promise<Posted | undefined> {
     const look = async () =>
       (await this.#ports.store.posted()).find(({ message, nonce }) =>
