@@ -102,7 +102,7 @@ function toExactNumber(literal: string, value: number = Number(literal)): number
   return value;
 }
 
-/** A value that `JSON.stringify` writes as the digits of the integer. */
+/** Wraps an integer in a value that `JSON.stringify` writes as its digits. */
 export function writableBigint(integer: bigint): unknown {
   return json.rawJSON(integer.toString());
 }

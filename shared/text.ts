@@ -125,7 +125,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 const ASCII = /^[\0-\x7f]*$/;
-/** The dots at the end of a name. A name that consists only of dots has none. */
+/** Matches the dots at the end of a name, except in a name that consists only of dots. */
 const TRAILING_DOTS = /(?<=[^.])\.+$/;
 
 /** The common form of names that differ by Unicode compatibility form (NFKC), by case, or by trailing dots. */
@@ -149,7 +149,7 @@ function foldCase(text: string): string {
   return Array.from(text.toLowerCase().toUpperCase(), (character) => character.toLowerCase()).join("");
 }
 
-/** The fields that hold something: no empty text or list, no `false`, no 0, no `undefined`. */
+/** Removes empty fields: empty texts and lists, `false`, 0 and `undefined`. */
 export function withoutEmpty<T extends object>(fields: T): { readonly [Key in keyof T]?: T[Key] } {
   const isEmpty = (value: unknown) => !value || (Array.isArray(value) && value.length === 0);
   const kept = Object.entries(fields).filter(([, value]) => !isEmpty(value));

@@ -28,7 +28,7 @@ const FIX =
   "free space if the disk is full; if another process changed the file, restore the file or restart the service, " +
   "which continues the existing log or starts a new one";
 
-/** Appends records, and decides what a failure means. */
+/** Appends records. The fail mode determines the consequence of a failure. */
 export class AuditGate {
   readonly #options: AuditGateOptions;
   /** The result of the last {@linkcode check}. */

@@ -250,7 +250,7 @@ export class GroupCommit {
     for (const pending of group) pending.resolve();
   }
 
-  /** Moves as many records from the queue to the group as one write of the current file can have. */
+  /** Moves records from the queue to the group, up to the limit of one write and of the current file. */
   #sealGroup(group: Pending[]) {
     let head = this.#head;
     const lines: Uint8Array[] = this.#terminated ? [] : [Buffer.from("\n")];

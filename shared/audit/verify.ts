@@ -280,7 +280,7 @@ export async function* splitLines(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   maxBytes: number,
 ): AsyncGenerator<LogLine> {
-  // The pieces of a line that spans chunks.
+  // The parts of a line that spans several chunks.
   let pieces: Uint8Array[] = [];
   let length = 0;
   const add = (piece: Uint8Array) => {

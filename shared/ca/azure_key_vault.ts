@@ -286,7 +286,7 @@ export function sshSignatureOf(parts: VaultKeyParts, value: Uint8Array): Uint8Ar
 
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
-/** Describes an error of the vendor's packages, or one of ours. */
+/** Describes an error of the vendor's packages or of this program. */
 function describeVaultFailure(failure: unknown): {
   readonly text: string;
   /** For the log: name and message of the original, without its request, which holds the access token. */

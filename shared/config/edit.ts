@@ -43,7 +43,7 @@ export function removeFromList(text: string, path: ValuePath, item: string): str
   }
 }
 
-/** Removes a member of an object. Comments outside of its value stay. */
+/** Removes a member of an object. Comments outside its value stay. */
 export function removeMember(text: string, path: ValuePath): string {
   const places = locate(text, path);
   const parent = places[path.length - 1];

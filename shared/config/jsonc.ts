@@ -83,7 +83,10 @@ class ConfigReader {
   readonly #scanner: ReturnType<typeof createScanner>;
   readonly #large: ReadonlyMap<string, LargeMap>;
   readonly #path: (string | number)[] = [];
-  /** The current token: its first character, `"` for a text, `0` for another plain value, undefined at the end. */
+  /**
+   * The current token: its first character, `"` for a text, `0` for another plain value; undefined at the
+   * end.
+   */
   #mark: string | undefined;
   /** The value of the current token if it is a text or another plain value. */
   #plain: unknown;
@@ -260,7 +263,7 @@ interface LargeMapOptions {
   readonly before?: WrittenMap | undefined;
 }
 
-/** Receives the entries of a large map, also if the text is malformed further on. */
+/** Receives the entries of a large map, even if the text is malformed after the map. */
 export class LargeMap {
   readonly #options: LargeMapOptions;
   readonly #ranges = new Map<string, TextRange>();

@@ -212,7 +212,10 @@ interface SignerClientShape {
   readonly ca: z.ZodType<string>;
 }
 
-/** The keys of the block, for a block with more keys. It needs {@linkcode findUrlProblems}, too. */
+/**
+ * The keys of the block, for a block that has further keys. Such a block also needs {@linkcode
+ * findUrlProblems}.
+ */
 export const SIGNER_CLIENT_SHAPE: SignerClientShape = {
   url: url.exactOptional().describe("https://host:port of the signer"),
   urls: z.array(url).min(1).max(MOST_URLS).exactOptional().describe(

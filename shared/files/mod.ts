@@ -39,7 +39,7 @@ const ERRORS: Readonly<Record<string, new (message: string, options: ErrorOption
 };
 
 /**
- * Opens an existing file, also in a directory where other users may write. Opening a pipe of another user, or
+ * Opens an existing file, even in a directory where other users can write. Opening a pipe of another user, or
  * reading a device, could block forever, so the opened file is checked. Only a file that the caller hands
  * over (`<(zcat …)`) may be a pipe.
  *
@@ -224,7 +224,7 @@ export function describeExposure({ key, path, use }: UsedFile, file: FileMode): 
   return `${key} ${quoteText(path)}: other users may ${may} it (mode ${formatMode(mode)}); ${USES[use].fix}`;
 }
 
-/** Whether group or others may write to a file. */
+/** Whether the group or other users may write to a file. */
 export function mayOthersWrite({ mode }: FileMode): boolean {
   return mode !== null && (mode & MAY_WRITE) !== 0;
 }
@@ -304,7 +304,7 @@ export async function removeLeftovers(path: string): Promise<void> {
   }
 }
 
-/** A file, or a directory that was to get its name when complete. `of` is that name. */
+/** A leftover file or directory. `of` is the name that it would have had when complete. */
 interface LeftoverFile {
   readonly path: string;
   readonly of: string;

@@ -119,7 +119,7 @@ export class ClientConnections {
     return exchange;
   }
 
-  /** Uses other credentials for new requests. */
+  /** Uses new credentials for new requests. */
   renew(tls: TlsMaterial): void {
     const before = this.#pool;
     this.#options = { ...this.#options, ...tls };
@@ -290,7 +290,7 @@ export class JsonClient implements Disposable {
   }
 
   /**
-   * Uses other credentials and CAs for new connections.
+   * Uses new credentials and CAs for new connections.
    *
    * @throws {AppError} `invalid_config` if they cannot be used: the previous ones stay in use
    */

@@ -20,7 +20,7 @@ export interface Authenticator<Peer> {
   begin(socket: Socket): PeerStatus;
   /** @throws {AppError} `unauthenticated` if requests of this peer are rejected */
   identify(socket: Duplex, connections: Connections): Peer;
-  /** Called when the trusted CAs change: no peer stays identified. */
+  /** Called when the trusted CAs change, because each peer must then be identified again. */
   forget?(): void;
 }
 

@@ -43,7 +43,8 @@ export interface RunningListener extends AsyncDisposable {
   readonly address: { readonly hostname: string; readonly port: number };
   readonly connections: () => Readonly<Record<"open" | "limits", ConnectionCounts>>;
   /**
-   * Uses other credentials for new connections. If the CAs change, open connections end after their current responses.
+   * Uses new credentials for new connections. If the CAs change, open connections end after their current
+   * responses.
    *
    * @throws {AppError} `invalid_config` if the credentials are invalid: the previous ones stay in use
    */

@@ -101,9 +101,9 @@ interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
 export interface Upstreams {
   /** Opens a client with separate connections. */
   client(limits: Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">): JsonService;
-  /** Uses other credentials, as {@linkcode JsonClient.renew} does. */
+  /** Uses new credentials, as {@linkcode JsonClient.renew} does. */
   renew(tls: Parameters<JsonClient["renew"]>[0]): void;
-  /** Closes all connections. Open requests fail. */
+  /** Closes all connections. Pending requests fail. */
   close(): void;
 }
 

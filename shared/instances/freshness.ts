@@ -106,7 +106,7 @@ export class SharedClock implements Clock {
     return this.#clock.sleep(ms, signal);
   }
 
-  /** The certain lead of the machine's clock in milliseconds; negative if it is behind. */
+  /** The proven lead of the machine's clock in milliseconds; negative if the clock is behind. */
   get offset(): number {
     const { offset, error } = this.#estimate ?? { offset: 0, error: 0 };
     return Math.sign(offset) * Math.max(0, Math.abs(offset) - error);
@@ -148,12 +148,12 @@ export class Liveness {
 export class PollTimer {
   #wake: () => void = () => {};
   #isTriggered = false;
-  /** The state has changed since it was last read. */
+  /** Whether the state has changed since it was last read. */
   isChanged = false;
-  /** Others have confirmed a change that this instance waits for. */
+  /** Whether others have confirmed a change that this instance waits for. */
   hasConfirmations = false;
 
-  /** The next poll needs to read only confirmations. */
+  /** Whether the next poll needs to read only confirmations. */
   get hasOnlyConfirmations(): boolean {
     return this.hasConfirmations && !this.#isTriggered;
   }

@@ -23,7 +23,7 @@ import type {
   Shared,
 } from "./postgres_link.ts";
 
-/** The part of a group that handlers use. */
+/** The functions of a group that request handlers use. */
 export interface InstanceGroup {
   readonly isShared: boolean;
   /**
@@ -298,7 +298,10 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  /** Another server may have lost unacknowledged changes and reused their numbers, so everything is read again. */
+  /**
+   * Connects again. Another server may have lost unacknowledged changes and reused their numbers, so
+   * everything is read again.
+   */
   async #reconnect(): Promise<InstanceLink> {
     const link = await this.#options.shared.connect((notice) => this.#onNotice(notice));
     this.#seen = { ...this.#seen, state: 0n };
@@ -320,7 +323,7 @@ export class SharedGroup implements InstanceGroup {
   async #poll(link: InstanceLink): Promise<void> {
     this.#pollTimer.reset();
     const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
-    /** When this poll read the state. */
+    /** The moment when this poll read the state. */
     let readAt: ReturnType<Freshness["now"]> | undefined;
     // After a notice, a member with fresh state reads the change directly, without a heartbeat before.
     if (this.#pollTimer.isChanged && this.#freshness.isFresh) {

@@ -32,7 +32,7 @@ export interface ApiRequest {
   readonly accept?: string;
   /** For the whole exchange. */
   readonly timeoutMs: number;
-  /** The longest accepted answer. */
+  /** The longest accepted answer, in bytes. */
   readonly maxBytes: number;
   /** Ends the exchange, and closes its connection. */
   readonly signal?: AbortSignal | undefined;
@@ -161,7 +161,7 @@ const PROBLEMS = {
   canceled: "canceled",
 } as const;
 
-/** A failure for the caller and the audit log. `doing` is the text before a colon. */
+/** Describes a failure for the caller and the audit log. `doing` is the text before the colon. */
 export function faultOf(answer: ApiAnswer, doing: string): AppError {
   if (answer.kind !== "answered") {
     const cause = "cause" in answer ? answer.cause : undefined;
@@ -297,7 +297,7 @@ export interface BoundSecret {
   readonly uid: string;
 }
 
-/** The path that creates tokens of an account. */
+/** The path of the request that creates tokens for an account. */
 export function tokenPath({ namespace, serviceAccount }: TokenSpec["account"]): string {
   const [space, account] = [namespace, serviceAccount].map(encodeURIComponent);
   return `/api/v1/namespaces/${space}/serviceaccounts/${account}/token`;
@@ -369,9 +369,9 @@ export interface TokenSpec {
   /** The cluster's CAs, PEM. */
   readonly ca: string;
   readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
-  /** A freeze of the holder has to reach the token. */
+  /** The holder of the token, so that a freeze of the holder also revokes the token. */
   readonly holder: TokenHolder;
-  /** For a freeze by serial. */
+  /** The serial of the token, for a freeze by serial. */
   readonly serial?: bigint;
   readonly waitMs: number;
 }

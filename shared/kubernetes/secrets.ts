@@ -9,7 +9,10 @@ const COPY = /[{}"\r\n]|[\w+/=-]{64}/;
 
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type", "immutable"]);
 
-/** `isSecret`: the object, or the items of a list, were requested as Secrets, whatever they claim to be. */
+/**
+ * `isSecret`: the object, or the items of the list, were requested as Secrets. They are masked regardless of
+ * their own kind.
+ */
 interface MaskOptions {
   readonly isSecret?: boolean;
 }

@@ -27,7 +27,7 @@ export interface VerifiedEndUser {
   readonly kind: "verified";
   /** The value of the `user_claim`, without spaces and control characters. */
   readonly endUser: string;
-  /** `null`: the config takes no groups from tokens. `[]`: the end user has none. */
+  /** `null`: the config reads no groups from tokens. `[]`: the end user has none. */
   readonly groups: readonly string[] | null;
 }
 
@@ -111,7 +111,7 @@ function decodeSegment(segment = ""): Uint8Array {
   }
 }
 
-/** Why no key verifies a token. */
+/** The reason why no key verifies a token. */
 interface KeyFailure {
   readonly reason: string;
   /** Whether newer keys could change the result. */

@@ -126,7 +126,7 @@ export class KeySet {
   }
 
   /**
-   * The provider's present keys, for a token whose key is missing.
+   * Fetches the provider's current keys, for a token whose key is missing.
    *
    * @returns `undefined` if the last fetch was less than ten seconds ago
    * @throws {AppError} `upstream_failure` if they are unavailable

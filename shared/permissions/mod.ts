@@ -71,9 +71,9 @@ export interface RunOptions {
 }
 
 /**
- * The flags of `deno run` for a set. Without `--cached-only`, an `import()` at run time fetches packages over the
- * network, whatever `--allow-net` allows. Without the cache of compiled code an idle service takes 2 to 5 MB less, and
- * starts up to 0.1 s later.
+ * The flags of `deno run` for a set. Without `--cached-only`, an `import()` at run time fetches packages over
+ * the network, regardless of `--allow-net`. Without the cache of compiled code an idle service takes 2 to 5
+ * MB less, and starts up to 0.1 s later.
  *
  * @throws {AppError} `invalid_config` if a path has a comma, because Deno would split it
  */

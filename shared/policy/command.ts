@@ -43,7 +43,7 @@ export function escapePattern(text: string): string {
   return text.replace(/[\\.+*?()|[\]{}^$]/g, "\\$&");
 }
 
-/** One command policy, ready to decide. */
+/** One compiled command policy. */
 export interface CompiledCommandPolicy {
   readonly mode: "off" | "allowlist" | "denylist";
   readonly enforcement: Enforcement;
@@ -123,7 +123,7 @@ export function decideCommand(set: PolicySet, command: string): CommandVerdict {
   return finish(decideCommandSteps(set, command));
 }
 
-/** {@linkcode decideCommand} in steps, for a service that answers other requests meanwhile. */
+/** {@linkcode decideCommand} in steps, for a service that answers requests in the meantime. */
 export function* decideCommandSteps(set: PolicySet, command: string): Steps<CommandVerdict> {
   const text = command.toWellFormed();
   if (!set.parses) return yield* decideCandidates(set, [text]);

@@ -28,7 +28,7 @@ export function parseCommand(
 }
 
 /**
- * The structure alone: the simple commands, whatever their names hide.
+ * Parses only the structure: the simple commands, even if their names hide their effect.
  *
  * @param findFault the reason to reject the words of a command
  */
@@ -312,7 +312,7 @@ function findPlainWords(command: string): readonly string[] | undefined {
   return name === "" || name.includes("=") || SHELL_ONLY.has(name) ? undefined : only.words;
 }
 
-/** The account for sudo in one spelling: empty without sudo, `root` if none is named. */
+/** The account for sudo in one spelling: empty without sudo, `root` if the request names no account. */
 export function canonicalSudoUser(sudo: boolean | undefined, sudoUser: string | undefined): string {
   return sudo === true ? sudoUser || "root" : "";
 }

@@ -22,7 +22,7 @@ export interface LexedShell {
   readonly kind: "lexed";
   /** In source order, at least one. */
   readonly commands: readonly SimpleCommand[];
-  /** `operators[i]` is between `commands[i]` and `commands[i + 1]`. A trailing `;` is dropped. */
+  /** `operators[i]` is between `commands[i]` and `commands[i + 1]`. A trailing `;` is omitted. */
   readonly operators: readonly CommandOperator[];
 }
 
@@ -190,7 +190,7 @@ function readWord(text: string, start: number, atName: boolean): Token {
     if (part.kind === "refused") {
       return part.reason === "brace expansion" && atName && at === start ? refuse("brace group") : part;
     }
-    // zsh replaces `=ls` by the path of the program `ls`, also after empty quotes.
+    // zsh replaces `=ls` by the path of the program `ls`, even after empty quotes.
     if (word === "" && text[at] === "=" && !endsWord(text[at + 1])) {
       return refuse("leading =, which shells read differently");
     }

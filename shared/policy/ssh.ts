@@ -67,7 +67,10 @@ export interface SshIntent extends GatedCommand {
  */
 export const BASTION_COMMAND = "exit 1";
 
-/** Decides an intent. Total and pure. A lone surrogate in the command counts as U+FFFD, also in what is signed. */
+/**
+ * Decides an intent. Total and pure. A lone surrogate in the command counts as U+FFFD, also in the signed
+ * command.
+ */
 export function decideSsh(
   policy: CompiledPolicy,
   request: SshIntent,

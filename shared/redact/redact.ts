@@ -78,7 +78,7 @@ export function* findSecrets(
           searched.open = undefined;
         }
       }
-      // Hints may overlap.
+      // Continue after the first character, because hints may overlap.
       HINT.lastIndex = hit.index + 1;
     }
     yield;
@@ -100,7 +100,7 @@ export function insert(found: Found[], place: Found): void {
  * @param markOf called for each secret that is masked
  */
 export function* maskSecrets(text: string, kind: TextKind, markOf: (name: string) => string): Steps<string> {
-  // Most texts are short and have no hint.
+  // Return early, because most texts are short and have no hint.
   const from = text.length <= STEP ? fold(text).search(HINT) : 0;
   if (from < 0) return text;
   const { found } = yield* findSecrets(new Searched(text), kind, from);
@@ -201,7 +201,7 @@ function createOwnRule(name: string, regex: string) {
   function* matches(text: string) {
     const matcher = pattern.matcher(text);
     while (matcher.find()) {
-      // Without its secret group, the whole match is masked.
+      // If the pattern has no secret group, mask the whole match.
       const group = matcher.start(secretGroup) < 0 ? 0 : secretGroup;
       const secret = { start: matcher.start(group), end: matcher.end(group) };
       yield { start: matcher.start(), end: matcher.end(), secret };

@@ -26,7 +26,7 @@ export const REQUEST_ID_HEADER = "x-request-id";
 /** Headers of a request. Malformed values count as absent. `name` is the name of its span. */
 interface IncomingRequest {
   readonly name: string;
-  /** By default a new one. */
+  /** The ID of the request; by default a new one. */
   readonly id?: unknown;
   readonly traceparent?: unknown;
   readonly tracestate?: unknown;

@@ -132,10 +132,11 @@ export function formatCertificate(blob: Uint8Array): string {
 }
 
 /**
- * Decodes a certificate, also with unknown options. {@linkcode verifyCertificateSignature} checks the signature.
+ * Decodes a certificate, which may have unknown options. {@linkcode verifyCertificateSignature} checks the
+ * signature.
  *
- * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8 or have a
- * NUL, options that are unsorted or duplicated, a CA key of an unsupported type
+ * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8
+ * or have a NUL, options that are unsorted or duplicated, a CA key of an unsupported type
  */
 export function decodeCertificate(blob: Uint8Array): Certificate {
   if (blob.length > MAX_CERTIFICATE_BYTES) throw malformed("longer than 256 KiB");

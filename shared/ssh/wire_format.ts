@@ -174,7 +174,7 @@ export class SshWriter {
 
   /** The bytes written so far. Later writes do not change the result. */
   bytes(): Uint8Array<ArrayBuffer> {
-    // A full buffer needs no copy: the next write allocates a larger one.
+    // If the buffer is full, no copy is needed, because the next write allocates a larger buffer.
     return this.#length === this.#bytes.length ? this.#bytes : this.#bytes.slice(0, this.#length);
   }
 
@@ -229,7 +229,7 @@ export function encodeKrl({ version, generatedAt, comment, serials, keyIds }: Kr
     .u64(MAGIC).u32(FORMAT_VERSION).u64(version).u64(BigInt(generatedAt)).u64(0n).text("").text(comment);
   if (serials.size === 0 && names.length === 0) return writer.bytes();
   return writer.raw(Uint8Array.of(CERTIFICATES_SECTION)).nested((section) => {
-    // An empty CA key matches any CA.
+    // An empty CA key applies to every CA.
     section.text("").text("");
     if (serials.size > 0) section.raw(Uint8Array.of(SERIAL_LIST)).string(serials.bytes);
     if (names.length > 0) {

@@ -78,7 +78,7 @@ export function checkStorable(texts: readonly string[]): void {
   throw new AppError("internal", "The change could not be stored: a text in it is not storable");
 }
 
-/** A text column for a warning, also if it cannot be read. */
+/** A text column for a warning, even if the column is malformed. */
 export function showText(row: Row, column: string): string {
   const bytes = row[column];
   return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : "";
@@ -221,7 +221,7 @@ export interface Statement {
 /** A transaction. It yields statements, which are sent together, and receives the rows of each. */
 export type Steps<T> = Generator<readonly Statement[], T, readonly (readonly Row[])[]>;
 
-/** SQL that differs between the two databases. */
+/** The SQL that differs between the two databases. */
 export interface Dialect {
   /** The columns of a `SELECT`, in the form for {@linkcode readText} and {@linkcode readInteger}. */
   readonly select: (texts: readonly string[], integers: readonly string[]) => string;
@@ -232,7 +232,7 @@ export interface Dialect {
 /** SQLite. */
 export const SQLITE: Dialect = {
   select: selectColumns,
-  // Without a WHERE, SQLite would read the ON of ON CONFLICT as the condition of a join.
+  // Without WHERE, SQLite would parse the ON of ON CONFLICT as the condition of a join.
   rowsOf: (_table, names) =>
     `SELECT ${names.map((name) => `value ->> '${name}'`).join(", ")} FROM json_each($1) WHERE TRUE`,
 };

@@ -25,7 +25,10 @@
 export class ChangeLock {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Runs a change when all earlier ones have ended, also after failures. The change must not use the lock itself. */
+  /**
+   * Runs a change after all earlier ones have ended, successfully or not. The change must not use the lock
+   * itself.
+   */
   run<T>(change: () => Promise<T>): Promise<T> {
     const result = this.#last.then(change);
     this.#last = result.catch(() => undefined);
@@ -46,8 +49,8 @@ export class Durable<View, Deny = never> {
 
   constructor(view: View, { lock = new ChangeLock(), onStoreError }: {
     /**
-     * A lock that is shared with the changes of other views, if one decision reads them all. By default the
-     * view has its own lock.
+     * A lock shared with the changes of other views, if one decision reads them all. By default the view has
+     * its own lock.
      */
     readonly lock?: ChangeLock;
     /** Called for each write that the store could not make. */

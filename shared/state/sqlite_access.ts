@@ -52,7 +52,10 @@ export class SqliteAccess {
     return new SqliteAccess(schema, file);
   }
 
-  /** Runs an action that reads. @throws {AppError} `internal` if the database fails; an `AppError` of the action as it is */
+  /**
+   * Runs an action that reads. @throws {AppError} `internal` if the database fails; an `AppError` of the
+   * action is passed on
+   */
   // deno-lint-ignore require-await -- what the action throws becomes a rejection
   async read<T>(action: () => T): Promise<T> {
     try {
