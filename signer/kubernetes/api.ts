@@ -297,7 +297,7 @@ function fit(changes: readonly K8sFieldChange[]): K8sDiff {
 }
 
 function show(value: unknown): string {
-  // A value that is masked as a whole still exists.
+  // Show a placeholder, because a value that is masked as a whole still exists.
   return value === undefined ? "[masked]" : shortenText(stringifyJson(value), MAX_VALUE_LENGTH);
 }
 

@@ -276,7 +276,7 @@ const ISSUE_MS = 8_000;
 /** The time for the token of a preview. Together with the preview it stays within {@linkcode ISSUE_MS}. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** Describes to the approver what an apply would change. A caller without a forwarder has no approver. */
+/** Describes to the approver the changes of an apply. A caller without a forwarder has no approver. */
 export async function preview(
   context: SignContext,
   allowed: AllowedAction,

@@ -182,7 +182,8 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
       readonly base: Pick<StoredPolicy, "version" | "sha256"> | undefined;
     }): Promise<boolean> {
       checkStorable([document, madeBy, next.change]);
-      // Take the number first: if two signers add at the same time, the second sees what the first added.
+      // Take the number first: if two signers add a version concurrently, the second one sees the version of
+      // the first.
       return await change("state", function* () {
         const { policy: newest } = yield* readPolicies([base?.sha256 ?? ""]);
         if (newest?.version !== base?.version || newest?.sha256 !== base?.sha256) return false;
