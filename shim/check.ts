@@ -54,13 +54,13 @@ export async function checkEnvelope(
   if (!await verify(signedBytesV1(envelope, ENVELOPE_DOMAIN), signature)) {
     throw new Refusal("the signature is not of a pinned key");
   }
-  // The expiry is signed in whole seconds. In its last second the envelope is still valid.
+  // The signature covers the expiry in whole seconds. The envelope is still valid in its last second.
   const left = Number(expiry) - Math.floor(now / 1000);
   const faults: readonly (readonly [boolean, string])[] = [
     [envelope.host !== host, "the envelope is for another host"],
     [nonce === "", "the envelope has no nonce"],
     [command === "", "the envelope has no command"],
-    // The kernel truncates an argument at a NUL, and a shell drops it: another command would run.
+    // The kernel truncates an argument at a NUL, and a shell drops the NUL, so another command would run.
     [command.includes("\0"), "the command has a NUL"],
     [left < 0, "the envelope has expired"],
     [
@@ -102,7 +102,7 @@ export function parsePinnedKeys(text: string, path: string): readonly Uint8Array
   const keys = text.split("\n").flatMap((line, index) => {
     const word = line.trim();
     if (word === "" || word.startsWith("#")) return [];
-    // fromBase64() skips spaces, which would join two keys on a line.
+    // fromBase64() skips spaces, which could join two keys on a line.
     if (/^[A-Za-z0-9+/]{43}=$/.test(word)) return [Uint8Array.fromBase64(word)];
     throw new Refusal(`line ${index + 1} of ${path} is not a key of the signer`);
   });

@@ -93,7 +93,7 @@ async function sweep(directory: string, now: number): Promise<void> {
       if (mtime !== null && now - mtime.getTime() > KEEP_MS) await Deno.remove(path).catch(() => {});
     }
   } catch {
-    // The directory cannot be listed.
+    // The directory cannot be listed, so nothing is removed.
   }
 }
 
