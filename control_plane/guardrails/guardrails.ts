@@ -30,8 +30,8 @@ interface GuardrailsOptions {
 const NORMAL = { kind: "normal", anomalies: [], rateExceeded: false, retryAfterSeconds: 0 } as const;
 
 /**
- * Rate, new hosts and new commands of each subject. Decisions are made from memory. Baselines are stored later
- * and loaded at the next start. Rates are not stored.
+ * Rate, new hosts and new commands of each subject. Decisions are made from memory. Baselines are stored
+ * later and loaded at the next start. Rates are not stored.
  *
  * Limits: concurrent first requests of a subject all pass, as many as the rate allows; in enforce one of them is
  * learned. A trusted broker that lies about its end users gets a first request and a rate for each.

@@ -157,7 +157,7 @@ async function readIdentities(path: string): Promise<readonly string[]> {
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-/** The documentation of age and of earlier versions contains this recipient. The owner of its key is unknown. */
+/** The documentation of age and of earlier versions has this recipient. The owner of its key is unknown. */
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 interface BackupOptions {

@@ -68,8 +68,7 @@ export function rulesOf(host: CompiledHost): HostRules {
     session_modes: SESSION_MODES.filter((mode) =>
       mode === "exec" || (takesShells && (mode === "shell" || host.allow_pty === true))
     ),
-    // Without a rule for the transfer it would be denied: a transfer uses a redirection, which no rule can
-    // allow if commands are parsed.
+    // A transfer uses a redirection, which no rule can allow if commands are parsed.
     file_transfer: host.allow_file_transfer === true && !(restricts && parses && enforcement === "enforce"),
     max_ttl_seconds: host.maxTtlSeconds,
   };

@@ -246,8 +246,8 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
     }
     if (mode !== null) await Deno.chmod(next, mode & 0o7777);
     await Deno.rename(next, path);
-    // The process has no permission to open the directory. On the file systems of Linux, syncing the file
-    // also commits its rename.
+    // The process has no permission to open the directory. Syncing the file also commits its
+    // rename.
     using renamed = await Deno.open(path, { read: true });
     await renamed.sync();
   } catch (cause) {
