@@ -23,7 +23,7 @@ interface ApprovalWaitPorts {
   /** Separate from the client for sign requests, so that waiting polls do not occupy its connections. */
   readonly client: SignerClient;
   readonly clock: Clock;
-  /** The longest wait; 0: no wait. */
+  /** The longest wait in seconds; 0: no wait. */
   readonly seconds: number;
 }
 

@@ -105,7 +105,7 @@ export class StdioTransport implements Transport {
   close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = true;
-      // Not awaited: a read of the standard input cannot be ended.
+      // Do not await this, because a read of the standard input cannot be ended.
       this.#reader.cancel().catch(() => {});
       this.onclose?.();
       this.#ended.resolve();

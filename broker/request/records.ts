@@ -42,7 +42,7 @@ export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
   return isFault ? reason : new AppError("canceled", "canceled", { cause });
 }
 
-/** The rule and the warning of a decision, for a record. */
+/** Describes the rule and the warning of a decision for a record. */
 export function describeDecision(
   decision: WireDecision | undefined,
 ): Pick<AuditEntry, "policy_rule" | "warning"> {

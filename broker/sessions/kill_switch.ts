@@ -68,7 +68,7 @@ export async function watchRevocations(
         if (ids.has(session.id)) { for (const serial of serialsOf(session)) unrevoked.add(serial); }
         return frozen.some((entry) => concerns(entry, session, brokerCn));
       };
-      // Not awaited: a connection or a recording that hangs must not delay the next poll.
+      // Do not await this, because a connection or a recording that hangs must not delay the next poll.
       const kill = registry.kill(isFrozen, "frozen (kill switch)")
         .catch(onError)
         .finally(() => kills.delete(kill));

@@ -57,7 +57,10 @@ type Renewal =
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
 export const MAX_COMMANDS_WAITING = 32;
-/** More than a session uses in the life of a certificate, unless it runs a command each second. */
+/**
+ * The maximum number of remembered serials. A session needs fewer in the lifetime of a certificate, unless it
+ * runs a command each second.
+ */
 const MAX_OTHER_SERIALS = 1000;
 
 /** The serials of all certificates of a session. A replaced certificate is valid until it expires. */

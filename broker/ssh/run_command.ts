@@ -198,7 +198,7 @@ function attach(
       if (end !== "running") return end === "known";
     }
     for (const name of ["TERM", "KILL"]) {
-      // Not channel.signal(): ssh2 sends nothing after the end of stdin.
+      // channel.signal() is not used, because ssh2 then sends nothing after the end of stdin.
       protocolOf(client).signal(remoteIdOf(channel), name);
       const end = await endedWithin(killGraceMs);
       if (end !== "running") return end === "known";
