@@ -96,7 +96,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
 const MAX_UNWRITTEN = 1024;
 
 interface LateOptions {
-  /** Never rejects. */
+  /** Appends a record. Never rejects. */
   readonly append: (entry: AuditEntry) => Promise<void>;
   readonly clock: Clock;
   /** How long a record waits for others to share its sync; 0: no wait. */

@@ -194,7 +194,7 @@ export class ExpiryQueue<T> {
 
 /** One approval in the registry, with the state that exists only in this process. */
 export class Entry {
-  /** As it is in the store. */
+  /** The approval as the store contains it. */
   approval: Approval;
   /** The end user's token. Cleared as soon as no signing can need it. */
   bearerToken: string;

@@ -83,7 +83,8 @@ export class ApprovalRegistry {
     const { notifyMs = 0, store } = this.#options;
     const keeping = {
       keptUntil: createdAt + 2 * entry.timeoutMs,
-      // Also for a request that joins: the lead may be decided alone before this request is stored.
+      // Claim it for a request that joins as well, because the lead may be decided alone before this request
+      // is stored.
       ...(notifyMs > 0 && { notifyUntil: this.#time.onClock(now) + notifyMs }),
     };
     try {

@@ -255,7 +255,7 @@ export class BaselineWriter {
     const { signal } = this.#closing;
     let pauseMs = PAUSE_MS;
     while (this.waiting > 0 && !signal.aborted) {
-      // Only closing ends a pause early.
+      // A pause ends early only when the writer closes.
       await this.#options.clock.sleep(pauseMs, signal).catch(() => {});
       if (signal.aborted) break;
       pauseMs = await this.#writeSome() ? PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);

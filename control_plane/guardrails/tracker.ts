@@ -253,7 +253,7 @@ export function brokerOf(subject: string): string {
     const parts: unknown = parseStandardJson(subject);
     if (Array.isArray(parts) && typeof parts[0] === "string") return parts[0];
   } catch {
-    // Not JSON.
+    // The text is not JSON.
   }
   return subject;
 }

@@ -131,12 +131,12 @@ function renderOptions(options: readonly (readonly [value: string, label: string
   }`;
 }
 
-/** The fields of a form, to show them again next to a problem. */
+/** The values that were entered in a form, to show them again next to a problem. */
 interface Entered {
-  /** Seconds, or `other`. */
+  /** The chosen time in seconds, or `other`. */
   readonly ttl: string;
   readonly amount: string;
-  /** Seconds. */
+  /** The unit of the amount, in seconds. */
   readonly unit: string;
   readonly comment: string;
 }

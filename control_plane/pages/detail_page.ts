@@ -29,7 +29,7 @@ export interface DetailPage extends RequestFacts, FormOptions {
   readonly next?: ApprovalRecord | undefined;
 }
 
-/** UTF-16 units. */
+/** The maximum length of a command, in UTF-16 units. */
 const MOST_OF_A_COMMAND = 120;
 
 /** The page of one approval. */

@@ -24,7 +24,7 @@ interface LiveContent {
   readonly news: string;
   /** 0: the content is final. */
   readonly refreshSeconds: number;
-  /** For browsers without scripts; absent on a page with a form. */
+  /** The reload interval for browsers without scripts; absent on a page with a form. */
   readonly reloadSeconds?: number;
 }
 
