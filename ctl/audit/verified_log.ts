@@ -20,7 +20,7 @@ export const MAX_REPORTED = 1000;
 
 const headFile = z.strictObject({
   heads: z.array(z.strictObject({
-    // Without its directory: logs are also verified where they were copied to.
+    // The name without its directory, because logs are also verified where they were copied to.
     log: z.string().min(1),
     seq: z.union([z.int(), z.bigint()]).transform(BigInt),
     hash: z.string().regex(/^(?:[0-9a-f]{64})?$/),

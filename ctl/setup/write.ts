@@ -275,7 +275,7 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
       name: "approver-local",
       random,
     }),
-    /** Not stored in any file. */
+    /** This password is not stored in any file. */
     approverPassword,
     seeds: { signer: seed(), controlPlane: seed(), broker: seed(), mcp: seed(), envelope: seed() },
   };
