@@ -172,7 +172,7 @@ async function exchange<T>(
     const message = `Cannot contact the ssh-agent: ${describe(cause)}`;
     throw new AppError("upstream_failure", message, { cause });
   } finally {
-    // Also ends a pending read or write.
+    // Closing the connection also ends a pending read or write.
     connection?.close();
   }
 }

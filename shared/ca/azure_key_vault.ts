@@ -289,7 +289,10 @@ const MAX_RETRY_AFTER_SECONDS = 3600;
 /** Describes an error of the vendor's packages or of this program. */
 function describeVaultFailure(failure: unknown): {
   readonly text: string;
-  /** For the log: name and message of the original, without its request, which holds the access token. */
+  /**
+   * The error for the log: name and message of the original, without its request, which contains the access
+   * token.
+   */
   readonly cause: Error | undefined;
   readonly retryAfterSeconds?: number;
 } {

@@ -162,7 +162,7 @@ export interface CaKey extends CertificateSigner {
 /** CA keys, or their configs, by host group. */
 export interface CaKeyRing<K> {
   readonly byGroup: ReadonlyMap<string, K>;
-  /** For hosts without such a group. */
+  /** The key for hosts without a group that has a key. */
   readonly fallback: K;
 }
 

@@ -36,7 +36,7 @@ export function parsePemCaKey(pemText: string): CaKey {
 }
 
 const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----END \k<label>-----/g;
-/** Of PKCS #8, or of older formats in a separate line. */
+/** Matches encrypted keys: by the label of PKCS #8, or by a separate line in older formats. */
 const ENCRYPTED = /^(?:-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED)/m;
 const LABELS: readonly string[] = [OPENSSH_LABEL, "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
 

@@ -26,7 +26,7 @@ export { appendToList, locate, removeFromList, removeMember, setValue, type Valu
 
 /** The kind and rules of a config. */
 export interface ConfigKind<T extends object> {
-  /** In messages: `signer config`. */
+  /** The kind of config in messages: `signer config`. */
   readonly what: string;
   readonly schema: z.ZodType<T>;
   /** Rejected keys of the specification, as dotted paths. `*` means any key of a map (`hosts.*.sealed_exec`). */

@@ -51,7 +51,7 @@ export class AnswerTooLarge extends Error {
   override readonly name = "AnswerTooLarge";
 }
 
-/** Less than the time after which servers and load balancers close an idle connection. */
+/** How long an idle connection is kept. Servers and load balancers close idle connections later. */
 const IDLE_MS = 30_000;
 const MAX_HEAD_BYTES = 16_384;
 // Reject a line break in these texts, because it would start another header.
@@ -176,7 +176,7 @@ export interface JsonClientOptions extends TlsMaterial {
   readonly what?: string;
   readonly baseUrl: string;
   readonly clock: Clock;
-  /** For a whole exchange. */
+  /** The time limit for a whole exchange. */
   readonly timeoutMs?: number;
   readonly maxResponseBytes?: number;
   readonly maxConnections?: number;

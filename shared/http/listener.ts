@@ -55,14 +55,15 @@ export interface RunningListener extends AsyncDisposable {
 
 /** The time limits for a client, in milliseconds. */
 const TIMEOUTS: Readonly<Record<`${"identify" | "headers" | "request" | "idle" | "drain"}Ms`, number>> = {
-  // From the start of a connection, TLS handshake included, to a known identity or the first headers.
+  // The time from the start of a connection, including the TLS handshake, to a known identity or the first
+  // headers.
   identifyMs: 5_000,
   headersMs: 10_000,
-  // For a request with its body.
+  // The time for a request with its body.
   requestMs: 10_000,
-  // Between two requests.
+  // The time between two requests.
   idleMs: 60_000,
-  // For open requests when the listener closes.
+  // The time for open requests when the listener closes.
   drainMs: 10_000,
 };
 const MAX_HEADER_BYTES = 16_384;

@@ -145,7 +145,7 @@ function bodyOf(parts: Parts): ReadableStream<Uint8Array<ArrayBuffer>> | null {
 
 /** Bodies of these types are sent as strings, so head and body leave in one write. */
 const TEXT = /^(?:application\/(?:problem\+)?json|text\/)/;
-/** Longer paced bodies leave in pieces. */
+/** The size from which a paced body is sent in pieces. */
 const SHORT_BYTES = 64 << 10;
 
 /** Resolves when the response is sent, or the client has disconnected. */

@@ -87,7 +87,7 @@ export interface ErrorReply {
   readonly text: string;
 }
 
-/** In UTF-16 units. */
+/** The maximum length of a detail, in UTF-16 units. */
 const MAX_DETAIL = 1000;
 
 /**

@@ -30,7 +30,7 @@ export interface ApiRequest {
   readonly body?: { readonly type: string; readonly bytes: Uint8Array };
   /** By default `application/json`. */
   readonly accept?: string;
-  /** For the whole exchange. */
+  /** The time limit for the whole exchange. */
   readonly timeoutMs: number;
   /** The longest accepted answer, in bytes. */
   readonly maxBytes: number;

@@ -43,7 +43,7 @@ export interface AllowedCluster {
   readonly requireApproval: boolean;
   /** The action needs no approval only because of an active waiver. */
   readonly approvalWaived: boolean;
-  /** As `matched_rule` on the wire. */
+  /** The rule, in the form of `matched_rule` on the wire. */
   readonly matchedRule: string;
   /** The requester may see the values of Secrets. */
   readonly reveal: boolean;

@@ -257,7 +257,7 @@ export function* decideWithGrants(
 /** An intent that the command policies of its host allow. */
 export interface AllowedCommand {
   readonly kind: "allowed";
-  /** As `matched_rule` on the wire; empty if no rule decided. */
+  /** The rule, in the form of `matched_rule` on the wire; empty if no rule decided. */
   readonly matchedRule: string;
   /** Empty unless a command policy was evaluated. */
   readonly enforcement: Enforcement | "";

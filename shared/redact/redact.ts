@@ -30,9 +30,9 @@ interface Found extends Place {
 
 /** The secrets in a text that may continue. */
 export interface Findings {
-  /** In the order of their starts; they may overlap. */
+  /** The secrets in the order of their starts; they may overlap. */
   readonly found: Found[];
-  /** In the order of their hints: secrets that depend on the text that follows. */
+  /** The secrets that depend on the text that follows, in the order of their hints. */
   readonly open: readonly (Open & { readonly name: string; readonly hint: number })[];
 }
 

@@ -26,7 +26,7 @@ export interface PostgresDatabase {
   readonly clock: Clock;
   /** Called for data that cannot be read and is skipped. */
   readonly warn: StateWarner;
-  /** For a connection and each statement; default {@linkcode TIMEOUT_MS}. */
+  /** The time limit for a connection and for each statement; default {@linkcode TIMEOUT_MS}. */
   readonly timeoutMs?: number;
 }
 

@@ -137,7 +137,7 @@ export const MAX_SIGN_BODY_BYTES: { readonly ssh: number; readonly k8s: number }
   ssh: 64 * 1024,
   k8s: 256 * 1024,
 };
-/** In UTF-16 units. */
+/** The maximum length of `content_head`, in UTF-16 units. */
 const MAX_CONTENT_HEAD_LENGTH = 2000;
 /** The command of a file transfer names a path of at most 4096 bytes twice. */
 const MAX_TRANSFER_BYTES = 16 * 1024;
