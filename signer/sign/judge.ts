@@ -29,7 +29,7 @@ export interface SignContext {
   readonly authority: Authority;
   readonly snapshot: Snapshot;
   readonly peer: Peer;
-  /** Without the end user's token. */
+  /** The request without the end user's token. */
   readonly request: SignRequest;
   /** The effective caller: the peer, or the broker that a trusted forwarder names. */
   readonly caller: string;
