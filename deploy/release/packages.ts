@@ -14,9 +14,12 @@ export interface Package {
   readonly files: readonly PackagedFile[];
   /** Programs in `usr/bin`, and the first arguments of `usr/lib/gateway/start` for each. */
   readonly commands?: readonly { readonly name: string; readonly starts: string }[];
-  /** Restarted by an upgrade if they run; stopped and disabled by a removal. */
+  /** Units that an upgrade restarts if they run, and that a removal stops and disables. */
   readonly units?: readonly string[];
-  /** Not restarted, because their memory has the only copy of a secret; stopped and disabled by a removal. */
+  /**
+   * Units that an upgrade does not restart, because their memory has the only copy of a secret. A removal
+   * stops and disables them.
+   */
   readonly lastingUnits?: readonly string[];
   /** The directories of its `tmpfiles.d`, outer ones first; a purge removes empty ones. */
   readonly folders?: readonly string[];
