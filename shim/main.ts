@@ -55,8 +55,8 @@ async function readKeys(path: string): Promise<Parameters<typeof checkEnvelope>[
 }
 
 /**
- * Reads a regular file, because opening a pipe would wait for its writer. A pipe that appears after the check is
- * no additional risk: an attacker who can create one can also change the keys.
+ * Reads a regular file, because opening a pipe would wait for its writer. A pipe that appears after the check
+ * is no additional risk: an attacker who can create one can also change the keys.
  */
 async function readText(path: string): Promise<string | undefined> {
   return (await Deno.stat(path)).isFile ? await Deno.readTextFile(path) : undefined;

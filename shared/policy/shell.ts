@@ -57,8 +57,8 @@ export function parseScript(
 }
 
 /**
- * Whether the full parser reads the same commands and operators. A tree with a node that is not on an explicit
- * list is rejected. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
+ * Whether the full parser reads the same commands and operators. A tree with a node that is not on an
+ * explicit list is rejected. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
  */
 function treeAgrees(text: string, lexed: LexedShell): boolean {
   const script = parse(text);
