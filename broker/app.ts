@@ -81,7 +81,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
     random,
     metrics,
     events,
-    /** Whether records can be written, or need not be. */
+    /** Whether actions can proceed: audit records can be written, or the fail mode does not require them. */
     keepsRecords: () => gate.isOpen,
     /** The client for readiness checks of the signer or control plane. Absent in local mode. */
     upstream,
@@ -94,7 +94,8 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
         const text = `initial host load from signer: ${describeFault(cause)}`;
         throw new AppError("upstream_failure", text, { cause });
       });
-      // The broker serves hosts without clusters. The tools for clusters appear with the list.
+      // A failure does not stop the broker. It serves hosts without clusters, and offers the cluster tools
+      // when a list arrives.
       await clusters.inventory.refresh().catch((error) => {
         logger.warn("Cannot load cluster list, no cluster is available until a retry succeeds", { error });
       });

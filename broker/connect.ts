@@ -21,7 +21,7 @@ export async function connect(path: string): Promise<number> {
     clientEnded = true;
     await connection.closeWrite();
   })();
-  // A broker that is gone is noticed by the read below.
+  // The read below detects that the broker has exited.
   sending.catch(() => {});
   try {
     for await (const chunk of connection.readable) await writeAll(Deno.stdout, chunk);

@@ -1,5 +1,5 @@
 /**
- * The broker: what agents talk to. See README.md for its frontends, files and permissions.
+ * The broker, which receives the requests of agents. See README.md for its frontends, files and permissions.
  * @module
  */
 import "@gateway/shared/service/no_storage";

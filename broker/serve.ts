@@ -19,7 +19,7 @@ import type { StdioStreams } from "./frontends/mcp_stdio.ts";
 type RunningListener = Awaited<ReturnType<typeof startTlsServer>>;
 type Broker = Awaited<ReturnType<typeof createBroker>>;
 
-/** How a frontend starts and ends its listener. */
+/** Starts and stops the listener of a frontend. */
 interface Frontend<Server extends RunningListener> extends ListenerParts<Server> {
   /** Called before the listener closes. */
   readonly drain?: () => void;
@@ -46,8 +46,8 @@ export async function serveHttp(config: BrokerConfig, ports: BrokerPorts, stoppe
 }
 
 /**
- * Serves MCP over HTTPS until `stopped` resolves, to end users who show a token of the OpenID provider with every
- * request. The provider must answer at the start.
+ * Serves MCP over HTTPS until `stopped` resolves, to end users whose every request has a token of the OpenID
+ * provider. The provider must be available at the start.
  */
 export async function serveMcpHttp(
   config: BrokerConfig,
@@ -97,8 +97,8 @@ export async function serveMcpHttp(
 }
 
 /**
- * Serves MCP on the standard streams until the client closes its end or `stopped` resolves. The client is answered
- * before the first host list has arrived. Without a list the broker ends.
+ * Serves MCP on the standard streams until the client closes its end or `stopped` resolves. The broker
+ * answers the client before the first host list has arrived, and exits if the list cannot be fetched.
  */
 export async function serveMcp(
   config: BrokerConfig,
@@ -181,7 +181,7 @@ async function startMonitor(
         ...(frontend === "serve-http" && { client_ca }),
         ...(signer && { "signer.client_cert": signer.client_cert, "signer.ca": signer.ca }),
       },
-      // The broker does not know which of the two it has.
+      // The upstream is a signer or a control plane. The broker does not know which.
       upstream: client &&
         new UpstreamWatch({ what: "the control plane or signer at signer.url", client, clock }),
     });

@@ -20,7 +20,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/sign": {
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
   },
-  // The result is served once: an answer without a body would lose it.
+  // The result is served once, and a HEAD response without a body would lose it.
   "/v1/sign/result/:id": { GET: fresh(handleResult), HEAD: "refused" },
   "/v1/hosts": { GET: handleHosts },
   "/v1/clusters": { GET: handleClusters },
@@ -92,14 +92,14 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   };
 }
 
-/** With more records in the queue to a disk that hangs, adding one waits. */
+/** If more records are queued because the disk hangs, adding a record waits. */
 const MAX_UNWRITTEN = 1024;
 
 interface LateOptions {
-  /** Never rejects. */
+  /** Appends a record. Never rejects. */
   readonly append: (entry: AuditEntry) => Promise<void>;
   readonly clock: Clock;
-  /** The time that a record waits for others; 0: not at all. */
+  /** How long a record waits for others to share its sync; 0: no wait. */
   readonly delayMs: number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
@@ -119,9 +119,11 @@ export class BatchedRecords {
     this.#options = options;
   }
 
-  /** Resolves immediately, or after the append if very many records are on their way. Never rejects. */
+  /**
+   * Adds a record. Resolves immediately, or after the append if too many records are queued. Never rejects.
+   */
   add(entry: AuditEntry): Promise<void> {
-    // The append happens outside of this request.
+    // The append happens outside of this request, so store the request's ID in the record.
     this.#waiting.push({ request_id: currentRequestId() ?? "", ...entry });
     if (this.#options.delayMs === 0 || this.#unwritten >= MAX_UNWRITTEN) this.flush();
     else if (this.#waiting.length === 1) void outsideRequests(() => this.#flushLater());

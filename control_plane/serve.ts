@@ -15,12 +15,15 @@ import { SignerClient } from "./routes/signer_client.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 
-/** As many as one broker may have requests under way; each connection is kept open. */
+/**
+ * The number of connections to the signer: the number of concurrent requests that one broker may have.
+ * Connections stay open.
+ */
 const SIGNER_CONNECTIONS = 64;
 
 /**
- * Starts a control plane: config, credentials, audit log, state, monitor, listener, in this order. A failure ends it
- * before it answers anything. The signer need not be there yet.
+ * Starts a control plane: config, credentials, audit log, state, monitor, listener, in this order. If a step
+ * fails, the process ends before it answers a request. The signer need not be reachable yet.
  *
  * @throws {AppError} `invalid_config` with the problem and how to fix it
  */
@@ -43,7 +46,7 @@ export async function startControlPlane(environment: Environment) {
       joint: () => openPostgresControlStore({ settings: config, clock, warn: logger.warn }),
     });
     const instances = group ?? ALONE;
-    // Instances compare times by one clock.
+    // Instances compare times by one shared clock.
     const time = group?.clock ?? clock;
     group?.addMetrics(metrics);
     opened.defer(() => store.close());

@@ -13,7 +13,7 @@ const SANDBOXED = "gateway: cannot run init: this program has only the permissio
 const out = (text: string) => writeAllSync(Deno.stdout, text);
 const err = (text: string) => writeAllSync(Deno.stderr, text);
 
-/** The `init` of `broker-ctl`; its libraries are loaded only here. */
+/** Runs `init` of `broker-ctl`, whose libraries are loaded only here. */
 async function init(args: readonly string[]): Promise<number> {
   const { runProgram } = await import("../ctl/program.ts");
   const workingFolder = findWorkingFolder();

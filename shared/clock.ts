@@ -12,7 +12,10 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** Monotonic milliseconds, which nobody can set. They may stand still while the machine sleeps. */
+/**
+ * Monotonic milliseconds, which are independent of changes to the clock. They may not advance while the
+ * machine sleeps.
+ */
 export type Elapsed = () => number;
 
 /** The machine's monotonic time. */
@@ -42,14 +45,14 @@ export const systemClock: Clock = {
 /** A global of Deno that its types do not declare. */
 declare function setImmediate(callback: () => void): unknown;
 
-/** Resolves after everything that is ready now, such as requests that have arrived. */
+/** Resolves after all events that are ready now, such as requests that have arrived. */
 export function endOfTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
 
 /**
- * Repeats a task, first after one pause, never two at once, until the signal is aborted. A task that throws ends the
- * repetition with its error.
+ * Repeats a task until the signal is aborted. The first run follows a pause, and runs never overlap. A task
+ * that throws ends the repetition with its error.
  *
  * @param options with the pause between the end of one run and the start of the next
  */
@@ -100,10 +103,16 @@ export interface Bound {
   readonly aborted?: (reason: unknown) => unknown;
 }
 
-/** The reason for a timer that is no longer needed. An error would have a stack that nobody reads. */
+/**
+ * The abort reason of a timer that is no longer needed. It is a string, because creating an error with its
+ * stack is slow.
+ */
 const OVER = "over";
 
-/** Calls `onOver` once with the error of the bound. Returns a function that ends timer and listener. */
+/**
+ * Calls `onOver` once with the error of the bound. Returns a function that removes the timer and the
+ * listener.
+ */
 function watch(
   { clock, ms, signal, late, aborted = (reason) => reason }: Bound,
   onOver: (reason: unknown) => void,
@@ -142,12 +151,12 @@ export class Deadline implements Disposable {
 }
 
 /**
- * Waits for the result of a step, within a bound. The wait ends even if the step ignores its signal: a later result is
- * released, and a later failure dropped.
+ * Waits for the result of a step, within a bound. The wait ends even if the step ignores its signal: a later
+ * result is released, and a later failure is ignored.
  *
  * @param bound with a function that releases a late result, such as a connection to close
- * @param step a function gets a signal that is aborted with the wait, and is not called if the signal is aborted
- *   already. A promise continues, and its owner ends it
+ * @param step a function gets a signal that is aborted with the wait, and is not called if the signal is
+ * aborted already. A promise continues, and its owner ends it
  * @throws the error of the step or of the bound
  */
 export async function within<T>(
@@ -167,7 +176,7 @@ export async function within<T>(
       let running: Promise<T>;
       if (typeof step !== "function") running = step;
       else if (isOver) return;
-      // Only for functions: a controller costs as much as the rest of the wait.
+      // Create a controller only for functions, because it costs as much as the rest of the wait.
       else running = step((ended = new AbortController()).signal);
       running.then((result) => isOver ? bound.release?.(result) : resolve(result)).catch(reject);
     });
@@ -181,7 +190,10 @@ export type Steps<T> = Generator<void, T, void>;
 
 /** How long a computation runs before others run, in milliseconds. */
 const SLICE_MS = 1;
-/** A request takes several turns of the event loop, which must not wait for a slice each. */
+/**
+ * The pause between two slices. A request takes several turns of the event loop, and must not wait for a
+ * slice in each.
+ */
 const PAUSE_MS = 1;
 
 /** Runs a computation without a pause. */
@@ -191,7 +203,7 @@ export function finish<T>(steps: Steps<T>): T {
   return step.value;
 }
 
-/** Runs a computation in slices of a millisecond or two. Between them requests are answered. */
+/** Runs a computation in slices of a millisecond or two. Requests are answered between the slices. */
 export async function finishInSlices<T>(steps: Steps<T>, clock: Clock): Promise<T> {
   let from = clock.now();
   let step = steps.next();

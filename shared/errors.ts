@@ -142,7 +142,7 @@ export function staleError(message: string, cause?: unknown): AppError {
 /** The specified text for an action that is withheld because its audit record could not be written. */
 export const AUDIT_UNAVAILABLE = "audit unavailable";
 
-/** The message of an error of unknown origin, or its name if the message is empty. */
+/** The message of an error of any type, or its name if the message is empty. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message === "" ? error.name : error.message;
@@ -153,7 +153,7 @@ export function errorName(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
 }
 
-/** An error may be its own cause. */
+/** The maximum number of causes to follow, because an error may be its own cause. */
 const MOST_CAUSES = 8;
 
 /** An error with its causes on one line. Use it only in the operator's log, never in responses. */

@@ -1,7 +1,8 @@
 /**
- * The only door for JSON. It keeps 64-bit integers exact, which `JSON.parse` and `JSON.stringify` corrupt: certificate
- * serials are random 64-bit numbers. Its result never depends on JSON that was parsed before. `JSON.parse` of Deno's
- * engine can confuse keys that are written with a backslash.
+ * Parses and writes all JSON of this project. It keeps 64-bit integers exact, which `JSON.parse` and
+ * `JSON.stringify` corrupt: certificate serials are random 64-bit numbers. The result never depends on JSON
+ * that was parsed before, while `JSON.parse` of Deno's engine can confuse keys that are written with a
+ * backslash.
  *
  * @module
  */
@@ -35,7 +36,8 @@ export function parseJson(text: string): unknown {
         typeof value === "number" && source !== undefined ? toExactNumber(source, value) : value,
     );
   } catch (error) {
-    // Unlike the parser, the reviver recurses. A stack overflow is the sender's fault.
+    // Unlike the parser, the reviver is recursive. The sender of the JSON causes a stack overflow, so report
+    // it as a syntax error.
     if (error instanceof RangeError) throw new SyntaxError("JSON is nested too deeply", { cause: error });
     throw error;
   }
@@ -71,7 +73,7 @@ export function isObject(value: unknown): value is JsonObject {
  * @throws {SyntaxError} if the text is not JSON, or a key needs a backslash
  */
 export function withPlainKeys(text: string): string {
-  // A text that ends with a string may continue with a colon.
+  // The caller may insert the text before a colon, which makes its last string a key.
   if (!hasEscapedKey(`${text}:`)) return text;
   const plain = JSON.stringify(parseStandardJson(text));
   if (hasEscapedKey(`${plain}:`)) {
@@ -100,7 +102,7 @@ function toExactNumber(literal: string, value: number = Number(literal)): number
   return value;
 }
 
-/** A value that `JSON.stringify` writes as the digits of the integer. */
+/** Wraps an integer in a value that `JSON.stringify` writes as its digits. */
 export function writableBigint(integer: bigint): unknown {
   return json.rawJSON(integer.toString());
 }
@@ -184,7 +186,7 @@ function parseStrictly(
   const readString = (): string => {
     const start = at;
     at = endOfString(text, start) ?? fail();
-    // The engine misreads only keys, and a string alone is none.
+    // The engine misreads only keys. A string alone is not a key.
     const value: unknown = JSON.parse(text.slice(start, at));
     return typeof value === "string" ? value : fail();
   };
@@ -209,7 +211,8 @@ function parseStrictly(
     if (first === "{" || first === "[") {
       const isList = first === "[";
       at++;
-      // Without prototype, a key cannot be the setter of one, and the engine does not share keys between objects.
+      // Without a prototype, no key can call the setter of `__proto__`, and the engine does not share keys
+      // between objects.
       const begun: Open = { value: isList ? [] : Object.create(null), key: "" };
       if (peek() !== (isList ? "]" : "}")) {
         if (!isList) begun.key = readKey();

@@ -101,7 +101,7 @@ export function shortenText(text: string, limit: number): string {
   return text.length <= limit ? text : `${cutText(text, limit)}…`;
 }
 
-// `=` is left out: zsh rewrites a word that begins with it.
+// `=` is omitted, because zsh rewrites a word that begins with it.
 const BARE_WORD = /^[A-Za-z0-9@%_+:,./-]+$/;
 
 /** A word for a POSIX shell: bare if that is safe, else in single quotes. */
@@ -125,7 +125,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 const ASCII = /^[\0-\x7f]*$/;
-/** A name may consist of dots alone. */
+/** Matches the dots at the end of a name, except in a name that consists only of dots. */
 const TRAILING_DOTS = /(?<=[^.])\.+$/;
 
 /** The common form of names that differ by Unicode compatibility form (NFKC), by case, or by trailing dots. */
@@ -139,13 +139,17 @@ export function isSameIdentity(left: string, right: string): boolean {
   return foldIdentity(left) === foldIdentity(right);
 }
 
-/** Full case folding, and more for shared capitals such as `ı` and `i`: blocking too much is safe. */
+/**
+ * Full case folding that also maps letters with a common capital to each other, such as `ı` and `i`. Blocking
+ * too many names is safe.
+ */
 function foldCase(text: string): string {
-  // The capital sharp s becomes two letters only via small letters. A final sigma becomes a sigma only by itself.
+  // The capital sharp s becomes two letters only after it is lowercased. A final sigma must be lowercased
+  // alone to become a normal sigma.
   return Array.from(text.toLowerCase().toUpperCase(), (character) => character.toLowerCase()).join("");
 }
 
-/** The fields that hold something: no empty text or list, no `false`, no 0, no `undefined`. */
+/** Removes empty fields: empty texts and lists, `false`, 0 and `undefined`. */
 export function withoutEmpty<T extends object>(fields: T): { readonly [Key in keyof T]?: T[Key] } {
   const isEmpty = (value: unknown) => !value || (Array.isArray(value) && value.length === 0);
   const kept = Object.entries(fields).filter(([, value]) => !isEmpty(value));
@@ -221,7 +225,7 @@ export async function writeAll(
   for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await target.write(rest));
 }
 
-/** {@linkcode writeAll} without a turn of the event loop. A text is written as UTF-8. */
+/** {@linkcode writeAll}, but synchronous. A text is written as UTF-8. */
 export function writeAllSync(
   target: { writeSync(bytes: Uint8Array): number },
   content: Uint8Array | string,

@@ -1,12 +1,15 @@
 import { ENVELOPE_DOMAIN, MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "@gateway/shared/envelope";
 import { parseStandardJson } from "@gateway/shared/json";
 
-/** A refusal, in words for the broker and the operator. */
+/** A rejection, with a reason for the broker and the operator. */
 export class Refusal extends Error {}
 
 // Each character can be read in one way only, so a text that does not match is rejected in linear time.
 const STRING = String.raw`"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"`;
-/** The one way in which a signer writes an envelope, so that no member can appear twice or have two meanings. */
+/**
+ * The only accepted form of an envelope, exactly as a signer writes it. No member can appear twice or have
+ * two meanings.
+ */
 const ENVELOPE = new RegExp(
   String
     .raw`^\{"n":(${STRING}),"h":(${STRING}),"c":(${STRING}),"e":(0|[1-9]\d*),"s":"([A-Za-z0-9+/]{86}==)"\}$`,
@@ -27,7 +30,7 @@ export function openEnvelope(wire: string) {
   const [expiry, signature] = fields.slice(3);
   if (nonce === undefined || host === undefined || command === undefined) return undefined;
   if (expiry === undefined || signature === undefined) return undefined;
-  // The expiry stays decimal digits, which are signed.
+  // The expiry stays a text of decimal digits, because the signature covers these digits.
   return { nonce, host, command, expiry, signature: Uint8Array.fromBase64(signature) };
 }
 
@@ -51,13 +54,13 @@ export async function checkEnvelope(
   if (!await verify(signedBytesV1(envelope, ENVELOPE_DOMAIN), signature)) {
     throw new Refusal("the signature is not of a pinned key");
   }
-  // The expiry is signed in whole seconds. In its last second the envelope is still valid.
+  // The signature covers the expiry in whole seconds. The envelope is still valid in its last second.
   const left = Number(expiry) - Math.floor(now / 1000);
   const faults: readonly (readonly [boolean, string])[] = [
     [envelope.host !== host, "the envelope is for another host"],
     [nonce === "", "the envelope has no nonce"],
     [command === "", "the envelope has no command"],
-    // The kernel truncates an argument at a NUL, and a shell drops it: another command would run.
+    // The kernel truncates an argument at a NUL, and a shell drops the NUL, so another command would run.
     [command.includes("\0"), "the command has a NUL"],
     [left < 0, "the envelope has expired"],
     [
@@ -99,7 +102,7 @@ export function parsePinnedKeys(text: string, path: string): readonly Uint8Array
   const keys = text.split("\n").flatMap((line, index) => {
     const word = line.trim();
     if (word === "" || word.startsWith("#")) return [];
-    // fromBase64() skips spaces, which would join two keys on a line.
+    // fromBase64() skips spaces, which could join two keys on a line.
     if (/^[A-Za-z0-9+/]{43}=$/.test(word)) return [Uint8Array.fromBase64(word)];
     throw new Refusal(`line ${index + 1} of ${path} is not a key of the signer`);
   });

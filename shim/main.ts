@@ -11,7 +11,7 @@ import { checkEnvelope, isHostName, MALFORMED, parsePinnedKeys, Refusal } from "
 
 /** The exit code of a shell for a command that must not run. */
 const REFUSED = 126;
-/** Longer than any envelope is valid. */
+/** How long records of used envelopes are kept, which is longer than any envelope is valid. */
 const KEEP_MS = 600_000;
 
 /** Returns the command of the envelope after recording the use of the envelope. */
@@ -37,7 +37,7 @@ function readEnvelope(): string {
   }
 }
 
-/** Reads the pinned keys for each command, so that a rotation needs no restart. */
+/** Reads the pinned keys. They are read for each command, so that a rotation needs no restart. */
 async function readKeys(path: string): Promise<Parameters<typeof checkEnvelope>[1]["verify"]> {
   const text = await readText(path).catch(() => undefined);
   if (text === undefined) throw new Refusal(`cannot read ${path}`);
@@ -54,14 +54,20 @@ async function readKeys(path: string): Promise<Parameters<typeof checkEnvelope>[
   };
 }
 
-/** Opening a pipe would wait for its writer. An attacker who can create one there can also change the keys. */
+/**
+ * Reads a regular file, because opening a pipe would wait for its writer. A pipe that appears after the check
+ * is no additional risk: an attacker who can create one can also change the keys.
+ */
 async function readText(path: string): Promise<string | undefined> {
   return (await Deno.stat(path)).isFile ? await Deno.readTextFile(path) : undefined;
 }
 
-/** Records the use of an envelope in a directory that all accounts of the host share. One of several uses wins. */
+/**
+ * Records the use of an envelope in a directory that all accounts of the host share. If an envelope is used
+ * several times concurrently, only one use succeeds.
+ */
 async function claimNonce(directory: string, nonce: string, now: number): Promise<void> {
-  // After a failure the record cannot be created.
+  // Ignore a failure here, because creating the record then fails.
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 }).catch(() => {});
   await sweep(directory, now);
   try {
@@ -75,7 +81,10 @@ async function claimNonce(directory: string, nonce: string, now: number): Promis
   }
 }
 
-/** Removes old records. Failures do not matter: a claim needs the right to write, not to read or to remove. */
+/**
+ * Removes old records. Failures are ignored: a claim needs only the right to create a record, not to list or
+ * remove records.
+ */
 async function sweep(directory: string, now: number): Promise<void> {
   try {
     for await (const { name } of Deno.readDir(directory)) {
@@ -84,7 +93,7 @@ async function sweep(directory: string, now: number): Promise<void> {
       if (mtime !== null && now - mtime.getTime() > KEEP_MS) await Deno.remove(path).catch(() => {});
     }
   } catch {
-    // The directory cannot be listed.
+    // The directory cannot be listed, so nothing is removed.
   }
 }
 

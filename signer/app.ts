@@ -74,7 +74,10 @@ export function createSignerApp(authority: Authority): PeerHandler {
   };
 }
 
-/** Whether a request is for the list or its signature, spelled as it is routed: without a `..` that a URL resolves. */
+/**
+ * Whether a request is for the revocation list or its signature. The URL must be spelled exactly like the
+ * route, because a URL with `..` resolves to another path.
+ */
 function isForList(url: string): boolean {
   const { origin, pathname } = new URL(url);
   const isList = pathname === "/v1/krl" || pathname === "/v1/krl.sig";

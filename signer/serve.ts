@@ -16,12 +16,15 @@ import { openPostgresStore, type SharedState } from "./live/state/postgres.ts";
 import { openSqliteStore } from "./live/state/store.ts";
 import { type Authority, openAuthority } from "./sign/authority.ts";
 
-/** Reading takes half a second; certificates that a freeze should find are at the end of the log. */
+/**
+ * The part of the log that is read back at the start, which takes half a second. The certificates that a
+ * freeze should find are at the end of the log.
+ */
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 
 /**
- * Starts a signer: config, policy and CA key, audit log, state, monitor, listener, in this order. A failure ends it before
- * it answers anything.
+ * Starts a signer: config, policy and CA key, audit log, state, monitor, listener, in this order. If a step
+ * fails, the process ends before it answers a request.
  *
  * @throws {AppError} `invalid_config` with the problem and how to fix it
  */
@@ -67,7 +70,7 @@ export async function startSigner(environment: Environment) {
       isReserved: (caller) => state.current.config.reload_callers.includes(caller),
       handler: createSignerApp(authority),
     });
-    // Before the server is closed: readers that wait for a newer list would hold it up.
+    // Release the readers that wait for a newer list, because they would delay the close of the server.
     opened.defer(() => authority.krl.release());
     return {
       state,
@@ -79,26 +82,28 @@ export async function startSigner(environment: Environment) {
   });
 }
 
-/** Tasks, each with the pause before it in seconds. */
+/** The periodic tasks, each with its interval in seconds. */
 function periodicTasks(
   { live, krl, leases, policySource, state, logger }: Authority,
   configPath: string,
   seen: string,
 ): readonly (readonly [number, () => Promise<void>])[] {
   let last = seen;
-  // The stamp is remembered before the reload, so that a broken file is tried once, and again only after a change.
+  // The stamp is stored before the reload, so that a broken file is loaded once, and again only after a
+  // change.
   const reloadChanged = async () => {
     const stamp = await fileStamp(configPath);
     if (stamp === last) return;
     last = stamp;
-    // A failed reload is logged and audited where it happens; a file that is being replaced comes back.
+    // A failed reload is logged and audited where it happens. If the file is being replaced, the next check
+    // loads it.
     await state.reload("auto-reload").catch((error) => logger.warn("config file not reloaded", { error }));
   };
   const { auto_reload_seconds } = state.current.config;
   return [
     [300, () => live.purgeExpired()],
     [10, () => live.storeFreezes()],
-    // Each sweep that drops something makes a new version for every host.
+    // Sweep rarely, because each sweep that removes a name publishes a new version to every host.
     [60, () => krl.sweep()],
     [
       5,
@@ -109,7 +114,7 @@ function periodicTasks(
   ];
 }
 
-/** Starts to follow the changes of the other signers of the database. */
+/** Starts to follow the changes of the other signers that share the database. */
 async function followOthers(
   { live, krl, leases, policySource, state, clock }: Authority,
   group: SharedGroup,
@@ -130,7 +135,7 @@ async function followOthers(
     if (content.state === undefined) return content.epochs;
     // Revoke the subject's tokens before this signer confirms that it has seen the freeze.
     await leases.revokeNew(content.state.freezes);
-    // A policy that cannot be used is not decided by: the others need not wait for this signer.
+    // This signer makes no decisions by a policy that it cannot use, so the others need not wait for it.
     if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);
     policySource.learnProposal(content.state.proposal, state);
     return content.epochs;
@@ -143,12 +148,18 @@ async function followOthers(
   );
 }
 
-/** Puts the newest hosts in force. A failure is logged and recorded where it happens, and nothing is decided then. */
+/**
+ * Puts the newest hosts in force. A failure is logged and recorded where it happens, and this signer then
+ * makes no decisions.
+ */
 async function reloadPolicy(state: SignerState, { from }: PolicySource): Promise<void> {
   if (from === "database") await state.reload("policy-source").catch(() => {});
 }
 
-/** Reads the audit log back, the last line first. Its times are of this machine, `ahead` of the signers' one clock. */
+/**
+ * Reads the audit log back, newest line first. The log has times of this machine, which is `ahead` of the
+ * shared clock of the signers.
+ */
 function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number): LogReader {
   const onCut = () =>
     logger.warn("audit log too large, older certificates are known only if they were stored");

@@ -3,13 +3,16 @@ import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http";
 import type { SignerClient, SignerReply, SignOptions, UndecidedReason } from "./authority.ts";
 
-/** The limit of waiting requests in total. Each holds a connection to the control plane. */
+/** The maximum number of requests that wait for approval. Each holds a connection to the control plane. */
 export const MAX_WAITING = 64;
 export const MAX_WAITING_OF_ONE = 16;
 
 /** The longest time that the control plane holds a poll, in seconds. */
 const HOLD_SECONDS = 8;
-/** Covers a held poll and the signing after it. */
+/**
+ * The timeout of one poll: the time that the control plane holds it, and the time for signing after the
+ * decision.
+ */
 const POLL_TIMEOUT_MS = 20_000;
 /** The time between the starts of two polls that failed or were not held. */
 const PAUSE_MS = 2_000;
@@ -17,10 +20,10 @@ const PAUSE_MS = 2_000;
 const SIGNING_FAILED = 502;
 
 interface ApprovalWaitPorts {
-  /** A separate client: waits must not hold the connections for sign requests. */
+  /** Separate from the client for sign requests, so that waiting polls do not occupy its connections. */
   readonly client: SignerClient;
   readonly clock: Clock;
-  /** The longest wait; 0: no wait. */
+  /** The longest wait in seconds; 0: no wait. */
   readonly seconds: number;
 }
 
@@ -69,7 +72,7 @@ export class ApprovalWaits {
 
   async #poll(parked: ParkedRequest, { signal, onWaiting }: SignOptions): Promise<SignerReply | undefined> {
     const { clock, seconds } = this.#ports;
-    // Counts elapsed time, so that a clock set back does not prolong the wait.
+    // Counts elapsed time, so that setting the clock back does not prolong the wait.
     let leftMs = seconds * 1000;
     for (;;) {
       onWaiting?.(parked.approvalId);
@@ -77,7 +80,7 @@ export class ApprovalWaits {
       const startedAt = clock.now();
       const reply = await this.#ask(parked, Math.floor(Math.max(leftMs, 0) / 1000), signal).catch((cause) => {
         if (signal.aborted) throw cause;
-        // A control plane that restarts keeps its approvals: a lost answer is not a lost approval.
+        // The control plane keeps its approvals across a restart, so poll again after a lost answer.
         if (!isLast) return undefined;
         const why = cause instanceof AppError ? cause.message : "failed";
         throw new AppError("upstream_failure", `querying approval result: ${why}`, { cause });

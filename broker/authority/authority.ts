@@ -57,12 +57,15 @@ interface Issued {
   readonly kind: "issued";
   readonly serial: bigint;
   readonly decision: WireDecision | undefined;
-  /** The answer came after a wait for a human: earlier lists of hosts and clusters are old. */
+  /**
+   * Whether the answer came after a wait for a human. Lists of hosts and clusters from before may then be
+   * outdated.
+   */
   readonly waited: boolean;
 }
 
 export type TokenAnswer =
-  /** The token is a secret, valid for minutes and for everything that its ServiceAccount may do. */
+  /** The token is a secret. It is valid for minutes and permits everything that its ServiceAccount may do. */
   | Issued & { readonly token: string }
   | Exclude<SignAnswer, { readonly kind: "issued" }>;
 
@@ -72,7 +75,10 @@ export type SignAnswer =
     readonly certificate: string;
     /** The prefix for the commands of an elevated session. Empty: no prefix. */
     readonly elevationPrefix: string;
-    /** The shim that the certificate of a session on a sealed host is locked to, as the host calls it. */
+    /**
+     * On a sealed host: the shim command to which the certificate of a session is locked, in the host's
+     * spelling.
+     */
     readonly shim?: string;
   }
   | {
@@ -82,9 +88,9 @@ export type SignAnswer =
     readonly envelope?: string;
     readonly waited?: boolean;
   }
-  /** A human has to approve, and no approval has been requested. */
+  /** A human has to approve, and the broker has not requested an approval. */
   | { readonly kind: "needs_approval"; readonly rule: string }
-  /** An approval has been requested and is not decided. A later decision is not collected. */
+  /** An approval was requested, but nobody decided in time. The broker does not collect a later decision. */
   | { readonly kind: "undecided"; readonly approvalId: string; readonly why: UndecidedReason }
   /** A requested approval was denied, expired, was used up, or could not be collected. */
   | { readonly kind: "not_granted"; readonly status: number; readonly detail: string }

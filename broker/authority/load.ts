@@ -38,7 +38,7 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
         take(fresh) {
           const name = ownName(fresh.cert);
           if (name !== caller) {
-            // Freezes of this broker are found by its name.
+            // A freeze of this broker uses its name at the signer, so the broker must know that name.
             const text = `they belong to "${name}", not to "${caller}"; restart to use them`;
             throw new AppError("invalid_config", text);
           }

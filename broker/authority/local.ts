@@ -231,7 +231,9 @@ export class LocalAuthority implements Authority {
   }
 }
 
-/** Takes a step. An `AppError` of it is the rejection of the request, unless it is a fault of this service. */
+/**
+ * Runs a step. An `AppError` from the step rejects the request, unless it reports a fault of this service.
+ */
 function attempt<T>(step: () => T, isRejection: (error: AppError) => boolean = () => true) {
   try {
     return { value: step() };

@@ -23,16 +23,16 @@ import type {
   TokenRequest,
 } from "./authority.ts";
 
-// The ID becomes a part of a path and of a text that scripts read.
+// The ID is inserted into a URL path and into a text that scripts parse.
 const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });
 
-/** The token becomes a header. */
+/** The form of a token, which is sent in a header. */
 const TOKEN = /^[\x21-\x7e]{1,65536}$/;
 
 export class RemoteAuthority implements Authority {
   readonly #client: SignerClient;
   readonly #waits: ApprovalWaits;
-  /** The last list of hosts and its tag, so that the signer need not send an unchanged list. */
+  /** The last list of hosts and its tag, so that the signer can answer 304 if the list has not changed. */
   #known: { readonly tag: string; readonly hosts: HostsResponse } | undefined;
   /** The last list of clusters and its text, so that an unchanged list is not parsed again. */
   #knownClusters: { readonly text: string; readonly clusters: ClustersResponse } | undefined;
@@ -130,19 +130,20 @@ export class RemoteAuthority implements Authority {
     if (decision?.allowed === false) fail("returned a denial as an answer");
     const issued = read(response, waited);
     if (issued !== undefined) return issued;
-    // After a wait a human has already approved. Another request for approval would never end.
+    // After the wait, a human has already approved. Accepting another approval requirement could loop
+    // forever.
     if (decision?.require_approval !== true || waited) fail(`returned no ${what}`);
     return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
   }
 
-  /** Sends a request. A status of 500 and up is a failure, whatever was requested. */
+  /** Sends a request. A status of 500 or above is a failure of the service for every kind of request. */
   async #request(options: JsonClientRequest): Promise<SignerReply> {
     let reply: SignerReply;
     try {
       reply = await this.#client.request(options);
     } catch (cause) {
       if (options.signal?.aborted) throw new AppError("canceled", "request canceled", { cause });
-      // The text of another error may hold the signer's address.
+      // The text of another kind of error may contain the signer's address.
       const why = cause instanceof AppError ? cause.message : "failed";
       const isLost = cause instanceof AppError && cause.code === "answer_lost";
       throw unavailable(isLost, `: contacting signing service: ${why}`, cause);
@@ -161,7 +162,7 @@ function unavailable(isLost: boolean, why: string, cause?: unknown): AppError {
 export function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: string): T {
   if (reply.status === 200) return decode(schema, reply.body, `a ${what}`);
   const { code, detail } = readProblem(reply);
-  // With 403 the broker itself is denied, and no service behind it has failed.
+  // Status 403 rejects the broker itself, so no service behind it has failed.
   const denied = code === "frozen" ? "frozen" : "denied";
   throw new AppError(
     reply.status === 403 ? denied : "upstream_failure",
@@ -169,7 +170,7 @@ export function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: stri
   );
 }
 
-/** An unreadable envelope must not lead to the plain command. */
+/** Reads the envelope. An unreadable envelope must fail, and never lead to the plain command. */
 function readEnvelope(envelope: unknown): { readonly envelope?: string } {
   if (envelope === undefined || envelope === "") return {};
   return typeof envelope === "string" ? { envelope } : fail("returned an envelope that is not text");

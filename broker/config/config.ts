@@ -1,6 +1,6 @@
 /**
- * `config.json`: the one description of the broker's keys. The broker loads it, and its permission set is
- * derived from it.
+ * The schema of `config.json`. The broker loads its config by this schema, and its permission set is derived
+ * from the config.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -28,7 +28,10 @@ import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gatew
 import { findUrlProblems, SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config";
 import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
 
-/** A host in the broker's own config. In remote mode only the address counts: it bounds the process's connections. */
+/**
+ * A host in the broker's own config. In remote mode only the address has an effect: it limits the connections
+ * of the process.
+ */
 export type BrokerHost =
   & Pick<HostPolicy, "addr">
   & Partial<
@@ -75,7 +78,10 @@ export const MAX_OUTPUT_BYTES = 10_485_760;
 
 const path = z.string().min(1);
 
-/** A socket is bound in a private directory. When it has its mode, it is moved to its path. */
+/**
+ * The paths at which a socket is created. It stays in a private directory until its mode is set, and is then
+ * moved to its configured path.
+ */
 export function privateSocketPath(path: string): { readonly directory: string; readonly socket: string } {
   return { directory: `${path}.new`, socket: `${path}.new/s` };
 }
@@ -256,7 +262,10 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   }
 });
 
-/** The problems that depend on the mode. Each has its key, which is empty for the config as a whole. */
+/**
+ * Finds the problems that depend on the mode (local or remote), each with its config key. An empty key means
+ * the whole config.
+ */
 function findModeProblems(config: BrokerConfig): readonly (readonly [string, string])[] {
   const { signer, networks, api_servers, max_ttl_seconds: seconds } = config;
   if (signer !== undefined) {

@@ -93,7 +93,8 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
       ? caKeyPermissions(config, workingFolder)
       : { net: signerUrls(signer).flatMap(urlPermissions) },
     {
-      // The directory of a socket is read for its mode: it should hold nothing else.
+      // Reading the mode of a socket's directory needs permission to read the directory, so it should contain
+      // nothing else.
       read: sockets.map((path) => dirname(path)),
       net: [
         ...listenPermissions(config.monitor_listen),

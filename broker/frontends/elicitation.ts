@@ -12,7 +12,7 @@ import * as z from "@zod/zod";
 import type { AskHuman, HumanAnswer } from "../request/execute.ts";
 
 export const HUMAN_MS = 600_000;
-/** The calls of one client that wait for its human at a time. */
+/** The maximum number of one client's calls that wait for its human at the same time. */
 export const MAX_PAUSED = 16;
 const INPUT = "approval";
 
@@ -99,7 +99,7 @@ export class PausedCalls {
     this.#random = random;
   }
 
-  /** Runs a call until its result or its question. A call, which never rejects, may ask once. */
+  /** Runs a call until it returns a result or asks its question. A call never rejects, and may ask once. */
   async begin(
     { identity, signal }: CallRequest,
     call: (context: { signal: AbortSignal; askHuman: AskHuman }) => Promise<CallToolResult>,

@@ -39,7 +39,7 @@ const WITHOUT_BATCHES = "2025-06-18";
 interface McpHttpOptions extends McpOptions {
   readonly resource: ProtectedResource;
   readonly verifier: Pick<EndUserVerifier, "verify">;
-  /** Called with the reason when a token is rejected. The reason contains nothing of the token. */
+  /** Called with the reason when a token is rejected. The reason contains no part of the token. */
   readonly onRefusal: (reason: string) => void;
 }
 
@@ -134,7 +134,7 @@ export function createMcpHttp(options: McpHttpOptions) {
         throw new AppError("forbidden", "Forbidden: invalid Host header");
       }
       if (publicPaths.has(new URL(request.url).pathname)) return respondToMetadata(request.method, resource);
-      // Programs send no Origin, and pages of other hosts send theirs.
+      // Programs send no Origin header. Pages of other hosts send their own origin, which is rejected.
       if (!validateOriginHeader(headers.get("origin"), hostnames).ok) {
         throw new AppError("forbidden", "Forbidden: invalid Origin header");
       }

@@ -106,7 +106,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     const answer = () =>
       answerCall(options, { tool, args: params.arguments, mcpReq, authInfo: http?.authInfo, capabilities });
     const { traceparent, tracestate } = mcpReq._meta ?? {};
-    // Over HTTP the listener has begun the request, with the trace of the headers.
+    // Over HTTP, the listener has already started the request, with the trace ID of its headers.
     const call = currentRequestId() === undefined
       ? inRequest({ name: "tools/call", traceparent, tracestate }, answer)
       : answer();
@@ -160,7 +160,7 @@ async function answerCall(
         isError: true,
       };
     } finally {
-      // A text as the reason saves an error with a stack for each call.
+      // The reason is a string, because an error with its stack for each call would be slow.
       ended.abort("ended");
     }
   };

@@ -26,7 +26,7 @@ export class McpSession {
   readonly #ready: Promise<void>;
   readonly #requests = new OpenRequests();
   readonly #events: ReturnType<ResumableEvents["open"]>;
-  /** The number of requests, streams and running calls, including those of disconnected clients. */
+  /** The number of requests, streams and running calls, including calls of disconnected clients. */
   #busy = 0;
   #lastUsedMs: number;
 

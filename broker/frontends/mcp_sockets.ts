@@ -9,7 +9,7 @@ import type { ToolsetPorts } from "../tools/toolset.ts";
 import type { McpStdioOptions, serveMcpStdio } from "./mcp_stdio.ts";
 
 const MAX_CONNECTIONS = 16;
-/** As over HTTP: a file transfer's content fits. */
+/** The largest message, as over HTTP: the content of a file transfer fits. */
 const MAX_MESSAGE_BYTES = 1 << 20;
 /** Limit of unanswered requests per socket. Higher than that of calls, so that cancellations are still read. */
 const MAX_OPEN_REQUESTS = 40;

@@ -80,7 +80,7 @@ export class StdioTransport implements Transport {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
-  /** Resolves when the input has ended, the output is gone, or the connection was closed here. */
+  /** Resolves when the input has ended, the output is closed, or the connection was closed here. */
   readonly ended = this.#ended.promise;
   readonly #lines: LineBuffer;
   readonly #turn: SharedBounds["turn"] | undefined;
@@ -105,7 +105,7 @@ export class StdioTransport implements Transport {
   close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = true;
-      // Not awaited: a read of the standard input cannot be ended.
+      // Do not await this, because a read of the standard input cannot be ended.
       this.#reader.cancel().catch(() => {});
       this.onclose?.();
       this.#ended.resolve();
@@ -162,7 +162,10 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** Splits bytes into lines. It copies them: a chunk keeps its buffer, and single bytes would hold 64 KiB each. */
+/**
+ * Splits bytes into lines. Lines are copied, because a view of one byte would keep the 64 KiB buffer of its
+ * chunk in memory.
+ */
 class LineBuffer {
   readonly #maxBytes: number;
   #kept = new Uint8Array(0);

@@ -22,7 +22,7 @@ export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): 
   if (scheme?.toLowerCase() !== "bearer" || token === undefined || rest.length > 0) {
     return { code: "no_token" };
   }
-  // Logs contain URLs (RFC 6750 section 2.3).
+  // Reject a token in the URL, because logs contain URLs (RFC 6750 section 2.3).
   if (!new URL(url).searchParams.has("access_token")) return token;
   return { code: "invalid_request", reason: "a token must not be in the URL" };
 }
@@ -32,7 +32,7 @@ export function challengeResponse(
   { resourceUrl, scopes }: Pick<ProtectedResource, "resourceUrl" | "scopes">,
   refusal: BearerRefusal,
 ): Response {
-  // The schema of the config lets no quote or backslash into URL and scopes.
+  // The schema of the config rejects quotes and backslashes in the URL and the scopes.
   const parameters = [`resource_metadata="${metadataUrl(resourceUrl)}"`];
   if (scopes.length > 0) parameters.push(`scope="${scopes.join(" ")}"`);
   // A client without a token gets no error code (RFC 6750 section 3.1).
@@ -77,7 +77,10 @@ export function metadataUrl(resourceUrl: string): string {
   return origin + WELL_KNOWN + (pathname === "/" ? "" : pathname);
 }
 
-/** The advertised path, the root for clients that know only a host, and the reference's path behind the resource's. */
+/**
+ * The paths of the metadata: the advertised path, the root (for clients that know only the host), and the
+ * reference implementation's path below the resource's path.
+ */
 export function metadataPaths(resourceUrl: string): ReadonlySet<string> {
   const { pathname } = new URL(resourceUrl);
   const path = pathname.replace(/\/$/, "");

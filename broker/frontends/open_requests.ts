@@ -54,7 +54,7 @@ export class OpenRequests {
     for (const message of messages) {
       const id = CANCELLATION.safeParse(message).data?.params.requestId;
       const canceled = id === undefined ? undefined : this.#open.get(id);
-      // A canceled request without a call is over immediately.
+      // A canceled request without a running call ends immediately.
       if (id !== undefined && canceled?.calls.has(id) === false) this.#forgetUnanswered(canceled);
     }
     return { [Symbol.dispose]: () => this.#forget(exchange) };
@@ -70,7 +70,7 @@ export class OpenRequests {
     if (exchange.unanswered.size === 0) this.#forget(exchange);
   }
 
-  /** Watches a call: a canceled call gets no answer, but is under way until it has ended. */
+  /** Tracks a call until it has ended. A canceled call gets no answer, but its ID stays in use until then. */
   watch({ id, signal, ended }: StartedCall): void {
     const exchange = this.#open.get(id);
     if (exchange === undefined) return;

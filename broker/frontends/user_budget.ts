@@ -5,7 +5,7 @@ import { canceledBy } from "../request/records.ts";
 
 /** The bounds of one user, so that no user can exhaust the broker. Lengths are in characters. */
 export const USER_BOUNDS = {
-  /** A call counts until its answer may be sent, also when its client has gone. */
+  /** A call counts until its answer can be sent, even if its client has disconnected. */
   calls: 32,
   /** Requests without a complete response, streams included. */
   requests: 128,
@@ -76,7 +76,10 @@ export class Exchange implements Disposable {
     this.#places.dispose();
   }
 
-  /** Ends with the response's body. Nothing is read ahead: a client that reads nothing has no answer yet. */
+  /**
+   * Ends the exchange with the response's body. The body is not buffered ahead, so a client that reads
+   * nothing keeps its place.
+   */
   endWith(response: Response): Response {
     if (response.body === null) {
       this[Symbol.dispose]();

@@ -104,7 +104,7 @@ interface PageText {
 interface Page extends PageText {
   /** The start of the next page. `undefined`: this is the last page. */
   readonly next: string | undefined;
-  /** The number of later items. 0: the API server does not report it. */
+  /** The number of items after this page. 0: the API server does not report it. */
   readonly toCome: number;
   readonly warnings: readonly string[];
 }
@@ -253,7 +253,7 @@ function describeStop(
   { next, toCome }: Page,
   { shown, left, maxBytes }: { readonly shown: number; readonly left: number; readonly maxBytes: number },
 ): string {
-  // With a selector the API server does not count the later items.
+  // With a selector, the API server does not report the number of later items.
   const isLeast = next !== undefined && toCome === 0;
   const more = left > 0 ? `${isLeast ? "at least " : ""}${left} more remain` : "more remain";
   return stop === "limit"

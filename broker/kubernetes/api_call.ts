@@ -5,7 +5,7 @@ import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 import { type ClusterAction, FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
 import { cutText, shortenText } from "@gateway/shared/text";
 
-/** The time for all requests of an action together, in milliseconds. */
+/** The time limit for all requests of an action together, in milliseconds. */
 export const ACTION_MS = 30_000;
 export const DEFAULT_TAIL_LINES = 200;
 /** The largest answer of the API server in general, and of its logs, in bytes. */
@@ -32,7 +32,7 @@ export interface ActionOptions {
 export interface KubernetesRequest {
   readonly method: "GET" | "PATCH" | "DELETE";
   readonly path: string;
-  /** Begins with its question mark, or is empty. */
+  /** The query string with its question mark, or empty. */
   readonly query: string;
   readonly body?: { readonly type: string; readonly bytes: Uint8Array };
 }

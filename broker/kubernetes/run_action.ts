@@ -50,7 +50,7 @@ export async function runAction(
   const wanted = createTokenRequest(request, action);
   const result = await perform<Extract<TokenAnswer, { kind: "issued" }>, ActionResult>(ports.events, {
     describe: () => entry,
-    // Queries for denied actions expect every failure before the token as a denial.
+    // Existing queries for denied actions expect this outcome for every failure before the token is issued.
     refused: "denied",
     gated: (rule) => ({ policy_rule: rule, err: approvalRequired(name, rule).message }),
     obtain: () =>
@@ -61,7 +61,7 @@ export async function runAction(
     async run({ token, decision, waited }) {
       // During a wait for a human the cluster may have been removed or moved.
       const { connection } = waited ? await ports.clusters.find(name, signal) : cluster;
-      // An older signer decides without the fields, and sends no force.
+      // An older signer ignores the force fields and does not return `force`.
       const options = decision?.force === true ? request.options : { ...request.options, forceFields: [] };
       const reveal = decision?.reveal === true;
       return await act(ports, { connection: connection(), token, action, options, reveal }, signal);
@@ -145,16 +145,17 @@ function describeAction(
 }
 
 /**
- * Line breaks of YAML, as which the API server reads a manifest, and not of JSON: kube-apiserver 1.36 reads the first
- * as a space, and drops the spaces next to the others. Their escapes are safe.
+ * Line breaks in YAML but not in JSON. The API server parses a manifest as YAML: kube-apiserver 1.36 reads
+ * the first of these characters as a space, and drops the spaces next to the others. The escaped forms are
+ * safe.
  */
 const YAML_BREAK = /[\u0085\u2028\u2029]/;
 
 const MAX_SHOWN = 100;
 
 /**
- * Checks that a manifest is one JSON document of exactly the requested object, and has only one reading: policy, human
- * and API server must see the same.
+ * Checks that a manifest is one JSON document of exactly the requested object. It must have only one
+ * interpretation, so that the policy, the approver and the API server see the same object.
  * @throws {AppError} `invalid_request`
  */
 export function checkManifest(text: string, { resource, namespace, name }: ClusterAction): void {
@@ -169,7 +170,8 @@ export function checkManifest(text: string, { resource, namespace, name }: Clust
   expect("apiVersion", manifest["apiVersion"], apiVersion);
   expect("kind", manifest["kind"], resource.kind);
   expect("metadata.name", metadata["name"], name);
-  // Absent, it is the namespace of the request. An object without namespace must not appear to be in one.
+  // If the namespace is absent, the API server uses the namespace of the request. An object of a kind without
+  // namespaces must not appear to be in one.
   if (Object.hasOwn(metadata, "namespace")) expect("metadata.namespace", metadata["namespace"], namespace);
 }
 

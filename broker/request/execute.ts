@@ -34,7 +34,7 @@ type Issued = {
 /** The parts of a result that are recorded and returned for every action. */
 type Ran = { readonly exitCode?: number; readonly warnings?: readonly string[] };
 
-/** An action that ran, with the serial of its certificate or token and the warnings of a policy in audit mode. */
+/** An action that ran, the serial of its certificate or token, and the warnings of a policy in audit mode. */
 type Executed<Result> = Result & {
   readonly kind: "executed";
   readonly serial: bigint;
@@ -82,14 +82,17 @@ export async function perform<Grant extends Issued, Result extends object>(
 export interface ExecuteRequest extends Requester {
   readonly host: string;
   readonly command: string;
-  /** The certificate's lifetime; the maximum when 0, negative, or above it. */
+  /** The certificate's lifetime. The maximum replaces a value that is 0, negative or above the maximum. */
   readonly ttlSeconds: number;
   readonly sudo: boolean;
   readonly sudoUser: string;
   readonly pty: boolean;
   /** Requests the decision only: no certificate, no connection. */
   readonly dryRun: boolean;
-  /** The command moves a file, which the host has to permit: the facts about the content to write. */
+  /**
+   * Present if the command transfers a file, which the host must permit: the facts about the content to
+   * write.
+   */
   readonly fileTransfer?: Partial<Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head">>;
   readonly stdin?: Uint8Array | undefined;
   /** The part of the output to keep; absent: the beginning, up to the limit of the specification. */

@@ -30,11 +30,14 @@ export interface ObtainPorts {
 
 export interface RouteAuthority {
   readonly kind: "issued";
-  /** The route of the logins: after a wait for a human it may differ from the route before. */
+  /**
+   * The route that the logins are for. After a wait for a human, it may differ from the route before the
+   * wait.
+   */
   readonly route: Route;
   readonly hops: HopLogins;
   readonly serial: bigint;
-  /** The serials of all bastion certificates, of unused certificates too, which are still valid. */
+  /** The serials of all bastion certificates that are still valid, including those of unused certificates. */
   readonly bastionSerials: readonly bigint[];
   readonly decision: WireDecision | undefined;
   /** The prefix for the commands of an elevated session. Empty: no prefix. */
@@ -53,10 +56,11 @@ type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
 const MAX_ATTEMPTS = 3;
 
 /**
- * Requests a certificate, a token or a decision, and waits for a human if an approval was requested. A lost answer is
- * requested again: its certificate is useless, because its key is discarded.
- * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
- * not decided, `upstream_failure` when there is no usable answer
+ * Requests a certificate, a token or a decision, and waits for a human if an approval was requested. If an
+ * answer is lost, the request is sent again with a new key. The lost certificate is useless, because its key
+ * was discarded.
+ * @throws {AppError} `denied` if the authority or the human denies the request, `approval_required` if the
+ * human has not decided, `upstream_failure` if there is no usable answer
  */
 export async function ask<Granted extends { readonly kind: "issued" | "decided" | "needs_approval" }>(
   what: string,
@@ -121,8 +125,8 @@ export async function obtainDecision(
 }
 
 /**
- * Gets a certificate for every hop of a route, in the order of dialing. An approval can take longer than the host list
- * or the bastions' certificates stay valid: after such a wait the route is looked up again.
+ * Gets a certificate for every hop of a route, in the order of connecting. The host list or the bastions'
+ * certificates may expire during the wait for an approval, so the route is looked up again after such a wait.
  * @throws {AppError} as {@linkcode ask}, {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */
 export async function obtainRoute(
@@ -228,7 +232,7 @@ export async function prefixed<T>(prefix: string, step: () => Promise<T>): Promi
   }
 }
 
-/** The lifetime to request: the maximum if the caller requests none, a negative one or more. */
+/** The lifetime to request. The maximum replaces a value that is 0, negative or above the maximum. */
 export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
   return ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds;
 }

@@ -32,14 +32,17 @@ export async function audited<T>(
   }
 }
 
-/** The error of a step that an aborted signal ended. A fault as the signal's reason is that error. */
+/**
+ * The error of a step that ended because its signal was aborted. If the signal's reason is a fault, that
+ * fault is the error.
+ */
 export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
   // The log does not distinguish a cancel by the agent from a lost connection of the agent.
   const isFault = reason instanceof AppError && reason.code !== "canceled";
   return isFault ? reason : new AppError("canceled", "canceled", { cause });
 }
 
-/** The rule and the warning of a decision, for a record. */
+/** Describes the rule and the warning of a decision for a record. */
 export function describeDecision(
   decision: WireDecision | undefined,
 ): Pick<AuditEntry, "policy_rule" | "warning"> {
@@ -87,7 +90,10 @@ export function createTimings(metrics: Metrics) {
   };
 }
 
-/** Times the answers of an authority: as signing, or as an approval from the moment that a human is waited for. */
+/**
+ * Measures how long an authority takes to answer. Time counts as signing until a wait for a human starts, and
+ * then as approval.
+ */
 export function timeAuthority(
   authority: Authority,
   { sign, approval }: Pick<ReturnType<typeof createTimings>, "sign" | "approval">,

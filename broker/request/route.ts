@@ -18,7 +18,7 @@ export class Inventory<Info> {
   #inFlight: Promise<ReadonlyMap<string, Info>> | undefined;
   #next: Promise<ReadonlyMap<string, Info>> | undefined;
 
-  /** @param fetch returns the same object if nothing has changed, so that the list is not read again */
+  /** @param fetch returns the same object if nothing has changed, so that the list is not parsed again */
   constructor(fetch: () => Promise<Readonly<Record<string, Info>>>) {
     this.#fetch = fetch;
   }
@@ -44,12 +44,12 @@ export class Inventory<Info> {
   }
 
   /**
-   * The list for one request. A host or cluster that was removed must not be used again.
+   * Fetches the list for one request, because a removed host or cluster must not be used again.
    * @throws {AppError} `denied` or `frozen` if this broker may not read the list, else `upstream_failure`
    */
   async fresh(what: string, { clock, signal }: Wait): Promise<ReadonlyMap<string, Info>> {
     try {
-      // The signal ends the wait and not the fetch: other requests wait for the same answer.
+      // Aborting the signal ends the wait and not the fetch, because other requests wait for the same answer.
       return await within({ clock, signal }, this.refresh());
     } catch (cause) {
       const text = `refreshing ${what}: ${errorText(cause)}`;
@@ -87,12 +87,13 @@ export interface Hop {
   readonly host: HostInfo;
 }
 
-/** In the order of dialing: the outermost bastion first, the target last. */
+/** The hops in the order of connecting: the outermost bastion first, the target last. */
 export type Route = readonly [Hop, ...Hop[]];
 
 /**
- * The way to a host: follows `jump` up to a host that is reached directly.
- * @throws {AppError} `unknown_host`, or `denied` if the chain of a known host is broken, which only its operator can fix
+ * Builds the route to a host: follows `jump` up to a host that is connected directly.
+ * @throws {AppError} `unknown_host`, or `denied` if the chain of a known host is broken, which only its
+ * operator can fix
  */
 export function buildRoute(hosts: Hosts, name: string): Route {
   const target = hosts.get(name);
@@ -121,7 +122,7 @@ export function targetOf(route: Route): Hop {
   return route.at(-1) ?? route[0];
 }
 
-/** Changes with the name, address, account, pinned key or bastion of any hop. */
+/** A text that changes if the name, address, account, pinned key or bastion of any hop changes. */
 export function routeSignature(route: Route): string {
   return JSON.stringify(
     route.map(({ name, host }) => [name, host.addr, host.user, host.host_key, host.jump ?? ""]),
@@ -129,7 +130,7 @@ export function routeSignature(route: Route): string {
 }
 
 /**
- * The way to a host in the signer's list of this moment. A failure is recorded.
+ * Finds the route to a host in the signer's current list. A failure is recorded.
  * @param describe the fields of the record; the host is absent until it is known
  * @throws {AppError} as {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */

@@ -1,20 +1,26 @@
 import { AppError } from "@gateway/shared/errors";
 import { canceledBy } from "./records.ts";
 
-/** Admits as much at a time as there is room for. The others wait in the order in which they came. */
+/**
+ * Limits the total size of the entries that are inside at the same time. Further entries wait in the order of
+ * their arrival.
+ */
 export class Semaphore {
   readonly #room: number;
   readonly #onEmpty: () => void;
   readonly #waiting = new Set<{ readonly size: number; readonly admit: () => void }>();
   #taken = 0;
 
-  /** @param onEmpty called when all have left */
+  /** @param onEmpty called when no entry is left inside */
   constructor(room: number, onEmpty: () => void = () => {}) {
     this.#room = room;
     this.#onEmpty = onEmpty;
   }
 
-  /** Whether this size would enter now. A size above all room enters alone. */
+  /**
+   * Whether an entry of this size can enter now. An entry larger than the total room enters when nothing else
+   * is inside.
+   */
   hasRoom(size: number): boolean {
     return this.#waiting.size === 0 && this.#fits(size);
   }
@@ -27,10 +33,10 @@ export class Semaphore {
   }
 
   /**
-   * Waits for room, which is free again when the result is disposed of once.
+   * Waits for room. Disposing of the result frees the room.
    *
-   * @throws {AppError} the error of {@linkcode canceledBy} when the signal is aborted first, and `rate_limited` with
-   * this text when more than `maxWaiting` would wait
+   * @throws {AppError} the error of {@linkcode canceledBy} when the signal is aborted first, and
+   * `rate_limited` with this text when more than `maxWaiting` would wait
    */
   async enter(
     signal: AbortSignal,

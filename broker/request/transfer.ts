@@ -22,7 +22,9 @@ interface Transferred {
 }
 
 export interface GetRequest extends TransferRequest {
-  /** Lowers the limit. The limit itself when 0, negative, or above it. */
+  /**
+   * The maximum size in bytes. The broker's limit replaces a value that is 0, negative or above that limit.
+   */
   readonly maxBytes: number;
 }
 
@@ -85,7 +87,7 @@ export async function putFile(
 
 const MAX_DETAIL = 1000;
 
-/** Runs the command of a transfer, and records the moved bytes before the caller gets them. */
+/** Runs the command of a transfer, and records the transferred bytes before the caller gets them. */
 async function transfer<Bytes extends Uint8Array>(
   ports: TransferPorts,
   { path, ...who }: TransferRequest,

@@ -201,7 +201,7 @@ export class ShellLink implements SessionLink {
 
   run(command: string, options: LinkRunOptions): Promise<CommandResult> {
     const run = this.#recordedRun(command, options);
-    // The result may be long: do not keep it.
+    // Drop the result, because it may be large.
     this.#ended = run.then(() => {}, () => {});
     return run;
   }

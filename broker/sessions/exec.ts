@@ -88,7 +88,7 @@ function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }:
   return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
 }
 
-/** An approved command has no envelope, because it may run once at most. */
+/** Rejects an approved command. It has no envelope, because an approved command may run only once. */
 function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: PreflightResult): void {
   if (shim === undefined || !waited) return;
   throw new AppError(
@@ -126,7 +126,8 @@ async function commandLine(
   command: string,
   cleared: PreflightResult,
 ): Promise<string> {
-  // A shell is elevated as a whole. With its own certificate the host runs the command that it is locked to.
+  // A shell was elevated when it started. A certificate for one command is already locked to the elevated
+  // command.
   if (mode !== "exec" || cleared.own !== undefined) return command;
   if (cleared.envelope !== undefined) return cleared.envelope;
   if (stopsOnDisconnect(cleared)) return stopOnDisconnect(elevationPrefix, command);
@@ -138,7 +139,7 @@ async function commandLine(
 const REFUSED = 126;
 const NOT_FOUND = 127;
 const MAX_REASON = 200;
-/** The last line of the shim. The account's shell may print before it. */
+/** The form of the shim's last line. The account's shell may print text before it. */
 const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
 
 /** The first pattern that matches the shim's reason selects the fix. */

@@ -20,7 +20,10 @@ interface KillSwitchPorts {
   readonly logger: Pick<ServiceLogger, "warn">;
 }
 
-/** After so many failed polls in a row, sessions accept no command, because a freeze may have been missed. */
+/**
+ * After this number of consecutive failed polls, sessions accept no command, because a freeze may have been
+ * missed.
+ */
 const MAX_FAILED_POLLS = 6;
 
 /** Polls the freezes and kills frozen sessions until the signal is aborted and all killed sessions have ended. */
@@ -60,11 +63,12 @@ export async function watchRevocations(
       }
       const ids = new Set(frozen.flatMap(({ kind, value }) => kind === "session_id" ? [value] : []));
       const isFrozen = (session: SessionInfo) => {
-        // The signer does not know the certificates of a session: hosts would trust them until they expire.
+        // The signer does not know which certificates belong to a session, so revoke them. Hosts would
+        // otherwise accept them until they expire.
         if (ids.has(session.id)) { for (const serial of serialsOf(session)) unrevoked.add(serial); }
         return frozen.some((entry) => concerns(entry, session, brokerCn));
       };
-      // Not awaited: a connection or a recording that hangs must not delay the next poll.
+      // Do not await this, because a connection or a recording that hangs must not delay the next poll.
       const kill = registry.kill(isFrozen, "frozen (kill switch)")
         .catch(onError)
         .finally(() => kills.delete(kill));
@@ -98,7 +102,7 @@ async function revokeSerials(
   const reply = await signer.request({ method: "POST", path: "/v1/revocations/serials", body, signal });
   if (reply.status >= 500 || reply.status === 429) throw failure("revocation failed", reply);
   for (const serial of serials) unrevoked.delete(serial);
-  // A signer or control plane without the route would give the same answer again.
+  // A signer or control plane without the route would give the same answer again, so do not retry.
   return reply.status === 200 ? undefined : failure("revocation refused", reply);
 }
 

@@ -18,7 +18,10 @@ export interface OpenRequest extends Requester {
   readonly host: string;
   /** `exec` when empty. */
   readonly mode: string;
-  /** The life of the certificate; the maximum when 0, negative, or above it. The session can outlive it. */
+  /**
+   * The certificate's lifetime. The maximum replaces a value that is 0, negative or above the maximum. The
+   * session can outlive its certificate.
+   */
   readonly ttlSeconds: number;
   readonly sudo: boolean;
   readonly sudoUser: string;
@@ -155,12 +158,15 @@ function readMode(text: string): SessionMode {
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }
 
-/** The request that the audit records of an opening describe. */
+/** The request text in the audit records of opening a session. */
 function modeRequest(request: OpenRequest, mode: string) {
   return { ...request, command: `mode=${mode}`, pty: mode === "pty", dryRun: false };
 }
 
-/** Reconnects an exec session whose host was sealed or unsealed. It has no state on the host, so the caller need not know. */
+/**
+ * Reconnects an exec session whose host was sealed or unsealed. An exec session has no state on the host, so
+ * the caller does not notice the new connection.
+ */
 export async function reopenSession(
   ports: OpenPorts,
   session: Session,

@@ -46,7 +46,8 @@ export async function preflight(
   let route = await currentRoute(ports, session, signal);
   const intent = { ...requester, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
   if (hasOwnCertificates(session.mode, route)) {
-    // The signer decides when it issues. An additional preflight would count the command twice.
+    // The signer decides again when it issues the certificate. A preflight in addition would count the
+    // command twice.
     const target = { command, ...describeElevation({ ...session, pty: false }) };
     const oneshot = { ...intent, purpose: "oneshot" as const, target };
     const own = await inContext(
@@ -145,7 +146,7 @@ function checkDecided(
     case "rejected":
       throw new AppError("denied", `signing rejected (${answer.status}): ${answer.detail}`);
     case "issued":
-      // The signer does not know preflights.
+      // The signer is of a version that does not support preflights.
       throw new AppError("upstream_failure", "signing service returned no decision");
     default:
       return answer;

@@ -232,7 +232,10 @@ export class Recorder {
     this.#torn = false;
   }
 
-  /** Gives up a disk that takes too long, so that only one operation waits for it. Its file is closed if it answers. */
+  /**
+   * Stops using a disk that exceeds the time limit, so that only one operation waits for it. The file is
+   * closed if the disk answers later.
+   */
   async #onDisk(step: () => Promise<void>): Promise<void> {
     if (this.#deadDisk !== undefined) throw this.#deadDisk;
     const { clock, file } = this.#options;
@@ -292,7 +295,7 @@ export class RedactingDecoder {
     this.#write(this.#redact.push(this.#decoder.decode(kept, { stream: true })));
   }
 
-  /** Writes the rest, and then the mark. Throws the first error of the writes. */
+  /** Writes the remaining text and then the mark. Throws the first error of the writes. */
   async end(mark: string): Promise<void> {
     this.#write(this.#redact.push(this.#decoder.decode()));
     this.#write(this.#isCut ? this.#redact.cut() : this.#redact.end());

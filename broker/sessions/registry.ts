@@ -43,7 +43,7 @@ export class SessionRegistry {
     this.#stale = reason;
   }
 
-  /** Takes a place, which {@linkcode leave} or the end of the session frees. */
+  /** Reserves a place, which {@linkcode leave} or the end of the session frees. */
   enter(id: string, caller: string): void {
     this.#requireKnownFreezes();
     const own = [...this.#places.values()].filter((place) => place.caller === caller).length;
@@ -72,7 +72,10 @@ export class SessionRegistry {
     this.#places.set(id, { caller, session });
   }
 
-  /** Finds a caller's session, without counting as a use. `unknown` is the error text for an unknown session. */
+  /**
+   * Finds a caller's session, without counting as a use of it. `unknown` is the error text for an unknown
+   * session.
+   */
   find(id: string, caller: string, unknown: string): Session {
     const session = this.#places.get(id)?.session;
     if (session === undefined) throw new AppError("not_found", `${unknown}: ${quoteText(id)}`);
@@ -80,7 +83,10 @@ export class SessionRegistry {
     throw new AppError("forbidden", `session ${quoteText(id)} does not belong to the current caller`);
   }
 
-  /** Finds a caller's session for a command. An old session accepts none, because it would stay busy, and so open, forever. */
+  /**
+   * Finds a caller's session for a command. A session that has reached its maximum age accepts none, because
+   * it could otherwise stay busy and open forever.
+   */
   findForUse(id: string, caller: string): Session {
     this.#requireKnownFreezes();
     const unknown = "unknown or expired session";

@@ -57,10 +57,13 @@ type Renewal =
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
 export const MAX_COMMANDS_WAITING = 32;
-/** More than a session uses in the life of a certificate, unless it runs a command each second. */
+/**
+ * The maximum number of remembered serials. A session needs fewer in the lifetime of a certificate, unless it
+ * runs a command each second.
+ */
 const MAX_OTHER_SERIALS = 1000;
 
-/** The serials of all certificates of a session. A replaced certificate opens the host until it expires. */
+/** The serials of all certificates of a session. A replaced certificate is valid until it expires. */
 export function serialsOf(
   { serial, otherSerials }: Pick<SessionInfo, "serial" | "otherSerials">,
 ): readonly bigint[] {
@@ -171,7 +174,10 @@ export class Session {
     this.#info = { ...this.#info, ...certified, otherSerials };
   }
 
-  /** Runs a step when its turn has come. The session is busy from the call on. The session's end aborts the step. */
+  /**
+   * Runs a step after the steps before it. The session counts as busy from the call on, and the end of the
+   * session aborts the step.
+   */
   async use<T>(signal: AbortSignal, step: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const either = AbortSignal.any([signal, this.#ended.signal]);
     this.#inUse += 1;

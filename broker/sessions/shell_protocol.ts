@@ -30,17 +30,17 @@ export type ShellStream = keyof typeof FRAME_FD;
 export const LEFT_LOOP = 213;
 
 /**
- * The first line for a fresh `/bin/sh`. From then on it evaluates one line after the other and reads nothing else
- * from its input, so that no command can swallow or see the next line. A terminal gets neither echo nor a limit to
- * its lines.
+ * The first line for a fresh `/bin/sh`. From then on, the shell evaluates one line at a time and reads
+ * nothing else from its input, so that no command can swallow or see the next line. In a terminal, echo and
+ * the limit of the line length are turned off.
  *
- * The shell answers with an empty frame, on stdout alone. Send nothing before that: some shells read ahead, and the
- * loop does not get what they have read.
+ * The shell answers with an empty frame, on stdout only. Send nothing before that: some shells read ahead,
+ * and the loop would not receive these bytes.
  */
 export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
   const terminal = mode === "pty" ? "stty -echo -icanon -ixon -onlcr 2>/dev/null; PS1=; PS2=; " : "";
   const save = `exec ${FRAME_FD.stdout}>&1 ${FRAME_FD.stderr}>&2; gateway_busy=; `;
-  // After a `continue` for this loop a line is unfinished, and its frame would never end.
+  // If a command runs `continue` for this loop, its line is not finished and its frame would never end.
   const left = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac`;
   const loop = `while ${left}; IFS= read -r gateway_line; ` +
     `do gateway_busy=1; \\command \\eval "$gateway_line"; done`;
@@ -48,14 +48,14 @@ export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
 }
 
 /**
- * One command as a line for the shell. Its output is framed, on each stream, by `<begin>:0` and `<end>:<exit code>`,
- * each with its newline.
+ * One command as a line for the shell. Its output is framed, on each stream, by `<begin>:0` and `<end>:<exit
+ * code>`, each with its newline.
  *
- * The command is one quoted word, so that an open quote or here-document ends with it. `command` keeps a syntax error
- * from ending the shell. The input is empty, or the terminal. The end word is in no variable, environment or argument
- * while the command runs. Paths, backslashes and forgetting the functions `command` and `read` keep functions and
- * aliases of earlier commands out of the frame. A command that replaces the shell (`exec`) can forge frames, which
- * only the agent of this session sees.
+ * The command is one quoted word, so that an open quote or here-document ends with it. `command` keeps a
+ * syntax error from ending the shell. The input is empty, or the terminal. While the command runs, no
+ * variable, environment or argument contains the end word. Paths, backslashes and forgetting the functions
+ * `command` and `read` keep functions and aliases of earlier commands out of the frame. A command that
+ * replaces the shell (`exec`) can forge frames, which only the agent of this session sees.
  *
  * @param command without CR and LF
  */
@@ -186,7 +186,7 @@ export class FramedRun {
     if ([...this.#readings.values()].every(({ framed }) => framed.ended)) this.#ended.resolve();
   }
 
-  /** Records the rest of the output, also of a command that has not ended. */
+  /** Records the remaining output, including that of a command that has not ended. */
   async flush(): Promise<void> {
     const limit = this.#outputBytes;
     for (const { kept, tap } of this.#readings.values()) {

@@ -182,7 +182,7 @@ async function connectTcp(
   };
 }
 
-/** Makes a bastion connect to an address (`direct-tcpip`, RFC 4254 section 7.2). */
+/** Requests a connection to an address from a bastion (`direct-tcpip`, RFC 4254 section 7.2). */
 async function connectThrough(
   bastion: SshConnection,
   { hostname, port }: HostAddress,
@@ -192,7 +192,8 @@ async function connectThrough(
     bastion.client.forwardOut(ORIGIN, 0, hostname, port, (error, channel) => {
       if (error !== undefined) return reject(error);
       channel.on("error", () => {});
-      // A socket closes by itself. A channel would stay half open, and the loss of the host unnoticed.
+      // A socket closes by itself. A channel would stay half open, and the loss of the host would not be
+      // detected.
       channel.once("end", () => channel.close());
       resolve(channel);
     });

@@ -6,7 +6,7 @@ import { quoteText } from "@gateway/shared/text";
 export const DEFAULT_LIMITS = {
   connectMs: 10_000,
   handshakeMs: 10_000,
-  /** From opening the channel until the host confirms the start of the command. */
+  /** The time from opening the channel until the host confirms the start of the command. */
   channelMs: 10_000,
   commandMs: 600_000,
   /** The time to end a command by the end of its stdin. The host gives the command 2 s to obey TERM. */

@@ -7,9 +7,9 @@ export interface KeptBytes {
 
 export interface Output {
   readonly head: Uint8Array<ArrayBuffer>;
-  /** The last bytes, without the bytes of the head. */
+  /** The last bytes of the stream, without the bytes in the head. */
   readonly tail: Uint8Array<ArrayBuffer>;
-  /** All bytes of the stream: the bytes between head and tail may be missing. */
+  /** The length of the whole stream. Bytes between head and tail may have been dropped. */
   readonly totalBytes: number;
 }
 
@@ -21,7 +21,7 @@ export function keptBytes({ head, tail }: Output): Uint8Array<ArrayBuffer> {
   return concatBytes([head, tail]);
 }
 
-/** The head, with a visible mark after it if the stream was longer. */
+/** The head. If the stream was longer, a visible mark follows. */
 export function markedHead({ head, totalBytes }: Output): Uint8Array<ArrayBuffer> {
   const mark = totalBytes > head.length ? truncationMark(head.length) : "";
   return concatBytes([head, new TextEncoder().encode(mark)]);

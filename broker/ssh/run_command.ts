@@ -20,7 +20,7 @@ interface CommandOptions {
 }
 
 export interface SshTimings {
-  /** From the first byte until the login, through all bastions. */
+  /** The time from the first byte to the login, through all bastions. */
   readonly connect: Histogram;
   readonly exec: Histogram;
 }
@@ -87,8 +87,8 @@ export async function runOn(connection: SshConnection, options: CommandOptions):
     command = await within(bound(limits.channelMs, "channel open"), starting);
   } catch (error) {
     if (connection.lost.aborted) throw error;
-    // The host may have started the command at the end of the wait. On a connection that stays open it can still
-    // start later, without anybody who waits for it.
+    // The host may have started the command at the end of the wait. On a connection that stays open, it can
+    // also start the command later, when nothing waits for it any more.
     const release = (command: RemoteCommand) => command.terminate({ clock, limits });
     const late = await within({ clock, ms: limits.killGraceMs, release }, starting).catch(() => undefined);
     throw late === undefined ? error : await endCommand(connection, late, { options, error });
@@ -184,10 +184,10 @@ function attach(
   else if (!stopsAtStdinEnd) channel.end();
 
   /**
-   * Ends the command: by the end of its stdin if the host acts on that, then by TERM, then by KILL. At last the channel
-   * is closed, which hangs up a pseudo-terminal and breaks the pipes of any other command.
-   * @returns whether the host has confirmed the end. OpenSSH obeys no signal for a command that the certificate forces:
-   * without a pseudo-terminal, such a command runs on if it neither reads nor writes
+   * Ends the command: by the end of its stdin if the host acts on that, then by TERM, then by KILL. Finally
+   * the channel is closed, which hangs up a pseudo-terminal and breaks the pipes of any other command.
+   * @returns whether the host has confirmed the end. OpenSSH obeys no signal for a command that the
+   * certificate forces: without a pseudo-terminal, such a command runs on if it neither reads nor writes
    */
   async function terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
     const endedWithin = (ms: number) =>
@@ -198,7 +198,7 @@ function attach(
       if (end !== "running") return end === "known";
     }
     for (const name of ["TERM", "KILL"]) {
-      // Not channel.signal(): ssh2 sends nothing after the end of stdin.
+      // channel.signal() is not used, because ssh2 then sends nothing after the end of stdin.
       protocolOf(client).signal(remoteIdOf(channel), name);
       const end = await endedWithin(killGraceMs);
       if (end !== "running") return end === "known";

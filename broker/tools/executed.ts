@@ -110,7 +110,7 @@ export function renderExecuted(
   };
 }
 
-/** @param about `part` is the text in the structured content if that is not the whole stream */
+/** @param about `part` is the text in the structured content if that text is not the whole stream */
 function showStream(
   { name, mark, selection, part }: {
     readonly name: string;
@@ -155,7 +155,10 @@ function readStream(output: Output, { maxBytes, tail }: OutputSelection) {
   return { start: visibleLines(start), end: visibleLines(end), leftOut };
 }
 
-/** The start of a text that fits when all of it is visible. It ends at the end of a line if one is near. */
+/**
+ * The longest start of a text that fits in the limit after invisible characters are escaped. It ends at a
+ * line end if one is near.
+ */
 function startForReading(text: string, maxLength: number): string {
   const part = fitVisible(text, maxLength, jsonStart);
   const lineEnd = part.lastIndexOf("\n") + 1;
@@ -237,7 +240,7 @@ export function jsonLength(text: string): number {
   return length;
 }
 
-/** The longest start of a text that takes at most so many bytes as a JSON string. */
+/** The longest start of a text whose JSON string has at most this number of bytes. */
 export function jsonStart(text: string, maxLength: number): string {
   let length = 0;
   let end = 0;
@@ -249,7 +252,7 @@ export function jsonStart(text: string, maxLength: number): string {
   return text.slice(0, isLowSurrogate(text, end) ? end - 1 : end);
 }
 
-/** The longest end of a text that takes at most so many bytes as a JSON string. */
+/** The longest end of a text whose JSON string has at most this number of bytes. */
 export function jsonEnd(text: string, maxLength: number): string {
   let length = 0;
   let start = text.length;

@@ -100,7 +100,7 @@ function countFitting(lengths: readonly number[], room: number): number {
   return end === -1 ? lengths.length : end;
 }
 
-/** As many servers as a model can read. The first server is always shown in full. */
+/** Shows as many servers as a model can read. The first server is always shown in full. */
 function renderServers(
   servers: readonly Server[],
   { policy, more }: { readonly policy: boolean; readonly more: string | undefined },

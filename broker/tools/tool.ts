@@ -8,7 +8,7 @@ import type { AskHuman } from "../request/execute.ts";
 
 export interface ToolContext extends Omit<Requester, "reason"> {
   readonly signal: AbortSignal;
-  /** Absent if no human can be asked. */
+  /** Absent if the broker cannot ask a human. */
   readonly askHuman?: AskHuman;
 }
 
@@ -67,7 +67,7 @@ export const READ: Annotations = {
 
 type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: "object" };
 
-/** A tool as a frontend serves it. */
+/** A tool in the form that a frontend serves. */
 export interface Tool {
   readonly name: string;
   readonly title: string;

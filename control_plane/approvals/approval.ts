@@ -17,12 +17,12 @@ interface Decision {
   readonly comment?: string | undefined;
 }
 
-/** The stored state. An expiry is not stored, because it follows from the time. */
+/** The stored state. Expiry is not stored, because it follows from the time. */
 export type ApprovalState =
   | { readonly kind: "pending" }
   | Decision & {
     readonly kind: "approved" | "consumed";
-    /** For how long the signer may sign the same without approval. */
+    /** How long the signer may sign identical requests without approval. */
     readonly learnTtlSeconds: number;
   }
   | Decision & { readonly kind: "denied" };
@@ -56,7 +56,7 @@ export interface Approval {
   readonly anomalies: readonly string[];
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Absent if an earlier version parked the request: then the timeout of the answering instance counts. */
+  /** Absent if an earlier version parked the request. The timeout of the answering instance then applies. */
   readonly timeoutMs?: number | undefined;
   readonly state: ApprovalState;
   readonly request: StoredRequest;
@@ -118,7 +118,7 @@ type Decided =
   | { readonly kind: "self" }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus };
 
-/** Decides a pending approval. Requesters are rejected first, whatever the status. */
+/** Decides a pending approval. Requesters are rejected first, regardless of the status. */
 export function decide(
   approval: Approval,
   { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
@@ -137,7 +137,7 @@ export function decide(
   return { kind: "decided", approval: { ...approval, state } };
 }
 
-/** Why the signer could learn nothing from an approval; `undefined` if it could. */
+/** The reason why the signer cannot learn a waiver from an approval; `undefined` if it can. */
 export function nothingToLearn(
   { rule, request, target }: Pick<Approval, "rule" | "request" | "target">,
 ): string | undefined {
@@ -145,14 +145,14 @@ export function nothingToLearn(
   if (rule === BEHAVIOR_RULE) return "no policy rule requires approval";
   if (request.target_type === "k8s") {
     if (request.k8s_force_fields.length > 0) return "it overwrites fields of other managers";
-    // An object that is learned by its name alone would let every later change through.
+    // A waiver that is bound only to the object's name would permit every later change of the object.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
     return isUnsaid ? "it changes an object without a manifest" : undefined;
   }
   if (!request.file_transfer) return undefined;
-  // A file that is learned by its path alone would let every later content through.
+  // A waiver that is bound only to the path would permit every later content of the file.
   if (request.content_sha256 === "") return "it transfers a file of unknown content";
-  // A signer that does not name the target is of an earlier version, which learns the path alone.
+  // A signer that does not return the target is of an earlier version, which binds a waiver only to the path.
   return target === undefined ? "it transfers a file, and the signer would learn only its path" : undefined;
 }
 
@@ -167,7 +167,7 @@ export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string
   return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked]));
 }
 
-/** A request that may be stored, also if it has a token in spite of its type. */
+/** Removes the token from a request, which may have one in spite of its type. */
 export function withoutToken(request: StoredRequest): StoredRequest {
   const { bearer_token: _token, ...stored } = { bearer_token: "", ...request };
   return stored;
@@ -290,12 +290,12 @@ export class MonotonicTime {
     return this.#now;
   }
 
-  /** The clock's time at a moment of this time. */
+  /** The clock's time that corresponds to a moment of this time. */
   onClock(moment: number): number {
     return this.#readAt - (this.#now - moment);
   }
 
-  /** The moment of this time at which the clock showed a time; now for a time in the future. */
+  /** The moment of this time when the clock showed a time. For a time in the future it is now. */
   at(shown: number): number {
     return Math.min(this.#now, this.#now - (this.#readAt - shown));
   }

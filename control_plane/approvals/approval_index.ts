@@ -47,19 +47,19 @@ export class ApprovalIndex {
     return this.#byId.values();
   }
 
-  /** The entry of an ID, unless it is to be forgotten. */
+  /** The entry of an ID, unless it is due for removal. */
   find(id: string, now: number): Entry | undefined {
     const entry = this.#byId.get(id);
     return entry?.isPurgeable(now) === false ? entry : undefined;
   }
 
-  /** Counts an entry as pending, also before it is added. */
+  /** Counts an entry as pending, even before it is added. */
   count(entry: Entry): void {
     entry.isCounted = true;
     this.#change(entry, 1);
   }
 
-  /** The entry that an identical request can join. The entry may still be on its way into the store. */
+  /** The entry that an identical request can join. The store may not contain the entry yet. */
   findLead(identity: string, now: number): Entry | undefined {
     const lead = this.#leads.get(identity);
     return lead !== undefined && mayLead(lead, now) ? lead : undefined;
@@ -70,7 +70,10 @@ export class ApprovalIndex {
     if (this.findLead(entry.identity, now) === undefined) this.#leads.set(entry.identity, entry);
   }
 
-  /** Restores a group that was loaded from the store, if the two requests are still alike. */
+  /**
+   * Joins an entry that was loaded from the store to its former group, if it is still identical to the group
+   * and in the same state.
+   */
   rejoin(entry: Entry): void {
     const lead = this.#byId.get(entry.approval.lead ?? "");
     if (lead === undefined || lead === entry || lead.lead !== undefined) return;
@@ -80,7 +83,7 @@ export class ApprovalIndex {
   }
 
   /**
-   * Parts requests of which one was decided without the other, and groups the pending ones again.
+   * Separates requests of a group if one was decided without the other, and regroups the pending ones.
    *
    * @returns the requests that now lead a group
    */
@@ -122,7 +125,7 @@ export class ApprovalIndex {
     if (entry.isCounted) this.#undecided.add(entry);
   }
 
-  /** Ends the hold of an entry, and does what was due during the hold. */
+  /** Ends the hold of an entry, and then applies an expiry or removal that became due during the hold. */
   release(entry: Entry, now: number): void {
     entry.heldAt = undefined;
     if (entry.statusAt(now) !== "pending") this.settle(entry);
@@ -146,7 +149,7 @@ export class ApprovalIndex {
   #change({ approval: { caller, request } }: Entry, by: 1 | -1): void {
     for (const key of [ALL, JSON.stringify([caller]), JSON.stringify([caller, request.end_user])]) {
       const count = (this.#pending.get(key) ?? 0) + by;
-      // A count of 0 is removed, because names of past end users would stay for ever.
+      // Remove a count of 0, because the names of past end users would otherwise accumulate.
       if (count > 0) this.#pending.set(key, count);
       else this.#pending.delete(key);
     }
@@ -164,7 +167,7 @@ function isDecidedAlike(left: ApprovalState, right: ApprovalState): boolean {
     left.at === right.at;
 }
 
-/** Items in the order of their ends, so that taking the ended ones does not look at the others. */
+/** A queue of items in the order of their end times. Taking the ended items does not scan the others. */
 export class ExpiryQueue<T> {
   readonly #endOf: (item: T) => number;
   readonly #items: { readonly item: T; readonly end: number }[] = [];
@@ -176,7 +179,7 @@ export class ExpiryQueue<T> {
 
   add(item: T): void {
     const end = this.#endOf(item);
-    // Most items end after all earlier ones.
+    // Search from the end, because most items end after all earlier items.
     this.#items.splice(this.#items.findLastIndex((each) => each.end <= end) + 1, 0, { item, end });
   }
 
@@ -189,11 +192,11 @@ export class ExpiryQueue<T> {
   }
 }
 
-/** One approval in the registry, with everything that lives only as long as the process. */
+/** One approval in the registry, with the state that exists only in this process. */
 export class Entry {
-  /** As it is in the store. */
+  /** The approval as the store contains it. */
   approval: Approval;
-  /** Emptied as soon as no signing can need it. */
+  /** The end user's token. Cleared as soon as no signing can need it. */
   bearerToken: string;
   /** True while it counts as pending. */
   isCounted = false;
@@ -209,8 +212,9 @@ export class Entry {
   readonly decisions: ChangeLock = new ChangeLock();
   readonly timeoutMs: number;
   /**
-   * The moment at which a running change has stopped the time of this entry: a decision or claim in time neither expires
-   * nor is purged before it has ended, and no reader sees the request expired and then approved.
+   * The time at which a running change paused the expiry of this entry. Therefore a decision or claim that
+   * began in time cannot expire or be purged before it ends, and no reader sees the request first expired and
+   * then approved.
    */
   heldAt: number | undefined;
   readonly waiters: Set<() => void> = new Set();

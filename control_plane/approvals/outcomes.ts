@@ -5,9 +5,12 @@ import type { Approval, Timing } from "./approval.ts";
 
 /** How a new approval is kept. Times are milliseconds since the epoch. */
 export interface RetentionOptions {
-  /** No instance that shares the store removes the approval before. */
+  /** No instance that shares the store removes the approval before this time. */
   readonly keptUntil?: number;
-  /** The inserting instance notifies approvers until then, later any instance that claims the notification. */
+  /**
+   * Until this time, only the inserting instance notifies approvers. Later, any instance can claim the
+   * notification.
+   */
   readonly notifyUntil?: number;
 }
 
@@ -35,12 +38,12 @@ export interface ApprovalStore {
 
   releaseCollection?(id: string): Promise<void>;
 
-  /** Removes the approvals that no instance wants kept, in one change. */
+  /** Removes approvals in one change, except approvals that another instance still needs. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
 }
 
 export interface RegistryOptions {
-  /** Stays open when the registry is closed. */
+  /** The store. Closing the registry does not close it. */
   readonly store: ApprovalStore;
   readonly clock: Clock;
   readonly random: Random;
@@ -49,7 +52,7 @@ export interface RegistryOptions {
   /** The time that this process has to notify approvers; 0: no notification. */
   readonly notifyMs?: number;
   readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make (`statedb_errors_total`). */
+  /** Called for every change that the store could not save (`statedb_errors_total`). */
   readonly onStoreError: () => void;
 }
 
@@ -79,11 +82,14 @@ type Plain<K extends string> = K extends string ? { readonly kind: K } : never;
 
 export type ClaimOutcome =
   | Plain<"unknown" | "not_owner" | "wrong_key" | "pending" | "issuing" | "denied" | "consumed">
-  /** `isFirst`: no poll of this process was answered so before. */
+  /** `isFirst`: no earlier poll of this process received this answer. */
   | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-/** The right to let the signer sign an approved request. One poll holds it at a time and releases it at its end. */
+/**
+ * The right to have an approved request signed. Only one poll holds it at a time, and releases it when the
+ * poll ends.
+ */
 export interface Claim {
   readonly approval: Approval;
   /** The stored request, with the end user's token if this process still has it. */
@@ -91,14 +97,14 @@ export interface Claim {
   /**
    * Claims the approval in the store, so that no other control plane signs it at the same time.
    *
-   * @returns false if another control plane has claimed or collected it; then the claim is over
+   * @returns false if another control plane has claimed or collected it; the claim has then ended
    */
   enter(): Promise<boolean>;
   /**
-   * Uses the approval up: first the audit, then the store, then memory. The result may be released afterwards. If this
-   * rejects, the approval can be collected again.
+   * Marks the approval as collected: first in the audit log, then in the store, then in memory. The result
+   * may be released afterwards. If this rejects, the approval can be collected again.
    */
   consume(audit: () => Promise<void>): Promise<void>;
-  /** Gives an approval back that was not consumed. */
+  /** Releases an approval that was not consumed. */
   release(): void;
 }

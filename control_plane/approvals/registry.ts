@@ -22,9 +22,9 @@ const PURGE_BATCH = 200;
 type Audit = (approval: Approval) => Promise<void>;
 
 /**
- * The approvals of this control plane: in memory for every answer, in the store for the next start. Waits for audit,
- * store and signer never let two decisions or two collections through: a decision checks again after its audit, and a
- * claim is taken in one step.
+ * The approvals of this control plane: in memory for every answer, and in the store for the next start. While
+ * a change waits for the audit log, the store or the signer, no second decision or collection can succeed: a
+ * decision checks the state again after its audit, and a claim is taken in one step.
  */
 export class ApprovalRegistry {
   readonly #options: RegistryOptions;
@@ -54,7 +54,7 @@ export class ApprovalRegistry {
   /**
    * Parks a request until an approver decides; durable when the promise resolves.
    *
-   * @throws {AppError} `internal` if the store failed: then there is no approval
+   * @throws {AppError} `internal` if the store failed, in which case there is no approval
    */
   async create({ bearerToken, ...draft }: ApprovalDraft): Promise<CreateOutcome> {
     const now = this.#sweep();
@@ -75,14 +75,16 @@ export class ApprovalRegistry {
     };
     const skew = lead?.skew ?? now - createdAt;
     const entry = new Entry(approval, { bearerToken, skew, timeoutMs: this.#timeoutMs });
-    // Counted before the wait: of many concurrent requests only the limit gets through, and one leads.
+    // Count the entry before the wait, so that concurrent requests cannot exceed the limit and only one of
+    // them leads.
     this.#index.count(entry);
     this.#index.offerLead(entry, now);
     this.#arriving.add(approval.id);
     const { notifyMs = 0, store } = this.#options;
     const keeping = {
       keptUntil: createdAt + 2 * entry.timeoutMs,
-      // Also for a request that joins: the lead may be decided alone before this request is stored.
+      // Claim it for a request that joins as well, because the lead may be decided alone before this request
+      // is stored.
       ...(notifyMs > 0 && { notifyUntil: this.#time.onClock(now) + notifyMs }),
     };
     try {
@@ -142,7 +144,7 @@ export class ApprovalRegistry {
       if (other?.identity !== entry.identity) return { kind: "not_identical", id: shown };
       entries.push(other);
     }
-    // Overlapping decisions take their locks in one order, so that none waits for ever.
+    // Overlapping decisions take their locks in the same order, which prevents a deadlock.
     const run = entries.toSorted((a, b) => a.approval.id < b.approval.id ? -1 : 1).reduce(
       (inner, each) => () => each.decisions.run(inner),
       () => this.#decide(entry, entries, verdict, audit),
@@ -240,7 +242,8 @@ export class ApprovalRegistry {
 
   #takeIn(approvals: readonly Approval[], now: number): void {
     const entries = approvals.map((approval) => {
-      // After the clock was set back, a time in the future counts as now and is not valid for longer.
+      // If the clock was set back, a creation time in the future counts as now, so that it does not extend
+      // the validity.
       const latest = approval.state.kind === "pending" ? approval.createdAt : approval.state.at;
       const skew = Math.min(0, now - latest);
       return new Entry(approval, { bearerToken: "", skew, timeoutMs: this.#timeoutMs });
@@ -313,7 +316,7 @@ export class ApprovalRegistry {
       entry.wake();
     };
     const release = () => {
-      // An approval that is given back while it is being consumed could be collected a second time.
+      // Delay the release: an approval that is released while it is being consumed could be collected twice.
       if (phase === "consuming") isReleaseWanted = true;
       if (phase === "held") end();
     };
@@ -348,7 +351,7 @@ export class ApprovalRegistry {
     };
   }
 
-  /** Does everything that time alone causes, and returns the time. */
+  /** Applies the expiries and removals that are due, and returns the time. */
   #sweep(): number {
     const now = this.#time.now();
     this.#index.sweep(now);
@@ -365,7 +368,7 @@ export class ApprovalRegistry {
     return this.#purges.run(async () => {
       try {
         for (let from = 0; from < ids.length; from += PURGE_BATCH) {
-          // Requests come in between.
+          // Let requests run between two batches.
           if (from > 0) await clock.sleep(0);
           await this.#stored(store.deleteApprovals(ids.slice(from, from + PURGE_BATCH)));
         }
@@ -388,7 +391,7 @@ export class ApprovalRegistry {
 /** An approval never goes back to a lower number. */
 const PROGRESS = { pending: 0, denied: 1, approved: 1, consumed: 2 } as const;
 
-/** True if two authorized_keys lines hold the same Ed25519 key, whatever their comments. */
+/** True if two authorized_keys lines contain the same Ed25519 key. Comments are ignored. */
 export function isSameKey(a: string, b: string): boolean {
   try {
     const [left, right] = [parseEd25519PublicKey(a), parseEd25519PublicKey(b)];

@@ -1,6 +1,6 @@
 /**
- * `control-plane.json`: the one description of its keys. The control plane loads it, and its permission set is
- * derived from it.
+ * The schema of `control-plane.json`. The control plane loads its config by this schema, and its permission
+ * set is derived from the config.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -156,7 +156,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   }
 });
 
-/** The problem of a webhook's address. */
+/** Finds the problem of a webhook's address. */
 export function webhookUrlProblem(url: string): string | undefined {
   if (url === "") return "is required for notifier webhook and teams";
   const parsed = URL.parse(url);

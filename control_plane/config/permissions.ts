@@ -87,7 +87,9 @@ export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: st
   ];
 }
 
-/** An address that the notifier does not use is not reachable. */
+/**
+ * The permissions for notifications. An address that the configured notifier does not use gets no permission.
+ */
 function notifications({ approval }: ControlPlaneConfig): PermissionSet {
   const { notifier, webhook_url, webhook_secret_env } = approval;
   if (notifier === "log") return {};

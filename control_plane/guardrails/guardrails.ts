@@ -23,15 +23,15 @@ interface GuardrailsOptions {
   readonly store: BaselineStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make. */
+  /** Called for every change that the store could not save. */
   readonly onStoreError?: () => void;
 }
 
 const NORMAL = { kind: "normal", anomalies: [], rateExceeded: false, retryAfterSeconds: 0 } as const;
 
 /**
- * Rate, new hosts and new commands of each subject. Decisions are made from memory; baselines are stored later and come
- * back at the next start, rates do not.
+ * Rate, new hosts and new commands of each subject. Decisions are made from memory. Baselines are stored
+ * later and loaded at the next start. Rates are not stored.
  *
  * Limits: concurrent first requests of a subject all pass, as many as the rate allows; in enforce one of them is
  * learned. A trusted broker that lies about its end users gets a first request and a rate for each.
@@ -62,7 +62,9 @@ export class Guardrails {
     }, (subject) => this.#writer.forgotten(subject));
   }
 
-  /** Restores the baselines that are not idle for too long. In mode off the store is not used. */
+  /**
+   * Restores the baselines of subjects that were not idle for too long. In mode off the store is not used.
+   */
   static async open(options: GuardrailsOptions): Promise<Guardrails> {
     const guardrails = new Guardrails(options);
     if (options.config.mode !== "off") guardrails.#restore(await options.store.loadBaselines());
@@ -150,9 +152,9 @@ export interface BaselineStore {
   findBaseline?(subject: string): Promise<Baseline | undefined>;
 
   /**
-   * Replaces a baseline, and keeps what another instance has added since.
+   * Replaces a baseline, and keeps the additions of other instances since then.
    *
-   * @throws {AppError} `internal` if it was not kept
+   * @throws {AppError} `internal` if it was not stored
    */
   putBaseline(baseline: Baseline): Promise<void>;
 
@@ -163,7 +165,9 @@ export interface BaselineStore {
 interface BaselineWriterOptions extends Required<Omit<GuardrailsOptions, "config">> {
   /** The current baseline of a subject. */
   readonly read: (subject: string) => Baseline | undefined;
-  /** The age that the time of the last sight may reach in the store, in milliseconds. */
+  /**
+   * The maximum difference between the time of a subject's last request and its stored time, in milliseconds.
+   */
   readonly refreshMs: number;
 }
 
@@ -176,14 +180,15 @@ const PUTS_AT_A_TIME = 64;
 const DELETES_AT_A_TIME = 256;
 
 /**
- * Writes baselines in the background. A killed process loses the last seconds, or the last minute of a flood. Only names
- * of subjects wait, each once; the baseline is read when it is written.
+ * Writes baselines in the background. If the process is killed, the changes of the last seconds are lost, or
+ * of the last minute under heavy load. The queue contains the name of each changed subject once, and a
+ * baseline is read when it is written.
  */
 export class BaselineWriter {
   readonly #options: BaselineWriterOptions;
   readonly #puts = new Set<string>();
   readonly #deletes = new Set<string>();
-  /** Subjects that may be in the store, with their last sight there. */
+  /** Subjects that may be in the store, each with the stored time of its last request. */
   readonly #stored = new Map<string, number>();
   readonly #closing = new AbortController();
   #isRunning = false;
@@ -201,7 +206,7 @@ export class BaselineWriter {
   loaded(baselines: readonly Baseline[]): void {
     for (const { subject, lastSeen } of baselines) {
       this.#stored.set(subject, lastSeen);
-      // Its removal may be under way.
+      // The store may be removing the subject at this moment, so write it again.
       if (this.#deletes.has(subject)) this.changed(subject);
     }
   }
@@ -212,7 +217,10 @@ export class BaselineWriter {
     this.#start();
   }
 
-  /** Writes the last sight when the store would take the subject for idle much too early. */
+  /**
+   * Writes the time of the last request if the stored time is so old that the store would treat the subject
+   * as idle much too early.
+   */
   seen(subject: string, now: number): void {
     const written = this.#stored.get(subject);
     if (written !== undefined && Math.abs(now - written) >= this.#options.refreshMs) this.changed(subject);
@@ -247,7 +255,7 @@ export class BaselineWriter {
     const { signal } = this.#closing;
     let pauseMs = PAUSE_MS;
     while (this.waiting > 0 && !signal.aborted) {
-      // Only closing ends a pause early.
+      // A pause ends early only when the writer closes.
       await this.#options.clock.sleep(pauseMs, signal).catch(() => {});
       if (signal.aborted) break;
       pauseMs = await this.#writeSome() ? PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
@@ -255,7 +263,10 @@ export class BaselineWriter {
     this.#isRunning = false;
   }
 
-  /** False if the store failed: then the failed subject waits behind all others. */
+  /**
+   * Writes some of the waiting baselines. Returns false if the store failed; the failed subject then moves to
+   * the end of the queue.
+   */
   async #writeSome(): Promise<boolean> {
     const { store, onStoreError, logger } = this.#options;
     try {
@@ -278,7 +289,8 @@ export class BaselineWriter {
     const baseline = this.#options.read(subject);
     const isWanted = this.#puts.delete(subject);
     if (!isWanted || baseline === undefined) return;
-    // Noted before the write, so that a subject that is forgotten meanwhile is removed from the store.
+    // Record the subject before the write, so that it is removed from the store if it is forgotten in the
+    // meantime.
     this.#stored.set(subject, baseline.lastSeen);
     try {
       await this.#options.store.putBaseline(baseline);

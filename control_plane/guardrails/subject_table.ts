@@ -1,4 +1,7 @@
-/** How well a subject is known: nothing was issued to it yet, something was, or it has come back. */
+/**
+ * How well a subject is known. `unproven`: nothing was issued to it yet. `proven`: something was issued.
+ * `established`: it has returned several times.
+ */
 export const TRUST_LEVELS = ["unproven", "proven", "established"] as const;
 export type TrustLevel = (typeof TRUST_LEVELS)[number];
 
@@ -19,7 +22,7 @@ interface SubjectTableOptions {
   readonly onForget: (subject: string) => void;
 }
 
-/** An established subject that was seen within this time makes no room for another one of its broker. */
+/** An established subject that was seen within this time is not replaced by another subject of its broker. */
 const QUIET_MS = 3_600_000;
 const SWEEP_MS = 60_000;
 
@@ -69,7 +72,7 @@ export class SubjectTable<T> {
     return undefined;
   }
 
-  /** The subject, also if it is idle. */
+  /** The subject, even if it is idle. */
   peek(subject: string): Member<T> | undefined {
     return this.#members.get(subject);
   }
@@ -110,7 +113,10 @@ export class SubjectTable<T> {
     this.#insert({ ...member, standing: next });
   }
 
-  /** Restores subjects: the ones seen last get the best standing, and those without room are forgotten. */
+  /**
+   * Restores subjects. The most recently seen ones get the best standing, and those without room are
+   * forgotten.
+   */
   restore(members: readonly Omit<Member<T>, "standing">[]): void {
     const kept = members.toSorted((a, b) => a.lastSeen - b.lastSeen);
     const surplus = kept.splice(0, Math.max(0, kept.length - this.#options.maxSubjects));

@@ -151,7 +151,7 @@ export class Tracker {
   }
 }
 
-/** The code points of a name that an anomaly shows. */
+/** The maximum length of a name in an anomaly, in code points. */
 const SHOWN = 256;
 
 /** A host, or the first word of a command, that a subject has not used before: `new-host:web01`. */
@@ -203,7 +203,9 @@ export class RateWindow {
     return this.#moments.length;
   }
 
-  /** Counts a request. @returns with the time until another request can pass, if none is made until then */
+  /**
+   * Counts a request. @returns also the time until another request is allowed, if no request is made before
+   */
   record(now: number): { readonly exceeded: boolean; readonly retryAfterMs: number } {
     this.#dropWhile(({ time }) => time <= now - WINDOW_MS);
     const time = Math.ceil(now / this.#stepMs) * this.#stepMs;
@@ -251,7 +253,7 @@ export function brokerOf(subject: string): string {
     const parts: unknown = parseStandardJson(subject);
     if (Array.isArray(parts) && typeof parts[0] === "string") return parts[0];
   } catch {
-    // Not JSON.
+    // The text is not JSON.
   }
   return subject;
 }

@@ -11,7 +11,7 @@ import { cutText, visibleText } from "@gateway/shared/text";
 
 interface Fact {
   readonly name: string;
-  /** One bounded line with visible characters only, not escaped. */
+  /** One line of bounded length that contains only visible characters. Not escaped for any markup. */
   readonly value: string;
 }
 

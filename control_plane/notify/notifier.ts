@@ -39,7 +39,7 @@ interface NotifierOptions {
   readonly secret: string | undefined;
 }
 
-/** @throws {AppError} `invalid_config` if the notifier cannot work as configured */
+/** @throws {AppError} `invalid_config` if the notifier's settings are unusable */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { config, metrics, redact, fetch, clock, logger, store, find } = options;
   const counter = metrics.counter("controlplane_notifications_total", "Notifications by result", ["result"]);

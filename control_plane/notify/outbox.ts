@@ -13,7 +13,7 @@ export interface NotificationClaim {
   /** Claims whose time has passed are free. Milliseconds since the epoch. */
   readonly now: number;
   readonly until: number;
-  /** The notifications that have waited longest come first. */
+  /** The maximum number of notifications. The longest-waiting ones are claimed first. */
   readonly limit: number;
 }
 
@@ -45,7 +45,10 @@ interface OutboxOptions {
 /** The time that a process has to send a notification. */
 export const CLAIM_MS = 40_000;
 
-/** Three attempts of 5 s, and the pauses; no attempt starts later before the end of a claim. */
+/**
+ * The time for three attempts of 5 s and the pauses between them. No attempt starts if less time is left
+ * before a claim ends.
+ */
 const SENDING_MS = 21_000;
 const CLAIM_EVERY_MS = 5_000;
 const MAX_CLAIMED = 32;
@@ -62,11 +65,12 @@ interface Waiting {
 }
 
 /**
- * Notifications on their way out. A receiver that hangs delays only notifications.
+ * Sends notifications in the background. A receiver that hangs delays only notifications.
  *
- * Each notification is stored with its approval, and one process claims it at a time. Any process that shares the store
- * claims a notification again that a killed process, a full queue or a failed receiver has left, until the request is
- * decided or expires. If a process is killed between a post and its note, the receiver gets the same ID again.
+ * Each notification is stored with its approval, and one process claims it at a time. Any process that shares
+ * the store claims a notification again that a killed process, a full queue or a failed receiver has left,
+ * until the request is decided or expires. If a process is killed between a post and its note, the receiver
+ * gets the same ID again.
  */
 export class Outbox {
   readonly #options: OutboxOptions;
@@ -148,7 +152,7 @@ export class Outbox {
       }
     } catch (error) {
       if (signal.aborted) return this.#leave(next, "shutting down");
-      // Only the name: the message may quote the address or the record.
+      // Log only the name of the error, because its message may quote the address or the record.
       return await this.#end(record, "failed", `internal error: ${errorName(error)}`);
     }
     if (hasExpired(record, clock.now()) || next.until === undefined) {
@@ -172,7 +176,7 @@ export class Outbox {
     }
   }
 
-  /** The next process that claims the notification sends it. Without a store it is lost. */
+  /** Leaves a notification to the next process that claims it. Without a store, the notification is lost. */
   #leave({ record: { id }, until }: Waiting, reason: string): void {
     const { store, count, logger } = this.#options;
     const isKept = until !== undefined && (store.survivesRestart || !this.#isClosed);
@@ -186,7 +190,7 @@ export class Outbox {
   async #claimOn(): Promise<void> {
     const { store, clock, logger } = this.#options;
     const signal = this.#closing.signal;
-    // In a store of this process alone, all claims are of a process that has ended.
+    // In a store that only this process uses, every existing claim belongs to a process that has ended.
     let isLeftOver = store.shared === undefined;
     let isFailing = false;
     while (!signal.aborted) {
@@ -228,7 +232,7 @@ export type Attempt =
   | { readonly kind: "sent" }
   | {
     readonly kind: "failed";
-    /** Without the address, whose path is often the receiver's secret. */
+    /** The reason of a failure without the address, whose path is often the receiver's secret. */
     readonly reason: string;
     readonly mayRetry: boolean;
   };

@@ -27,7 +27,7 @@ export function createApprovalLink(template: string): ApprovalLink {
       }: must be an https:// or http:// address`,
     );
   }
-  // Only our own IDs may become part of an address.
+  // Insert only IDs of our own form into an address.
   return (id) => APPROVAL_ID.test(id) ? template.replaceAll("{id}", id) : undefined;
 }
 

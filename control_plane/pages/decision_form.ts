@@ -23,7 +23,7 @@ const DEFAULT: Entered = { ttl: "3600", amount: "2", unit: "3600", comment: "" }
 
 export interface FormOptions {
   readonly entered?: Entered | undefined;
-  /** Why the signer could learn nothing from an approval. */
+  /** The reason why the signer cannot learn a waiver from this approval. */
   readonly nothingToLearn?: string | undefined;
   /** True if decisions of the script would be rejected, because the page is not at the configured address. */
   readonly isElsewhere?: boolean | undefined;
@@ -62,7 +62,7 @@ ${
 </form>`;
 }
 
-/** The script would send an origin that is not known to be ours; the form sends none. */
+/** The page's script would send an origin that the server does not know. The form sends none. */
 const ELSEWHERE =
   markup`<p class="note">The address of this page differs from approval.approval_url_template in the control plane’s
 config. The decision is therefore sent without the script, and the page reloads.</p>`;
@@ -131,12 +131,12 @@ function renderOptions(options: readonly (readonly [value: string, label: string
   }`;
 }
 
-/** The fields of a form, to show them again next to a problem. */
+/** The values that were entered in a form, to show them again next to a problem. */
 interface Entered {
-  /** Seconds, or `other`. */
+  /** The chosen time in seconds, or `other`. */
   readonly ttl: string;
   readonly amount: string;
-  /** Seconds. */
+  /** The unit of the amount, in seconds. */
   readonly unit: string;
   readonly comment: string;
 }

@@ -23,13 +23,13 @@ import { LIST_PATH, renderPage } from "./page.ts";
 export interface DetailPage extends RequestFacts, FormOptions {
   /** The CN of the reader's certificate. */
   readonly approver: string;
-  /** Why the reader's decision was rejected. */
+  /** The reason why the reader's decision was rejected. */
   readonly problem?: string | undefined;
   /** The next request that the reader may decide, if this one is decided. */
   readonly next?: ApprovalRecord | undefined;
 }
 
-/** UTF-16 units. */
+/** The maximum length of a command, in UTF-16 units. */
 const MOST_OF_A_COMMAND = 120;
 
 /** The page of one approval. */
@@ -113,7 +113,7 @@ function renderCollected({ joined = [], collected = 0, expires_at }: ApprovalRec
   return markup`\n<p>${collected} of ${joined.length + 1} requests have collected the result${left}.</p>`;
 }
 
-/** The signer learns at the collection, for no longer than its config allows. */
+/** The waiver starts when the broker collects the approval, and the signer's config can shorten it. */
 function renderLearned({ status, learn_ttl, expires_at }: ApprovalRecord): Html | undefined {
   if (learn_ttl === undefined) return undefined;
   if (status === "expired") return markup`\n<p>Nothing was learned.</p>`;

@@ -120,7 +120,10 @@ type Segment =
   /** One invisible character, repeated. */
   | { readonly kind: "odd"; readonly character: string; readonly count: number };
 
-/** Runs of an invisible character; spaces at an edge, or so many that they push the rest out of sight; non-ASCII. */
+/**
+ * Matches invisible characters, also repeated ones, spaces at an edge, runs of spaces that could push the
+ * rest out of view, and non-ASCII text.
+ */
 const SPECIAL = new RegExp(
   // The lookahead, because a combining mark after another one is not odd.
   String.raw`(?<odd>${ODD})(?:(?=${ODD})\k<odd>)*|^ +| +$| {9,}|[^\0-\x7f]`,

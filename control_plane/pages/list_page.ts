@@ -21,9 +21,9 @@ export interface ListPage {
   readonly now: number;
 }
 
-/** Further rows are only counted, so that the page stays quick. */
+/** The maximum number of rows. Further rows are only counted, so that the page stays fast. */
 const MOST_ROWS = 200;
-/** UTF-16 units. */
+/** The maximum length of a command, in UTF-16 units. */
 const MOST_OF_A_COMMAND = 200;
 
 /** The list of approvals: pending requests, then the others. */

@@ -6,7 +6,7 @@ import { STYLE } from "./style.ts";
 export const LIST_PATH = "/ui/approvals";
 
 interface Page {
-  /** Text of others in it has to be visible already. */
+  /** The title. Text from requests in it must already be in visible form. */
   readonly title: string;
   /** The CN of the reader's certificate; absent: none. */
   readonly approver?: string | undefined;
@@ -20,11 +20,11 @@ interface Page {
 interface LiveContent {
   /** The content is replaced only when this changes. */
   readonly state: readonly unknown[];
-  /** Read by screen readers after a change. */
+  /** The text that screen readers announce after a change. */
   readonly news: string;
   /** 0: the content is final. */
   readonly refreshSeconds: number;
-  /** For browsers without scripts; absent on a page with a form. */
+  /** The reload interval for browsers without scripts; absent on a page with a form. */
   readonly reloadSeconds?: number;
 }
 
@@ -125,7 +125,7 @@ export function renderErrorPage({ isApprover, ...error }: ErrorPage): string {
   );
 }
 
-/** The page for a browser without a valid client certificate. */
+/** The page for browsers without a valid client certificate. */
 export function renderUnauthenticatedPage(error: Pick<ErrorPage, "title" | "detail" | "now">): string {
   return renderProblemPage(
     "Client certificate required",

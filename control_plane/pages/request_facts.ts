@@ -21,7 +21,7 @@ import {
 } from "./html.ts";
 import { parseJson, parseStandardJson, stringifyJson } from "@gateway/shared/json";
 
-/** UTF-16 units; the list of facts has the whole rule. */
+/** The maximum length of a rule, in UTF-16 units. The list of facts shows the whole rule. */
 const MOST_OF_A_RULE = 120;
 
 export interface RequestFacts {
@@ -123,9 +123,9 @@ function showAnomaly(anomaly: string): Html {
   return markup`${ANOMALIES[kind]}${showText(anomaly.slice(end + 1))}`;
 }
 
-/** About the UTF-16 units that fit into the box without scrolling. */
+/** The approximate number of UTF-16 units that fit into the box without scrolling. */
 const FITS = 800;
-/** Further kinds of characters are counted together. */
+/** The maximum number of listed kinds of characters. Further kinds are counted together. */
 const MOST_KINDS = 12;
 
 /** The exact command, with a warning about characters that a reader could overlook. */

@@ -7,7 +7,7 @@ export const COLORS = {
   text: ["#1a1d21", "#e6e8eb"],
   muted: ["#555c66", "#a3aab4"],
   line: ["#dfe2e7", "#30353c"],
-  /** The edge of what can be operated. */
+  /** The borders of controls, such as buttons and fields. */
   edge: ["#7c838f", "#7f8792"],
   link: ["#0b57a8", "#8cbcf7"],
   focus: ["#0b57a8", "#8cbcf7"],

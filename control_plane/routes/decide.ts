@@ -70,7 +70,7 @@ export async function decideApproval(
     id,
     {
       ...{ approver, approve, learnTtlSeconds: learn ? ttl_seconds : 0, shown: shown_ids },
-      // As text that every store and log can hold.
+      // Convert the comment to text that every store and log can hold.
       comment: comment.toWellFormed().replaceAll("\0", "\ufffd"),
     },
     async (approval) => {

@@ -36,7 +36,7 @@ export const handleHosts: Handler = async (ports, { request, peer: { caller } })
   if (named !== undefined) return answer(await ports.signer.rules(caller, named));
   const ifNoneMatch = readIfNoneMatch(request.headers.get("if-none-match"));
   const { text, tag } = await ports.signer.hosts(caller, ifNoneMatch);
-  // A client may keep the list, and has to revalidate it each time.
+  // A client may cache the list, but must revalidate it on each use.
   const headers = tag === undefined ? {} : { etag: tag, "cache-control": "private, no-cache" };
   if (text === undefined) return new Response(null, { status: 304, headers });
   // The signer's own text, because the tag is of that text.

@@ -23,13 +23,15 @@ export interface ControlPlaneOptions {
   readonly logger: ServiceLogger;
   /** Aborted at the end of the process, to end all waits. */
   readonly stopping: AbortSignal;
-  /** The time that late records are gathered, in milliseconds; default 20. */
+  /** How long records wait to share a sync, in milliseconds; default 20. */
   readonly lateMs?: number;
 }
 
 export interface ControlPlanePorts extends ControlPlaneOptions {
   readonly timings: { readonly sign: Histogram; readonly approval: Histogram };
-  /** Counts and appends a record that nothing depends on. Never rejects; a failure is logged and counted. */
+  /**
+   * Counts and appends a record that no action depends on. Never rejects; a failure is logged and counted.
+   */
   readonly record: (entry: AuditEntry) => Promise<void>;
   /** Like `record`, a moment later and without waiting for the disk, for requests that the signer has recorded durably. */
   readonly recordSoon: (entry: AuditEntry) => Promise<void>;

@@ -9,9 +9,9 @@ import type { ControlPlanePorts, Handler } from "./ports.ts";
 import { answer, requireSigner } from "./roles.ts";
 import { approvedRequest, isFinal, outcomeOf } from "./signer_client.ts";
 
-/** Less than the timeout of clients. */
+/** The longest time that a poll is held. Shorter than the timeout of clients. */
 const MAX_WAIT_SECONDS = 8;
-/** The time between two attempts to collect an approval that another control plane collects. */
+/** The pause between two attempts to collect an approval that another control plane is collecting. */
 const ELSEWHERE_PAUSE_MS = 500;
 
 const REJECTIONS = {
@@ -159,6 +159,6 @@ async function sign(
     default:
       outcome satisfies never;
   }
-  // A sealed host would execute an envelope again without another approval.
+  // A sealed host would accept the envelope without another approval, so remove it.
   return { ...outcome.response, envelope: undefined };
 }

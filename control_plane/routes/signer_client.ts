@@ -35,7 +35,10 @@ const KEPT: Readonly<Record<number, ErrorCode>> = {
   429: "rate_limited",
 };
 
-/** A fault of the signer that a later attempt may not have. All others are final. */
+/**
+ * Codes of temporary faults of the signer, after which a later attempt can succeed. All other codes are
+ * final.
+ */
 const PASSING: readonly ErrorCode[] = [
   "upstream_failure",
   "answer_lost",
@@ -43,7 +46,7 @@ const PASSING: readonly ErrorCode[] = [
   "rate_limited",
 ];
 
-/** True if the signer has rejected a request for a reason that the broker can do something about. */
+/** Whether the signer's rejection is final, so that the same request would be rejected again. */
 export function isFinal({ code }: AppError): boolean {
   return !PASSING.includes(code);
 }
@@ -136,7 +139,7 @@ function rejectionOf(reply: JsonClientResponse): AppError {
   if (status === 404) return new AppError("upstream_failure", "the signer has no such route");
   const { detail, code } = readProblem(reply);
   if (code === "audit_unavailable") {
-    // Brokers learn only this fault of a signer by name: its text is fixed and names the fix.
+    // Only this fault of a signer is passed on to brokers by its code, because its text is fixed.
     return new AppError(code, AUDIT_UNAVAILABLE, { cause: new Error("the signer's audit log") });
   }
   const kept = KEPT[status];
@@ -167,7 +170,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
   if (!isForCluster) parseEd25519PublicKey(received.public_key);
   const request: SignRequest = {
     ...received,
-    // A token is for no key, and approvers would be shown this text as if it were a key.
+    // A token is not issued for a key, and approvers would see this text as if it were a key.
     public_key: isForCluster ? "" : received.public_key.trimEnd().split(" ", 2).join(" "),
     on_behalf_of: caller,
     approved: false,
@@ -201,7 +204,10 @@ type Outcome =
   | { readonly kind: "needs_approval"; readonly rule: string }
   | { readonly kind: "broken" };
 
-/** Classifies the signer's answer. A dry run that needs approval is a decision: only a real run has to wait. */
+/**
+ * Classifies the signer's answer. A dry run that needs approval is a decision. Only a real request has to
+ * wait.
+ */
 export function outcomeOf(request: SignRequest, response: SignResponse): Outcome {
   const { certificate, k8s_token: token, serial, decision, envelope } = response;
   if (request.dry_run) {

@@ -32,17 +32,18 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
       ${columns(BASELINES.texts, BASELINES.integers)},
       PRIMARY KEY (subject)
     );`,
-    // The timeouts of old approvals are unknown: 30 days, in milliseconds.
+    // The timeouts of existing approvals are unknown, so assume 30 days, in milliseconds.
     `ALTER TABLE approvals ADD kept_until int8;
     UPDATE approvals SET kept_until = created_at + 2592000000;
     ALTER TABLE approvals ALTER kept_until SET NOT NULL;`,
-    // 0: each control plane decides.
+    // 0: the timeout of the deciding control plane applies.
     `ALTER TABLE approvals ADD timeout_ms int8 NOT NULL DEFAULT 0;`,
-    // Until then the process that inserted or claimed the approval notifies approvers. 0: no notification.
+    // Until this time, the process that inserted or claimed the approval notifies approvers. 0: no
+    // notification.
     `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
     CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
     ADD_OLDEST_COLUMN,
-    // Until then one instance alone may sign the approval.
+    // Until this time, only one instance may request a signature for the approval.
     `ALTER TABLE approvals ADD claimed_until int8 NOT NULL DEFAULT 0;`,
   ],
   oldest: 5,
@@ -50,7 +51,10 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
 
 /** Milliseconds, by the clock that all instances share. */
 const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
-/** A collection takes at most 10 s for each signer. If its control plane is killed, others wait for the rest. */
+/**
+ * Claims a collection for 30 s, because a collection takes at most 10 s for each signer. If the claiming
+ * control plane is killed, the others wait until the claim ends.
+ */
 const CLAIM_COLLECTION = `UPDATE approvals SET claimed_until = ${NOW} + 30000
   WHERE id = $1 AND status = 'approved' AND consumed = 0 AND claimed_until < ${NOW} RETURNING 1`;
 const RELEASE_COLLECTION = "UPDATE approvals SET claimed_until = 0 WHERE id = $1";

@@ -34,14 +34,18 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
   `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
-  // 0: the control plane that has the file decides.
+  // 0: the timeout of the control plane that opens the file applies.
   `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
-  // Until then the process that inserted or claimed the approval notifies approvers. 0: no notification.
+  // Until this time, the process that inserted or claimed the approval notifies approvers. 0: no
+  // notification.
   `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
 ];
 
-/** Before 1973, and as seconds in the year 5138. */
+/**
+ * Distinguishes milliseconds from seconds: as milliseconds this number is in 1973, and as seconds in the year
+ * 5138.
+ */
 const EARLIEST_MS = 100_000_000_000;
 
 const SCHEMA: StateSchema = {

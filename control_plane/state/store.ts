@@ -36,25 +36,28 @@ export interface SharedApprovals extends Shared {
  * resolves: a process that is killed later does not lose it.
  */
 export interface ControlStore extends ApprovalStore, NotificationStore, BaselineStore {
-  /** Present if other instances may change the store: then one of them makes each change of an approval. */
+  /**
+   * Present if other instances may change the store. Then exactly one instance makes each change of an
+   * approval.
+   */
   readonly shared?: SharedApprovals;
 
   close(): Promise<void>;
 }
 
-/** A database, and everything that SQLite and PostgreSQL write differently. */
+/** The operations and SQL texts that differ between SQLite and PostgreSQL. */
 interface ControlDatabase {
   readonly survivesRestart: boolean;
   readonly select: Dialect["select"];
   /** The column that orders approvals of one millisecond. */
   readonly order: string;
-  /** The condition that no other instance wants an approval kept. */
+  /** The SQL condition for approvals that no other instance needs. */
   readonly isUnwanted: string;
   /** Columns of a new approval that only this database has. */
   readonly ownColumns: (approval: Approval, keeping: RetentionOptions) => Parameters;
-  /** The texts of a JSON list in `$1`. */
+  /** The SQL that expands the JSON list of texts in `$1`. */
   readonly listed: string;
-  /** Keeps concurrent claims of several instances apart. */
+  /** The SQL that prevents two instances from claiming the same row. */
   readonly skipLocked: string;
   read<T>(steps: Steps<T>): Promise<T>;
   change<T>(steps: Steps<T>): Promise<T>;
@@ -72,8 +75,8 @@ const IS_KEPT = "CASE WHEN timeout_ms = 0 THEN created_at >= $2 ELSE created_at 
 export class SqlControlStore implements ControlStore {
   readonly #database: ControlDatabase;
   /**
-   * The last sight of each baseline as this instance has read or written it, and whether the stored baseline has more than
-   * this instance knows. A later sight is of another instance.
+   * For each baseline: the time of the last request as this instance read or wrote it, and whether the stored
+   * baseline contains more than this instance knows. A later stored time was written by another instance.
    */
   readonly #left = new Map<string, { readonly lastSeen: number; readonly isShared: boolean }>();
 
@@ -178,7 +181,8 @@ export class SqlControlStore implements ControlStore {
   ): Steps<{ readonly lastSeen: number; readonly isShared: boolean }> {
     const left = this.#left.get(baseline.subject);
     const { text, parameters } = insertRow("baselines", row);
-    // Locks the row, also a new one: of two concurrent writers the second adds to the first.
+    // Lock the row, even a new one, so that the second of two concurrent writers adds to the result of the
+    // first.
     const lock = `ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen`;
     const found = yield* single(`${text} ${lock} RETURNING ${this.#baselineColumns()}`, ...parameters);
     const [stored = baseline] = this.#database.readable(found, BASELINE_READER);
@@ -229,12 +233,18 @@ function keptAt({ now, timeoutMs }: Timing): readonly number[] {
   return [toInteger(now), toInteger(now - 2 * timeoutMs)];
 }
 
-/** Also for a time before all times. */
+/**
+ * Rounds a time down to an integer that the database can store. `-Infinity` becomes the smallest safe
+ * integer.
+ */
 export function toInteger(time: number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
 }
 
-/** The knowledge of two instances. Neither forgets for the other, because nothing is unusual for an unknown subject. */
+/**
+ * Merges the baselines of two instances. Neither instance removes entries of the other, because every request
+ * of an unknown subject counts as usual.
+ */
 function merged(stored: Baseline, { subject, lastSeen, hosts, commands }: Baseline): Baseline {
   return {
     subject,

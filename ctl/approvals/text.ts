@@ -108,7 +108,7 @@ function describeLearning({ status, learn_ttl: nanoseconds = 0n }: ApprovalRecor
   return describeLearnTime(Number(nanoseconds / 1_000_000_000n));
 }
 
-/** Quotes a value with a space, or with a character that has a meaning on the line. */
+/** Quotes a value that contains a space, or a character with a special meaning in the line. */
 function quoteOdd(value: string): string {
   return /^[^\s"=[\]]+$/.test(value) ? value : quoteText(value);
 }

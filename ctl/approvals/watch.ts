@@ -81,7 +81,7 @@ interface WatchStep {
     | { readonly kind: "quit" };
 }
 
-/** The request on the screen, and the pending requests. */
+/** The request on the screen, and the other pending requests. */
 export interface WatchState {
   readonly pending: readonly ApprovalRecord[];
   /** The request that keys apply to: the last one shown, until it is decided or gone. */
@@ -94,7 +94,10 @@ export interface WatchState {
 
 export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyShown: false };
 
-/** An earlier key was meant for the previous request, because no one reads faster. */
+/**
+ * A key that is typed within this time after a new request appears is ignored, because it was probably meant
+ * for the previous request.
+ */
 export const READING_MS = 700;
 
 const KEYS_LINE = "[a]pprove  [d]eny  [s]kip  [q]uit";

@@ -36,7 +36,7 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
     const bytes = Uint8Array.fromBase64(key);
     if (bytes.toBase64() !== key) throw refuseLine("the key is not in canonical base64");
     for (const other of keys) {
-      // Some file systems ignore case in the names of directories.
+      // Reject names that differ only in case, because some file systems ignore case in directory names.
       if (other.instance.toLowerCase() === instance.toLowerCase()) {
         throw refuseLine(`${instance} has a second key`);
       }

@@ -120,7 +120,7 @@ export async function* mergeByTime(logs: readonly AsyncIterable<LogRecord | unde
   }[] = [];
   const take = async (records: AsyncIterator<LogRecord | undefined>) => {
     const { value: record, done } = await records.next();
-    // A line without a time must not hold up the rest of its log.
+    // Deliver a line without a time immediately, so that it does not delay the rest of its log.
     if (done !== true) heads.push({ records, record, time: record && Date.parse(record.record.time) || 0 });
   };
   for (const log of logs) await take(log[Symbol.asyncIterator]());
@@ -136,7 +136,7 @@ export async function* mergeByTime(logs: readonly AsyncIterable<LogRecord | unde
 
 /** The offset at which the last whole lines of a file begin. */
 export async function findLastLines(file: FileHandle, lines: number): Promise<number> {
-  // One newline more: the newline before the first of these lines.
+  // Search for one more newline: the one before the first of these lines.
   let wanted = lines + 1;
   for (let end = (await file.stat()).size; end > 0;) {
     const start = Math.max(0, end - CHUNK_BYTES);
@@ -176,7 +176,7 @@ export async function followLog({ path, lines, clock, signal, onLine, onMissing 
   else await current.skipTo(lines);
   try {
     while (signal?.aborted !== true) {
-      // Open the name before reading the lines: once another file has the name, this file stops growing.
+      // Open the name before reading the lines: when another file has the name, this file no longer grows.
       const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
       await current?.deliver(onLine);
       if (next === undefined || current?.identity === next.identity) {
@@ -207,7 +207,7 @@ async function deliverBetween(
   let isLater = false;
   for (const { name } of await listSegments(path)) {
     await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
-    // The successor may have been rotated too: later files come after it.
+    // The successor may have been rotated as well. Later files come after it.
     if (segment?.identity === next.identity) return;
     if (isLater) await segment?.deliver(onLine);
     isLater ||= segment?.identity === current.identity;
@@ -238,7 +238,7 @@ class OpenLog {
 
   async deliver(onLine: (line: Uint8Array) => void): Promise<void> {
     const { size } = await this.#file.stat();
-    // A writer may remove an incomplete line. A log that is even shorter was started again.
+    // A writer may remove an incomplete line. If the log is even shorter, it was started again.
     if (size < this.#offset) {
       this.#offset = 0;
       this.#insideLongLine = false;

@@ -90,7 +90,7 @@ async function show(flags: ShowFlags, { workingFolder, terminal }: Call) {
   const write = ({ text, record, instance }: LogRecord) => {
     if (!writer.json && shown === 0) writer.line(table.heading);
     shown++;
-    // The record stays as it was signed.
+    // Do not parse and write the record, because its text must stay as it was signed.
     const json = instances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
     for (const line of writer.json ? [json] : table.format(record, instance)) writer.line(line);
   };

@@ -114,7 +114,7 @@ async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uin
   }
 }
 
-/** A stream requests the next chunk before it has used the last one. */
+/** Copies each chunk, because a stream requests the next chunk before it has used the last one. */
 async function* copiesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   for await (const chunk of chunks) yield chunk.slice();
 }
@@ -193,7 +193,7 @@ class KeptEvents {
   }
 }
 
-/** Uses beyond the record are kept apart, so that other uses cannot crowd them out. */
+/** Uses after the recorded expiry are kept separately, so that they cannot crowd out the other uses. */
 const noUses = () => ({ issued: new KeptEvents(), within: new KeptEvents(), beyond: new KeptEvents() });
 
 /**
@@ -207,7 +207,7 @@ export class TokenSearch {
   readonly #accounts = new Set<string | undefined>();
   readonly #minters = new Set<string>();
   readonly #uses = new Map<string, ReturnType<typeof noUses>>();
-  /** Requests as one of the accounts, or for a token of one, that none of our records explains. */
+  /** Requests as one of the accounts, or for a token of one, that no record of this installation explains. */
   readonly unexplained = new KeptEvents();
 
   /**

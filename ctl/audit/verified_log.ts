@@ -20,7 +20,7 @@ export const MAX_REPORTED = 1000;
 
 const headFile = z.strictObject({
   heads: z.array(z.strictObject({
-    // Without its directory: logs are also verified where they were copied to.
+    // The name without its directory, because logs are also verified where they were copied to.
     log: z.string().min(1),
     seq: z.union([z.int(), z.bigint()]).transform(BigInt),
     hash: z.string().regex(/^(?:[0-9a-f]{64})?$/),
@@ -28,7 +28,7 @@ const headFile = z.strictObject({
   })).min(1),
 });
 
-/** The end that a log had when it was last verified. */
+/** The end of a log when it was last verified. */
 type RememberedHead = z.infer<typeof headFile>["heads"][number];
 
 export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;
@@ -139,7 +139,7 @@ function findOpenQuestions({ result, remembered }: VerifiedLog, method: VerifyMe
   ];
 }
 
-/** The result of a check for people: what it proves, then what it does not prove. */
+/** The result of a check as text: first what the check proves, then what it does not prove. */
 export function describeVerified(log: VerifiedLog, method: VerifyMethod): readonly string[] {
   const { name, problems, remembered, lost, isIntact } = log;
   const { entries, problems: count, head, entriesSince } = log.result;

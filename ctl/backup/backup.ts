@@ -157,7 +157,7 @@ async function readIdentities(path: string): Promise<readonly string[]> {
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-/** Documentation of age and of earlier versions shows this key. Its private half belongs to an unknown person. */
+/** The documentation of age and of earlier versions has this recipient. The owner of its key is unknown. */
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 interface BackupOptions {
@@ -213,7 +213,7 @@ async function fill(folder: string, { setUp, recipients, clock }: BackupOptions,
       await add(kind, path, copy, await copyBytes(path, copy));
     }
   }
-  // State before audit logs: a decision is recorded before it is in force.
+  // Copy the state before the audit logs, because a decision is recorded before it takes effect.
   for (const path of sources.states) {
     if (await ifThere(Deno.stat(path)) === undefined) continue;
     const copy = nextCopy();

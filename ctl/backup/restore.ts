@@ -65,7 +65,8 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
   for (const file of manifest.files) {
     const { mode, uid, gid, kind, link, path } = file;
     const isConfig = kind === "config";
-    // A link is restored only if it leads to where a restore may write. Else a file takes its place.
+    // A link is restored only if it leads to a path to which a restore may write. Otherwise a file replaces
+    // it.
     const isLink = folder === undefined && link !== undefined &&
       (isRestorable(link) || isConfig && basename(link) === basename(path));
     if (isLink) links.push([path, link]);
@@ -263,7 +264,7 @@ async function refuseLinks(folder: string, path: string): Promise<void> {
   }
 }
 
-/** Only the link itself may be in the place of a link. */
+/** Rejects anything in the place of a link except the same link. */
 async function checkLink(path: string, to: string): Promise<void> {
   const info = await ifThere(Deno.lstat(path));
   if (info === undefined) return;

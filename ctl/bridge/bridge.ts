@@ -89,7 +89,7 @@ export class Bridge {
     }
   }
 
-  /** Records a click; resolves when it is durable, before the decision. */
+  /** Records a click. Resolves when the click is durable, before the decision. */
   async take(click: Click): Promise<void> {
     const { clock, store } = this.#ports;
     if (!await store.take(click, clock.now())) return;
@@ -102,7 +102,10 @@ export class Bridge {
     return this.#deciding;
   }
 
-  /** A message that the chat rejects must not stop other messages. Only a requested pause does. */
+  /**
+   * Runs an action. If the chat rejects a message, the other messages are still sent, unless the chat
+   * requests a pause.
+   */
   async #apart(action: () => Promise<void>): Promise<void> {
     try {
       await action();
@@ -168,7 +171,8 @@ export class Bridge {
     const approval = record.id;
     const [nonce, joined] = [makeNonce(), record.joined ?? []];
     const card = this.#cardOf({ approval, nonce, joined }, record);
-    // Recorded first: after a kill in between, the bridge looks for the message instead of posting it again.
+    // Record the post first. If the bridge is killed afterwards, it searches for the message instead of
+    // posting it again.
     await store.begin({ approval, nonce, joined, content: contentDigest(record), begunAt: clock.now() });
     const posting = chat.post(card).then((message) => store.show(approval, message, cardDigest(card)));
     this.#posting = posting.catch(() => {});
@@ -222,7 +226,7 @@ export class Bridge {
       return await refuse("the button belongs to another message");
     }
     const record = (await controlPlane.list()).find(({ id }) => id === posted.approval);
-    // The message itself shows the result.
+    // The message already shows the result, so send no reply.
     if (record?.status !== "pending") return;
     if (contentDigest(record) !== posted.content) {
       return await refuse("the request has changed since this message was posted");
@@ -244,14 +248,14 @@ export class Bridge {
       approve: verb.kind !== "deny",
       learn: isLearned,
       ttl_seconds: isLearned ? verb.ttlSeconds : 0,
-      // Without the requests that joined after the post.
+      // Exclude the requests that joined after the post, because the message does not show them.
       shown_ids: [record.id, ...posted.joined.filter((id) => record.joined?.includes(id) === true)],
       comment: describeClicker({ chat: chat.name, user, identities }),
     });
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
   }
 
-  /** A click can arrive before the chat's answer to the post: then the nonce identifies the message. */
+  /** A click can arrive before the chat's answer to the post. The nonce then identifies the message. */
   async #findPosted({ message: clicked, nonce: carried }: Click): Promise<Posted | undefined> {
     const look = async () =>
       (await this.#ports.store.posted()).find(({ message, nonce }) =>

@@ -48,7 +48,9 @@ export interface ChatOptions {
 
 const MOST_BYTES = 4 * 1024 * 1024;
 
-/** A `fetch` that limits responses to 4 MiB, makes them safe for `JSON.parse`, and follows no redirect. */
+/**
+ * A `fetch` that limits responses to 4 MiB, makes them safe for `JSON.parse`, and does not follow redirects.
+ */
 export function boundedFetch(fetch: typeof globalThis.fetch, signal: AbortSignal): typeof globalThis.fetch {
   return async (input, init) => {
     const signals = init?.signal ? [signal, init.signal] : [signal];
@@ -65,7 +67,7 @@ export function boundedFetch(fetch: typeof globalThis.fetch, signal: AbortSignal
   };
 }
 
-/** A text that is not JSON stays unchanged, and its parser rejects it. */
+/** Makes JSON safe to parse. A text that is not JSON stays unchanged, and its parser rejects it. */
 function plain(text: string): string {
   try {
     return withPlainKeys(text);

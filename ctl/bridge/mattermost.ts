@@ -37,7 +37,7 @@ const answer = z.object({
   user_id: id,
   channel_id: id,
   root_id: id,
-  // Not empty for messages of the server.
+  // Messages of the server itself have a type that is not empty.
   type: z.literal(""),
   message: z.string().max(100),
   props: z.record(z.string(), z.unknown()).nullish(),

@@ -83,7 +83,7 @@ export class SlackChat implements Chat {
   async connect(): Promise<string> {
     const { channel, appToken: token, logger } = this.#options;
     const { team_id, user_id } = await this.#whoAmI();
-    // Every method is tried once, so that missing permissions are detected at the start.
+    // Call every method once, so that missing permissions are detected at the start.
     await this.#ask("users.info", { user: user_id }, userInfo);
     await this.#ask(OPEN, { token }, z.object({}));
     await this.#ask("conversations.history", { channel, limit: 1 }, history).catch((error) => {

@@ -26,7 +26,7 @@ export function blocksOf(card: Card): readonly Block[] {
     { type: "header", text: plainText(card.title) },
     ...packLines(card.lines).map(sectionOf),
     ...(card.note === "" ? [] : [sectionOf(card.note)]),
-    // Markup is safe here: the address is the operator's, with an ID of hex digits.
+    // Markup is safe here, because the address comes from the operator and the ID consists of hex digits.
     {
       type: "context",
       elements: [{ type: "mrkdwn", text: `<${card.page}|Open the request>` }],
@@ -100,7 +100,7 @@ export function readSlackClick(
   const [action] = data?.actions ?? [];
   if (data === undefined || action === undefined) return undefined;
   const { user, container } = data;
-  // Slack Connect shows a channel to people of other workspaces.
+  // With Slack Connect, people of other workspaces can use the channel.
   const isForeign = data.team.id !== team || (user.team_id ?? team) !== team;
   if (isForeign || container.channel_id !== channel) return undefined;
   const value = action.selected_option?.value ?? action.value ?? "";

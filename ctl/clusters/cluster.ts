@@ -46,7 +46,7 @@ only the clusters that your certificate's CN may use. An operator's CN usually m
   },
   formatRemote(clusters, columns) {
     const rows = byName(clusters).map(([name, cluster]) => describeCluster(name, cluster));
-    // The signer returns the clusters of one caller, and an operator is not a caller.
+    // The signer returns only the clusters of the caller, and an operator is not a caller.
     const fix = "To list all clusters: broker-ctl cluster list --config <the signer's config>";
     const none = "(no clusters that your certificate's CN may use)";
     return [...tableOr(none, HEADING, rows, columns), ...rows.length === 0 ? [fix] : []];

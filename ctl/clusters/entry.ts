@@ -66,7 +66,7 @@ function readAll<T>(values: readonly string[] | undefined, read: (text: string) 
 function readRule(text: string): ClusterRule {
   const [effect = "", verbs = "", resources = "", place = "*", ...rest] = text.trim().split(/\s+/);
   const [namespaces = "", names = "*", ...more] = place.split("/");
-  // An empty list would mean everything.
+  // Reject empty lists, because an empty list means everything.
   const isWhole = [verbs, resources, namespaces, names].every((part) =>
     part.split(",").every((one) => one !== "")
   );

@@ -205,7 +205,7 @@ export function compareRights(granted: ReadonlyMap<string, readonly RbacRule[]>,
     (rule, same) => ({ ...rule, verbs: same.flatMap(({ verbs }) => verbs) }),
   );
   const missing = needed.filter((right) => {
-    // A right in all namespaces must be in each namespace that was queried.
+    // A right in all namespaces must exist in each namespace that was queried.
     const rules = right.namespace === undefined
       ? [...granted.values()]
       : [granted.get(right.namespace) ?? []];

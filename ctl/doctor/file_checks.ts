@@ -27,7 +27,7 @@ interface NamedCertificate {
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-/** With less free space, records could be lost within a day. */
+/** The minimum free space. With less, records could be lost within a day. */
 const LEAST_FREE_BYTES = 1 << 30;
 
 /** A file that this account cannot read may be correct, so the result is unknown. */

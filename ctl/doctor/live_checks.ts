@@ -259,7 +259,8 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
           ...{ clock: systemClock, what: "it", baseUrl: url, timeoutMs: WAIT_MS },
           ...tls,
         });
-        // A "not found" is a response too. 401: the service does not accept the certificate.
+        // Every response shows that the service runs, even 404. With 401, the service does not accept the
+        // certificate.
         const { status } = await client.request({ method: "GET", path: "/healthz" });
         return status !== 401 ? pass(`${url} responds`) : fail(
           `${url} rejects the certificate of signer.client_cert`,

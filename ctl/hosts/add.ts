@@ -181,7 +181,10 @@ interface GivenKey {
   readonly note?: string;
 }
 
-/** An attacker in the middle would otherwise be trusted from then on. */
+/**
+ * Rejects a host key that differs from the known one. Otherwise, an attacker in the middle would be trusted
+ * permanently.
+ */
 function refuseOtherKey(name: string, former: string | undefined, key: GivenKey | undefined): void {
   if (former === undefined || former === "" || key?.fingerprint === undefined) return;
   const known = fingerprint(parsePublicKey(former).blob);
@@ -218,7 +221,7 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
   const lines = ["config.json", "mcp.json"].map(async (name) => {
     const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
-      // The operator did not ask about that config.
+      // Ignore a problem of that config, because the operator did not name it.
       if (!(error instanceof AppError)) throw error;
     });
     if (!found || reaches(found.config, addr)) return [];

@@ -118,7 +118,8 @@ async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
-  // Otherwise finish would remove this key from the hosts.
+  // Reject a key that equals the current one, because finish would otherwise remove the current key from the
+  // hosts.
   if (ca[0] === ca[1]) {
     throw conflict(`Cannot use ${quoteText(next)}: it is the current key; write another key there`);
   }
@@ -154,7 +155,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
     throw conflict("Cannot finish: no rotation in progress", undefined, "broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
-    // An agent may have lost the key.
+    // Load the next key, because an agent may have lost it.
     await keys.load(next);
     const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
     const behind = results.filter(({ trustsNext }) => trustsNext !== true);
@@ -172,7 +173,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
   }
   let since = Date.parse((await readRegularText(switched)).trim());
   if (Number.isNaN(since)) {
-    // An unreadable time starts the wait again.
+    // If the time cannot be read, the wait starts again.
     since = systemClock.now();
     await replaceFile(switched, new Date(since).toISOString());
   }
@@ -215,7 +216,7 @@ async function switchKeys(
     else if (kept !== text) {
       throw conflict(`Cannot keep the previous key: ${quoteText(old)} is another key; move it away first`);
     }
-    // Owner and mode stay, so that the signer can read the new key.
+    // Keep owner and mode, so that the signer can read the new key.
     await replaceFile(path, nextText);
   }
   const pub = `${path}.pub`;

@@ -172,7 +172,8 @@ shim of another build, whose domain and name can differ.
   change: ({ name, envelope: wanted, domain, shim }) => ({
     edit(text, config) {
       const host = hostOf(config, name);
-      // Without sealed_exec, the host has no shim yet. With sealed_exec and without envelope, its shim supports v2.
+      // Without sealed_exec, the host has no shim yet, so the newest version is the default. With sealed_exec
+      // and without envelope, the host's shim supports v2, which stays.
       const envelope = wanted ??
         (host.sealed_exec === undefined && host.envelope === undefined ? "v3" : undefined);
       const values = { sealed_exec: true, envelope, envelope_domain: domain, shim_command: shim };

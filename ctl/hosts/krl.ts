@@ -49,7 +49,7 @@ to krl_callers in the signer's config. The output lists the commands that instal
     const pair = await issueLeaf(await loadAuthority(ca, key), {
       subject: [{ CN: [caller] }],
       usage: "client",
-      // It gives access to the list only, and is not renewed on the host.
+      // The identity gives access only to the list, and is not renewed on the host, so it is valid for years.
       notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
     });
     const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);

@@ -176,7 +176,7 @@ function listOf(kind: IdentityKind, { signer, controlPlane }: IdentityFiles): re
   if (list !== undefined) return signer[list];
   if (kind === "approver") return controlPlane?.config.approval.callers;
   const brokers = kind === "broker" ? controlPlane?.config.sign_callers : undefined;
-  // An empty list lets every broker in: the first name would lock the others out.
+  // An empty list accepts every broker, so adding the first name would lock the others out.
   return brokers?.length === 0 ? undefined : brokers;
 }
 

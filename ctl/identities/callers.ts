@@ -58,7 +58,7 @@ all unlisted callers. --force changes the groups of an existing caller, and with
       edit(text, _there, { callers }) {
         isFirst = Object.keys(callers).length === 0;
         const path = ["callers", given.name];
-        // An empty list stays in the text: it shows that no group was intended.
+        // Keep an empty list in the config, because it shows that no group was intended.
         const grouped = setValue(text, [...path, "allowed_groups"], list);
         return writeFields(grouped, { path, isNew: false }, { only_via: via });
       },
@@ -188,7 +188,10 @@ export const CA_KEYS: CommandGroup = {
   commands: [LIST_KEYS, ADD_KEY, REMOVE_KEY],
 };
 
-/** The value of SSH_AUTH_SOCK at the signer's start is unknown here, so that no permission can be derived from it. */
+/**
+ * Rejects an agent key without a socket: the value of SSH_AUTH_SOCK at the signer's start is unknown here, so
+ * no permission can be derived from it.
+ */
 function refuseWithoutSocket(
   { type, socket }: { readonly type?: string; readonly socket?: string },
   there?: CaKeyConfig,

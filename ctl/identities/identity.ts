@@ -225,7 +225,7 @@ async function renewOne(found: FoundCertificate, authority: TrustedAuthority, da
   const keyPem = hasKey
     ? await readOperatorText(resolve(path.replace(/\.crt$/, ".key")), "the key")
     : undefined;
-  // The current key file counts, even if the key was replaced: the service uses it.
+  // Use the current key file, even if the key was replaced, because the service uses it.
   const publicKey = keyPem === undefined ? known : readPublicKey(keyPem);
   const notAfter = endIn(days, authority);
   await replaceFile(path, await certify(authority, publicKey, { ...leaf, notAfter }));
@@ -270,7 +270,7 @@ ${REMOTE_HELP}`,
       throw badConfig("Cannot revoke: the signer's config has no denied_callers", undefined, fix);
     }
     const [lines, problems]: [string[], string[]] = [[], []];
-    // If one half fails, the other half must still be done.
+    // If one half fails, the other half must still run.
     const attempt = async (half: () => Promise<string>, problem: string, fix: string) => {
       try {
         lines.push(await half());

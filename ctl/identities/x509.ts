@@ -71,7 +71,7 @@ export async function createCertificateAuthority({ commonName, localOnly = false
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-      // Critical: a program that does not know the extension rejects the CA.
+      // Mark the extension as critical, so that a program that does not know it rejects the CA.
       ...(localOnly ? [new x509.Extension("2.5.29.30", true, constraints)] : []),
     ],
   });

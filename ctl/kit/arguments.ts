@@ -67,7 +67,10 @@ function joinReason(args: readonly string[], { booleans, words }: ArgumentRules)
   ];
 }
 
-/** A value that looks like an option is a forgotten value: `--dir --force` must not create a directory `--force`. */
+/**
+ * Treats a value that looks like an option as a forgotten value: `--dir --force` must not create a directory
+ * `--force`.
+ */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
   if (previous !== undefined) throw new InvalidArgumentError("It was passed twice.");

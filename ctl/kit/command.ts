@@ -30,7 +30,7 @@ export const oneOf = <const T extends string>(choices: readonly T[], text: strin
 
 type Required<T> = Value<T> & { readonly isRequired: true };
 
-/** An option that is required. */
+/** Declares a required option. */
 export function required(text: string): Required<string>;
 export function required<T>(value: Value<T>): Required<T>;
 export function required(value: string | Value<unknown>): Required<unknown> {
@@ -79,7 +79,7 @@ export interface CommandSpec<T> {
   readonly help?: string;
   /** The rights of the command; absent: to read the file of `--config`. */
   readonly uses?: (given: Given<T>) => readonly Use[];
-  /** @returns what the program writes; nothing if the command has written all itself */
+  /** @returns the result to write; nothing if the command has already written its output */
   readonly run: (given: Given<T>, call: Call) => Promise<CommandResult | void>;
 }
 

@@ -42,7 +42,7 @@ export class HintedError extends AppError {
   }
 }
 
-/** A rejection by a service. The exit code is 1 whatever the error code is, because the command line was valid. */
+/** A rejection by a service. The exit code is 1 for every error code, because the command line was valid. */
 export class RemoteError extends HintedError {}
 
 /** Writes single lines, with control characters made visible; `note` writes to standard error. */

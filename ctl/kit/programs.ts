@@ -15,7 +15,7 @@ export const overSsh = (what: string) => ({
 /** The fields of a host in the signer's config that a login needs. */
 export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | "jump">;
 
-// An attacker may control the host.
+// The maximum output of a host. An attacker may control the host.
 const MAX_OUTPUT_BYTES = 1_000_000;
 export const MAX_SECONDS = 180;
 
@@ -107,12 +107,12 @@ async function runSsh(args: readonly string[], input: string, clock: Clock) {
   const process = startSsh(args, deadline.signal);
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
-  // The output of a program that exits early shows the reason.
+  // Ignore a failed write, because the output of a program that exits early shows the reason.
   written.catch(() => undefined);
   const [stdout, stderr] = await Promise.all(
     [process.stdout, process.stderr].map((stream) => collectBytes(stream, MAX_OUTPUT_BYTES)),
   );
-  // A closed pipe stops a program that writes more than the limit.
+  // If the program writes more than the limit, the closed pipe stops it.
   const { code } = await process.status;
   const fail = (problem: string) => new AppError("upstream_failure", problem);
   if (deadline.signal.aborted) {

@@ -173,7 +173,7 @@ function describeScope({ caller, end_user: endUser, waive_approval: waives }: Gr
   const scope = [
     ...(caller ? [`caller=${caller}`] : []),
     ...(endUser ? [`user=${endUser}`] : []),
-    // A waiver without an end user is not for any end user.
+    // A waiver without an end user applies only to requests without an end user.
     ...(!endUser && waives !== undefined && waives.length > 0 ? ["user=(none)"] : []),
   ];
   return scope.length === 0 ? "any" : scope.join(",");

@@ -89,7 +89,7 @@ const RAN: ReadonlySet<string> = new Set([
   "executed",
   "session_exec",
   "dry_run_allowed",
-  // An approved command has two records, the decision and the use. Only the use counts.
+  // An approved command has two records, the decision and the use. Count only the use.
   "approval-granted",
 ]);
 const REFUSED: ReadonlySet<string> = new Set(["denied", "session_exec_denied", "dry_run_denied"]);
@@ -142,7 +142,7 @@ export class Recommender {
     if (!host.commands.restricts || verdict.kind === "allowed") return;
     if (isRefused) return this.#count("friction", host.name, command, seen);
     for (const { command: text, verdict } of steps) {
-      // No pattern would allow a command that a rule denies, or that can't be parsed.
+      // Skip a command that a rule denies or that cannot be parsed, because no pattern would allow it.
       if (verdict.kind !== "denied" || verdict.rule !== "allowlist:no-match") continue;
       this.#count("promote", host.name, `^${text.replaceAll(RE2_SIGNS, "\\$&")}$`, seen);
     }

@@ -3,7 +3,7 @@ import type { AddCommand } from "../kit/output.ts";
 
 /** A place in a command line, and the words that may follow there. */
 interface Place {
-  /** The words of the command, then an option that needs a value. */
+  /** The words of the command, followed by an option that needs a value. */
   readonly path: string;
   readonly words: readonly string[];
 }

@@ -25,7 +25,7 @@ export interface ConfigChoices {
   readonly kept?: Kept | undefined;
 }
 
-/** What an installation keeps of a local one. */
+/** The parts of a local installation that another installation keeps. */
 export interface Kept {
   readonly logs: readonly { readonly path: string; readonly mode: number; readonly content: Uint8Array }[];
   /** The text of `signer.json` with the kept policy. */

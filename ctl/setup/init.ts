@@ -187,7 +187,10 @@ function defaultFolder({ variables }: Call): string {
   throw invalid("Cannot find ~/.config/gateway: HOME is not set; pass --dir <directory>");
 }
 
-/** Options without effect: those of services with --local, and those of new installations with --from-local. */
+/**
+ * Options without an effect: options of services with --local, and options of new installations with
+ * --from-local.
+ */
 const USELESS = {
   local: ["fromLocal", "network", "socket", "direct", "name", "listen"],
   fromLocal: ["dir", "force", "host", "enroll", "importSshConfig"],

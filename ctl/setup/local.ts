@@ -47,7 +47,7 @@ const KEPT_KEYS = [
 /**
  * Reads CA, hosts, policy and audit log of a local installation, which its services will keep.
  *
- * @param locks receives the locks of the audit log: no broker may write to it
+ * @param locks receives the locks of the audit log, so that no broker writes to it
  */
 export async function keepLocal(layout: Layout, config: BrokerConfig, locks: DisposableStack) {
   const { mcpConfig, sshCa, sshCaPublic, audit: { mcp } } = layout;

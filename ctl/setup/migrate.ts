@@ -69,7 +69,7 @@ async function planMigration(from: string, target: string, sources: BackupSource
     texts: new Map<string, string>(),
     /** The files that are copied, and their new paths below the new directory. */
     copies: new Map<string, { readonly kind: "key" | "log" | "state"; readonly place: string }>(),
-    /** Further directories that services write to. */
+    /** The other directories that services write to. */
     folders: new Set<string>(),
     changes: [] as string[],
     decisions: [] as string[],
@@ -89,7 +89,7 @@ async function planMigration(from: string, target: string, sources: BackupSource
       text = setValue(text, path, value);
       plan.changes.push(`${name}: ${path.join(".")} = ${JSON.stringify(value)}${why}`);
     };
-    // Without defaults: findSources() has checked it already.
+    // Load the config without defaults. findSources() has already checked it.
     const written = await loadConfig({ path: config, what: name, schema: z.looseObject({}) });
     for (const [path, value] of stringsOf(written)) {
       const [key = "", file] = [path.at(-1), resolve(from, value)];
@@ -164,7 +164,7 @@ async function write({ texts, copies, folders }: Plan, target: string): Promise<
       }
     }
     for (const [name, text] of texts) await Deno.writeTextFile(join(staging, name), text, { mode: 0o640 });
-    // The services must load what was written.
+    // Load the written configs, so that an error is found before the services start.
     await findSources(staging);
   });
 }

@@ -59,7 +59,7 @@ export async function writeInstallation(plan: readonly PlannedEntry[], options: 
     throw internal(message, cause);
   };
   await createFolder(directory).catch(explain);
-  // Two inits at the same time would mix keys of one with configs of the other.
+  // Lock the directory: two concurrent inits would mix the keys of one with the configs of the other.
   using lock = await tryLockFile(directory);
   if (lock === undefined) {
     const message = `Cannot set up ${JSON.stringify(directory)}: another init is running; try again`;
@@ -143,7 +143,10 @@ async function exists(path: string): Promise<boolean> {
   return await ifThere(Deno.lstat(path)) !== undefined;
 }
 
-/** The reason why keys must not be in a directory or below it: they could be committed. */
+/**
+ * The reason why keys must not be stored in a directory or below it: it is in a version control checkout, so
+ * they could be committed.
+ */
 async function whyCheckout(path: string): Promise<string | undefined> {
   const is = await exists(join(path, ".git")) || await exists(join(path, "ctl/start.ts"));
   const advice = "pass --dir with another directory";
@@ -272,7 +275,7 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
       name: "approver-local",
       random,
     }),
-    /** Not stored in any file. */
+    /** This password is not stored in any file. */
     approverPassword,
     seeds: { signer: seed(), controlPlane: seed(), broker: seed(), mcp: seed(), envelope: seed() },
   };

@@ -67,7 +67,7 @@ function problemOf(
   return before.some((each) => each.id === id) ? `id "${id}" is given twice` : undefined;
 }
 
-/** Adds the record to a case. An unreadable file counts against the case and does not stop the benchmark. */
+/** Adds the record to a case. An unreadable file counts as a failed case and does not stop the benchmark. */
 export async function loadRun(
   { id, ground_truth: truths, run, run_file: path }: BenchmarkCase,
   readText: (path: string) => Promise<string>,

@@ -149,7 +149,9 @@ function addRun(program: Command): Command {
   return options.addJson(command, "the record of the run").addHelpText("after", help.RUN_EXAMPLES);
 }
 
-/** A debate costs money, so a misspelled command must not become its topic. */
+/**
+ * Rejects a misspelled command, which must not become the topic of a debate, because a debate costs money.
+ */
 function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;

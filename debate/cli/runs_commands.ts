@@ -78,7 +78,8 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     async (id: string, { html, output }: Flags) => {
       const { record } = await find(id);
       const report = html === true ? renderHtml(record) : renderReport(record);
-      // A terminal would execute escape sequences of the report. A file is opened by a Markdown viewer.
+      // Escape the report for a terminal, which would execute escape sequences. A file is opened by a
+      // Markdown viewer.
       await put(html === true || output !== undefined ? report : safeText(report), output);
     },
   );
@@ -119,7 +120,7 @@ async function resumeRun(
     MODERATOR_MODEL: models?.moderator || undefined,
     PROMPT_TEMPLATE: record.template ?? undefined,
     PROMPT_LANGUAGE: record.language ?? undefined,
-    // Diagnoses that know the first run would not be independent.
+    // Run a debate: independent diagnoses would already know the first run.
     DEBATE_MODE: "debate",
   });
   const files = await Promise.all(file.map((path) => readFile(path)));

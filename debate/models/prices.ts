@@ -63,7 +63,7 @@ function normalize(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).toLowerCase().replace(/[._:\s]/g, "-");
 }
 
-/** In US dollars per million tokens. */
+/** A price in US dollars per million tokens. */
 interface Price {
   readonly input: number;
   readonly output: number;

@@ -154,7 +154,10 @@ export interface Catalogue {
 export type ModelSources = Readonly<Partial<Record<ProviderName, () => Promise<readonly ListedModel[]>>>>;
 
 const FRESH_MS = 300_000;
-/** A failed provider is queried again sooner, but not for every page view. */
+/**
+ * The pause before a failed provider is queried again. Shorter than for others, but long enough to skip most
+ * page views.
+ */
 const FRESH_AFTER_PROBLEM_MS = 30_000;
 
 /** Lists the models of all providers. A failure of one provider does not affect the others. */

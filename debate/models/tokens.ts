@@ -81,7 +81,7 @@ const ASSUMED_MS = 1_500_000;
 const NOTHING = { isConfigured: false, isValid: false, expiresInSeconds: undefined, problem: undefined };
 
 const sessionAnswer = z.looseObject({
-  // Only characters that are safe in a header.
+  // Accept only characters that are safe in a header.
   token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   expires_at: z.int().positive().optional().catch(undefined),
 });

@@ -7,7 +7,9 @@ import type { PriorRun } from "../engine/ports.ts";
 import type { ReadRecord, StoredEvent } from "./record.ts";
 import { conclusionOf, lastDecision, withoutForeignClaims } from "./record.ts";
 
-/** More than any run has. The web page must be able to draw all of them. */
+/**
+ * The maximum number of events, which exceeds that of any run. The web page must be able to draw all of them.
+ */
 const MAX_EVENTS = 20_000;
 const MAX_TABLE = 200;
 const MAX_DEPTH = 64;

@@ -33,7 +33,7 @@ interface Conclusion {
   readonly cause: string;
 }
 
-/** The part of a record that a list needs. It is at the beginning of the file. */
+/** The part of a record that a list needs. It is stored at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
   /** Set by the operator. Without a title, lists show the beginning of the topic. */

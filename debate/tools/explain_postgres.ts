@@ -61,7 +61,10 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
   }
 };
 
-/** Is the account, or a role that it can become, allowed to read all tables, files or passwords? No plan needs that. */
+/**
+ * Whether the account, or a role that it can assume, may read all tables, files or passwords. No plan needs
+ * such rights.
+ */
 const ACCOUNT = `
   SELECT pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT') OR EXISTS (
     SELECT FROM pg_catalog.pg_roles

@@ -25,7 +25,7 @@ export const httpGet = defineTool({
     const type = headers["content-type"] ?? "";
     const encoding = headers["content-encoding"] ?? "identity";
     if (encoding !== "identity") {
-      // Never decompressed, because a small response can expand to gigabytes.
+      // Do not decompress a response, because a small one can expand to gigabytes.
       refuse(`${start.host} responded ${status} with a compressed body (${encoding}), which is not shown`);
     }
     const isText = (type === "" || TEXT_TYPE.test(type)) && !body.subarray(0, 8192).includes(0);

@@ -14,7 +14,7 @@ export const PROGRAMS = [
   { entry: "debate/start.ts", folder: "debate", member: "debate" },
 ] as const;
 
-/** Optional native code of `ssh2`: it would end the sandbox. */
+/** Optional native code of `ssh2`, which is left out because it would run outside of Deno's sandbox. */
 const OPTIONAL_NATIVE = ["cpu-features", "*.node"] as const;
 
 interface BundleFolders {
@@ -60,8 +60,9 @@ const WHOLLY_COMMON_JS = /^export default require_\w+\(\);?$/m;
 const IMPORT = /\bimport\("\.\/([^"/]+)"\)/g;
 
 /**
- * Gives CommonJS code in bundles, such as `ssh2`, what Deno provides outside of bundles: `__dirname`, and the names of
- * exports that are loaded on demand. Without them, a broker ends at its first connection to a host.
+ * Adds definitions to CommonJS code in bundles, such as `ssh2`, that Deno provides only outside of bundles:
+ * `__dirname`, and the names of exports that are loaded on demand. Without them, a broker exits at its first
+ * connection to a host.
  *
  * @param files the files of one bundle, text by path
  */
@@ -79,7 +80,7 @@ export function mendCommonJs(files: ReadonlyMap<string, string>): ReadonlyMap<st
 
 function withDirname(text: string): string {
   const isFree = /\b__dirname\b/.test(text) && !/^(?:let|const) __dirname\b/m.test(text);
-  // Packages can declare it in the same scope: `var` may be repeated.
+  // A package may declare the name in the same scope, so use `var`, which may be repeated.
   return isFree ? `var __dirname = import.meta.dirname;\n${text}` : text;
 }
 
@@ -87,7 +88,10 @@ const WIDE = /[\u{100}-\u{10ffff}]/u;
 const WIDE_ALL = /[\u{100}-\u{10ffff}]/gu;
 const COMMENT = /^\s*(?:\/\/|\/\*|\*)/;
 
-/** Replaces characters beyond Latin-1 in comments: a single one makes V8 keep the whole text with two bytes a character. */
+/**
+ * Replaces characters beyond Latin-1 in comments: a single such character makes V8 store the whole text with
+ * two bytes per character.
+ */
 export function narrowComments(text: string): string {
   const lines = text.split("\n");
   if (lines.some((line) => WIDE.test(line) && !COMMENT.test(line))) return text;

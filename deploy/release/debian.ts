@@ -58,7 +58,9 @@ export function controlText(
   return fields.filter(([, value]) => value !== "").map(([key, value]) => `${key}: ${value}\n`).join("");
 }
 
-/** The scripts that `dpkg` runs. They start nothing: a unit waits for its config. */
+/**
+ * The scripts that `dpkg` runs. They start no service, because a unit does nothing before its config exists.
+ */
 export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
   const { units = [], lastingUnits = [], folders = [], files } = packaged;
   const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
@@ -93,7 +95,10 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
   };
 }
 
-/** Removes empty directories only. Keys and audit records stay, and so do their users, whose IDs must not be reused. */
+/**
+ * Removes empty directories only. Keys, audit records and their users stay, because the IDs of the users must
+ * not be reused.
+ */
 function purge(folders: readonly string[]): string {
   return `if [ "$1" = purge ]; then
   for directory in ${folders.toReversed().join(" ")}; do

@@ -9,7 +9,7 @@ export interface Executable {
   readonly member: string;
   /** The first module, relative to the workspace; the member's `main.ts` if absent. */
   readonly entry?: string;
-  /** Arguments before those of the command line. */
+  /** Arguments that precede those of the command line. */
   readonly arguments?: readonly string[];
   readonly permissionSet: string;
   /** Options of V8, the same as from source; V8's defaults if absent. */

@@ -6,7 +6,10 @@ import type { Runtime } from "./runtimes.ts";
 import type { Sources } from "./sources.ts";
 import { pack, PROGRAM_MODE, write } from "./stage.ts";
 
-/** An executable of an image: a file that the kernel starts with Deno, and that imports the bundle. */
+/**
+ * An executable of an image: a file that the kernel starts with Deno, and that imports the bundle of the
+ * program.
+ */
 interface ImageProgram extends Pick<Executable, "name" | "member" | "permissionSet"> {
   /** A module of the sources, or the text of a generated one. */
   readonly entry: string | { readonly text: string };
@@ -102,6 +105,6 @@ async function bundleText(
   }
   const bundled = join(work, `${name}.js`);
   await bundleOne({ entry: module, member }, { sources: folder, output: bundled });
-  // The bundle is imported, so that it is not a main module itself.
+  // The bundle is imported here, so it is not the main module.
   return (await Deno.readTextFile(bundled)).replaceAll("import.meta.main", "true");
 }

@@ -14,9 +14,12 @@ export interface Package {
   readonly files: readonly PackagedFile[];
   /** Programs in `usr/bin`, and the first arguments of `usr/lib/gateway/start` for each. */
   readonly commands?: readonly { readonly name: string; readonly starts: string }[];
-  /** Restarted by an upgrade if they run; stopped and disabled by a removal. */
+  /** Units that an upgrade restarts if they run, and that a removal stops and disables. */
   readonly units?: readonly string[];
-  /** Not restarted, because their memory has the only copy of a secret; stopped and disabled by a removal. */
+  /**
+   * Units that an upgrade does not restart, because their memory has the only copy of a secret. A removal
+   * stops and disables them.
+   */
   readonly lastingUnits?: readonly string[];
   /** The directories of its `tmpfiles.d`, outer ones first; a purge removes empty ones. */
   readonly folders?: readonly string[];
@@ -188,7 +191,7 @@ export const PACKAGES: readonly Package[] = [
       program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      // The first page links to the second.
+      // The first page links to the second one.
       ...docs("gateway-shim", { "sealed-hosts.md": "docs/guides/sealed-hosts.md", copyright: "LICENSE" }),
       ...docs("gateway-shim", { "revocation-lists.md": "docs/guides/revocation-lists.md" }),
     ],

@@ -6,7 +6,7 @@ export interface Sources {
   readonly folder: string;
   /** The version without `v`, such as `0.1.0`. */
   readonly version: string;
-  /** The commit, and `-dirty` where files differ from it. */
+  /** The commit, followed by `-dirty` if files differ from it. */
   readonly revision: string;
   readonly epoch: number;
 }
@@ -41,7 +41,9 @@ export async function copySources({ workspace, folder, version, allowDirty }: {
   return { folder, version, revision, epoch };
 }
 
-/** Without tests; the workspace needs the settings of its member for tests. */
+/**
+ * Whether a file is released. Tests are not, but the workspace needs the settings of its member for tests.
+ */
 function isReleased(file: string): boolean {
   return file !== "" && (file === "tests/deno.json" || !/^tests\/|_(?:test|bench)\.ts$/.test(file));
 }
@@ -53,7 +55,7 @@ async function copyFiles(files: readonly string[], from: string, to: string): Pr
     try {
       await Deno.copyFile(join(from, file), target);
     } catch (error) {
-      // A deletion that is not committed.
+      // The file was deleted, but the deletion is not committed.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }

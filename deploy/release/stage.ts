@@ -67,7 +67,7 @@ export async function run(
   throw new Error(`Cannot release: ${[program, ...args].join(" ")} failed with code ${code}: ${errors}`);
 }
 
-/** Writes a tar archive of a directory: the same bytes from the same files. */
+/** Writes a tar archive of a directory. The same files always produce the same bytes. */
 export async function pack(
   archive: string,
   root: string,

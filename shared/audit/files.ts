@@ -15,10 +15,10 @@ export interface AuditWarnings {
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
-/** The most processes with logs of one set. */
+/** The maximum number of processes with logs of one set. */
 export const MAX_LOGS = 64;
 
-/** The path of the nth log of a set. The first is that of the config. */
+/** The path of the nth log of a set. The first path is the one in the config. */
 export function nthLog(path: string, number: number): string {
   if (number === 1) return path;
   const extension = extname(path);
@@ -38,13 +38,13 @@ export function logsOfSet(path: string, names: readonly string[]): readonly stri
 interface SegmentName {
   readonly name: string;
   readonly stamp: string;
-  /** 0 if the name has none. */
+  /** The number in the name; 0 if the name has none. */
   readonly number: number;
 }
 
 const SUFFIX = /^\.(\d{8}T\d{6}Z)(?:\.([1-9]\d{0,8}))?$/;
 
-/** A time as file names carry it: `YYYYMMDDTHHMMSSZ`. */
+/** A time in the form of file names: `YYYYMMDDTHHMMSSZ`. */
 export function formatStamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+/, "").replaceAll(/[-:]/g, "");
 }
@@ -60,7 +60,7 @@ export function sortSegments(logName: string, names: Iterable<string>): readonly
   return segments.sort((a, b) => a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1);
 }
 
-/** A free name that sorts after all rotated files, also if the clock was set back. */
+/** A free name that sorts after all rotated files, even if the clock was set back. */
 export function nextSegmentName(logName: string, segments: readonly SegmentName[], ms: number): string {
   const stamp = formatStamp(ms);
   const newest = segments.at(-1);
@@ -84,8 +84,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * Opens a log for appending; creates it, readable for its owner only. Also for reading, because opening a pipe for
- * writing only would wait for its reader.
+ * Opens a log for appending; creates it, readable for its owner only. The file is also opened for reading,
+ * because opening a pipe only for writing would wait for its reader.
  *
  * @throws {Error} for a pipe or device
  */
@@ -96,7 +96,7 @@ export async function openForAppend(path: string): Promise<Deno.FsFile> {
   throw new Error("a pipe or device is in its place; remove it");
 }
 
-/** A file that disappears with this process. */
+/** Opens a file without a name, which disappears when this process ends. */
 export function openUnnamed(folder: string): Deno.FsFile {
   const path = Deno.makeTempFileSync({ dir: folder, prefix: ".probe-" });
   try {
@@ -107,8 +107,8 @@ export function openUnnamed(folder: string): Deno.FsFile {
 }
 
 /**
- * Takes the lock `<log>.lock`; `undefined` if another process has it. The lock is not on the log itself, which moves at
- * a rotation. The lock file stays.
+ * Takes the lock `<log>.lock`; `undefined` if another process has it. The lock is not on the log itself,
+ * because a rotation renames the log. The lock file is never removed.
  */
 export async function tryLockLog(logPath: string): Promise<Disposable | undefined> {
   const path = `${logPath}.lock`;

@@ -28,13 +28,13 @@ const FIX =
   "free space if the disk is full; if another process changed the file, restore the file or restart the service, " +
   "which continues the existing log or starts a new one";
 
-/** Appends records, and decides what a failure means. */
+/** Appends records. The fail mode determines the consequence of a failure. */
 export class AuditGate {
   readonly #options: AuditGateOptions;
   /** The result of the last {@linkcode check}. */
   #fault: string | undefined;
 
-  /** Starts without a fault. */
+  /** Creates a gate without a fault. */
   constructor(options: AuditGateOptions) {
     this.#options = options;
   }
@@ -52,7 +52,7 @@ export class AuditGate {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
 
-  /** Appends a record that no action depends on, such as that of a rejection. */
+  /** Appends a record that no action depends on, such as the record of a rejection. */
   async bestEffort(entry: AuditEntry): Promise<void> {
     await this.#append(entry, "best effort");
   }
@@ -117,7 +117,7 @@ interface ServiceAuditOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: ServiceLogger;
-  /** Open another log of the set while another process has the configured one. By default the start fails. */
+  /** Opens another log of the set if another process has the configured one. By default the start fails. */
   readonly mayShareConfig?: boolean | undefined;
 }
 

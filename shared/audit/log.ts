@@ -42,9 +42,9 @@ export interface AuditLog {
   close(): Promise<void>;
 }
 
-/** A larger file is rotated before the next record. */
+/** The size from which a file is rotated before the next record. */
 const MAX_FILE_BYTES = 104_857_600;
-/** Bounds the memory of one write. A log reaches it only if the disk is far behind. */
+/** Limits the memory of one write. A log reaches this limit only if the disk is very slow. */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
 /** The file of a log, its key, and its masking. */
@@ -157,7 +157,7 @@ export interface GroupCommitOptions {
   readonly head: ChainHead;
   /** The bytes of valid records in the current file. */
   readonly size: number;
-  /** Whether these bytes end in a newline. */
+  /** Whether the valid records end in a newline. */
   readonly terminated: boolean;
 }
 
@@ -173,7 +173,7 @@ export class GroupCommit {
   #head: ChainHead;
   #size: number;
   #terminated: boolean;
-  /** The file may have bytes after `#size`. */
+  /** Whether the file may contain bytes after `#size`. */
   #dirty = false;
   #rotating = false;
   #queue: Pending[] = [];
@@ -198,11 +198,11 @@ export class GroupCommit {
 
   /** @throws {Error} if another program has moved or changed the file */
   check(): void {
-    // During a rotation, neither name nor size is certain.
+    // During a rotation, neither the name nor the size of the file is certain.
     if (this.#rotating) return;
     const size = this.#options.store.size();
     if (size < this.#size) throw new Error("it is shorter than the records written to it");
-    // A group in progress may be in the file already.
+    // A group that is being written may already be in the file.
     if (size > this.#size && !this.#dirty) throw new Error("it has bytes that this process did not write");
   }
 
@@ -216,7 +216,8 @@ export class GroupCommit {
 
   async #drain(): Promise<void> {
     while (this.#queue.length > 0) {
-      // All records of this turn share the group: a write and a sync cost more than the wait.
+      // Wait for all records of this turn, so that they share one write and one sync, which cost more than
+      // the wait.
       await endOfTurn();
       await this.#commitGroup();
     }
@@ -227,7 +228,7 @@ export class GroupCommit {
     const group: Pending[] = [];
     try {
       if (this.#dirty) await this.#rollBack();
-      // A record in a file that was moved away would never be read.
+      // Nobody would read a record in a file that was moved away.
       this.check();
       if (this.#size >= this.#options.maxFileBytes) await this.#rotate();
       const { bytes, head } = this.#sealGroup(group);
@@ -249,7 +250,7 @@ export class GroupCommit {
     for (const pending of group) pending.resolve();
   }
 
-  /** Moves as many records from the queue to the group as one write of the current file can have. */
+  /** Moves records from the queue to the group, up to the limit of one write and of the current file. */
   #sealGroup(group: Pending[]) {
     let head = this.#head;
     const lines: Uint8Array[] = this.#terminated ? [] : [Buffer.from("\n")];
@@ -312,7 +313,8 @@ class SegmentedFile {
 
   /** Appends the bytes. After a failure, any part of them can be in the file. */
   write(bytes: Uint8Array): Promise<void> {
-    // Synchronous: copying to the system's cache takes less time than another thread.
+    // Write synchronously, because copying to the system's cache takes less time than switching to another
+    // thread.
     return Promise.try(() => writeAllSync(this.#file, bytes));
   }
 

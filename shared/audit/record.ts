@@ -1,13 +1,14 @@
 /**
- * Audit records: their members, their text, and the chain that makes a log tamper-evident. Each record carries its
- * number, the hash of the previous line, and a signature over its line with an empty `sig`. Lines are signed and
- * checked as raw bytes and never serialized again.
+ * Audit records: their members, their text, and the chain that makes a log tamper-evident. Each record
+ * carries its number, the hash of the previous line, and a signature over its line with an empty `sig`. Lines
+ * are signed and checked as raw bytes and never serialized again.
  *
- * The signature does not cover `ext`, the last member, which the reference's verifier ignores. The hash covers the
- * whole line, so the signature of the next record covers it.
+ * The signature does not cover `ext`, the last member, which the reference's verifier ignores. The hash
+ * covers the whole line, so the signature of the next record covers it.
  *
- * Not protected: an attacker who can write the file of a stopped service can remove the last records, or change the
- * `ext` of the last one. Only a remembered head shows that (`broker-ctl audit verify --since`).
+ * Not protected: an attacker who can write the file of a stopped service can remove the last records, or
+ * change the `ext` of the last one. Only a remembered head reveals such a change (`broker-ctl audit verify
+ * --since`).
  *
  * @module
  */
@@ -83,7 +84,7 @@ export interface AuditEntry {
 
 /** The longest line of a log, in bytes without its newline. Readers reject longer lines. */
 export const MAX_LINE_BYTES = 262_144;
-/** More than `seq`, `prev_hash` and `sig` add to a record. */
+/** The space for `seq`, `prev_hash` and `sig`, which need less. */
 const RESERVED_BYTES = 1024;
 /** The end of a truncated text. */
 export const TRUNCATED = "...[TRUNCATED]";
@@ -111,7 +112,7 @@ export function encodeRecord(
   if (serial < 0n || serial > 0xffff_ffff_ffff_ffffn) {
     throw new RangeError(`Serial "${serial}" is not an unsigned 64-bit number`);
   }
-  // Hash of the requested command, before it is masked and truncated.
+  // The hash of the requested command, computed before the command is masked and truncated.
   const sha256 = command_line ? createHash("sha256").update(command_line).digest("hex") : "";
   const masked = FREE_TEXT.map((name) => [name, entry[name] && redact(entry[name])]);
   let fields: AuditEntry = { ...entry, ...Object.fromEntries(masked) };
@@ -143,7 +144,7 @@ export function encodeText(text: string): string {
   );
 }
 
-/** Printable ASCII without the escaped characters: nearly every text. */
+/** Matches nearly every text: printable ASCII without characters that need an escape. */
 const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 
 function writeBody(entry: AuditEntry, time: string): string {
@@ -174,14 +175,14 @@ type TextMember = Exclude<
   "serial" | "exit_code" | "pty" | "dry_run" | "policy_version"
 >;
 
-/** Members in this order, also those that are empty. */
+/** Writes members in this order, including empty ones. */
 function always(entry: AuditEntry, ...names: readonly TextMember[]): string {
   let members = "";
   for (const name of names) members += `,"${name}":${encodeText(entry[name] ?? "")}`;
   return members;
 }
 
-/** Members in this order, without those that are empty. */
+/** Writes members in this order, without empty ones. */
 function present(entry: AuditEntry, ...names: readonly TextMember[]): string {
   let members = "";
   for (const name of names) if (entry[name]) members += `,"${name}":${encodeText(entry[name])}`;
@@ -232,7 +233,7 @@ function prefixOfBytes(text: string, maxBytes: number): string {
 
 /** The end of a chain. */
 export interface ChainHead {
-  /** The number of the last record in its file, 0 if there is none. */
+  /** The number of the last record in its file; 0 if there is none. */
   readonly seq: number;
   /** SHA-256 of the last line without its newline, in hex; empty if there is no line. */
   readonly hash: string;
@@ -315,7 +316,7 @@ interface ParsedLine {
   readonly signature: Uint8Array;
 }
 
-// Cannot occur inside a JSON string, where quotes follow a backslash.
+// Matches only the end of a record, because quotes inside a JSON string follow a backslash.
 const TAIL = /^,"seq":(\d{1,20}),"prev_hash":"([0-9a-f]{64}|)","sig":"([A-Za-z0-9+/]{86}==)"$/;
 const TAIL_START = Buffer.from(',"seq":');
 const EXT_START = Buffer.from(',"ext":');
@@ -332,7 +333,7 @@ export function parseLine(line: Uint8Array): ParsedLine | undefined {
   const last = bytes.length - 1;
   if (bytes[last] !== 0x7d) return undefined;
   const extStart = bytes.indexOf(EXT_START);
-  // Checked on its own, because another member after `ext` would not be signed.
+  // Check that `ext` is a complete object, because another member after `ext` would not be signed.
   if (extStart >= 0 && !isJsonObject(bytes.subarray(extStart + EXT_START.length, last))) return undefined;
   const end = extStart < 0 ? last : extStart;
   const tailStart = bytes.lastIndexOf(TAIL_START, end);
@@ -340,7 +341,8 @@ export function parseLine(line: Uint8Array): ParsedLine | undefined {
   const [, seq, prevHash, sig] = TAIL.exec(bytes.toString("latin1", tailStart, end)) ?? [];
   if (seq === undefined || prevHash === undefined || sig === undefined) return undefined;
   const signature = Buffer.from(sig, "base64");
-  // The last character has four unused bits: only one spelling of a signature counts.
+  // The last character has four unused bits, so compare the encoding: only one spelling of a signature is
+  // valid.
   if (signature.toString("base64") !== sig) return undefined;
   const signedBytes = Buffer.concat([bytes.subarray(0, end - 1 - sig.length), SIGNED_END]);
   if (!isJsonObject(signedBytes)) return undefined;

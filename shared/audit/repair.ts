@@ -13,13 +13,13 @@ import { type AuditWarnings, listSegments, openLogFile, saveRemovedBytes, tryLoc
 import { type AuditPublicKey, type ChainHead, GENESIS, MAX_LINE_BYTES, parseLine } from "./record.ts";
 import { checkLog, inspectTail, splitLines, TAIL_BYTES, type TailState } from "./verify.ts";
 
-/** The most bytes of a torn tail that a plan shows. */
+/** The maximum number of bytes of a torn tail that a plan shows. */
 const PREVIEW_BYTES = 120;
 
 interface RepairOptions {
   /** The log, not a rotated file. */
   readonly path: string;
-  /** The records that stay must verify with this key. */
+  /** If given, the remaining records must verify with this key. */
   readonly publicKey?: AuditPublicKey | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface KeptRecords {
   readonly keptBytes: number;
 }
 
-/** The possible repair: of a `torn` log, the bytes after the records have to go. */
+/** The possible repair. In a `torn` log, the bytes after the records must be removed. */
 export type RepairPlan =
   & KeptRecords
   & (
@@ -45,7 +45,7 @@ export type RepairOutcome =
   | { readonly kind: "repaired"; readonly tailBytes: number; readonly movedTo: string } & KeptRecords;
 
 /**
- * Finds out what a repair would do.
+ * Determines the result of a repair without changing anything.
  *
  * @throws {AppError} `not_found`, or `conflict` if a service is writing the log
  */
@@ -120,14 +120,17 @@ async function findTail(file: FileHandle): Promise<RepairPlan> {
   return { kind: "torn", ...kept, tailBytes: size - keptBytes, preview };
 }
 
-/** Whether a file without records is the beginning of a log. Another file, named by mistake, must not be truncated. */
+/**
+ * Whether a file without records is the beginning of a log. A wrong file that the operator named must not be
+ * truncated.
+ */
 function looksTorn(tail: Uint8Array): boolean {
   const start = new TextEncoder().encode('{"time":"');
   return tail.every((byte) => byte === 0) ||
     start.subarray(0, tail.length).every((byte, index) => byte === tail[index]);
 }
 
-/** A chunk is valid until the next one is read. */
+/** Reads a range of the file. A chunk is valid until the next one is read. */
 async function* readRange(file: FileHandle, start: number, end: number): AsyncGenerator<Uint8Array> {
   let left = end - start;
   if (left === 0) return;
@@ -142,7 +145,8 @@ async function* readRange(file: FileHandle, start: number, end: number): AsyncGe
 async function takeLock(path: string, log: FileHandle): Promise<Disposable> {
   try {
     await using file = await open(`${path}.lock`, "wx", 0o600);
-    // The service has to open it. The owner is set by handle, because others may write to the directory.
+    // The service must be able to open the new file. Set the owner by handle, because others may write to the
+    // directory.
     const { uid, gid } = await log.stat();
     await file.chown(uid, gid);
   } catch (error) {
@@ -165,7 +169,7 @@ async function openLog(path: string, options: OpenFileOptions = {}): Promise<Fil
 interface RestoreOptions {
   readonly path: string;
   readonly key: AuditPublicKey;
-  /** Names the file of torn bytes. */
+  /** The time in the name of the file with the torn bytes. */
   readonly now: number;
   readonly warnings?: AuditWarnings | undefined;
 }

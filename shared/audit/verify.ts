@@ -36,9 +36,9 @@ export interface LogProblem extends ChainProblem {
 }
 
 interface CheckOptions<Problem> {
-  /** Without it, signatures are not checked. */
+  /** The key for the signatures. Without it, signatures are not checked. */
   readonly publicKey?: AuditPublicKey | undefined;
-  /** The remembered hash of a line, `""` for that of an empty log. */
+  /** The remembered hash of a line; `""` for an empty log. */
   readonly since?: string | undefined;
   readonly onProblem: (problem: Problem) => void;
   /** Called with each line that is neither empty nor too long. */
@@ -46,7 +46,7 @@ interface CheckOptions<Problem> {
 }
 
 interface VerifyOptions extends CheckOptions<LogProblem> {
-  /** The log, or a rotated file by its own name. */
+  /** The path of the log, or of one of its rotated files. */
   readonly path: string;
 }
 
@@ -63,13 +63,13 @@ export interface VerifyResult {
   readonly entries: number;
   readonly problems: number;
   readonly head: LogHead;
-  /** Whether the first record begins a log. Otherwise its link was trusted. */
+  /** Whether the first record begins a log. Otherwise, the hash in its `prev_hash` was not checked. */
   readonly isFromBeginning: boolean;
   /** The records after the remembered head; `undefined` if the log does not contain it. */
   readonly entriesSince: number | undefined;
 }
 
-/** Checks one file. The link of its first record is trusted. @throws {AppError} `not_found` */
+/** Checks one file. The `prev_hash` of its first record is trusted. @throws {AppError} `not_found` */
 export async function verifyFile(options: VerifyOptions): Promise<VerifyResult> {
   return await verifyFiles([options.path], undefined, options);
 }
@@ -97,7 +97,7 @@ export async function verifyKept(options: VerifyOptions): Promise<VerifyResult> 
 async function listFiles(path: string): Promise<readonly string[]> {
   const segments = await readable(path, () => listSegments(path));
   const files = segments.map(({ name }) => join(dirname(path), name));
-  // After a crash between a rotation and the next record, there are rotated files only.
+  // After a crash between a rotation and the next record, only rotated files exist.
   const hasLog = files.length === 0 || await ifThere(Deno.stat(path)) !== undefined;
   return hasLog ? [...files, path] : files;
 }
@@ -146,7 +146,7 @@ export async function checkLog(
 ) {
   const { publicKey, since, onLine, onProblem } = options;
   let [lineNumber, entries, problems] = [0, 0, 0];
-  // Undefined if any value is valid: at the start, and after an unreadable line.
+  // Undefined if any value is accepted: at the start, and after an unreadable line.
   let lastSeq: bigint | undefined;
   let { expectedHash } = options;
   let lastHash: string | undefined;
@@ -199,13 +199,16 @@ export async function checkLog(
 /** Two lines of full length: the part of a file that {@linkcode inspectTail} needs. */
 export const TAIL_BYTES: number = 2 * (MAX_LINE_BYTES + 1);
 
-/** `broken` is not the result of an interrupted write, so a person has to look. */
+/**
+ * The state of the end of a file. `broken` is not the result of an interrupted write, so a person must
+ * examine the file.
+ */
 export type TailState =
   | { readonly kind: "empty"; readonly tornBytes: number }
   | {
     readonly kind: "good";
     readonly head: ChainHead;
-    /** False if the last record is whole, but lacks its newline. */
+    /** False if the last record is complete, but lacks its newline. */
     readonly terminated: boolean;
     /** Bytes at the end of the file that belong to an incomplete record. */
     readonly tornBytes: number;
@@ -235,7 +238,7 @@ export function inspectTail(bytes: Uint8Array, wholeFile: boolean, key: AuditPub
   if (record === undefined) return broken("its last line is not a record");
   if (!verifySignature(record, key)) return broken("its last record is not signed by this audit key");
   const previous = lastLine(whole.subarray(0, last.start));
-  // A line that starts before the window cannot be hashed.
+  // A line that starts before these bytes cannot be hashed.
   const isComplete = previous !== undefined && (previous.start > 0 || wholeFile);
   if (isComplete && record.prevHash !== hashLine(previous.line)) {
     return broken("its last record is not linked to the one before it");
@@ -263,7 +266,10 @@ const TOO_LONG = broken(`its last line is longer than ${MAX_LINE_BYTES} bytes`);
 
 /** One line of a log. */
 interface LogLine {
-  /** Without newline, and only the beginning of a line that is too long. Valid until the next line is read. */
+  /**
+   * The line without its newline. Of a line that is too long, only the beginning. Valid until the next line
+   * is read.
+   */
   readonly bytes: Uint8Array;
   readonly terminated: boolean;
   readonly tooLong: boolean;
@@ -274,13 +280,13 @@ export async function* splitLines(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   maxBytes: number,
 ): AsyncGenerator<LogLine> {
-  // The pieces of a line that spans chunks.
+  // The parts of a line that spans several chunks.
   let pieces: Uint8Array[] = [];
   let length = 0;
   const add = (piece: Uint8Array) => {
     const room = maxBytes - length;
     length += piece.length;
-    // A copy: the source may reuse its buffer.
+    // Copy the piece, because the source may reuse its buffer.
     if (room > 0 && piece.length > 0) pieces.push(piece.slice(0, room));
   };
   const complete = (piece: Uint8Array, terminated: boolean): LogLine => {
@@ -305,9 +311,9 @@ export async function* splitLines(
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * The terminated lines of a log and its rotated files, the last first. Invalid UTF-8 becomes U+FFFD.
+ * The terminated lines of a log and its rotated files, newest first. Invalid UTF-8 becomes U+FFFD.
  *
- * @param options.maxBytes the most bytes to read, then `onCut` is called
+ * @param options.maxBytes the maximum number of bytes to read; `onCut` is called when it is reached
  */
 export async function* newestLines(
   logPath: string,
@@ -316,7 +322,10 @@ export async function* newestLines(
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   let left = maxBytes;
   for await (const file of newestFiles(logPath)) {
-    /** The end of a line whose beginning is unread. Bytes after the last newline were never acknowledged. */
+    /**
+     * The end of a line whose beginning has not been read yet. Bytes after the last newline were never
+     * acknowledged, so they are dropped.
+     */
     let tail: Uint8Array<ArrayBuffer> | undefined;
     for (let end = (await file.stat()).size; end > 0;) {
       const start = Math.max(0, end - CHUNK_BYTES);
@@ -330,7 +339,7 @@ export async function* newestLines(
       const first = start === 0 ? -1 : bytes.indexOf(NEWLINE);
       if (start > 0 && first < 0) tail = bytes;
       else {
-        // Decoding each line by itself takes several times as long.
+        // Decode many lines together, because decoding each line separately takes several times as long.
         yield* decoder.decode(bytes.subarray(first + 1)).split("\n").reverse();
         tail = bytes.subarray(0, first < 0 ? 0 : first);
       }
@@ -339,7 +348,7 @@ export async function* newestLines(
 }
 
 async function* newestFiles(logPath: string): AsyncGenerator<FileHandle> {
-  // If the log is rotated after this, it is also among the rotated files, and is skipped there.
+  // Open the log first. If it is rotated afterwards, it is also among the rotated files and is skipped there.
   await using log = await ifThere(openLogFile(logPath));
   const known = await log?.stat();
   const segments = await listSegments(logPath);

@@ -1,5 +1,5 @@
-// A CA key in an ssh-agent (draft-miller-ssh-agent): the private half never enters this process. The public
-// half is pinned, and a signature is accepted only if it verifies with that.
+// A CA key in an ssh-agent (draft-miller-ssh-agent), so that the private key never enters this process. The
+// public key is pinned, and a signature is accepted only if it verifies with the pinned key.
 import { quoteText, writeAll } from "../text.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, configError, errorText } from "../errors.ts";
@@ -40,16 +40,16 @@ const REQUEST_IDENTITIES = 11;
 const IDENTITIES_ANSWER = 12;
 const SIGN_REQUEST = 13;
 const SIGN_RESPONSE = 14;
-/** SSH_AGENT_RSA_SHA2_512; without a flag an agent signs with SHA-1 if the key is RSA. */
+/** SSH_AGENT_RSA_SHA2_512. Without a flag, an agent signs with SHA-1 if the key is RSA. */
 const RSA_SHA2_512 = 4;
-/** OpenSSH's agent has the same limit. */
+/** The longest accepted reply. OpenSSH's agent has the same limit. */
 const MAX_REPLY_BYTES = 256 * 1024;
 
 /**
- * Loads a CA key of an agent, which must have the key now.
+ * Loads a CA key of an agent, which must contain the key at this time.
  *
- * @throws {AppError} `invalid_config` if the public key is malformed or RSA of another length, the agent is unavailable
- * or malformed, or does not have the key
+ * @throws {AppError} `invalid_config` if the public key is malformed or RSA of another length, the agent is
+ * unavailable or malformed, or does not have the key
  */
 export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey> {
   const caKey = parseCaPublicKey(options.publicKey);
@@ -103,7 +103,7 @@ async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array
   try {
     return await exchange(options, [REQUEST_IDENTITIES, new Uint8Array()], [IDENTITIES_ANSWER, (reader) => {
       const blobs: Uint8Array[] = [];
-      // The count is the agent's claim: it bounds the loop, and allocates nothing.
+      // The agent sends the count. It limits the loop, but nothing is allocated by it.
       for (let remaining = reader.u32(); remaining > 0; remaining--) {
         blobs.push(reader.string());
         reader.string();
@@ -134,7 +134,7 @@ async function sign(
   if (algorithm !== expected) {
     throw failed(`signed with ${quoteText(algorithm.slice(0, 64))}, not with ${expected}`);
   }
-  // Hosts would reject another signature. At worst an attacker tricked another key into it.
+  // Hosts would reject a signature of another key.
   if (!verifySignature(caKey.blob, signature, data)) {
     throw failed("returned a signature that is not the CA's");
   }
@@ -142,7 +142,7 @@ async function sign(
 }
 
 /**
- * Sends a request and reads the reply. Both are a type and a body, after their length.
+ * Sends a request and reads the reply. Each consists of a length, a type and a body.
  *
  * @throws {AppError} `upstream_failure`, or the reason of the signal
  */
@@ -168,11 +168,11 @@ async function exchange<T>(
     return decodeReply(reply, expected, read);
   } catch (cause) {
     if (signal?.aborted || cause instanceof AppError) throw cause;
-    // The path of the socket is for the log only.
+    // The path of the socket is only for the log.
     const message = `Cannot contact the ssh-agent: ${describe(cause)}`;
     throw new AppError("upstream_failure", message, { cause });
   } finally {
-    // Also ends a pending read or write.
+    // Closing the connection also ends a pending read or write.
     connection?.close();
   }
 }

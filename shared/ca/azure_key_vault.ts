@@ -1,6 +1,6 @@
-// A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next
-// load, so that certificates name the key that signs them. A signature is accepted only if it verifies with
-// that key. The vendor's packages are loaded with the first key of this kind.
+// A CA key in an Azure Key Vault. The private key never leaves the vault. The version of the key stays in use
+// until the next load, so that certificates name the key that signs them. A signature is accepted only if it
+// verifies with that version. The vendor's packages are loaded with the first key of this kind.
 import type { Agent } from "node:http";
 import { createHash, createPublicKey } from "node:crypto";
 import type { TokenCredential } from "@azure/identity";
@@ -26,9 +26,9 @@ interface AkvPorts {
   readonly signal?: AbortSignal | undefined;
   /** Reads the environment variable with the client secret. */
   readonly readEnv: (name: string) => string | undefined;
-  /** Signs in instead of the config's credential. */
+  /** Replaces the credential of the config. */
   readonly credential?: TokenCredential;
-  /** Opens the connections to the vault and the sign-in service, with its own trust. */
+  /** Opens the connections to the vault and the sign-in service, with its own trusted CAs. */
   readonly agent?: Agent;
 }
 
@@ -39,11 +39,11 @@ const SIGN_MS = 10_000;
 const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * Loads a CA key of a vault, which must answer now. The packages send the system's name to the vault: the process needs
- * `--allow-sys=osRelease`.
+ * Loads a CA key of a vault, which must be reachable at this time. The packages send the system's name to the
+ * vault: the process needs `--allow-sys=osRelease`.
  *
- * @throws {AppError} `invalid_config` if the vault is unavailable or refuses, or the key is missing, disabled, expired,
- * not for signing or of a type that SSH does not have
+ * @throws {AppError} `invalid_config` if the vault is unavailable or denies access, or the key is missing,
+ * disabled, expired, not for signing or of a type that SSH does not have
  */
 export async function loadAkvCaKey(config: AkvCaKeyConfig, ports: AkvPorts): Promise<CaKey> {
   const { clock, signal } = ports;
@@ -126,12 +126,13 @@ function checkTime({ properties: { notBefore, expiresOn } }: KeyVaultKey, now: n
 
 async function openVault(config: AkvCaKeyConfig, { credential: given, agent, readEnv }: AkvPorts) {
   const { state } = await Deno.permissions.query({ name: "sys", kind: "osRelease" });
-  // Without it the packages leave a rejected promise, and that ends the process.
+  // Without the permission, the packages leave a rejected promise without a handler, which ends the process.
   if (state !== "granted") throw unusable("the process needs --allow-sys=osRelease");
   const connection = { ...(agent !== undefined && { agent }), additionalPolicies: ANSWER_POLICIES };
   const options: ClientOptions = {
     ...connection,
-    // A request waits for one signature, so the code that knows the deadline decides about a second attempt.
+    // The packages must not retry: the code that knows the deadline of the request decides about a second
+    // attempt.
     retryOptions: { maxRetries: 0 },
     redirectOptions: { maxRetries: 0 },
   };
@@ -145,7 +146,7 @@ async function openVault(config: AkvCaKeyConfig, { credential: given, agent, rea
       client.getKey(key_name, { ...(key_version !== "" && { version: key_version }), abortSignal }),
     /** A function that signs digests with this version of the key. */
     signer(key: KeyVaultKey): Parameters<typeof createCaKey>[1] {
-      // The ID determines the called URL, so it comes from the config and not from an answer.
+      // The ID determines the URL of the call, so take it from the config and not from an answer.
       const id = `${vault_url}/keys/${key_name}/${key.properties.version ?? ""}`;
       const cryptography = new CryptographyClient({ ...key, id }, credential, options);
       return async (algorithm, digest, abortSignal) =>
@@ -170,7 +171,10 @@ async function createCredential(
     : new ClientSecretCredential(credential.tenant_id, credential.client_id, secret, options);
 }
 
-/** Reads answers for the packages, which have no limit of length and use the engine's parser. */
+/**
+ * Parses answers for the packages, which do not limit the length of an answer and use the engine's JSON
+ * parser.
+ */
 const ANSWER_POLICIES: NonNullable<ClientOptions["additionalPolicies"]> = [{
   position: "perRetry",
   policy: {
@@ -189,7 +193,7 @@ const ANSWER_POLICIES: NonNullable<ClientOptions["additionalPolicies"]> = [{
   },
 }];
 
-/** Unsafe JSON is reported like broken JSON. */
+/** Returns the text if it is safe to parse. Unsafe JSON is reported like malformed JSON. */
 function plainOrBroken(text: string): string {
   try {
     return withPlainKeys(text);
@@ -198,8 +202,8 @@ function plainOrBroken(text: string): string {
   }
 }
 
-// The answers of an Azure Key Vault: keys and signatures (RFC 7517 and 7518) as SSH has them, and failures in
-// words without address, key ID or secret.
+// Converts the answers of an Azure Key Vault for SSH: keys and signatures (RFC 7517 and 7518), and failures
+// as text without address, key ID or secret.
 
 /** A public key that a vault can sign for. */
 type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }>;
@@ -207,9 +211,10 @@ type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }>;
 const ALGORITHM_OF_HASH = { sha256: "ES256", sha384: "ES384", sha512: "ES512" } as const;
 
 /**
- * The key as SSH has it. Keys in a hardware module (`RSA-HSM`, `EC-HSM`) are equal to others.
+ * The key as SSH has it. Keys in a hardware module (`RSA-HSM`, `EC-HSM`) are treated like other keys.
  *
- * @throws {AppError} `invalid_config` for other types and curves, RSA under 2048 bits, numbers that form no key
+ * @throws {AppError} `invalid_config` for other types and curves, RSA under 2048 bits, numbers that form no
+ * key
  */
 export function sshKeyOf(
   { kty = "", crv = "", n = EMPTY, e = EMPTY, x = EMPTY, y = EMPTY }: JsonWebKey,
@@ -281,10 +286,13 @@ export function sshSignatureOf(parts: VaultKeyParts, value: Uint8Array): Uint8Ar
 
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
-/** Describes an error of the vendor's packages, or one of ours. */
+/** Describes an error of the vendor's packages or of this program. */
 function describeVaultFailure(failure: unknown): {
   readonly text: string;
-  /** For the log: name and message of the original, without its request, which holds the access token. */
+  /**
+   * The error for the log: name and message of the original, without its request, which contains the access
+   * token.
+   */
   readonly cause: Error | undefined;
   readonly retryAfterSeconds?: number;
 } {
@@ -309,7 +317,7 @@ function textOf(failure: unknown, status: number | undefined): string {
   if (status === 401 || status === 403) return `the vault refuses these credentials (status ${status})`;
   if (status === 404) return "the vault has no such key or version";
   if (status === 429) return "the vault is busy (status 429)";
-  // With a status under 300 the packages did not understand the answer.
+  // With a status below 300, the packages failed to parse the answer.
   if (status !== undefined && status >= 300) return `the vault answered with status ${status}`;
   if (isNotCapable(failure)) return "an address is outside this process's permissions";
   if (!(failure instanceof Error)) return "it failed";

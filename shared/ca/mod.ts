@@ -86,7 +86,7 @@ async function loadPemCaKey(path: string): Promise<CaKey> {
   const unusable = (problem: string) => configError(`Cannot use ca_key ${quoteText(path)}: ${problem}`);
   const text = await readNamedText("ca_key", path);
   const file = await Deno.stat(path);
-  // Another user with write access may have chosen the key.
+  // Reject a file that others can write, because another user may have replaced the key.
   if (mayOthersWrite(file)) {
     const mode = formatMode(file.mode ?? 0);
     throw unusable(

@@ -18,7 +18,7 @@ export const CA_KEY_TYPES = ["pem", "agent", "akv"] as const;
 /** A key in an ssh-agent. */
 export interface AgentCaKeyConfig {
   readonly type: "agent";
-  /** `""` is the value of `SSH_AUTH_SOCK`. */
+  /** Path of the agent's socket; `""` is the value of `SSH_AUTH_SOCK`. */
   readonly socket: string;
   readonly public_key_path: string;
 }
@@ -29,7 +29,7 @@ export interface AkvCaKeyConfig {
   /** `https://<vault>`. */
   readonly vault_url: string;
   readonly key_name: string;
-  /** `""` is the latest version at the time of loading. */
+  /** The version of the key; `""` is the latest version at the time of loading. */
   readonly key_version: string;
   /** Absent: the cloud's default chain of credentials. */
   readonly credential?: Readonly<Record<"tenant_id" | "client_id" | "client_secret_env", string>>;
@@ -43,7 +43,7 @@ export type CaKeyConfig =
 
 const text = z.string();
 const ENVIRONMENT_NAME = /^(?:|[A-Za-z_][A-Za-z0-9_]*)$/;
-// The names that Key Vault gives to keys and versions; anything else would change the called URL.
+// The form of Key Vault's names for keys and versions. Any other text could change the URL of the call.
 const VAULT_NAME = /^[A-Za-z0-9-]{1,127}$/;
 const VAULT_VERSION = /^[A-Za-z0-9]{0,64}$/;
 
@@ -98,7 +98,7 @@ export const caKeyConfig: z.ZodType<CaKeyConfig> = entry.superRefine((value, con
     }
   }
   if (type !== "akv") return;
-  // With a path, a query or a user the calls would go elsewhere than it seems.
+  // With a path, a query or a user name, the calls would go to another address than the operator expects.
   if (
     vault_url !== undefined && !(/^https:\/\/[^\/?#@\\\s]+\/?$/i.test(vault_url) && URL.canParse(vault_url))
   ) {
@@ -107,7 +107,8 @@ export const caKeyConfig: z.ZodType<CaKeyConfig> = entry.superRefine((value, con
   const missing = SECRET_KEYS.filter((key) => !value[key]);
   if (missing.length === SECRET_KEYS.length) return;
   for (const key of missing) {
-    // The default chain would sign in as another identity than the operator's choice.
+    // Without a complete credential, the default chain would sign in as another identity than the operator
+    // configured.
     report(key, `is missing: ${SECRET_KEYS.join(", ")} are set together or not at all`);
   }
 }).transform((value): CaKeyConfig => {
@@ -140,7 +141,7 @@ export interface CaKeySettings {
   readonly ca_keys?: Readonly<Record<string, CaKeyConfig>> | undefined;
 }
 
-/** Every CA key that a config names; `undefined` without a key for hosts without an entry. */
+/** Every CA key that a config names; `undefined` if hosts without an entry have no key. */
 export function planCaKeys({ ca_key = "", ca_keys = {} }: CaKeySettings): CaKeyRing<CaKeyConfig> | undefined {
   const { _default, ...groups } = ca_keys;
   const byGroup = new Map(Object.entries(groups));
@@ -148,11 +149,11 @@ export function planCaKeys({ ca_key = "", ca_keys = {} }: CaKeySettings): CaKeyR
   return ca_key === "" ? undefined : { byGroup, fallback: { type: "pem", path: ca_key } };
 }
 
-// From a decision to a certificate that the CA key of the host's group signs.
+// Issues the certificate for a decision, signed by the CA key of the host's group.
 
 /** A CA key that signs certificates. The private half never leaves the object. */
 export interface CaKey extends CertificateSigner {
-  /** `pem` is a file, for labs. */
+  /** The place of the key. `pem` is a file, for labs. */
   readonly backend: "pem" | "agent" | "akv";
   /** The key type on the SSH wire, e.g. `ssh-ed25519`. */
   readonly algorithm: string;
@@ -161,7 +162,7 @@ export interface CaKey extends CertificateSigner {
 /** CA keys, or their configs, by host group. */
 export interface CaKeyRing<K> {
   readonly byGroup: ReadonlyMap<string, K>;
-  /** For hosts without such a group. */
+  /** The key for hosts without a group that has a key. */
   readonly fallback: K;
 }
 

@@ -36,13 +36,14 @@ export function parsePemCaKey(pemText: string): CaKey {
 }
 
 const PEM_BLOCK = /-----BEGIN (?<label>[A-Z0-9 ]+)-----\r?\n(?<body>[^-]*)-----END \k<label>-----/g;
-/** Of PKCS #8, or of older formats in a separate line. */
+/** Matches encrypted keys: by the label of PKCS #8, or by a separate line in older formats. */
 const ENCRYPTED = /^(?:-----BEGIN ENCRYPTED PRIVATE KEY-----|Proc-Type: 4,ENCRYPTED)/m;
 const LABELS: readonly string[] = [OPENSSH_LABEL, "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
 
 /**
- * Reads a private key without passphrase, in OpenSSH's format, PKCS #8, PKCS #1 or SEC 1: Ed25519, ECDSA on a NIST
- * curve, or RSA of 2048 to 4096 bits. The key must belong to the public key that is stored with it.
+ * Reads a private key without passphrase, in OpenSSH's format, PKCS #8, PKCS #1 or SEC 1: Ed25519, ECDSA on a
+ * NIST curve, or RSA of 2048 to 4096 bits. The private key must belong to the public key that is stored with
+ * it.
  *
  * @param pem the whole text of the file: one key, and optionally `EC PARAMETERS`
  * @throws {AppError} `invalid_config` without any byte of the key
@@ -53,7 +54,8 @@ export function parsePrivateKey(pem: string): SshPrivateKey {
   const parts = publicParts(parsed, block);
   const publicKey = encodeKeyBlob(parts);
   const key = importKey(parsed, parts, block);
-  // Signatures of a mismatched private half are rejected everywhere, or at worst reveal the key.
+  // Reject a private key that does not match its public key. Its signatures would be invalid, and could
+  // reveal the key.
   const trial = new Uint8Array(32);
   if (!standsBefore(publicKey, block) || !verifySignature(publicKey, signData(key, parts, trial), trial)) {
     throw unreadable("it does not belong to its public key");
@@ -141,7 +143,7 @@ function encryptedKeyError(): AppError {
   );
 }
 
-/** Without a cause, which could quote the key. */
+/** The error of a malformed key, without a cause, because the cause could quote the key. */
 function malformed(label: string): AppError {
   const type = "or of a type that is neither Ed25519, ECDSA on a NIST curve nor RSA";
   return unreadable(`malformed ${label}, ${type}`);

@@ -43,7 +43,7 @@ export function removeFromList(text: string, path: ValuePath, item: string): str
   }
 }
 
-/** Removes a member of an object. Comments outside of its value stay. */
+/** Removes a member of an object. Comments outside its value stay. */
 export function removeMember(text: string, path: ValuePath): string {
   const places = locate(text, path);
   const parent = places[path.length - 1];
@@ -269,7 +269,7 @@ function next(text: string, scanner: Scanner): string | undefined {
   return text[scanner.getTokenOffset()];
 }
 
-/** Passes the value that begins with the current token. */
+/** Skips the value that begins with the current token. */
 function passValue(text: string, scanner: Scanner, mark: string | undefined): Range {
   const start = scanner.getTokenOffset();
   for (let depth = 0;; mark = next(text, scanner)) {

@@ -12,7 +12,9 @@ import type { Steps } from "../clock.ts";
 import { isObject } from "../json.ts";
 import { type ConfigObject, createConfigObject } from "./problems.ts";
 
-/** `problems` are repeated or forbidden keys. `value` is without the entries of large maps. */
+/**
+ * The result of parsing. `problems` are repeated or forbidden keys. `value` omits the entries of large maps.
+ */
 type JsoncResult =
   | { readonly kind: "ok"; readonly value: ConfigObject; readonly problems: readonly string[] }
   | { readonly kind: "malformed"; readonly problem: string };
@@ -22,9 +24,12 @@ interface TextRange {
   readonly end: number;
 }
 
-/** Deeper than any config. Readers of the value recurse. */
+/** The maximum depth, which exceeds that of any config. Readers of the value are recursive. */
 const MAX_DEPTH = 64;
-/** Objects up to this depth pause between their members, but after known entries only once in so many. */
+/**
+ * Objects up to this depth allow a pause between their members. After known entries, the pauses are less
+ * frequent.
+ */
 const PAUSING_DEPTH = 2;
 const KNOWN_A_PAUSE = 1000;
 const KEYWORDS: ReadonlyMap<string, unknown> = new Map([["true", true], ["false", false], ["null", null]]);
@@ -52,7 +57,7 @@ export function* parseJsonc(text: string, large: ReadonlyMap<string, LargeMap>):
   try {
     const value = yield* reader.read();
     if (!isObject(value)) return malformed("expected an object { … }");
-    // A value that is no map stays and is rejected later.
+    // A value that is not a map stays in the config and is rejected later.
     const kept = Object.entries(value).filter(([key, member]) => !large.has(key) || !isObject(member));
     return {
       kind: "ok",
@@ -78,7 +83,10 @@ class ConfigReader {
   readonly #scanner: ReturnType<typeof createScanner>;
   readonly #large: ReadonlyMap<string, LargeMap>;
   readonly #path: (string | number)[] = [];
-  /** The current token: its first character, `"` for a text, `0` for another plain value, undefined at the end. */
+  /**
+   * The current token: its first character, `"` for a text, `0` for another plain value; undefined at the
+   * end.
+   */
   #mark: string | undefined;
   /** The value of the current token if it is a text or another plain value. */
   #plain: unknown;
@@ -210,7 +218,7 @@ class ConfigReader {
     if (Object.hasOwn(object, key)) {
       this.problems.push(`duplicate key "${path()}" in line ${this.#place().line}`);
     }
-    // Libraries that assign it to ordinary objects would change their prototype.
+    // Libraries that assign this key to ordinary objects would change their prototype.
     if (key === "__proto__") this.problems.push(`key "${path()}" is not allowed`);
     return key;
   }
@@ -233,7 +241,7 @@ class ConfigReader {
     return new MalformedText(`line ${line}, column ${column}: ${what}`);
   }
 
-  /** The beginning of the token. The scanner does not count the lines that were skipped. */
+  /** The place where the token begins. The scanner does not count the lines of skipped values. */
   #place(): { readonly line: number; readonly column: number } {
     const lines = this.#text.slice(0, this.#scanner.getTokenOffset()).split(/\r\n|\r|\n/);
     return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
@@ -255,7 +263,7 @@ interface LargeMapOptions {
   readonly before?: WrittenMap | undefined;
 }
 
-/** Receives the entries of a large map, also if the text is malformed further on. */
+/** Receives the entries of a large map, even if the text is malformed after the map. */
 export class LargeMap {
   readonly #options: LargeMapOptions;
   readonly #ranges = new Map<string, TextRange>();
@@ -278,7 +286,7 @@ export class LargeMap {
     const { text, before } = this.#options;
     const range = before?.ranges.get(name);
     if (before === undefined || range === undefined) return undefined;
-    // From its brace to the closing one: the same text ends there, whatever follows.
+    // The text from the opening to the closing brace is the same, so the entry ends there, whatever follows.
     const known = before.text.slice(range.start, range.end);
     if (!text.startsWith(known, start)) return undefined;
     this.#isThere = true;

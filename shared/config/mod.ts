@@ -26,7 +26,7 @@ export { appendToList, locate, removeFromList, removeMember, setValue, type Valu
 
 /** The kind and rules of a config. */
 export interface ConfigKind<T extends object> {
-  /** In messages: `signer config`. */
+  /** The kind of config in messages: `signer config`. */
   readonly what: string;
   readonly schema: z.ZodType<T>;
   /** Rejected keys of the specification, as dotted paths. `*` means any key of a map (`hosts.*.sealed_exec`). */
@@ -56,7 +56,7 @@ export function parseConfig<T extends object>(config: ConfigText<T>): T {
   return finish(parseConfigSteps(config));
 }
 
-/** Does the same in steps, for a service that answers requests meanwhile. */
+/** {@linkcode parseConfig} in steps, for a service that answers requests in the meantime. */
 export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Steps<T> {
   const { text, schema, previous } = config;
   const checks = { ...config, shape: shapeOf(schema), problems: [] };
@@ -123,8 +123,8 @@ function check<T extends object>({ schema, shape, unsupported, problems }: Check
 }
 
 /**
- * Removes optional blocks at the top that are `null`. A `null` further down is rejected: a host whose `command_policy` is
- * `null` is hardly meant to have no rules.
+ * Removes optional blocks at the top that are `null`. A `null` further down is rejected: for example, a host
+ * with `"command_policy": null` could otherwise have no rules by mistake.
  */
 function withoutNullBlocks(value: ConfigObject, shape: Shape): ConfigObject {
   const copy = createConfigObject();
@@ -165,7 +165,10 @@ function invalid(
   return configError(message, cause);
 }
 
-/** Removes an unsupported key, so that it is not reported as unknown. Empty, `null` and `false` have no effect. */
+/**
+ * Removes an unsupported key, so that it is not reported as unknown. Empty values, `null` and `false` have no
+ * effect and are accepted.
+ */
 function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: KeyPath): readonly string[] {
   const [key, ...rest] = keys;
   if (key === undefined) return [];
@@ -198,7 +201,7 @@ export interface SignerClientConfig {
 
 const path: z.ZodType<string> = z.string().min(1);
 const url = z.url({ protocol: /^https$/, error: "must be an https:// URL" });
-/** Each is probed every second. */
+/** The maximum number of URLs. Each server is probed every second. */
 const MOST_URLS = 16;
 
 interface SignerClientShape {
@@ -209,7 +212,10 @@ interface SignerClientShape {
   readonly ca: z.ZodType<string>;
 }
 
-/** The keys of the block, for a block with more keys. It needs {@linkcode findUrlProblems}, too. */
+/**
+ * The keys of the block, for a block that has further keys. Such a block also needs {@linkcode
+ * findUrlProblems}.
+ */
 export const SIGNER_CLIENT_SHAPE: SignerClientShape = {
   url: url.exactOptional().describe("https://host:port of the signer"),
   urls: z.array(url).min(1).max(MOST_URLS).exactOptional().describe(
@@ -276,7 +282,7 @@ function describeKey(path: string, shape: Shape, isRequired: boolean): string {
     : shape.default === undefined
     ? ""
     : code(JSON.stringify(shape.default));
-  // Entities have no effect in code spans.
+  // Markdown does not decode entities in code spans, so do not escape there.
   const meaning = (shape.description ?? "").replace(/`[^`]*`|[&<]/g, (text) => ENTITIES[text] ?? text);
   const cells = [code(path), describeType(shape), fallback, meaning];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`;
@@ -293,7 +299,7 @@ function describeType(shape: Shape): string {
 }
 
 function describeRange({ minimum, maximum }: Shape): string {
-  // Without the bounds of an exact integer.
+  // Omit the bounds that only limit a number to exact integers.
   const low = minimum === undefined || minimum <= Number.MIN_SAFE_INTEGER ? undefined : minimum;
   const high = maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER ? undefined : maximum;
   if (low !== undefined && high !== undefined) return `, ${low} to ${high}`;

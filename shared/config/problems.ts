@@ -153,9 +153,9 @@ export function nearMiss(name: string, candidates: readonly string[]): string | 
 /**
  * A copy of a config without comment keys, and without maps that are `null`.
  *
- * In a struct, every `_` key but `_default` is a comment. In a map, a `_` key may be an entry of the operator, and
- * dropping it could drop a rule. There, only a key that ends in `_comment` or `_example` is a comment, or a plain text or
- * number in a map of objects or lists.
+ * In a struct, every `_` key but `_default` is a comment. In a map, a `_` key may be the name of an entry,
+ * and dropping the entry could drop a rule. There, only a key that ends in `_comment` or `_example` is a
+ * comment, or a plain text or number in a map of objects or lists.
  */
 export function withoutComments(value: ConfigObject, shape: Shape): ConfigObject {
   const node = objectShape(shape);

@@ -1,5 +1,5 @@
 /**
- * The chassis of the daemons.
+ * The common parts of all daemons: start, reload, stop, listeners and state.
  *
  * @module
  */
@@ -32,7 +32,7 @@ import {
 import { isPostgresUrl } from "../state/postgres_settings.ts";
 import { writeAllSync } from "../text.ts";
 
-/** The outside of a daemon: its config file, time, randomness and machine. */
+/** The environment of a daemon: its config file, time, randomness and machine. */
 export interface Environment {
   readonly configPath: string;
   readonly clock: Clock;
@@ -100,7 +100,7 @@ type ListenerConfig = Parameters<typeof loadListenerTls>[0] & {
 interface DaemonOptions {
   readonly name: string;
   readonly config: ListenerConfig & Parameters<typeof openServiceAudit>[0]["config"];
-  /** Other users' rights on these files are checked. */
+  /** The files of the service. The rights of other users on these files are checked. */
   readonly usedFiles: readonly UsedFile[];
   readonly environment: Environment;
 }
@@ -109,7 +109,7 @@ interface DaemonOptions {
 interface Daemon {
   readonly metrics: Metrics;
   readonly gate: AuditGate;
-  /** Closed in reverse order. */
+  /** The resources of the daemon, closed in reverse order. */
   readonly opened: AsyncDisposableStack;
   /** Aborted when the daemon begins to stop. */
   readonly stopping: AbortSignal;
@@ -187,7 +187,7 @@ interface ListenerPorts {
 /** A listener that can be watched and closed. */
 type Server = { close(): Promise<void> } & Parameters<ListenerMetrics["watch"]>[0];
 
-/** How a listener starts, and how it gets fresh certificates. */
+/** The functions that start a listener and load its new certificates. */
 export interface ListenerParts<S extends Server = Server> {
   readonly start: (common: Pick<ListenerOptions<unknown>, "listen" | "onAnswer" | "onError">) => Promise<S>;
   readonly keepFresh: (

@@ -171,7 +171,7 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
   const publicKey = ed25519PublicKey(seed);
   const parts = decodeKeyBlob(publicKey);
   const ssh: SshSigner = { publicKey, sign: (data) => signData(key, parts, data) };
-  // Prepared once: buffers for each envelope would keep the garbage collector busy.
+  // Prepared once, because allocating buffers for each envelope would burden the garbage collector.
   const prepare = (namespace: string) => ({
     signed: sshsigSignedBytes(namespace),
     sample: signSshsig(ssh, namespace, new Uint8Array()),
@@ -185,7 +185,7 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
       const { signed, sample } = prepared[version];
       fillSshsigHash(signed, message);
       const whole = sample.slice();
-      // An SSHSIG of this key ends with the signature.
+      // An SSHSIG of this key ends with the raw signature, so replace only these bytes.
       whole.set(sign(null, signed, key), whole.length - SIGNATURE_BYTES);
       return whole;
     },

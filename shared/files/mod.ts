@@ -12,7 +12,7 @@ import { systemRandom } from "../clock.ts";
 
 /** Why a file could not be read or decoded. */
 export function describeReadFailure(cause: unknown): string {
-  // A strict TextDecoder throws it.
+  // A strict TextDecoder throws a TypeError.
   if (cause instanceof TypeError) return "the file is not valid UTF-8";
   if (cause instanceof Deno.errors.NotFound) return "no such file";
   if (cause instanceof Deno.errors.IsADirectory) return "it is a directory, not a file";
@@ -39,9 +39,9 @@ const ERRORS: Readonly<Record<string, new (message: string, options: ErrorOption
 };
 
 /**
- * Opens an existing file, also in a directory where other users may write. Opening a pipe of theirs would wait without
- * end, and reading a device could, so the opened file is checked. Only a file that the caller hands over (`<(zcat …)`)
- * may be a pipe.
+ * Opens an existing file, even in a directory where other users can write. Opening a pipe of another user, or
+ * reading a device, could block forever, so the opened file is checked. Only a file that the caller hands
+ * over (`<(zcat …)`) may be a pipe.
  *
  * @throws {AppError} `invalid_config` for other kinds of files; otherwise one of {@linkcode Deno.errors}
  */
@@ -124,7 +124,7 @@ export async function readNamedFile(key: string, path: string): Promise<Uint8Arr
   try {
     return await readRegularFile(path);
   } catch (cause) {
-    // The permissions of a process come from the config at its start.
+    // The permissions of a process are derived from the config when the process starts.
     const fix = cause instanceof Deno.errors.NotCapable
       ? `; a new path under "${dirname(resolve(path))}" needs a restart`
       : "";
@@ -206,7 +206,7 @@ export interface UsedFile {
   readonly use: keyof typeof USES;
 }
 
-/** Mode with file type, and owner, as `stat` gives them. */
+/** The mode with the file type, and the owner, as `stat` returns them. */
 interface FileMode {
   readonly mode: number | null;
   readonly uid: number | null;
@@ -224,7 +224,7 @@ export function describeExposure({ key, path, use }: UsedFile, file: FileMode): 
   return `${key} ${quoteText(path)}: other users may ${may} it (mode ${formatMode(mode)}); ${USES[use].fix}`;
 }
 
-/** Whether group or others may write to a file. */
+/** Whether the group or other users may write to a file. */
 export function mayOthersWrite({ mode }: FileMode): boolean {
   return mode !== null && (mode & MAY_WRITE) !== 0;
 }
@@ -241,14 +241,14 @@ export async function findExposedFiles(files: readonly UsedFile[]): Promise<read
     try {
       return describeExposure(file, await Deno.stat(file.path)) ?? [];
     } catch {
-      // The program that uses the file reports it.
+      // Skip an unreadable file. The program that uses the file reports it.
       return [];
     }
   }));
   return found.flat();
 }
 
-/** An older temporary file was left by a killed process. */
+/** A temporary file that is older was left by a killed process. */
 const LEFT_MS = 10 * 60_000;
 /** `.config.json.0123…` */
 const TEMPORARY = /^\.{1,2}(?<name>.+?)(?:\.[0-9a-f]{16}|\.[0-9a-f]{24}){1,2}$/;
@@ -300,11 +300,11 @@ export async function removeLeftovers(path: string): Promise<void> {
     const same = left.filter(({ of, isFolder }) => of === basename(path) && isFolder === isDirectory);
     for (const each of same) await Deno.remove(each.path, { recursive: isDirectory });
   } catch {
-    // These files are never read.
+    // Ignore the failure, because nothing reads these files.
   }
 }
 
-/** A file, or a directory that was to get its name when complete. `of` is that name. */
+/** A leftover file or directory. `of` is the name that it would have had when complete. */
 interface LeftoverFile {
   readonly path: string;
   readonly of: string;
@@ -338,8 +338,8 @@ async function lastWritten(path: string): Promise<number> {
 /**
  * The target of a symbolic link; the path itself if it is no link.
  *
- * @throws {Deno.errors.PermissionDenied} for a link whose owner is neither root nor the owner of the target: root must
- * not write where another user's link leads (as `protected_symlinks` of Linux)
+ * @throws {Deno.errors.PermissionDenied} for a link whose owner is neither root nor the owner of the target:
+ * otherwise root would write to a file of another user's choice (as `protected_symlinks` of Linux prevents)
  */
 export async function followLink(path: string): Promise<string> {
   const link = await ifThere(Deno.lstat(path));

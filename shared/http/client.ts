@@ -41,7 +41,7 @@ interface Answer {
   readonly body: Uint8Array;
 }
 
-/** An answer whose end another reader could see elsewhere. */
+/** An answer whose end could be ambiguous for another reader. */
 class MalformedAnswer extends Error {
   override readonly name = "MalformedAnswer";
 }
@@ -51,10 +51,10 @@ export class AnswerTooLarge extends Error {
   override readonly name = "AnswerTooLarge";
 }
 
-/** Less than the time after which servers and load balancers close an idle connection. */
+/** How long an idle connection is kept. Servers and load balancers close idle connections later. */
 const IDLE_MS = 30_000;
 const MAX_HEAD_BYTES = 16_384;
-// A line break in one of these would begin another header.
+// Reject a line break in these texts, because it would start another header.
 const TARGET = /^\/[\x21-\x7e]*$/;
 const HEADER_NAME = /^[A-Za-z0-9-]+$/;
 const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
@@ -66,7 +66,7 @@ const loadPool = async () => (await import("./undici/pool.ts")).Pool;
 export class ClientConnections {
   #options: ClientConnectionsOptions;
   #pool: Promise<Pool>;
-  /** Includes pools with previous credentials until their last request ends. */
+  /** All open pools, including pools with previous credentials until their last request ends. */
   readonly #open = new Set<Promise<Pool>>();
 
   constructor(options: ClientConnectionsOptions) {
@@ -119,7 +119,7 @@ export class ClientConnections {
     return exchange;
   }
 
-  /** Uses other credentials for new requests. */
+  /** Uses new credentials for new requests. */
   renew(tls: TlsMaterial): void {
     const before = this.#pool;
     this.#options = { ...this.#options, ...tls };
@@ -151,14 +151,17 @@ export class ClientConnections {
         connect: { cert, key, ca, minVersion, rejectUnauthorized: true },
       })
     );
-    // Each request reports it.
+    // Each request reports this failure.
     pool.catch(() => {});
     this.#open.add(pool);
     return pool;
   }
 }
 
-/** undici would also accept an answer that ends with its connection, which anyone on the path can cut short. */
+/**
+ * Finds the fault of an answer. undici accepts an answer that ends with its connection, which an attacker on
+ * the network could truncate.
+ */
 function faultOf({ status, headers }: Omit<Answer, "body">, maxBytes: number): Error | undefined {
   const { "content-length": length, "transfer-encoding": coding } = headers;
   if (status < 200 || status > 599) return new MalformedAnswer("the status is not final");
@@ -173,7 +176,7 @@ export interface JsonClientOptions extends TlsMaterial {
   readonly what?: string;
   readonly baseUrl: string;
   readonly clock: Clock;
-  /** For a whole exchange. */
+  /** The time limit for a whole exchange. */
   readonly timeoutMs?: number;
   readonly maxResponseBytes?: number;
   readonly maxConnections?: number;
@@ -198,7 +201,7 @@ export interface JsonClientResponse {
   readonly body: unknown;
 }
 
-/** The server certainly has not received the request. */
+/** The request certainly did not reach the server. */
 export class UnsentError extends AppError {}
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
@@ -287,7 +290,7 @@ export class JsonClient implements Disposable {
   }
 
   /**
-   * Uses other credentials and CAs for new connections.
+   * Uses new credentials and CAs for new connections.
    *
    * @throws {AppError} `invalid_config` if they cannot be used: the previous ones stay in use
    */
@@ -310,7 +313,7 @@ export class JsonClient implements Disposable {
     return new AppError("upstream_failure", message, { cause: this.#asking(cause) });
   }
 
-  /** Names the server for the log. */
+  /** Adds the server's name to an error, for the log. */
   #asking(cause: unknown): AppError {
     return new AppError("upstream_failure", `asking ${URL.parse(this.#options.baseUrl)?.host}`, { cause });
   }

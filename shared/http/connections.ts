@@ -20,7 +20,7 @@ export interface Authenticator<Peer> {
   begin(socket: Socket): PeerStatus;
   /** @throws {AppError} `unauthenticated` if requests of this peer are rejected */
   identify(socket: Duplex, connections: Connections): Peer;
-  /** Called when the trusted CAs change: no peer stays identified. */
+  /** Called when the trusted CAs change, because each peer must then be identified again. */
   forget?(): void;
 }
 
@@ -44,21 +44,24 @@ interface Connection {
   /** The response to the newest request. Responses leave in the order of the requests. */
   lastAnswer?: ServerResponse;
   unanswered: number;
-  /** A response has announced the end of the connection. */
+  /** Whether a response has announced the end of the connection. */
   isClosing: boolean;
-  /** The next response is the last. */
+  /** Whether the next response is the last one on the connection. */
   isRetired: boolean;
 }
 
-/** The most pipelined requests: without a limit, one connection could start any number of handlers. */
+/**
+ * The maximum number of pipelined requests. Without a limit, one connection could start any number of
+ * handlers.
+ */
 const MAX_UNANSWERED = 16;
 
-/** The time for which input after the last response is read and dropped. */
+/** How long input after the last response is read and dropped. */
 const LINGER_MS = 1000;
 
 /**
- * A time limit runs in this number of parts. A blocked event loop does not read what a peer has sent, so one late timer
- * costs the peer one part only.
+ * The number of parts of a time limit. While the event loop is blocked, it does not read a peer's data, so a
+ * late timer ends only one part.
  */
 const WAIT_PARTS = 10;
 
@@ -186,7 +189,7 @@ async function destroyAfter(ms: number, socket: Socket, kept: AbortController): 
     for (let part = 0; part < WAIT_PARTS; part++) await systemClock.sleep(ms / WAIT_PARTS, kept.signal);
     socket.destroy();
   } catch {
-    // The wait was aborted.
+    // The wait was aborted, so the socket stays open.
   }
 }
 
@@ -211,7 +214,7 @@ export class RequestDispatcher<Peer> {
 
   answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { traceparent, tracestate, [REQUEST_ID_HEADER]: id } = message.headers;
-    // The name of a span without the path, which may hold ids.
+    // The name of a span omits the path, which may contain IDs.
     const incoming = { name: message.method ?? "", id, traceparent, tracestate };
     return inRequest(incoming, (id) => this.#answer(message, outgoing, id));
   }
@@ -222,7 +225,7 @@ export class RequestDispatcher<Peer> {
     outgoing.on("close", () => {
       if (!outgoing.writableFinished) client.leave();
     });
-    // An unsent response is not an error of the service. "close" follows.
+    // A response that could not be sent is not an error of the service. The event "close" follows.
     outgoing.on("error", () => {});
     try {
       const response = await this.#respond(message, client, id);
@@ -239,7 +242,10 @@ export class RequestDispatcher<Peer> {
     }
   }
 
-  /** Strangers, HTTP/1.0 and requests whose body was not read (an endless one, for instance) keep no connection. */
+  /**
+   * Whether the connection closes after the response: for unauthenticated peers, HTTP/1.0, and requests whose
+   * body was not read completely, because the body may be endless.
+   */
   #isLast({ complete, httpVersionMinor, socket }: IncomingMessage, { status }: Response): boolean {
     return !complete || httpVersionMinor === 0 || status === STATUS.unauthenticated ||
       !this.#connections.mayStay(socket);
@@ -259,7 +265,7 @@ export class RequestDispatcher<Peer> {
     }
   }
 
-  /** Answers input that is not an HTTP request, or is late, and closes the connection. */
+  /** Answers input that is not an HTTP request or is too late, and closes the connection. */
   refuse(error: Error, socket: Duplex): void {
     const last = this.#connections.lastAnswer(socket);
     const isInsideAnswer = last !== undefined && last.headersSent && !last.writableFinished;
@@ -267,7 +273,7 @@ export class RequestDispatcher<Peer> {
       socket.destroy();
       return;
     }
-    // Node can call this within another caller's request.
+    // Node may call this function within another caller's request.
     const problem = outsideRequests(() => describeProblem(this.#refusalOf(error, socket)));
     const { status, title, code } = problem;
     this.#options.onAnswer?.(status, code);

@@ -9,7 +9,7 @@ import ipaddr from "ipaddr.js";
 /** A peer with a verified identity. Only `reserved` peers, such as operators, can use the reserved connections. */
 interface AuthenticatedPeer {
   readonly kind: "authenticated" | "reserved";
-  /** The limit is shared fairly between names. */
+  /** The name of the peer. The limit is shared fairly between names. */
   readonly name?: string;
 }
 
@@ -22,14 +22,14 @@ export interface ConnectionLimits {
   /** Unauthenticated connections from one IPv4 address or one IPv6 /64 network. */
   readonly unauthenticatedPerSource: number;
   readonly authenticated: number;
-  /** Additional connections for `reserved` peers. */
+  /** Additional connections that only `reserved` peers can use. */
   readonly reserved: number;
 }
 
 /** Numbers of connections. */
 export type ConnectionCounts = Pick<ConnectionLimits, "unauthenticated" | "authenticated">;
 
-/** 1,024 in all, the usual limit of open files. */
+/** The default limits: 1,024 connections in total, the usual limit of open files. */
 export const DEFAULT_LIMITS: ConnectionLimits = {
   unauthenticated: 256,
   unauthenticatedPerSource: 128,
@@ -130,7 +130,7 @@ export class TokenBuckets {
   /** The least recently used first. */
   readonly #buckets = new Map<string, { tokens: number; countedAt: number }>();
 
-  /** Starts with no keys. */
+  /** Creates a limiter without keys. */
   constructor({ clock, maxKeys = 4096 }: { readonly clock: Clock; readonly maxKeys?: number }) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
@@ -168,7 +168,7 @@ export class TokenBuckets {
 
   #tokensOf(key: string, perMinute: number): number {
     const { tokens, countedAt } = this.#buckets.get(key) ?? { tokens: perMinute, countedAt: 0 };
-    // A clock that was set back neither takes tokens away nor stops the refill.
+    // If the clock is set back, tokens are not removed and the refill continues.
     const elapsedMs = Math.max(0, this.#clock.now() - countedAt);
     return Math.min(perMinute, tokens + elapsedMs * perMinute / 60_000);
   }

@@ -1,9 +1,10 @@
 /**
- * Listeners: HTTP/1.1 with or without TLS 1.3, bounded in time and number. A listener with mutual TLS completes the
- * handshake with every client, so that a client without a valid certificate gets an HTTP response (401) instead of a
- * broken connection.
+ * Listeners: HTTP/1.1 with or without TLS 1.3, bounded in time and number. A listener with mutual TLS
+ * completes the handshake with every client, so that a client without a valid certificate gets an HTTP
+ * response (401) instead of a broken connection.
  *
- * `Deno.serve` would not do: it does not report its connections, so a client could silently hold all file handles.
+ * `Deno.serve` is not used, because it does not report its connections: a client could hold all file handles
+ * unnoticed.
  *
  * @module
  */
@@ -42,7 +43,8 @@ export interface RunningListener extends AsyncDisposable {
   readonly address: { readonly hostname: string; readonly port: number };
   readonly connections: () => Readonly<Record<"open" | "limits", ConnectionCounts>>;
   /**
-   * Uses other credentials for new connections. If the CAs change, open connections end after their current responses.
+   * Uses new credentials for new connections. If the CAs change, open connections end after their current
+   * responses.
    *
    * @throws {AppError} `invalid_config` if the credentials are invalid: the previous ones stay in use
    */
@@ -51,16 +53,17 @@ export interface RunningListener extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** How long a client may take, in milliseconds. */
+/** The time limits for a client, in milliseconds. */
 const TIMEOUTS: Readonly<Record<`${"identify" | "headers" | "request" | "idle" | "drain"}Ms`, number>> = {
-  // From the start of a connection, TLS handshake included, to a known identity or the first headers.
+  // The time from the start of a connection, including the TLS handshake, to a known identity or the first
+  // headers.
   identifyMs: 5_000,
   headersMs: 10_000,
-  // For a request with its body.
+  // The time for a request with its body.
   requestMs: 10_000,
-  // Between two requests.
+  // The time between two requests.
   idleMs: 60_000,
-  // For open requests when the listener closes.
+  // The time for open requests when the listener closes.
   drainMs: 10_000,
 };
 const MAX_HEADER_BYTES = 16_384;
@@ -157,8 +160,8 @@ function secureContext({ cert, key, clientCa }: TlsCredentials) {
 export interface UnknownPeer {
   readonly address: string;
   /**
-   * Call it when a request has proved its sender. The connection then stays open unless the limit is reached. Otherwise
-   * it ends after the first response. The limit is shared fairly between names.
+   * Call it when a request has authenticated its sender. The connection then stays open, unless the limit is
+   * reached. Otherwise it ends after the first response. The limit is shared fairly between names.
    */
   readonly trust: (name?: string) => void;
 }
@@ -243,11 +246,14 @@ export function callerFromCertificate(authorized: boolean, commonName: unknown):
   return commonName as CallerCn;
 }
 
-/** The most remembered certificates. More than a listener remembers TLS sessions. */
+/**
+ * The maximum number of remembered certificates. It exceeds the number of TLS sessions that a listener
+ * remembers.
+ */
 const MAX_VERIFIED = 10_000;
 
 interface Identity extends Peer {
-  /** In milliseconds since the epoch: a connection can outlive its certificate. */
+  /** Milliseconds since the epoch. Needed because a connection can outlive its certificate. */
   readonly validUntil: number;
 }
 
@@ -258,7 +264,7 @@ class CertificateAuthenticator implements Authenticator<Peer> {
   #identities = new WeakMap<Duplex, Identity>();
   /** SHA-256 fingerprints of certificates that passed a full handshake, the least recently used first. */
   readonly #verified = new Set<string>();
-  /** Reasons that the runtime does not report. */
+  /** The reasons of failed handshakes that the runtime does not report. */
   readonly #faults = new WeakMap<Duplex, string>();
 
   constructor({ isReserved = () => false, denied = new Set() }: MtlsServerOptions) {
@@ -271,7 +277,7 @@ class CertificateAuthenticator implements Authenticator<Peer> {
     for (const [socket, caller] of this.#open) if (callers.has(caller)) socket.destroy();
   }
 
-  /** A resumed TLS session proves nothing under other CAs. */
+  /** Forgets all certificates, because a resumed TLS session proves nothing under other CAs. */
   forget(): void {
     this.#verified.clear();
     this.#identities = new WeakMap();
@@ -342,7 +348,7 @@ export class ListenerMetrics {
   readonly onAnswer: (status: number, code: ErrorCode | undefined) => void;
   #listener: Pick<RunningListener, "connections"> | undefined;
 
-  /** Adds the metrics, without connections yet. */
+  /** Adds the metrics. No connections are counted before {@linkcode watch}. */
   constructor(metrics: Metrics) {
     const answers = metrics.counter(
       "http_server_responses_total",

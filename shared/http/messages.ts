@@ -71,7 +71,7 @@ export function toRequest(message: IncomingMessage, client: Client): Request {
   if (message.url?.startsWith("/") !== true) {
     throw new AppError("invalid_request", "Request target must be a path");
   }
-  // RFC 9112, section 3.2: readers could choose different ones.
+  // RFC 9112, section 3.2: with several Host headers, readers could choose different ones.
   if (valuesOf(message, "host").length > 1) {
     throw new AppError("invalid_request", "Request must have one Host header");
   }
@@ -125,7 +125,7 @@ function wholeOf(parts: Parts): Request {
   });
 }
 
-/** Reads as fast as the reader of the stream. */
+/** Creates the stream of a body, which reads from the socket only as fast as the stream is read. */
 function bodyOf(parts: Parts): ReadableStream<Uint8Array<ArrayBuffer>> | null {
   if (parts.body !== undefined) return parts.body;
   const { message } = parts;
@@ -145,7 +145,7 @@ function bodyOf(parts: Parts): ReadableStream<Uint8Array<ArrayBuffer>> | null {
 
 /** Bodies of these types are sent as strings, so head and body leave in one write. */
 const TEXT = /^(?:application\/(?:problem\+)?json|text\/)/;
-/** Longer paced bodies leave in pieces. */
+/** The size from which a paced body is sent in pieces. */
 const SHORT_BYTES = 64 << 10;
 
 /** Resolves when the response is sent, or the client has disconnected. */
@@ -205,8 +205,8 @@ function drained(outgoing: ServerResponse): Promise<void> {
 }
 
 /**
- * Rejects a body without the content type of JSON. A page of another site cannot send this type without asking first
- * (CORS), so routes that a browser can reach with a certificate, cookie or token call this.
+ * Rejects a body without the content type of JSON. A page of another site cannot send this type without a
+ * preflight request (CORS), so routes that a browser can reach with a certificate, cookie or token call this.
  *
  * @throws {AppError} `unsupported_media_type`
  */
@@ -264,7 +264,8 @@ function decodeBody<T>(bytes: Uint8Array, schema: z.ZodType<T>): T {
 
 /** Reads a body. @throws {AppError} `payload_too_large` beyond `maxBytes`, `invalid_request` if it breaks off */
 export async function readBodyBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
-  // An announced size is rejected unread. An absent or absurd header is 0 or NaN, and the count below decides.
+  // Reject a body by its announced size without reading it. An absent or invalid header yields 0 or NaN, and
+  // the count below limits the body.
   if (Number(headerOf(request, "content-length")) > maxBytes) throw tooLarge(maxBytes);
   if (isNodeRequest(request)) return await readMessage(request[PARTS].message, maxBytes);
   if (request.body === null) return new Uint8Array();
@@ -275,7 +276,7 @@ export async function readBodyBytes(request: Request, maxBytes: number): Promise
   return bytes;
 }
 
-/** Bypasses the web stream of the request, which costs more than parsing the body. */
+/** Reads the body directly, because the web stream of the request costs more than parsing the body. */
 function readMessage(message: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   if (message.readableDidRead) throw new TypeError("Request body was read before");
   return new Promise((resolve, reject) => {
@@ -292,7 +293,7 @@ function readMessage(message: IncomingMessage, maxBytes: number): Promise<Uint8A
     message.on("data", take);
     message.on("end", () => resolve(joinBytes(chunks)));
     message.on("error", (cause) => reject(brokeOff(cause)));
-    // Follows every body, so the slow error is created only if the body is incomplete.
+    // "close" follows every body, so create the slow error only if the body is incomplete.
     message.on("close", () => message.complete || reject(brokeOff()));
   });
 }

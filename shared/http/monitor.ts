@@ -15,14 +15,14 @@ interface MonitorOptions {
   readonly listen: string;
   /** Whether the service accepts requests. */
   readonly isReady: () => boolean;
-  /** Why an accepting service cannot do its work, for `/readyz`. */
+  /** The reason why a service that accepts requests cannot do its work, for `/readyz`. */
   readonly problem?: () => string | undefined;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
 }
 
 interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
   readonly service: string;
-  /** Gets the metrics of the process and the certificates, too. */
+  /** The metrics of the service. The metrics of the process and the certificates are added. */
   readonly metrics: Metrics;
   /** Paths of certificate files by config key. An empty path means no file. */
   readonly certificates: Readonly<Record<string, string>>;
@@ -33,7 +33,7 @@ interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
 
 /** The pause between two reads of the certificates, in seconds. */
 const CERTIFICATE_SECONDS = 60;
-/** Clients never authenticate, so each connection ends after its response. */
+/** Clients of the monitor never authenticate, so each connection ends after its response. */
 const LIMITS = { unauthenticated: 64, unauthenticatedPerSource: 32, authenticated: 0 };
 
 /** @throws {AppError} `invalid_config` if it cannot listen on the address */

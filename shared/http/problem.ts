@@ -12,8 +12,8 @@ import { currentRequestId } from "../service/mod.ts";
 import { shortenText } from "../text.ts";
 
 /**
- * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two phrases of
- * before RFC 9110.
+ * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two
+ * phrases from before RFC 9110.
  */
 const TITLE: Readonly<Record<number, string | undefined>> = {
   ...STATUS_CODES,
@@ -87,7 +87,7 @@ export interface ErrorReply {
   readonly text: string;
 }
 
-/** In UTF-16 units. */
+/** The maximum length of a detail, in UTF-16 units. */
 const MAX_DETAIL = 1000;
 
 /**
@@ -104,7 +104,8 @@ export function readProblem(
   };
 }
 
-// Without tabs and non-ASCII characters, which the RFC allows: the value is passed on as a plain header.
+// The RFC also allows tabs and non-ASCII characters. They are rejected here, because the value is passed on
+// as a plain header.
 const TAG = /^"[\x21\x23-\x7e]{1,128}"$/;
 const LIST = /^(?:\*|(?:W\/)?"[\x21\x23-\x7e]*"(?: *, *(?:W\/)?"[\x21\x23-\x7e]*")*)$/;
 const MEMBERS = /"[\x21\x23-\x7e]*"/g;

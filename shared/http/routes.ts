@@ -36,7 +36,7 @@ export type RouteHandler<Ports, Context, Param extends string = string> = (
 type RouteMethods<Ports, Context, Param extends string = string> =
   & Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler<Ports, Context, Param>>>>
   & {
-    /** For a GET that has an effect. */
+    /** Set it for a GET that has an effect: HEAD is then rejected. */
     readonly HEAD?: "refused";
   };
 
@@ -65,7 +65,7 @@ export function createRouter<Ports, Context extends object>(
   { noRoute, noMethod }: { readonly noRoute: string; readonly noMethod?: string },
 ): (request: Request, context: Context) => Promise<Response> {
   const app = new Hono<{ Bindings: Context }>();
-  // A second router: a request that matches two routes of one router takes a slow path.
+  // Use a second router, because a request that matches two routes of one router takes a slow path.
   const others = new Hono();
   for (const [path, methods] of Object.entries<RouteMethods<Ports, Context>>(table)) {
     const allowed = Object.keys(methods).filter((method) => method !== "HEAD");

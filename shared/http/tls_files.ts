@@ -10,7 +10,7 @@ import { readNamedFile, readNamedText } from "../files/mod.ts";
 import type { ServiceLogger } from "../service/mod.ts";
 import { hasInvisible, quoteText } from "../text.ts";
 
-/** The identity of a process and the CAs that it trusts, as PEM texts. */
+/** The certificate and key of a process and the CAs that it trusts, as PEM texts. */
 export interface TlsMaterial {
   readonly cert: string;
   readonly key: string;
@@ -90,10 +90,10 @@ async function loadDenied({ denied_callers: path }: ListenerTlsConfig): Promise<
 }
 
 /**
- * Reads a list of rejected callers: one CN in each line, `#` begins a comment line.
+ * Reads a list of rejected callers: one CN per line; `#` starts a comment line.
  *
- * @throws {AppError} `invalid_config` for a line that cannot be a CN, and for a last line without a line break, because
- * the list could be incomplete
+ * @throws {AppError} `invalid_config` for a line that cannot be a CN, and for a last line without a line
+ * break, because the list could be incomplete
  */
 export function parseDeniedCallers(text: string): ReadonlySet<string> {
   if (text !== "" && !text.endsWith("\n")) {
@@ -172,8 +172,8 @@ interface KeepFreshOptions<T> {
 }
 
 /**
- * Loads changed material from its files until the signal is aborted. Invalid material, such as a certificate whose key
- * was not replaced yet, changes nothing. A failure is logged once, not at each read.
+ * Loads changed material from its files until the signal is aborted. Invalid material, such as a certificate
+ * whose key was not replaced yet, is ignored. A failure is logged once, not at each read.
  */
 export async function keepFresh<T>(
   { clock, signal, logger, what, current }: KeepFreshOptions<T>,

@@ -1,8 +1,9 @@
 /**
- * The services that a service depends on: whether they answer, and several equal ones used like one. If one certainly
- * has not received a request, the next one gets it immediately. If the request may have been carried out, it is sent
- * again only if repeating changes nothing. Otherwise it fails with `answer_lost`, and the caller asks again, for
- * instance for a new key. The signers then revoke the result of the lost request.
+ * The services that a service depends on. Checks whether they answer, and uses several equal ones like one.
+ * If a request certainly did not reach one of them, it is sent to the next one immediately. If the request
+ * may have been carried out, it is sent again only if repeating changes nothing. Otherwise it fails with
+ * `answer_lost`, and the caller asks again, for instance for a new key. The signers then revoke the result of
+ * the lost request.
  *
  * @module
  */
@@ -19,7 +20,10 @@ import {
 } from "./client.ts";
 import { readProblem } from "./problem.ts";
 
-/** The part of a client that a probe uses. Use separate connections, so that a probe does not wait for requests. */
+/**
+ * The part of a client that a probe uses. Use separate connections, so that a probe does not wait for other
+ * requests.
+ */
 export interface UpstreamClient {
   /** Rejects if there is no answer. */
   request(options: {
@@ -30,7 +34,7 @@ export interface UpstreamClient {
   }): Promise<{ readonly status: number }>;
 }
 
-/** Every status but 401, which rejects our certificate, shows a working service. */
+/** Probes a service. Every status except 401, which rejects our certificate, shows that the service works. */
 async function probe(client: UpstreamClient, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   try {
     return (await client.request({ method: "GET", path: "/healthz", timeoutMs, signal })).status !== 401;
@@ -49,7 +53,10 @@ export class UpstreamWatch {
   readonly #options: ConstructorParameters<typeof UpstreamWatch>[0];
   #answeredAt: number;
 
-  /** Starts as if the service had just answered. `what` names it without its address, because anyone may read it. */
+  /**
+   * Assumes that the service has just answered. `what` names the service without its address, because anyone
+   * may read the name.
+   */
   constructor(options: { readonly what: string; readonly client: UpstreamClient; readonly clock: Clock }) {
     this.#options = options;
     this.#answeredAt = options.clock.now();
@@ -65,7 +72,7 @@ export class UpstreamWatch {
     await every({ clock, seconds: WATCH_SECONDS, signal }, ask);
   }
 
-  /** Describes a silence of at least 10 s. */
+  /** Describes the outage if the last answer is at least 10 s old. */
   problem(): string | undefined {
     const ms = this.silentMs;
     if (ms < SILENT_MS) return undefined;
@@ -75,7 +82,7 @@ export class UpstreamWatch {
   /** The time since the last answer, in milliseconds. */
   get silentMs(): number {
     const now = this.#options.clock.now();
-    // A clock that was set back must not prolong the silence.
+    // Setting the clock back must not prolong the silence.
     this.#answeredAt = Math.min(this.#answeredAt, now);
     return now - this.#answeredAt;
   }
@@ -94,9 +101,9 @@ interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
 export interface Upstreams {
   /** Opens a client with separate connections. */
   client(limits: Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">): JsonService;
-  /** Uses other credentials, as {@linkcode JsonClient.renew} does. */
+  /** Uses new credentials, as {@linkcode JsonClient.renew} does. */
   renew(tls: Parameters<JsonClient["renew"]>[0]): void;
-  /** Closes all connections. Open requests fail. */
+  /** Closes all connections. Pending requests fail. */
   close(): void;
 }
 
@@ -156,7 +163,7 @@ class Health {
     this.#current = (random.bytes(1)[0] ?? 0) % count;
   }
 
-  /** The last used place comes first while it is well; places that are not well come last. */
+  /** The order of the attempts: the last used service first if it is healthy, and unhealthy ones last. */
   order(): readonly number[] {
     const now = this.#clock.now();
     const places = this.#isWell.map((_, index) => (this.#current + index) % this.#isWell.length);
@@ -208,7 +215,7 @@ function failover({ clients, health, what, random, lost }: {
           health.set(place, false);
           if (error instanceof UnsentError || isRepeatable(request)) continue;
         }
-        // The server may have carried it out, but the result is lost.
+        // The server may have processed the request, but the result is lost.
         if (!isRepeatable(request)) lost?.add(named);
         if (isCanceled) throw error;
         const message = `The answer of ${what} was lost: send a new request`;
@@ -223,7 +230,10 @@ function failover({ clients, health, what, random, lost }: {
 
 const SIGN = "/v1/sign";
 
-/** A control plane gives out a result once, and signs an approved request for it. */
+/**
+ * Whether a request collects a result. A control plane returns a result only once, and has the signer sign
+ * the approved request for it.
+ */
 function isResult({ method, path }: JsonClientRequest): boolean {
   return method === "GET" && path.startsWith(`${SIGN}/result/`);
 }
@@ -233,11 +243,11 @@ function isRepeatable(request: JsonClientRequest): boolean {
   const { method, path, body } = request;
   if (method === "GET") return !isResult(request);
   if (path.startsWith("/v1/revocations/")) return true;
-  // The result of a preflight runs without another decision.
+  // A broker runs the result of a preflight without another decision, so a preflight is not repeatable.
   return path === SIGN && isObject(body) && body["dry_run"] === true && body["preflight"] !== true;
 }
 
-/** The unique end of an id: from a broker, a control plane, or both. */
+/** The unique suffix of an ID, added by a broker, a control plane, or both. */
 const OWN_END = /\.[0-9a-f]{12}$/;
 const MAX_ID = 64;
 const END_LENGTH = 13;
@@ -253,19 +263,22 @@ function withOwnId(request: JsonClientRequest, random: Random): JsonClientReques
   return { ...request, headers: { ...request.headers, [REQUEST_ID_HEADER]: own } };
 }
 
-/** How long an instance with stale state decides nothing. It has not carried out the request. */
+/**
+ * How long an instance with stale state makes no decisions; `undefined` for other replies. It did not process
+ * the request.
+ */
 function staleSeconds(reply: JsonClientResponse): number | undefined {
   if (reply.status !== 503 || readProblem(reply).code !== "state_stale") return undefined;
   const seconds = Number(reply.headers["retry-after"]);
   return seconds > 0 ? Math.min(seconds, 60) : 1;
 }
 
-/** After this time, the result of a request is valid nowhere. */
+/** After this time, the result of a request is valid nowhere, so it need not be reported. */
 const REPORTED_FOR_MS = 15 * 60_000;
 const PAUSE_MS = 1_000;
 /** The most ids in one report. */
 const BATCH = 100;
-/** The most waiting ids. With more, a signer could not keep up either. */
+/** The maximum number of waiting IDs. If more are waiting, a signer could not process them either. */
 const MOST = 1_000;
 
 /** Reports requests without an answer (`POST /v1/revocations/requests`) until a signer has received the report. */
@@ -300,11 +313,11 @@ export class UnansweredRequests {
       const named = this.#waiting.filter(({ onBehalfOf }) => onBehalfOf === first.onBehalfOf).slice(0, BATCH);
       const isReported = await this.#report(first.onBehalfOf, named.map(({ id }) => id));
       const others = this.#waiting.filter((each) => !named.includes(each));
-      // A broker whose reports are rate-limited must not delay the others.
+      // Move them to the end, so that a broker whose reports are rate-limited does not delay the others.
       this.#waiting = isReported ? others : [...others, ...named];
       if (!isReported) await clock.sleep(PAUSE_MS, signal).catch(() => {});
     }
-    // In the same turn as the last check, so that add() starts a new run.
+    // Reset this in the same turn as the last check, so that add() starts a new run.
     this.#isRunning = false;
   }
 
@@ -317,7 +330,8 @@ export class UnansweredRequests {
         headers: onBehalfOf === "" ? {} : { "x-on-behalf-of": onBehalfOf },
         signal: this.#options.signal,
       });
-      // Other refusals are final. A busy, absent or older signer leaves the report to another one.
+      // Other rejections are final. If a signer is busy, unreachable or of an older version, another one gets
+      // the report.
       return status < 500 && status !== 429 && status !== 404;
     } catch {
       return false;

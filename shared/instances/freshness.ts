@@ -8,16 +8,20 @@ import { configError } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import type { GroupState, InstanceIdentity, InstanceLink, Notice, OtherInstance } from "./postgres_link.ts";
 
-/** If the last poll of the database is older, the instance makes no decisions. */
+/**
+ * The maximum age of the last poll of the database. If the poll is older, the instance makes no decisions.
+ */
 export const MAX_AGE_MS = 2_000;
 
-/** A moment by two clocks: one can be set, the other may stop while the machine sleeps. */
+/**
+ * A moment by two clocks. An operator can set one of them, and the other may stop while the machine sleeps.
+ */
 interface Moment {
   readonly elapsed: number;
   readonly clock: number;
 }
 
-/** The age of the state, by the later of two clocks. */
+/** The age of the state, by the clock that shows more time. */
 export class Freshness {
   readonly #clock: Clock;
   readonly #elapsed: Elapsed;
@@ -28,7 +32,10 @@ export class Freshness {
     this.#elapsed = elapsed;
   }
 
-  /** Take it before a query: its result was true then or later. */
+  /**
+   * The current moment. Take it before a query, because the result of the query was true at that moment or
+   * later.
+   */
   now(): Moment {
     return { elapsed: this.#elapsed(), clock: this.#clock.now() };
   }
@@ -52,12 +59,12 @@ export class Freshness {
 const WARN_OFFSET_MS = 2_000;
 /** With a larger offset, an instance makes no decisions: its audit records would contradict those of the others. */
 const MAX_OFFSET_MS = 30_000;
-/** The most by which two clocks drift apart. */
+/** The maximum drift between two clocks. */
 const DRIFT = 0.01;
 
 /**
- * The time of the database, for all its instances: a revocation or an expiry must not depend on the instance that
- * decides. Before the first reading it is the machine's time.
+ * The time of the database, which all instances use, so that a revocation or an expiry does not depend on the
+ * instance that decides. Before the first reading it is the machine's time.
  */
 export class SharedClock implements Clock {
   readonly #clock: Clock;
@@ -73,7 +80,10 @@ export class SharedClock implements Clock {
     this.#warn = warn;
   }
 
-  /** Adds a reading of the database's time between two moments, unless the last reading is more certain. */
+  /**
+   * Adds a reading of the database's time, taken between two moments, unless the last reading is more
+   * certain.
+   */
   addReading(shown: number, asked: Moment, answered: Moment): void {
     const error = Math.max(0, answered.elapsed - asked.elapsed) / 2;
     const at = asked.elapsed + error;
@@ -96,13 +106,13 @@ export class SharedClock implements Clock {
     return this.#clock.sleep(ms, signal);
   }
 
-  /** The certain lead of the machine's clock in milliseconds; negative if it is behind. */
+  /** The proven lead of the machine's clock in milliseconds; negative if the clock is behind. */
   get offset(): number {
     const { offset, error } = this.#estimate ?? { offset: 0, error: 0 };
     return Math.sign(offset) * Math.max(0, Math.abs(offset) - error);
   }
 
-  /** Why this instance must not decide; `undefined` if the clocks agree. */
+  /** The reason why this instance must not decide; `undefined` if the clocks agree. */
   get problem(): string | undefined {
     return Math.abs(this.offset) > MAX_OFFSET_MS ? this.#describeOffset() : undefined;
   }
@@ -116,7 +126,7 @@ export class SharedClock implements Clock {
 
 /** Finds instances that have stopped sending heartbeats. */
 export class Liveness {
-  /** By session: the last heartbeat, and the time since when it has not changed. */
+  /** For each session: the last heartbeat, and the time since which it has not changed. */
   #heartbeats = new Map<string, { readonly name: string; readonly beat: bigint; readonly since: number }>();
 
   get names(): readonly string[] {
@@ -134,16 +144,16 @@ export class Liveness {
   }
 }
 
-/** Waits for the next poll of an instance, which a change starts early. */
+/** Waits for the next poll of an instance. A change starts the poll early. */
 export class PollTimer {
   #wake: () => void = () => {};
   #isTriggered = false;
-  /** The state has changed since it was last read. */
+  /** Whether the state has changed since it was last read. */
   isChanged = false;
-  /** Others have confirmed a change that this instance waits for. */
+  /** Whether others have confirmed a change that this instance waits for. */
   hasConfirmations = false;
 
-  /** The next poll needs to read only confirmations. */
+  /** Whether the next poll needs to read only confirmations. */
   get hasOnlyConfirmations(): boolean {
     return this.hasConfirmations && !this.#isTriggered;
   }
@@ -162,7 +172,7 @@ export class PollTimer {
     this.#wake();
   }
 
-  /** Call it when a poll begins: later notices are for the next poll. */
+  /** Call it when a poll begins. Later notices start another poll. */
   reset(): void {
     this.#isTriggered = false;
     this.hasConfirmations = false;
@@ -189,12 +199,14 @@ export class Confirmation {
   /** Instances that have not confirmed, by session. */
   #silent: ReadonlyMap<string, string> | undefined;
 
-  /** Instances that have not confirmed, also if they were evicted meanwhile. */
+  /** Instances that have not confirmed, including instances that were evicted in the meantime. */
   get silent(): readonly string[] {
     return [...this.#silent?.values() ?? []];
   }
 
-  /** All have confirmed the change, but their earlier certificates are not read yet. */
+  /**
+   * All instances have confirmed the change, but this instance has not read their earlier certificates yet.
+   */
   get wantsCertificates(): boolean {
     return !this.isSettled && this.#certificates !== undefined;
   }
@@ -206,7 +218,7 @@ export class Confirmation {
     const asked = this.#silent ?? new Map(others.map(({ session, name }) => [session, name]));
     this.#silent = new Map([...asked].filter(([session]) => !confirmed.has(session)));
     if (others.some(({ seen }) => seen < target)) return;
-    // They stored their certificates before they confirmed, so this instance can read them.
+    // The instances stored their certificates before they confirmed, so this instance can read all of them.
     this.#certificates ??= certificates;
     if (known < this.#certificates) return;
     this.isSettled = true;
@@ -223,12 +235,13 @@ interface EnterOptions {
   readonly version: string;
   readonly clock: Clock;
   readonly elapsed: Elapsed;
-  /** After this time without a heartbeat, an instance makes no decisions. */
+  /** An instance without a heartbeat for this time makes no decisions. */
   readonly silentMs: number;
 }
 
 /**
- * Registers an instance. If a silent instance has the name, it waits until that instance has stopped deciding.
+ * Registers an instance. If a silent instance has the name, waits until that instance can make no more
+ * decisions.
  *
  * @throws {AppError} `invalid_config` if a live instance has the name
  */

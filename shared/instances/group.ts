@@ -23,7 +23,7 @@ import type {
   Shared,
 } from "./postgres_link.ts";
 
-/** The part of a group that handlers use. */
+/** The functions of a group that request handlers use. */
 export interface InstanceGroup {
   readonly isShared: boolean;
   /**
@@ -35,13 +35,13 @@ export interface InstanceGroup {
   /**
    * Resolves when all changes committed so far are in force at every instance. Never rejects.
    *
-   * @returns the names of instances without confirmation: they make no decisions, but this instance may not know the
-   * certificates of their last {@linkcode MAX_AGE_MS}
+   * @returns the names of instances without confirmation: they make no decisions, but this instance may not
+   * know the certificates that they issued in their last {@linkcode MAX_AGE_MS}
    */
   settled(): Promise<readonly string[]>;
   /** Resolves when this instance has read all changes committed so far, or cannot read them. Never rejects. */
   caughtUp(): Promise<void>;
-  /** Why this instance makes no decisions. */
+  /** The reason why this instance makes no decisions; `undefined` if it does. */
   readonly problem: string | undefined;
 }
 
@@ -77,7 +77,7 @@ const RETRY_MS = 100;
 /** An instance without a heartbeat for longer makes no decisions. */
 const SILENT_MS = MAX_AGE_MS + 500;
 const CHECK_MS = 250;
-/** The most polls in a row while others change the state. */
+/** The maximum number of consecutive polls while others change the state. */
 const MAX_POLLS = 4;
 
 /** The group of an instance with a shared state. */
@@ -111,7 +111,7 @@ export class SharedGroup implements InstanceGroup {
   }
 
   /**
-   * Enters the group. Load the state next, and call {@linkcode start} then.
+   * Enters the group. Load the state next, and then call {@linkcode start}.
    *
    * @throws {AppError} `invalid_config` if a live instance has the name, or the database cannot be used
    */
@@ -123,7 +123,7 @@ export class SharedGroup implements InstanceGroup {
       const self = { name: options.name, session: options.newSession() };
       await enter({ ...options, silentMs: SILENT_MS }, link, self);
       const group = new SharedGroup(options, self, link);
-      // State that is loaded later contains all certificates up to now.
+      // Read the count first: state that is loaded later contains all certificates up to now.
       const { certificates } = await group.#heartbeat(link, 0n);
       group.#seen = { state: 0n, certificates };
       onNotice = (notice) => group.#onNotice(notice);
@@ -142,7 +142,7 @@ export class SharedGroup implements InstanceGroup {
     return heartbeat;
   }
 
-  /** For times that instances compare. */
+  /** The clock for times that instances compare. */
   get clock(): Clock & { readonly offset: number } {
     return this.#time;
   }
@@ -217,7 +217,7 @@ export class SharedGroup implements InstanceGroup {
     this.#pollTimer.trigger();
     await within({ clock, ms: SILENT_MS }, waiter.done).catch(() => {});
     this.#waiters.delete(waiter);
-    // A timer may be early, in particular if the clock was set.
+    // A timer may fire early, in particular after the clock was set.
     while (!this.#ending.signal.aborted && !waiter.isSettled && elapsed() - since < SILENT_MS) {
       await clock.sleep(CHECK_MS);
     }
@@ -246,13 +246,13 @@ export class SharedGroup implements InstanceGroup {
       const own = (await this.#link.list()).find(({ session }) => session === this.#self.session);
       if (own !== undefined) await this.#link.evict(own);
     } catch {
-      // The others notice the missing heartbeats.
+      // Ignore the failure, because the others detect the missing heartbeats.
     }
     this.#link?.close();
   }
 
   #onNotice(notice: Notice): void {
-    // Confirmations are useful only if somebody waits for them.
+    // A confirmation is useful only if somebody waits for it.
     if (notice === "change" || this.#waiters.size > 0) this.#pollTimer.notify(notice);
   }
 
@@ -260,7 +260,7 @@ export class SharedGroup implements InstanceGroup {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       const isDisconnected = this.#link === undefined;
-      // Without a connection there are no notices, and waiters would cause a busy loop.
+      // Without a connection there are no notices, and polling for waiters would be a busy loop.
       const ms = isDisconnected ? RETRY_MS : this.#msUntilPoll;
       await this.#pollTimer.wait(this.#options.clock, ms, signal, isDisconnected);
       if (!signal.aborted) await this.#tick();
@@ -298,7 +298,10 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  /** Another server may have lost unacknowledged changes and reused their numbers, so everything is read again. */
+  /**
+   * Connects again. Another server may have lost unacknowledged changes and reused their numbers, so
+   * everything is read again.
+   */
   async #reconnect(): Promise<InstanceLink> {
     const link = await this.#options.shared.connect((notice) => this.#onNotice(notice));
     this.#seen = { ...this.#seen, state: 0n };
@@ -308,7 +311,7 @@ export class SharedGroup implements InstanceGroup {
   /** Reads the confirmations of others. */
   async #readConfirmations(link: InstanceLink): Promise<void> {
     this.#pollTimer.hasConfirmations = false;
-    // Without waiters that are added meanwhile.
+    // Take a copy, without waiters that are added in the meantime.
     const waiting = [...this.#waiters];
     const answer = await link.readGroup(this.#self);
     for (const waiter of waiting) {
@@ -320,9 +323,9 @@ export class SharedGroup implements InstanceGroup {
   async #poll(link: InstanceLink): Promise<void> {
     this.#pollTimer.reset();
     const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
-    /** When this poll read the state. */
+    /** The moment when this poll read the state. */
     let readAt: ReturnType<Freshness["now"]> | undefined;
-    // After a notice, a member with fresh state reads the change without asking first.
+    // After a notice, a member with fresh state reads the change directly, without a heartbeat before.
     if (this.#pollTimer.isChanged && this.#freshness.isFresh) {
       readAt = this.#freshness.now();
       await this.#refreshState(link);
@@ -342,7 +345,8 @@ export class SharedGroup implements InstanceGroup {
         continue;
       }
       const isCurrent = heartbeat.state === this.#seen.state;
-      // If others change the state all the time, it was current when it was read from a server that accepts commits.
+      // If others change the state continuously, it was current when it was read from a server that accepts
+      // commits.
       const heldAt = isCurrent ? asked : readAt;
       if (heldAt !== undefined) {
         this.#freshness.heldAt(heldAt);
@@ -354,7 +358,7 @@ export class SharedGroup implements InstanceGroup {
       if (isCurrent && heartbeat.certificates === this.#seen.certificates) return;
       readAt = this.#freshness.now();
       await this.#refreshState(link);
-      // New certificates arrive all the time, so poll again only for waiters.
+      // New certificates arrive continuously, so poll again only if somebody waits.
       if (isCurrent && this.#seen.state === heartbeat.state && waiting.length === 0) return;
     }
     this.#pollTimer.trigger();
@@ -383,7 +387,7 @@ export class SharedGroup implements InstanceGroup {
     this.#seen = { ...this.#seen, state: 0n };
   }
 
-  /** Evicts silent instances, except one whose heartbeat arrives at this moment. */
+  /** Evicts silent instances, except an instance whose heartbeat arrives during the eviction. */
   async #evictSilent(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
     for (const other of this.#others.findSilent(others, this.#options.elapsed(), SILENT_MS)) {
       await link.evict(other);

@@ -13,8 +13,8 @@ const EPOCHS = `(SELECT value FROM epochs WHERE topic = 'state') AS state,
     (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates`;
 
 /**
- * One statement, so that all values are from one moment at which this instance is a member. On a primary that was replaced
- * without noticing, the commit waits for a standby that never connects.
+ * One statement, so that all values are from one moment when this instance is a member. On a primary that was
+ * replaced without noticing, the commit waits for a standby that never connects.
  */
 const HEARTBEAT = `WITH mine AS (
     UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
@@ -41,8 +41,9 @@ export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
     );`;
 
 /**
- * Makes a change under its number and notifies the instances, except of certificates: there may be hundreds a second.
- * The number is taken first, so that changes are committed in the order of their numbers.
+ * Makes a change with its number and notifies the instances. There is no notification for certificates,
+ * because hundreds a second may be issued. The number is taken first, so that changes are committed in the
+ * order of their numbers.
  */
 export async function inEpoch<T>(
   query: Query,
@@ -199,9 +200,9 @@ export interface GroupState extends Epochs {
 
 /** The result of a heartbeat. */
 export interface Heartbeat extends GroupState {
-  /** False if others consider this instance gone, and no longer wait for it. */
+  /** False if others have evicted this instance, and no longer wait for it. */
   readonly isMember: boolean;
-  /** The oldest version of the tables whose programs may use them. */
+  /** The oldest version of the tables whose programs may use the current tables. */
   readonly schema: number;
   /** The time of the database, in milliseconds since the epoch. */
   readonly now: number;

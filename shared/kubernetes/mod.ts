@@ -30,9 +30,9 @@ export interface ApiRequest {
   readonly body?: { readonly type: string; readonly bytes: Uint8Array };
   /** By default `application/json`. */
   readonly accept?: string;
-  /** For the whole exchange. */
+  /** The time limit for the whole exchange. */
   readonly timeoutMs: number;
-  /** The longest accepted answer. */
+  /** The longest accepted answer, in bytes. */
   readonly maxBytes: number;
   /** Ends the exchange, and closes its connection. */
   readonly signal?: AbortSignal | undefined;
@@ -55,7 +55,10 @@ export type ApiOutcome =
 /** One line of visible characters. Anything else would become a header. */
 const CREDENTIAL = /^[\x21-\x7e]+$/;
 
-/** A shorter token protects nothing, and may be a word of the answer. */
+/**
+ * The shortest token to mask. A shorter one is not a secret worth masking, and may be an ordinary word of the
+ * answer.
+ */
 const MIN_TOKEN_LENGTH = 16;
 
 const TIMED_OUT = new Error("timed out");
@@ -107,7 +110,8 @@ export class ApiServer implements Disposable {
       const text = decoder.decode(answer.body);
       return {
         ...{ kind: "answered", status: answer.status, headers: answer.headers },
-        // A balancer may repeat the request, and answers go to agents, errors and logs.
+        // Mask the token, because a balancer may repeat the request in its answer, and answers reach agents,
+        // errors and logs.
         text: token.length < MIN_TOKEN_LENGTH ? text : text.replaceAll(token, "[token]"),
       };
     } catch (cause) {
@@ -157,7 +161,7 @@ const PROBLEMS = {
   canceled: "canceled",
 } as const;
 
-/** A failure for the caller and the audit log. `doing` is the text before a colon. */
+/** Describes a failure for the caller and the audit log. `doing` is the text before the colon. */
 export function faultOf(answer: ApiAnswer, doing: string): AppError {
   if (answer.kind !== "answered") {
     const cause = "cause" in answer ? answer.cause : undefined;
@@ -169,7 +173,7 @@ export function faultOf(answer: ApiAnswer, doing: string): AppError {
     return new AppError("denied", `${doing}: the API server rejects the credential in token_file; renew it`);
   }
   const message = readMessage(text);
-  // 408 and 429 are about the moment, and not about the request.
+  // 408 and 429 are temporary, and not rejections of the request.
   const isRefusal = status >= 400 && status < 500 && status !== 408 && status !== 429;
   return new AppError(
     isRefusal ? "denied" : "upstream_failure",
@@ -229,13 +233,13 @@ export function connectClusters(
   const serverOf = ({ cluster: { name, apiServer: url }, ca }: ClusterAddress): ApiServer => {
     const kept = servers.get(name);
     if (kept?.url === url && kept.ca === ca) return kept.server;
-    // The old server may be in use. Its connections close when they have been idle.
+    // Requests may still use the old server. Its connections close when they have been idle.
     const server = new ApiServer({ url, ca, clock });
     servers.set(name, { url, ca, server });
     return server;
   };
   const reading = new Map<string, Promise<string>>();
-  /** Requests during one read of the file share its result. */
+  /** Reads the credential. Requests during a read of the file share its result. */
   const readCredential = ({ name, tokenFile }: ClusterAddress["cluster"]): Promise<string> => {
     const id = `${name} ${tokenFile}`;
     const key = `kubernetes.clusters.${name}.token_file`;
@@ -293,7 +297,7 @@ export interface BoundSecret {
   readonly uid: string;
 }
 
-/** The path that creates tokens of an account. */
+/** The path of the request that creates tokens for an account. */
 export function tokenPath({ namespace, serviceAccount }: TokenSpec["account"]): string {
   const [space, account] = [namespace, serviceAccount].map(encodeURIComponent);
   return `/api/v1/namespaces/${space}/serviceaccounts/${account}/token`;
@@ -365,9 +369,9 @@ export interface TokenSpec {
   /** The cluster's CAs, PEM. */
   readonly ca: string;
   readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
-  /** A freeze of the holder has to reach the token. */
+  /** The holder of the token, so that a freeze of the holder also revokes the token. */
   readonly holder: TokenHolder;
-  /** For a freeze by serial. */
+  /** The serial of the token, for a freeze by serial. */
   readonly serial?: bigint;
   readonly waitMs: number;
 }

@@ -9,7 +9,10 @@ const COPY = /[{}"\r\n]|[\w+/=-]{64}/;
 
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type", "immutable"]);
 
-/** `isSecret`: the object, or the items of a list, were requested as Secrets, whatever they claim to be. */
+/**
+ * `isSecret`: the object, or the items of the list, were requested as Secrets. They are masked regardless of
+ * their own kind.
+ */
 interface MaskOptions {
   readonly isSecret?: boolean;
 }
@@ -28,7 +31,7 @@ export function maskObject(value: unknown, { isSecret = false }: MaskOptions = {
       }),
     };
   }
-  // The answer describes the request, and no object of the cluster.
+  // A Status describes the result of the request, and is not an object of the cluster.
   if (kind === "Status" || !isSecret && kind !== "Secret") return value;
   const { metadata } = value;
   return {
@@ -42,13 +45,13 @@ export function maskText(text: string, options: MaskOptions = {}): string | unde
   try {
     return stringifyJson(maskObject(parseJson(text), options));
   } catch (error) {
-    // A RangeError: nested too deeply to be written again.
+    // A RangeError means that the object is nested too deeply to be written again.
     if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
   }
 }
 
-/** Masks also unknown members, which a Secret may get in the future. */
+/** Also masks unknown members, because future versions may add members to a Secret. */
 function maskMembers(object: JsonObject, except: readonly string[]): JsonObject {
   return mapMembers(object, (value, key) => {
     if (PLAIN_MEMBERS.has(key) || (except.includes(key) && typeof value === "object")) return value;

@@ -13,7 +13,10 @@ import { discoverProvider, type FindKey, KeySet, type ProviderPorts } from "./pr
 
 /** Finds the end user of a bearer token. */
 export interface EndUserVerifier {
-  /** Never throws for a bad token or an unavailable provider: both are refusals. Nothing of the token is kept. */
+  /**
+   * Never throws for an invalid token or an unavailable provider: both are rejections. No part of the token
+   * is stored.
+   */
   verify(token: string): Promise<EndUserResult>;
   /** Fetches the provider's keys again before the next token is verified. */
   expireKeys(): void;
@@ -24,11 +27,11 @@ export interface VerifiedEndUser {
   readonly kind: "verified";
   /** The value of the `user_claim`, without spaces and control characters. */
   readonly endUser: string;
-  /** `null`: the config takes no groups from tokens. `[]`: the end user has none. */
+  /** `null`: the config reads no groups from tokens. `[]`: the end user has none. */
   readonly groups: readonly string[] | null;
 }
 
-/** A refused token. */
+/** A rejected token. */
 interface RefusedToken {
   readonly kind: "refused";
   /** For the audit log, without any part of the token. */
@@ -40,7 +43,7 @@ interface RefusedToken {
 /** The result for a token. */
 export type EndUserResult = VerifiedEndUser | RefusedToken;
 
-/** Builds a refusal. */
+/** Creates a rejection. */
 export function refuse(reason: string, code: RefusedToken["code"] = "invalid_token"): RefusedToken {
   return { kind: "refused", reason, code };
 }
@@ -49,7 +52,7 @@ const MAX_TOKEN_LENGTH = 16 * 1024;
 const COMPACT = /^(?<header>[\w-]+)\.(?<payload>[\w-]+)\.[\w-]+$/;
 
 /**
- * Creates a verifier for one provider, which must answer now.
+ * Creates a verifier for one provider, which must be available at this time.
  *
  * @param block the config key of the provider, for messages
  * @throws {AppError} `invalid_config` if the provider or its keys are unavailable or unusable
@@ -83,7 +86,7 @@ async function verify(token: string, config: EndUserOidcConfig, issuer: Issuer):
   const { clock } = issuer;
   const parts = token.length > MAX_TOKEN_LENGTH ? undefined : COMPACT.exec(token)?.groups;
   const headerBytes = decodeSegment(parts?.["header"]);
-  // The library reads the header again, with the engine's parser.
+  // The library parses the header again, with the engine's JSON parser.
   const isPlain = !hasEscapedKey(new TextDecoder().decode(headerBytes));
   const header = isPlain ? parseClaims(headerBytes) : undefined;
   const claimed = parseClaims(decodeSegment(parts?.["payload"]));
@@ -108,7 +111,7 @@ function decodeSegment(segment = ""): Uint8Array {
   }
 }
 
-/** Why no key verifies a token. */
+/** The reason why no key verifies a token. */
 interface KeyFailure {
   readonly reason: string;
   /** Whether newer keys could change the result. */
@@ -116,7 +119,7 @@ interface KeyFailure {
 }
 
 /**
- * Verifies the signature of a token; fetches newer keys once if none of the known keys fits.
+ * Verifies the signature of a token; if none of the known keys fits, fetches newer keys once.
  *
  * @param namesKey whether the token names its key
  * @returns the signed bytes, or the failure
@@ -234,7 +237,7 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   const endUser = claim(claims, config.user_claim);
   if (typeof endUser !== "string" || endUser === "") return refuse("user claim absent or not a string");
   if (isUnsafe(endUser)) return refuse("user claim has control characters or spaces");
-  // An unverified address can belong to another person.
+  // Reject an unverified email address, because it may belong to another person.
   const isVerified = claim(claims, "email_verified");
   if (config.user_claim === "email" && ![undefined, true, "true"].some((value) => value === isVerified)) {
     return refuse("email address not verified");
@@ -265,12 +268,15 @@ function checkTimes(claims: Claims, config: EndUserOidcConfig, now: number): Ref
   if (config.max_token_age_seconds === 0) return undefined;
   const issuedAt = claim(claims, "iat");
   if (!isTime(issuedAt)) return refuse("iat claim absent or not numeric");
-  // A future time would be a negative age, which is below any limit.
+  // A time in the future would be a negative age, which is below any limit.
   if (issuedAt > now + skew) return refuse("token issued in the future");
   return now - issuedAt > config.max_token_age_seconds + skew ? refuse("token too old") : undefined;
 }
 
-/** `null` without a groups claim in the config, `undefined` if the token lacks it. */
+/**
+ * The groups in the token. `null` if the config names no groups claim, `undefined` if the token lacks the
+ * claim.
+ */
 function readGroups(claims: Claims, config: EndUserOidcConfig): readonly string[] | null | undefined {
   if (config.groups_claim === "") return null;
   const groups = claim(claims, config.groups_claim);
@@ -278,7 +284,7 @@ function readGroups(claims: Claims, config: EndUserOidcConfig): readonly string[
   return typeof groups === "string" && groups !== "" ? [groups] : undefined;
 }
 
-/** An own claim, and nothing from the prototype. */
+/** A claim of the token. Names of the prototype's members are not claims. */
 function claim(claims: Claims, name: string): unknown {
   return Object.hasOwn(claims, name) ? claims[name] : undefined;
 }

@@ -112,13 +112,13 @@ export class KeySet {
   }
 
   /**
-   * The keys, at most a minute old.
+   * The keys, fetched at most a minute ago.
    *
    * @throws {AppError} `upstream_failure` if they are unavailable
    */
   async current(): Promise<FindKey> {
     const age = this.#ports.clock.now() - this.#fetchedMs;
-    // A clock that was set back does not make a key younger.
+    // Setting the clock back does not make a key newer.
     if (this.#findKey !== undefined && age >= 0 && age < MAX_AGE_MS) return this.#findKey;
     const fetched = await this.newer();
     if (fetched !== undefined) return fetched;
@@ -126,7 +126,7 @@ export class KeySet {
   }
 
   /**
-   * The provider's present keys, for a token whose key is missing.
+   * Fetches the provider's current keys, for a token whose key is missing.
    *
    * @returns `undefined` if the last fetch was less than ten seconds ago
    * @throws {AppError} `upstream_failure` if they are unavailable

@@ -26,7 +26,10 @@ export interface PermissionSet {
   readonly denyWrite?: readonly string[];
   /** `host:port` in Deno's syntax, IPv6 addresses in brackets; `"any"` is every address and port. */
   readonly net?: readonly string[] | "any";
-  /** Environment variables that packages read for no purpose: they read as undefined. `"all"` is every variable. */
+  /**
+   * Environment variables that packages read without need. They appear to be unset. `"all"` is every
+   * variable.
+   */
   readonly ignoreEnv?: readonly string[] | "all";
   readonly env?: readonly string[];
   /** Facts about the machine, in Deno's words: `osRelease`. */
@@ -60,14 +63,17 @@ export interface RunOptions {
   readonly semiSpaceMegabytes?: 1 | 2 | 4;
   /** The growth of the used memory before V8 collects garbage, in percent. V8's own limit is several hundred. */
   readonly heapGrowingPercent?: number;
-  /** Compiles hot functions one after the other: the memory of concurrent compilers stays with the process. */
+  /**
+   * Compiles hot functions one at a time, because the memory of concurrent compilers is not returned to the
+   * system.
+   */
   readonly compilesInTurn?: boolean;
 }
 
 /**
- * The flags of `deno run` for a set. Without `--cached-only`, an `import()` at run time fetches packages over the
- * network, whatever `--allow-net` allows. Without the cache of compiled code an idle service takes 2 to 5 MB less, and
- * starts up to 0.1 s later.
+ * The flags of `deno run` for a set. Without `--cached-only`, an `import()` at run time fetches packages over
+ * the network, regardless of `--allow-net`. Without the cache of compiled code an idle service takes 2 to 5
+ * MB less, and starts up to 0.1 s later.
  *
  * @throws {AppError} `invalid_config` if a path has a comma, because Deno would split it
  */

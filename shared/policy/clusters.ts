@@ -1,4 +1,4 @@
-// The decision about one action on one cluster, and the clusters that a caller may see.
+// Decides one action on one cluster, and finds the clusters that a caller may see.
 import { finish } from "../clock.ts";
 import { quoteText, withoutEmpty } from "../text.ts";
 import type { ClusterInfo, ClustersResponse } from "../wire/inventory.ts";
@@ -14,7 +14,7 @@ export interface ClusterIntent extends RequestedAction {
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
-  /** `null`: no filter, and only a ServiceAccount for everybody. `[]`: the user is in no group. */
+  /** `null`: no filter, but only a binding for everybody applies. `[]`: the user is in no group. */
   readonly endUserGroups: readonly string[] | null;
   /** The action in the caller's words; must be the canonical form of the other fields. */
   readonly command: string;
@@ -39,17 +39,17 @@ export interface AllowedCluster {
   readonly action: ClusterAction;
   readonly binding: CompiledBinding;
   readonly ttlSeconds: number;
-  /** A second human has to approve first. */
+  /** A human other than the requester must approve first. */
   readonly requireApproval: boolean;
-  /** Only a live waiver spared the action its approval. */
+  /** The action needs no approval only because of an active waiver. */
   readonly approvalWaived: boolean;
-  /** As `matched_rule` on the wire. */
+  /** The rule, in the form of `matched_rule` on the wire. */
   readonly matchedRule: string;
   /** The requester may see the values of Secrets. */
   readonly reveal: boolean;
-  /** Whether the decision includes the fields that the apply takes from other managers. */
+  /** Whether the decision took into account the fields that the apply takes from other managers. */
   readonly force: boolean;
-  /** For learning a waiver. */
+  /** The action in the form from which a waiver is learned. */
   readonly gated: GatedCommand;
 }
 
@@ -107,17 +107,17 @@ export function decideCluster(
     contentSha256: intent.manifestSha256,
   };
   const { kind, rule, requireApproval } = finish(decideWithGrants(cluster.commands, gated, live));
-  // The rules are the operator's.
+  // The reason does not quote the rule, which is only for records.
   if (kind === "denied") return deny("not allowed by cluster policy", rule);
-  // Without groups, only an entry for everybody fits.
+  // Without groups, only a binding for everybody applies.
   const binding = cluster.bindings.find(({ groups }) =>
     groups.size === 0 || endUserGroups?.some((group) => groups.has(group)) === true
   );
-  // Also for a dry run, and before a human is requested to approve.
+  // Check this even for a dry run, and before a human is asked to approve.
   if (binding === undefined) {
     return deny(`no ServiceAccount of cluster ${quoteText(cluster.name)} is for the end user's groups`);
   }
-  // The earlier approval was for an apply that takes nothing over.
+  // An earlier approval was for an apply that takes over no fields, so its waiver does not apply.
   const approvalWaived = requireApproval && !isForced && isWaived(live, gated);
   const isForceFree = !isForced || cluster.forces.some((pattern) => pattern.test(action.text));
   return {
@@ -138,7 +138,10 @@ function deny(reason: string, matchedRule = ""): DeniedCluster {
   return { kind: "denied", reason, matchedRule };
 }
 
-/** The decision on the wire. A denial does not name the pattern, which an agent could probe. */
+/**
+ * The decision on the wire. A denial does not name the pattern, because an agent could use it to probe the
+ * rules.
+ */
 export function toWireClusterDecision(decision: AllowedCluster | DeniedCluster): WireDecision {
   const { matchedRule } = decision;
   if (decision.kind === "denied") {

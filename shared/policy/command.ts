@@ -1,4 +1,4 @@
-// The command firewall: RE2 patterns, command policies that are joined to one set, and the verdict of a set
+// The command firewall: RE2 patterns, command policies that are joined into one set, and the verdict of a set
 // on a command.
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
@@ -25,10 +25,12 @@ export function compilePattern(source: string): Pattern {
   const invalid = (why: string, cause?: unknown) => {
     return configError(`Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`, cause);
   };
-  // The engine accepts a lone surrogate as a character. UTF-8 has none, so the pattern would never match.
+  // The engine accepts a lone surrogate as a character. UTF-8 cannot contain one, so the pattern would never
+  // match.
   if (!source.isWellFormed()) throw invalid("a lone surrogate is not text");
   try {
-    // No flags: LOOKBEHINDS would accept patterns that RE2 rejects, and give up linear time.
+    // Pass no flags: LOOKBEHINDS would accept patterns that RE2 rejects, and matching would no longer be
+    // linear.
     const compiled = RE2JS.compile(source, 0);
     return { source, test: (text) => compiled.test(text.toWellFormed()) };
   } catch (error) {
@@ -41,33 +43,33 @@ export function escapePattern(text: string): string {
   return text.replace(/[\\.+*?()|[\]{}^$]/g, "\\$&");
 }
 
-/** One command policy, ready to decide. */
+/** One compiled command policy. */
 export interface CompiledCommandPolicy {
   readonly mode: "off" | "allowlist" | "denylist";
   readonly enforcement: Enforcement;
-  /** Consulted in an allowlist only. */
+  /** Checked only if the mode is allowlist. */
   readonly allow: readonly Pattern[];
-  /** Consulted in every mode but `off`. */
+  /** Checked in every mode except `off`. */
   readonly deny: readonly Pattern[];
-  /** Consulted in every mode, including `off`. */
+  /** Checked in every mode, including `off`. */
   readonly requireApproval: readonly Pattern[];
   readonly shellParse: boolean;
 }
 
-/** The defaults of a policy. The mode has none: a forgotten mode must not allow anything. */
+/** The defaults of a policy. The mode has no default, because a forgotten mode must not permit anything. */
 export const NO_RULES: Omit<CompiledCommandPolicy, "mode"> = {
   ...{ enforcement: "enforce", shellParse: true, allow: [], deny: [], requireApproval: [] },
 };
 
 /** The union of all command policies of one host. */
 export interface PolicySet {
-  /** In the order in which they are consulted. */
+  /** The policies in the order in which they are checked. */
   readonly members: readonly CompiledCommandPolicy[];
   /** Whether any member restricts commands. */
   readonly restricts: boolean;
   /** `enforce` if any restricting member enforces. */
   readonly enforcement: Enforcement;
-  /** Whether commands are parsed: unless every member turned parsing off. */
+  /** Whether commands are parsed. Parsing is off only if every member turned it off. */
   readonly parses: boolean;
 }
 
@@ -121,7 +123,7 @@ export function decideCommand(set: PolicySet, command: string): CommandVerdict {
   return finish(decideCommandSteps(set, command));
 }
 
-/** {@linkcode decideCommand} in steps, for a service that answers other requests meanwhile. */
+/** {@linkcode decideCommand} in steps, for a service that answers requests in the meantime. */
 export function* decideCommandSteps(set: PolicySet, command: string): Steps<CommandVerdict> {
   const text = command.toWellFormed();
   if (!set.parses) return yield* decideCandidates(set, [text]);
@@ -162,7 +164,10 @@ function* decideCandidate({ members }: PolicySet, candidate: string): Steps<Comm
   return verdict("allowed", allow === undefined ? "" : `allow:${allow.source}`);
 }
 
-/** The number of characters that are matched in one step. The engine takes up to a microsecond for each. */
+/**
+ * The number of characters that are matched in one step. The engine takes up to a microsecond for each
+ * character.
+ */
 const STEP_CHARACTERS = 4096;
 
 function* firstMatch(
@@ -241,8 +246,8 @@ export function compileCommandPolicy(
   if (!["", "enforce", "audit"].includes(enforcement)) {
     problems.push(`${path}.enforcement: unknown enforcement`);
   }
-  // These rules would never be consulted, against the intent of their author. Deny rules next to an allowlist have an
-  // effect and are accepted. Rules of approval apply in every mode.
+  // Reject rules that would never be checked, contrary to the intent of their author. Deny rules next to an
+  // allowlist have an effect and are accepted. Rules of approval apply in every mode.
   if (mode === "denylist" && allow.length > 0) {
     problems.push(`${path}.allow: a denylist has no allow rules; use mode "allowlist"`);
   }

@@ -1,4 +1,5 @@
-// The policy config, checked as a whole and made ready to decide. Nothing can fail at the time of a request.
+// Checks the policy config as a whole and compiles it. All errors are found here, so no decision about a
+// request can fail.
 import { finish, type Steps } from "../clock.ts";
 import { formatKeyPath, isUnsafe, quoteText } from "../text.ts";
 import {
@@ -26,23 +27,23 @@ import { AppError } from "../errors.ts";
 import { parsePublicKey } from "../ssh/keys.ts";
 import { isSudoUser } from "./shell.ts";
 
-/** One row of the callers table. */
+/** One row of the compiled callers table. */
 export interface CompiledCaller extends CallerPolicy {
   readonly groups: ReadonlySet<string>;
 }
 
-/** A policy ready to decide; immutable, swapped as a whole. */
+/** A compiled policy. It is immutable, and a change replaces it as a whole. */
 export interface CompiledPolicy {
   readonly hosts: ReadonlyMap<string, CompiledHost>;
-  /** No cluster has the name of a host. */
+  /** Clusters by name. A cluster and a host cannot have the same name. */
   readonly clusters: ReadonlyMap<string, CompiledCluster>;
   /** Empty: no restriction by groups. The row `_default` is for every caller without a row. */
   readonly callers: ReadonlyMap<string, CompiledCaller>;
-  /** The cap of hosts without their own, in seconds. */
+  /** The maximum lifetime for hosts without their own maximum, in seconds. */
   readonly maxTtlSeconds: number;
-  /** The source config, to compile the next policy from. */
+  /** The source config, from which the next policy reuses unchanged parts. */
   readonly config: PolicyConfig;
-  /** Every pattern by its source, reused by the next policy. */
+  /** Every compiled pattern by its source, for reuse by the next policy. */
   readonly patterns: ReadonlyMap<string, Pattern>;
 }
 
@@ -51,14 +52,14 @@ type PolicyCompilation =
   /** Every problem, each with the path of its key. */
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-/** The lifetime of a certificate without any configured cap, in seconds. */
+/** The maximum lifetime of a certificate if the config has none, in seconds. */
 const DEFAULT_TTL_SECONDS = 300;
 
 /**
- * Checks and compiles a policy, whole or not at all.
+ * Checks and compiles a policy. If there is any problem, nothing is compiled.
  *
- * @param previous the policy to replace. Its patterns are reused, because compiling them is most of the work, and so
- *   are hosts that are the same object in both configs
+ * @param previous the policy to replace. Its patterns are reused, because compiling them is most of the work,
+ * and so are hosts that are the same object in both configs
  */
 export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): PolicyCompilation {
   return finish(compilePolicySteps(config, previous));
@@ -70,7 +71,7 @@ export function findPolicyProblems(config: PolicyConfig): readonly string[] {
   return compiled.kind === "ok" ? [] : compiled.problems;
 }
 
-/** {@linkcode compilePolicy} in steps, for a service that answers requests meanwhile. */
+/** {@linkcode compilePolicy} in steps, for a service that answers requests in the meantime. */
 export function* compilePolicySteps(
   config: PolicyConfig,
   previous?: CompiledPolicy,
@@ -91,7 +92,8 @@ export function* compilePolicySteps(
   for (const [name, host] of Object.entries(config.hosts)) {
     const path = formatKeyPath(["hosts", name]);
     const known = isSame && previous.config.hosts[name] === host ? previous.hosts.get(name) : undefined;
-    // The patterns of a host's own rules must be compiled again: otherwise the next policy would not know them.
+    // Compile a host with its own rules again. If it were reused, the next policy would not have its
+    // patterns.
     const reused = host.command_policy === undefined ? known : undefined;
     if (reused === undefined) {
       problems.push(...findHostProblems(name, host, path));
@@ -117,7 +119,7 @@ export function* compilePolicySteps(
   return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, config, patterns } };
 }
 
-/** Whether everything that a host is compiled with, besides the host itself, is the same. */
+/** Whether everything that the compilation of a host depends on, except the host itself, is unchanged. */
 function* isSameForHosts(config: PolicyConfig, previous: PolicyConfig): Steps<boolean> {
   const write = ({ group_command_policies, max_ttl_seconds, command_policies }: PolicyConfig) =>
     JSON.stringify([group_command_policies, max_ttl_seconds, Object.keys(command_policies)]);
@@ -150,9 +152,9 @@ function checkJump(name: string, { hosts }: PolicyConfig, problems: string[]): v
   }
 }
 
-// One host of the policy: its checks and its compiled form.
+// Checks and compiles one host of the policy.
 
-/** A host ready to decide: its keys, with resolved groups, cap, seal and command policies. */
+/** A compiled host: its keys, with resolved groups, maximum lifetime, seal and command policies. */
 export interface CompiledHost extends HostPolicy {
   readonly name: string;
   readonly principal: string;
@@ -248,8 +250,8 @@ function findCidrFault(entry: string): string | undefined {
   return addressValue(address) % (1n << hostBits) === 0n ? undefined : "has bits set behind its prefix";
 }
 
-// Not `ipaddr.js` (2.5.0): it would save seven lines, but reads `::1.2.3.4` as `::ffff:1.2.3.4`, and accepts more
-// addresses (`0x7f.1`, `010.0.0.0`, a zone), so `isIP` would have to stay.
+// `ipaddr.js` (2.5.0) is not used. It would save seven lines, but it reads `::1.2.3.4` as `::ffff:1.2.3.4`,
+// and accepts more addresses (`0x7f.1`, `010.0.0.0`, a zone), so `isIP` would still be necessary.
 function addressValue(address: string): bigint {
   if (isIPv4(address)) return address.split(".").reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
   // URL writes every IPv6 address in hexadecimal groups, with at most one `::`.

@@ -1,4 +1,4 @@
-// One cluster of the policy: its checks and its compiled form.
+// Checks and compiles one cluster of the policy.
 import { isUnsafe, quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 import {
@@ -32,7 +32,7 @@ export interface CompiledBinding {
   readonly serviceAccount: string;
 }
 
-/** A cluster ready to decide. Absent keys of the config are empty or false. */
+/** A compiled cluster. Absent keys of the config are empty or false. */
 export interface CompiledCluster {
   readonly name: string;
   /** `https://host:port`, without a slash at its end. */
@@ -44,7 +44,7 @@ export interface CompiledCluster {
   readonly groups: readonly string[];
   /** Empty: any caller. */
   readonly allowed_callers: readonly string[];
-  /** In the order in which they are tried. */
+  /** The bindings in the order in which they are tried. */
   readonly bindings: readonly CompiledBinding[];
   /** The namespace of the Secrets that tokens are bound to; empty: no binding. */
   readonly leaseNamespace: string;
@@ -145,7 +145,7 @@ function compileRules(
 ): Pick<CompiledCluster, "commands" | "reveals" | "forces"> {
   const patternsOf = (keep: (rule: ClusterRule) => boolean) =>
     rules.filter(keep).map((rule) => compile(rulePattern(rule, table)));
-  // The canonical form is not a shell's language.
+  // The canonical form of an action is not shell syntax, so it is not parsed.
   const unparsed = { ...NO_RULES, shellParse: false };
   const allow = patternsOf(({ effect }) => effect !== "deny");
   const requireApproval = patternsOf(({ effect }) => effect === "require_approval");
@@ -165,7 +165,8 @@ function findServerFault(url: string): string | undefined {
   if (parsed === null || parsed.protocol !== "https:" || parsed.hostname === "") {
     return `${quoteText(url)} is not an https URL with a host`;
   }
-  // Brokers would see the password. A query has no place in the paths of an API.
+  // Reject a user name or password, because brokers would see it. Reject a query, which has no place in the
+  // paths of an API.
   if (parsed.username !== "" || parsed.password !== "") return "contains a user or a password";
   return parsed.search !== "" || parsed.hash !== "" || /[?#]$/.test(url)
     ? `${quoteText(url)} has a query or a fragment`
@@ -208,7 +209,7 @@ function findRuleFaults(
         : [[`${part}[${index}]`, `${quoteText(value)} is not ${what(value)}`] as const]
     );
   const describeResource = (resource: string) => {
-    // kubectl also accepts the singular, and the name with its group.
+    // kubectl also accepts the singular, and the name with its group, so suggest the plural name.
     const meant = [`${resource}s`, `${resource}es`, resource.replace(/\..*/, "")]
       .find((name) => table.has(name));
     const hint = meant === undefined ? "" : ` (did you mean ${quoteText(meant)}?)`;
@@ -230,7 +231,10 @@ function findRuleFaults(
 
 const MAX_RULES = 50;
 
-/** One line for each rule that allows, also after an approval. As for hosts, rules that deny are not shown. */
+/**
+ * One line for each rule that allows an action, also after an approval. Rules that deny are not shown, as for
+ * hosts.
+ */
 export function describeClusterRules(rules: readonly ClusterRule[]): readonly string[] {
   const allowing = rules.filter(({ effect }) => effect !== "deny");
   const omitted = allowing.length - MAX_RULES;

@@ -1,6 +1,6 @@
 // Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds
-// allow patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its
-// approval.
+// allow patterns to a host that has an allowlist, and nothing else. A waiver permits one exact command
+// without an approval.
 import type { Steps } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { quoteText, withoutEmpty } from "../text.ts";
@@ -28,9 +28,9 @@ export interface Grant {
   readonly allow: readonly string[];
   /** Patterns of commands that need no approval. */
   readonly waiveApproval: readonly string[];
-  /** In a grant, empty is any caller. A waiver is for exactly this caller. */
+  /** In a grant, an empty value means any caller. A waiver always applies to exactly this caller. */
   readonly caller: string;
-  /** In a grant, empty is any end user. In a waiver, empty is a request without end user. */
+  /** In a grant, an empty value means any end user. In a waiver, it means a request without an end user. */
   readonly endUser: string;
   readonly sudo: boolean;
   readonly sudoUser: string;
@@ -39,7 +39,7 @@ export interface Grant {
   readonly approver: string;
   /** The approval that a waiver was learned from; else empty. */
   readonly approvalId: string;
-  /** Milliseconds since the epoch, as `expiresAt`. */
+  /** Milliseconds since the epoch, like `expiresAt`. */
   readonly grantedAt: number;
   readonly expiresAt: number;
 }
@@ -51,10 +51,10 @@ export interface ReadyGrant {
   readonly waives: readonly Pattern[];
 }
 
-/** All grants and waivers, possibly with expired ones; immutable. */
+/** All grants and waivers, which may include expired ones; immutable. */
 export interface GrantSet {
   readonly byId: ReadonlyMap<string, ReadyGrant>;
-  /** In the order in which they were added. */
+  /** The grants of each host, in the order in which they were added. */
   readonly byHost: ReadonlyMap<string, readonly ReadyGrant[]>;
 }
 
@@ -153,10 +153,10 @@ export interface GatedCommand {
   /** Empty: none. */
   readonly endUser: string;
   readonly sudo: boolean;
-  /** As requested; empty is root. Without `sudo` it is ignored. */
+  /** The requested account; empty means root. Without `sudo` it is ignored. */
   readonly sudoUser: string;
   readonly command: string;
-  /** A file transfer or an apply: its effect also depends on the content. */
+  /** Whether the request is a file transfer or an apply, whose effect also depends on the content. */
   readonly fileTransfer: boolean;
   /** SHA-256 of the content; empty: unknown, or nothing is written. */
   readonly contentSha256: string;
@@ -183,7 +183,7 @@ export function waiverScope(gated: GatedCommand): WaiverScope {
   };
 }
 
-/** Why no waiver can be learned from a command; `undefined` if one can. */
+/** The reason why no waiver can be learned from a command; `undefined` if one can. */
 export function unlearnable(gated: Pick<GatedCommand, "fileTransfer" | "contentSha256">): string | undefined {
   return contentOf(gated) === undefined
     ? "a file transfer or an apply without the digest of its content"
@@ -191,8 +191,8 @@ export function unlearnable(gated: Pick<GatedCommand, "fileTransfer" | "contentS
 }
 
 /**
- * The content that a waiver is bound to, because the command of a transfer names only the path. `undefined` if the
- * content is unknown: then nothing may skip the approval.
+ * The content that a waiver is bound to, because the command of a transfer names only the path. `undefined`
+ * if the content is unknown, in which case no waiver applies.
  */
 function contentOf(
   { fileTransfer, contentSha256 }: Pick<GatedCommand, "fileTransfer" | "contentSha256">,
@@ -205,7 +205,10 @@ export function waiverPattern(command: string): string {
   return `^${escapePattern(command.toWellFormed())}$`;
 }
 
-/** Whether an active waiver spares the command its approval. All fields match exactly, also an empty end user. */
+/**
+ * Whether an active waiver permits the command without an approval. All fields match exactly, including an
+ * empty end user.
+ */
 export function isWaived({ grants, now }: LiveGrants, gated: GatedCommand): boolean {
   const contentSha256 = contentOf(gated);
   if (contentSha256 === undefined) return false;
@@ -229,14 +232,15 @@ export function findSameScope(set: GrantSet, scope: WaiverScope): readonly Grant
   );
 }
 
-/** The lifetime of a learned waiver: shortened to the cap, if there is one (0: none). */
+/** The lifetime of a learned waiver. A maximum (0: none) shortens it. */
 export function clampWaiverTtl(seconds: number, maxSeconds: number): number {
   return Math.min(seconds, maxSeconds > 0 ? maxSeconds : Infinity, LONGEST_GRANT_TTL_SECONDS);
 }
 
 /**
- * {@linkcode decideCommand} with grants. Grants are consulted only if the own rules have no match. The result is the
- * same, because the own rules come first, and no other verdict of theirs depends on a grant.
+ * {@linkcode decideCommand} with grants. Grants are checked only if no rule of the host matches. The result
+ * is the same as with all rules together, because the host's rules come first and no other verdict depends on
+ * a grant.
  */
 export function* decideWithGrants(
   commands: PolicySet,
@@ -253,13 +257,13 @@ export function* decideWithGrants(
 /** An intent that the command policies of its host allow. */
 export interface AllowedCommand {
   readonly kind: "allowed";
-  /** As `matched_rule` on the wire; empty if no rule decided. */
+  /** The rule, in the form of `matched_rule` on the wire; empty if no rule decided. */
   readonly matchedRule: string;
   /** Empty unless a command policy was evaluated. */
   readonly enforcement: Enforcement | "";
-  /** A second human has to approve first; never in audit mode. */
+  /** A human other than the requester must approve first. Never true in audit mode. */
   readonly requireApproval: boolean;
-  /** Only a live waiver spared the command its approval. */
+  /** The command needs no approval only because of an active waiver. */
   readonly approvalWaived: boolean;
   /** In audit mode: the effect that enforcement would have had. */
   readonly warning: string;
@@ -270,7 +274,7 @@ export interface AllowedCommand {
 /** An intent that the command policies of its host deny. */
 export interface DeniedCommand {
   readonly kind: "denied";
-  /** For people; host, caller and user in quotes. */
+  /** The reason, for people. Host, caller and user are in quotes. */
   readonly reason: string;
   /** Empty if no rule denied. */
   readonly matchedRule: string;
@@ -308,12 +312,12 @@ export function* decideHostCommand(
           "or a broker that requests a certificate for each command of a session, or seal the host",
       );
     }
-    // The session opens. Each of its commands is decided later.
+    // Only the session opens here. Each of its commands is decided later.
     if (intent.command === "") return allow({ enforcement });
   }
   const verdict = yield* decideWithGrants(commands, intent, live);
   const { rule: matchedRule, requireApproval } = verdict;
-  // A waiver is not a permission: a denied command stays denied.
+  // A waiver replaces only the approval: a denied command stays denied.
   if (verdict.kind === "allowed" && requireApproval && isWaived(live, intent)) {
     return allow({ enforcement, matchedRule: `approval-waived:${matchedRule}`, approvalWaived: true });
   }

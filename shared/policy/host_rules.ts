@@ -1,5 +1,5 @@
-// The hosts of a caller for `GET /v1/hosts`, optionally with their rules. Denied patterns are not sent,
-// because they would show an agent which commands the author forgot.
+// The hosts of a caller for `GET /v1/hosts`, optionally with their rules. Deny patterns are not sent, because
+// they would show an agent which commands the author of the rules forgot.
 import type { HostInfo, HostRules, HostsResponse } from "../wire/inventory.ts";
 import { withoutEmpty } from "../text.ts";
 import { SESSION_MODES } from "../wire/sign.ts";
@@ -31,7 +31,7 @@ function pickHosts(
   return Object.fromEntries(entries);
 }
 
-/** A host without its rules. */
+/** Describes a host without its rules. */
 export function toHostInfo(host: CompiledHost): HostInfo {
   const { addr, user, host_key, jump, groups } = host;
   const { allow_sudo, allow_pty, allow_file_transfer, stop_on_disconnect } = host;
@@ -68,7 +68,7 @@ export function rulesOf(host: CompiledHost): HostRules {
     session_modes: SESSION_MODES.filter((mode) =>
       mode === "exec" || (takesShells && (mode === "shell" || host.allow_pty === true))
     ),
-    // A redirection moves the file, and no rule can allow a redirection if commands are parsed.
+    // A transfer uses a redirection, which no rule can allow if commands are parsed.
     file_transfer: host.allow_file_transfer === true && !(restricts && parses && enforcement === "enforce"),
     max_ttl_seconds: host.maxTtlSeconds,
   };

@@ -1,22 +1,26 @@
-// Requests for approval in words: the same on pages, in notifications and on the command line, so that no
-// approver mistakes a shell for a command.
+// Describes requests for approval in words. Pages, notifications and the command line use the same words, so
+// that no approver mistakes a shell for a command.
 import { canonicalSudoUser } from "./shell.ts";
 import type { ApprovalRecord } from "../wire/approval.ts";
 import { visibleText } from "../text.ts";
 import type { K8sDiff, K8sFieldChange } from "../wire/sign.ts";
 
 /**
- * `passage`: a connection through the host. `shell`, `session`: commands that come later. `question`: a dry run.
- * `transfer`: a command that moves a file. `action`: on a cluster.
+ * The kinds of access. `passage`: a connection through the host. `shell`, `session`: commands that are sent
+ * later. `question`: a dry run. `transfer`: a command that transfers a file. `action`: an action on a
+ * cluster.
  */
 type AccessKind = keyof typeof PHRASES;
 
-/** The fields of an approval that its words depend on. */
+/** The fields of an approval that its description depends on. */
 export type ApprovalFacts =
   & Pick<ApprovalRecord, "host" | "command" | "access" | "dry_run" | "target_type" | "sudo" | "sudo_user">
   & Pick<ApprovalRecord, "account" | "life_seconds" | "session_max_seconds">;
 
-/** A part of a sentence: our words, or a text of others. `elevated` is an account that sudo changes to. */
+/**
+ * A part of a sentence: our own words, or text from a request. `elevated` is the account that sudo changes
+ * to.
+ */
 type SentencePart =
   | string
   | { readonly kind: "name" | "elevated"; readonly text: string };
@@ -47,7 +51,7 @@ const PHRASES = {
 export function accessKind(
   { access = [], dry_run, target_type }: Pick<ApprovalFacts, "access" | "dry_run" | "target_type">,
 ): AccessKind {
-  // A broker may claim anything, but no token opens a session or leads through a host.
+  // A broker may send any fields, but no token opens a session or a connection through a host.
   if (target_type === "k8s") return dry_run === true ? "question" : "action";
   if (access.includes("bastion")) return "passage";
   if (dry_run === true) return "question";
@@ -57,7 +61,7 @@ export function accessKind(
   return access.includes("file_transfer") ? "transfer" : "command";
 }
 
-/** Whether the request shows everything that will run. A session and a passage show nothing of it. */
+/** Whether the request shows everything that will run. A session or a passage does not show its commands. */
 export function isCommandShown(kind: AccessKind): boolean {
   return PHRASES[kind].hidden === "";
 }

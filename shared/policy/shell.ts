@@ -2,11 +2,11 @@
 // Accepted are simple commands of words with known values, joined by `;`, `&&`, `||` and `|`, with comments
 // and duplications of descriptors (`2>&1`). Everything else is rejected with the name of the construct, also
 // programs that run another command (`env`, `bash -c`) and builtins that change the environment (`export`,
-// `printf -v`). Two readers must agree: a strict lexer that knows only what all shells read alike, and a full
-// parser. The account's shell is bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some
-// texts differently. The programs that run another command are an exact table, not a promise: an unlisted
-// interpreter, an editor's `!` or `tar --to-command` runs anything. A denylist prevents accidents; only an
-// allowlist is a guarantee.
+// `printf -v`). A strict lexer, which accepts only syntax that all shells read in the same way, and a full
+// parser must agree. The account's shell is bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh
+// read some texts differently. The table of programs that run another command is not complete: an unlisted
+// interpreter, an editor's `!` or `tar --to-command` can run any command. Therefore a denylist only prevents
+// accidents, and only an allowlist is a guarantee.
 import { type AndOr, type Command, parse, type PipelineNode, type Redirect, type WordPart } from "unbash";
 import { quoteText, shellQuote, singleQuote } from "../text.ts";
 import { type LexedShell, type LexRefusal, lexShell, refuse } from "./shell_lexer.ts";
@@ -28,7 +28,7 @@ export function parseCommand(
 }
 
 /**
- * The structure alone: the simple commands, whatever their names hide.
+ * Parses only the structure: the simple commands, even if their names hide their effect.
  *
  * @param findFault the reason to reject the words of a command
  */
@@ -51,14 +51,14 @@ export function parseScript(
     }
     return treeAgrees(wellFormed, lexed) ? lexed : refuse("ambiguous syntax");
   } catch {
-    // A parser that gives up, such as by a stack overflow, proves nothing.
+    // If the parser fails, for example by a stack overflow, the text is not known to be valid.
     return refuse("syntax error");
   }
 }
 
 /**
- * Whether the full parser reads the same commands and operators. It only confirms: its tree may contain an explicit
- * list of nodes. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
+ * Whether the full parser reads the same commands and operators. A tree with a node that is not on an
+ * explicit list is rejected. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
  */
 function treeAgrees(text: string, lexed: LexedShell): boolean {
   const script = parse(text);
@@ -84,7 +84,7 @@ interface ShellTree {
   readonly operators: string[];
 }
 
-/** Appends the commands of a node to the tree; false if the node contains anything else. */
+/** Appends the commands of a node to the tree. Returns false if the node contains anything else. */
 function readNode(node: PipelineNode | AndOr, into: ShellTree): boolean {
   if (node.type === "Command") return readCommand(node, into);
   const isPipeline = node.type === "Pipeline";
@@ -193,7 +193,7 @@ type Check = (rest: readonly string[]) => boolean;
 
 const testsVariable: Check = (rest) => rest.some((word) => word === "-v" || word === "-R");
 
-// `printf -v x`, bash's `wait -p x`, and `test -v 'x[$(id)]'`, which even runs the command in the subscript.
+// `printf -v x`, `wait -p x` of bash, and `test -v 'x[$(id)]'`, which runs the command in the subscript.
 const ASSIGNS: ReadonlyMap<string, Check> = new Map([
   ["printf", ([first = ""]) => /^-./.test(first) && first !== "--"],
   ["wait", (rest) => rest.some((word) => /^-[a-z]*p/.test(word))],
@@ -206,9 +206,9 @@ const INTEGER = /^[-+]?\d+$/;
 const hasOther: Check = (rest) => !rest.every((word) => word === "--" || INTEGER.test(word));
 
 /**
- * The builtins with an argument that should be a number and is not. bash and dash report an error, but ksh93, mksh and
- * zsh compute it as an expression, which can assign (`PATH=1`) and run commands (`x[$(id)]`, in its own text or in a
- * variable that it names).
+ * Detects builtins whose numeric argument is not a number. bash and dash report an error, but ksh93, mksh and
+ * zsh compute it as an expression, which can assign (`PATH=1`) and run commands (`x[$(id)]`, in its own text
+ * or in a variable that it names).
  */
 const COMPUTES: ReadonlyMap<string, Check> = new Map([
   ["printf", (rest) => printfComputes(rest[0] === "--" ? rest.slice(1) : rest)],
@@ -258,12 +258,12 @@ export function isSudoUser(user: string): boolean {
   return SUDO_USER.test(user);
 }
 
-/** Decides the request for sudo of an intent on a host. `undefined` if there is none. */
+/** Decides the sudo request of an intent on a host; `undefined` if sudo is not requested. */
 export function resolveElevation(
   { name, allow_sudo, allowed_sudo_users = [] }: {
     readonly name: string;
     readonly allow_sudo?: boolean;
-    /** In addition to root. */
+    /** The accounts that sudo may change to, in addition to root. */
     readonly allowed_sudo_users?: readonly string[];
   },
   { sudo, sudoUser }: { readonly sudo: boolean; readonly sudoUser: string },
@@ -312,7 +312,7 @@ function findPlainWords(command: string): readonly string[] | undefined {
   return name === "" || name.includes("=") || SHELL_ONLY.has(name) ? undefined : only.words;
 }
 
-/** The account for sudo in one spelling: empty without sudo, `root` if none is named. */
+/** The account for sudo in one spelling: empty without sudo, `root` if the request names no account. */
 export function canonicalSudoUser(sudo: boolean | undefined, sudoUser: string | undefined): string {
   return sudo === true ? sudoUser || "root" : "";
 }
@@ -323,15 +323,19 @@ export function elevationLabel(sudo: boolean | undefined, sudoUser: string | und
   return user === "" ? "" : `sudo:${user}`;
 }
 
-// The force-command of a host with `stop_on_disconnect`: the command ends with its connection. sshd forwards
-// no signal to a command that a certificate forces, and does not report the end of the connection: a silent
-// command continues. Only the end of its standard input reaches it. Therefore a watcher reads the standard
-// input. At its end the process group gets TERM, and KILL after {@linkcode STOP_GRACE_SECONDS}.
+// The force-command of a host with `stop_on_disconnect`, which ends a command when its connection ends. sshd
+// forwards no signal to a command that a certificate forces, and does not report the end of the connection to
+// it, so a silent command would continue. Only the end of its standard input reaches the command. Therefore a
+// watcher reads the standard input. At its end the process group gets TERM, and KILL after {@linkcode
+// STOP_GRACE_SECONDS}.
 
 /** The time between TERM and KILL, in seconds. */
 export const STOP_GRACE_SECONDS = 2;
 
-/** Signals the group of the session, which this shell leads, or sudo before it. Never another group. */
+/**
+ * Sends a signal to the process group of the session, whose leader is this shell or the sudo before it. Never
+ * to another group.
+ */
 const signalGroup = (name: string) => `kill -s ${name} -- -$$ || kill -s ${name} -- -$PPID`;
 
 // The command is `$1`, and never a part of this text. Its standard input is empty. Descriptor 3 is the real one, and 4
@@ -369,7 +373,10 @@ export function stopOnDisconnect(elevationPrefix: string, command: string): stri
 
 const lastWords = (command: string) => ` stop_on_disconnect ${singleQuote(command)}`;
 
-/** A text of {@linkcode stopOnDisconnect}, of any version, without the watcher; `undefined` for other texts. */
+/**
+ * Extracts the command from a text of any version of {@linkcode stopOnDisconnect}; `undefined` for other
+ * texts.
+ */
 export function readStopOnDisconnect(text: string, command: string): string | undefined {
   const elevation = /^exec (.+? -- )?\/bin\/sh -c '/.exec(text);
   if (elevation === null || !text.endsWith(lastWords(command))) return undefined;

@@ -11,7 +11,7 @@ export type CommandOperator = ";" | "&&" | "||" | "|";
 
 /** One simple command without quotes. */
 interface SimpleCommand {
-  /** At least one; the first is the command's name. */
+  /** The words of the command, at least one. The first is the name of the command. */
   readonly words: readonly string[];
   /** The number of its descriptor duplications (`2>&1`, `>&-`). */
   readonly duplications: number;
@@ -22,7 +22,7 @@ export interface LexedShell {
   readonly kind: "lexed";
   /** In source order, at least one. */
   readonly commands: readonly SimpleCommand[];
-  /** `operators[i]` is between `commands[i]` and `commands[i + 1]`. A trailing `;` is dropped. */
+  /** `operators[i]` is between `commands[i]` and `commands[i + 1]`. A trailing `;` is omitted. */
   readonly operators: readonly CommandOperator[];
 }
 
@@ -49,11 +49,13 @@ export function isReservedWord(word: string): boolean {
   return RESERVED.has(word);
 }
 
-// `name=`, `name+=`, in ksh93, yash and zsh also `é=`, `a.b=` and `1=`. The decoded word decides, so a quoted one is
-// rejected, too: sudo and env would read it as an assignment, and no program has such a name.
+// `name=`, `name+=`, in ksh93, yash and zsh also `é=`, `a.b=` and `1=`. The decoded word is checked, so a
+// quoted one is rejected as well: sudo and env would read it as an assignment, and no program has such a
+// name.
 const ASSIGNMENT = /^[^/]+=/;
 
-// The rules judge each simple command, so thousands of short commands would multiply the work of a line.
+// The maximum number of commands in a text. Each simple command is matched against all rules, so thousands of
+// short commands would multiply the work.
 const MAX_COMMANDS = 64;
 
 /** Splits a text into simple commands, or names the construct that is none. Linear in the length of the text. */
@@ -188,7 +190,7 @@ function readWord(text: string, start: number, atName: boolean): Token {
     if (part.kind === "refused") {
       return part.reason === "brace expansion" && atName && at === start ? refuse("brace group") : part;
     }
-    // zsh replaces `=ls` by the path of the program `ls`, also after empty quotes.
+    // zsh replaces `=ls` by the path of the program `ls`, even after empty quotes.
     if (word === "" && text[at] === "=" && !endsWord(text[at + 1])) {
       return refuse("leading =, which shells read differently");
     }
@@ -213,7 +215,7 @@ function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
   if (refused !== undefined) return refuse(refused);
   if (character === "$" && !isWordEnd(text[at + 1])) return refuse(nameExpansion(text, at));
   if (character === "~" && tilde) return refuse("tilde expansion");
-  // Some locales treat such a character as a space, and no reader sees it.
+  // Some locales treat such a character as a space, and a person does not see it.
   if (isUnsafe(character)) return refuse("unquoted invisible character");
   return { kind: "part", text: character, next: at + character.length };
 }
@@ -285,7 +287,7 @@ function isDigit(character: string | undefined): boolean {
   return character !== undefined && character >= "0" && character <= "9";
 }
 
-/** Whether a word ends here, whether or not the next construct is accepted. */
+/** Whether a word ends at this character. The next construct may still be rejected. */
 function endsWord(character: string | undefined): boolean {
   return isWordEnd(character) || (character !== undefined && "<>()".includes(character));
 }

@@ -1,6 +1,6 @@
 // The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents. The
-// gates have a fixed order, and the first that fails is the reason of the denial. `mayUseHost`, the
-// check of groups by the callers table, comes before all of them.
+// checks have a fixed order, and the first that fails is the reason of the denial. `mayUseHost`, the check of
+// groups by the callers table, comes before all of them.
 import { isUnsafe, quoteText, withoutEmpty } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
@@ -31,9 +31,9 @@ export interface DeniedSsh extends DeniedCommand {
 export interface AllowedSsh extends AllowedCommand {
   readonly host: CompiledHost;
   readonly role: Role;
-  /** Elevated if sudo was requested; empty: none. */
+  /** The force-command of the certificate, with the elevation if sudo was requested; empty: none. */
   readonly forceCommand: string;
-  /** The command of a session as its envelope has it, on a sealed host; else empty. */
+  /** On a sealed host: the command of a session as its envelope contains it. Otherwise empty. */
   readonly sealedCommand: string;
   /** The standard input of that command in an envelope of v3: `none`, `watch` or a SHA-256. */
   readonly sealedStdin: string;
@@ -51,7 +51,7 @@ export type SshDecision = DeniedSsh | AllowedSsh;
 
 /** A caller's intent. `role`, `purpose` and `sessionMode` are unchecked: unknown values are denied. */
 export interface SshIntent extends GatedCommand {
-  /** `null`: no filter. `[]`: the user is in no group, and every host is denied. */
+  /** `null`: no filter by groups. `[]`: the user is in no group, so every host is denied. */
   readonly endUserGroups: readonly string[] | null;
   readonly role: string;
   readonly purpose: string;
@@ -67,7 +67,10 @@ export interface SshIntent extends GatedCommand {
  */
 export const BASTION_COMMAND = "exit 1";
 
-/** Decides an intent. Total and pure. A lone surrogate in the command counts as U+FFFD, also in what is signed. */
+/**
+ * Decides an intent. Total and pure. A lone surrogate in the command counts as U+FFFD, also in the signed
+ * command.
+ */
 export function decideSsh(
   policy: CompiledPolicy,
   request: SshIntent,
@@ -76,7 +79,7 @@ export function decideSsh(
   return finish(decideSshSteps(policy, request, live));
 }
 
-/** {@linkcode decideSsh} in steps, for a service that answers other requests meanwhile. */
+/** {@linkcode decideSsh} in steps, for a service that answers requests in the meantime. */
 export function* decideSshSteps(
   policy: CompiledPolicy,
   request: SshIntent,
@@ -100,7 +103,7 @@ export function* decideSshSteps(
   if (late !== undefined) return deny(late);
   const verdict = yield* decideHostCommand(host, intent, live);
   if (verdict.kind === "denied") return { ...verdict, host };
-  // Also for a dry run: it must not allow an intent whose certificate would be denied.
+  // Check this even for a dry run, which must not allow an intent whose certificate would be denied.
   if (host.principal === "") return deny("principal is required");
   return allow(host, intent, elevation, verdict);
 }
@@ -126,7 +129,8 @@ function allow(
     ...verdict,
     host,
     role: isTarget ? "target" : "bastion",
-    // The commands of a session are decided one by one: only the shim of a sealed host can lock its certificate.
+    // The commands of a session are decided one by one, so only the shim of a sealed host can restrict its
+    // certificate.
     forceCommand: isTarget && isOneshot ? text() : seal?.forceCommand ?? (isTarget ? "" : BASTION_COMMAND),
     sealedCommand: isTarget && !isOneshot && seal !== undefined && command !== "" ? text() : "",
     sealedStdin: watchesStdin ? "watch" : fileTransfer && contentSha256 !== "" ? contentSha256 : "none",
@@ -138,7 +142,7 @@ function allow(
   };
 }
 
-/** Returns the reason of a denial, or nothing. */
+/** A check. Returns the reason of a denial, or nothing. */
 type Rule = (host: CompiledHost, intent: SshIntent) => string | false | undefined;
 
 function firstDenial(rules: readonly Rule[], host: CompiledHost, intent: SshIntent): string | undefined {
@@ -157,12 +161,13 @@ const EARLY_RULES: readonly Rule[] = [
   (_host, { purpose }) => !isOneOf(PURPOSES, purpose) && `unknown purpose: ${quoteText(purpose)}`,
   checkSealedSession,
   checkSessionMode,
-  // Both are in the KeyId, whose fields are separated by spaces: `x role=bastion` would add a field.
+  // Both names are in the KeyId, whose fields are separated by spaces. A caller `x role=bastion` would add a
+  // field.
   (_host, { caller }) => isUnsafe(caller) && `caller ${quoteText(caller)} contains disallowed characters`,
   (_host, { endUser }) =>
     isUnsafe(endUser) && `end_user ${quoteText(endUser)} contains disallowed characters`,
   checkCommandText,
-  // Without a command the certificate would have no force-command, and so allow any command.
+  // Without a command, the certificate would have no force-command and would allow any command.
   (_host, { role, purpose, command }) =>
     purpose === "oneshot" && role === "target" && command.trim() === "" &&
     "one-shot command must not be empty",
@@ -170,7 +175,8 @@ const EARLY_RULES: readonly Rule[] = [
   (host, { role }) =>
     role === "bastion" && host.allow_as_bastion !== true &&
     `host ${quoteText(host.name)} is not allowed as a bastion`,
-  // Compilation rejects such a host. Without this rule a bastion certificate would be a shell without its rules.
+  // Compilation rejects such a host. Without this check, a bastion certificate would give a shell without
+  // rules.
   (host, { role }) =>
     role !== "target" && host.commands.restricts &&
     `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`,
@@ -183,7 +189,10 @@ const LATE_RULES: readonly Rule[] = [
     forbids(host, "file transfer", "allow_file_transfer"),
 ];
 
-/** An envelope does not bind the input that a shell or a program on a terminal reads from the broker. */
+/**
+ * Denies sessions on a sealed host that an envelope cannot protect: an envelope does not cover the input that
+ * a shell or a program on a terminal reads from the broker.
+ */
 function checkSealedSession(
   { name, seal }: CompiledHost,
   { role, purpose, sessionMode, pty }: SshIntent,
@@ -207,7 +216,8 @@ function checkSessionMode(
 function checkCommandText(host: CompiledHost, { purpose, command }: SshIntent): string | undefined {
   const isRuled = purpose === "oneshot" || host.commands.restricts;
   if (isRuled && /[\n\r]/.test(command)) return "command must not contain newline or carriage return";
-  // The host's shell would run the text before the NUL, but the rules, or the signer of an envelope, saw all of it.
+  // Reject a NUL: the host's shell would run only the text before it, but the rules or the envelope would
+  // cover all of it.
   const isBound = isRuled || host.seal !== undefined;
   return isBound && command.includes("\0") ? "command must not contain NUL" : undefined;
 }
@@ -240,7 +250,7 @@ export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string
   return rowOf(policy, caller)?.only_via?.includes(peer) !== false;
 }
 
-/** The own lists of a host or cluster. */
+/** The lists of a host or cluster that restrict its callers. */
 interface Listed {
   readonly name: string;
   readonly groups: readonly string[];
@@ -257,7 +267,7 @@ function isAllowedCaller({ allowed_callers = [] }: Listed, caller: string): bool
   return allowed_callers.length === 0 || allowed_callers.includes(caller);
 }
 
-/** Why the own lists of a host or cluster deny a caller or an end user. */
+/** The reason why the lists of a host or cluster deny a caller or an end user; `undefined` if they do not. */
 export function findListDenial(
   listed: Listed,
   { caller, endUser, endUserGroups }: Pick<SshIntent, "caller" | "endUser" | "endUserGroups">,
@@ -269,7 +279,7 @@ export function findListDenial(
     : `user ${quoteText(endUser)} not authorised for ${name} (groups)`;
 }
 
-/** Undefined without a callers table, and so without restriction. */
+/** The caller's groups. Undefined if there is no callers table, and therefore no restriction. */
 function findGroups(policy: CompiledPolicy, caller: string): ReadonlySet<string> | undefined {
   return policy.callers.size === 0 ? undefined : rowOf(policy, caller)?.groups ?? new Set();
 }

@@ -1,5 +1,6 @@
 // Warnings about a policy that compiles: hosts that brokers cannot connect to, rules without effect, names
-// that bypass a seal or a principal, login shells without proof, and denials that a list bypasses.
+// that bypass a seal or a principal, login shells that the command rules are not tested with, and denials
+// that a list bypasses.
 import { formatKeyPath, quoteText } from "../text.ts";
 import type { Steps } from "../clock.ts";
 import { decideCommand } from "./command.ts";
@@ -11,7 +12,7 @@ type Hosts<Key extends keyof HostPolicy> = Readonly<
   Record<string, { readonly [Each in Key]?: HostPolicy[Each] | undefined }>
 >;
 
-/** The texts about each host, or each object in another record, in steps. */
+/** Yields the texts about each host, or about each item of another record, in steps. */
 function* textsOf<Item>(
   items: Readonly<Record<string, Item>>,
   describe: (name: string, item: Item) => string | undefined,
@@ -50,8 +51,8 @@ export function* findInertPolicies(
 }
 
 /**
- * Finds the hosts that have the principal of another host and do not declare it. sshd checks only the principal, so a
- * certificate for one host opens the other.
+ * Finds the hosts that share the principal of another host without declaring it. sshd checks only the
+ * principal, so a certificate for one host opens the other.
  */
 export function* findUnsharedPrincipals(
   hosts: Hosts<"principal" | "shared_principal">,
@@ -95,7 +96,10 @@ function* sharedPrincipals(
   return [...shared];
 }
 
-/** Finds the unsealed hosts that are the account of a sealed host, and so bypass its seal. */
+/**
+ * Finds the unsealed hosts whose address and account are those of a sealed host, and which therefore bypass
+ * its seal.
+ */
 export function* describeUnsealedTwins(
   hosts: Readonly<Record<string, Pick<HostPolicy, "addr" | "user" | "sealed_exec">>>,
 ): Steps<readonly string[]> {
@@ -114,10 +118,16 @@ export function* describeUnsealedTwins(
   });
 }
 
-/** The login shells for which `tests/firewall` proves the command rules: sshd gives each command to the login shell. */
+/**
+ * The login shells with which `tests/firewall` verifies the command rules. The login shell matters because
+ * sshd passes each command to it.
+ */
 const PROVED = ["sh", "bash", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "yash", "zsh"];
 
-/** Why command rules are not proved for an account with this login shell; `undefined`: proved. */
+/**
+ * The reason why command rules are not verified for an account with this login shell; `undefined` if they
+ * are.
+ */
 export function findLoginShellRisk(loginShell: string): string | undefined {
   const name = loginShell.slice(loginShell.lastIndexOf("/") + 1);
   if (PROVED.includes(name)) return undefined;
@@ -125,7 +135,7 @@ export function findLoginShellRisk(loginShell: string): string | undefined {
     `(proved: ${PROVED.join(", ")})`;
 }
 
-/** Finds the hosts with command rules whose login shell is not proved. */
+/** Finds the hosts with command rules whose login shell is not verified. */
 export function* findUnprovedShells(
   hosts: Hosts<"login_shell">,
   compiled: ReadonlyMap<string, { readonly commands: { readonly restricts: boolean } }>,

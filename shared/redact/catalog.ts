@@ -1,6 +1,7 @@
 // The catalog of secrets: how passwords, keys and tokens appear in commands, output, files and messages. A
-// rule is tried at its hints only. Every step of a rule is bounded, or is a search that remembers its last
-// result. The time is therefore linear in the text, also in a text that is designed to be slow.
+// rule is tried only at its hints. Every step of a rule is bounded, or is a search that remembers its last
+// result. Therefore the time is linear in the length of the text, even for a text that an attacker designed
+// to be slow.
 
 /** Position of a secret. */
 export interface Place {
@@ -8,9 +9,12 @@ export interface Place {
   readonly end: number;
 }
 
-/** The position after a part of a rule, or `undefined` when the part does not match or its end is unknown. */
+/**
+ * Returns the position after a part of a rule, or `undefined` if the part does not match or its end is
+ * unknown.
+ */
 type Step = (searched: Searched, at: number) => number | undefined;
-/** The secret that starts at a position, or at the hint of its rule. */
+/** Finds the secret that starts at a position, or at the hint of its rule. */
 type Value = (searched: Searched, at: number, hint: number) => Place | undefined;
 
 /** One form of a secret of a class. */
@@ -23,15 +27,15 @@ export interface SecretRule {
 /** The rules by hint, in lower case. */
 export type Catalog = Readonly<Record<string, readonly SecretRule[]>>;
 
-// White space as RE2 defines it. A value ends only at these characters: a larger set would shorten the masked value.
+// White space as RE2 defines it. A value ends only at these characters, because a larger set would mask less.
 const B = String.raw`\t\n\f\r `;
 const BARE = `["'${B}]`;
 const LINE = `["'\\r\\n]`;
-/** The position before is not part of a word, also for RE2. */
+/** Matches a position that does not follow a word character, in the same way as RE2. */
 const START = "(?-i:(?<![A-Za-z0-9_]))";
 const END = "(?-i:(?![A-Za-z0-9_]))";
 
-/** `u` makes the case folding that of RE2, where `k` also matches the Kelvin sign. */
+/** The flag `u` gives the case folding of RE2, where `k` also matches the Kelvin sign. */
 function sticky(source: string): Step {
   const pattern = new RegExp(source, "iuy");
   return ({ text }, at) => {
@@ -40,7 +44,7 @@ function sticky(source: string): Step {
   };
 }
 
-/** Skips white space: none or more, or at least one. */
+/** Skips white space. `least` is the minimum length. */
 function gap(least: 0 | 1): Step {
   const word = /\S/g;
   return (searched, at) => {
@@ -55,7 +59,7 @@ function equalsOrGap(): Step {
   return (searched, at) => searched.text.charAt(at) === "=" ? at + 1 : blanks(searched, at);
 }
 
-/** A secret of at least so many characters up to one of `end`. */
+/** A secret of at least `least` characters that ends before a character of `end`. */
 function until(end: string, least = 1): Value {
   const pattern = new RegExp(end, "g");
   const rest = new RegExp(`(?=${end})`);
@@ -66,7 +70,7 @@ function until(end: string, least = 1): Value {
   };
 }
 
-/** Such a secret, if the character behind it is the expected one. */
+/** A secret as in {@linkcode until}, if the character after it is the expected one. */
 function followedBy(expected: string, end: string, least = 1): Value {
   const run = until(end, least);
   return (searched, start, hint) => {
@@ -75,7 +79,7 @@ function followedBy(expected: string, end: string, least = 1): Value {
   };
 }
 
-/** Skips a run of characters and the expected one behind them. */
+/** Skips a run of characters and the expected character after them. */
 function upTo(expected: string, end: string, least?: number): Step {
   const run = followedBy(expected, end, least);
   return (searched, at) => {
@@ -107,7 +111,7 @@ function quotedOr(bare: Value, kind: "argument" | "setting"): Value {
 
 const argument = () => quotedOr(until(BARE), "argument");
 
-/** A bare setting also ends at a comma or a semicolon. */
+/** A bare value of a setting, which also ends at a comma or a semicolon. */
 function setting(): Value {
   const bare = until(`[,;"'${B}]`);
   return quotedOr(
@@ -117,7 +121,7 @@ function setting(): Value {
   );
 }
 
-/** A secret whose hint is its beginning. */
+/** A secret that begins with its hint. */
 function withHint(value: Value): Value {
   return (searched, at, hint) => {
     const place = value(searched, at, hint);
@@ -125,7 +129,7 @@ function withHint(value: Value): Value {
   };
 }
 
-/** The last `@` ends a password in a URI, since it may contain `/` and `@`. */
+/** A password in a URI. It ends at the last `@`, because it may contain `/` and `@`. */
 function uriPassword(): Value {
   const [at, end] = [/@/g, new RegExp(`["'<>\x60${B}]`, "g")];
   const rest = new RegExp(`(?=${end.source})`);
@@ -138,7 +142,7 @@ function uriPassword(): Value {
   };
 }
 
-/** A private key. Without its last line it extends to the end of the text. */
+/** A private key. If its last line is missing, it extends to the end of the text. */
 function keyBlock(): Value {
   const labelEnd = /[^A-Z0-9 ]/g;
   return (searched, start) => {
@@ -212,7 +216,7 @@ function rule(name: string, parts: readonly (string | Step)[], value: Value): Se
   };
 }
 
-/** Tokens by their hints: the least length with the hint, and the character that ends a token. */
+/** Tokens by their hints: the minimum length including the hint, and the characters that end a token. */
 const TOKENS: readonly (readonly [name: string, least: number, end: string, ...hints: string[]])[] = [
   ["github-token", 24, "\\W", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
   ["github-token", 31, "\\W", "github_pat_"],
@@ -227,7 +231,7 @@ const TOKENS: readonly (readonly [name: string, least: number, end: string, ...h
 const AWS_KEY_IDS = ["akia", "asia", "abia", "acca"];
 
 const PASSWORD = "pass(?:word|wd|phrase)";
-/** Names of secrets; `key` only at the end of a longer name. */
+/** Names of secrets. `key` counts only at the end of a longer name. */
 const NAME = `(?:${PASSWORD}|pwd|secret|token|(?<=(?:api|access|account|private)[_-]?)key)`;
 // In a command, PWD is the working directory. In a connection string, after a semicolon, PWD is a password.
 const WORKING_DIRECTORY = `(?-i:(?<=(?<![A-Za-z0-9_;])(?:OLD)?)PWD=["']?[/~$])`;
@@ -255,7 +259,7 @@ const NAMED_VALUE = rule("named-value", [
   `${NAME}[a-z0-9_]{0,40}?["']?(?=[\\s,]|["']?value["']?:) *,? *["']?value["']?: *["']?`,
 ], until(`["',}${B}]`));
 
-/** `-P` is the port, and is masked because users confuse the two options. */
+/** `-P` is the port, but it is masked because users confuse the two options. */
 const mysql = (program: string) =>
   ["-p", "-P"].map((option) => rule("mysql-p-attached", [`${START}${program}${END}`], attached(option)));
 
@@ -312,39 +316,42 @@ function catalog(named: readonly SecretRule[], kind: "command" | "document"): Ca
 }
 
 /**
- * In commands, their output and audit texts. The class of a value that two rules find at the same place is that of the
- * first rule.
+ * The rules for commands, their output and audit texts. If two rules find a value at the same place, the
+ * class of the first rule counts.
  */
 export const COMMANDS: Catalog = catalog(
   [FLAG, ASSIGNMENT, NAMED_VALUE, configValue(`(?!${WORKING_DIRECTORY})`)],
   "command",
 );
 
-/** In files and in what models read. */
+/** The rules for files and for texts that models read. */
 export const DOCUMENTS: Catalog = catalog([configValue(""), FLAG, ASSIGNMENT, NAMED_VALUE], "document");
 
-/** A secret, or the beginning of a form of one, whose end is not in the text. */
+/** A secret, or the beginning of one, whose end is not in the text yet. */
 export interface Open {
-  /** Start of the secret; absent if it has not begun. */
+  /** The start of the secret; absent if it has not begun. */
   readonly secret?: number;
-  /** Matches up to where the secret ends. If the secret has not begun, nothing is known before a match. */
+  /**
+   * Matches the text up to the end of the secret. If the secret has not begun, nothing is known before a
+   * match.
+   */
   readonly rest: RegExp;
-  /** Whether this is a secret, whatever follows. */
+  /** Whether this is a secret regardless of the following text. */
   readonly isCertain: boolean;
 }
 
-/** A shorter search is as fast as the memory of its result. */
+/** Results of shorter searches are not remembered, because repeating the search is as fast. */
 const MIN_REMEMBERED = 64;
 
 /** A text, and the results of the searches in it. */
 export class Searched {
   readonly text: string;
-  /** Set by a rule whose result depends on what follows the text. */
+  /** Set by a rule whose result depends on the text that follows. */
   open: Open | undefined;
   readonly #isWhole: boolean;
   #found: Map<RegExp, { from: number; at: number }> | undefined;
 
-  /** @param isWhole whether nothing follows the text */
+  /** @param isWhole whether no text follows */
   constructor(text: string, isWhole = true) {
     this.text = text;
     this.#isWhole = isWhole;
@@ -360,7 +367,7 @@ export class Searched {
     return at;
   }
 
-  /** Whether a search ended with the text although more text may follow. */
+  /** Whether a search reached the end of the text although more text may follow. */
   isUnfinished(at: number): boolean {
     return !this.#isWhole && at >= this.text.length;
   }

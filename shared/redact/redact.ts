@@ -1,7 +1,7 @@
 // Masks secrets in text that is stored or shown: audit records, notifications. Decisions and execution always
 // use the original text. Secrets without a recognizable form stay visible. The built-in rules take time
 // linear in the text. A rule of the operator that must search far ahead for each match, such as `a(.*b)?`,
-// does not.
+// can take longer.
 import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
@@ -30,9 +30,9 @@ interface Found extends Place {
 
 /** The secrets in a text that may continue. */
 export interface Findings {
-  /** In the order of their starts; they may overlap. */
+  /** The secrets in the order of their starts; they may overlap. */
   readonly found: Found[];
-  /** In the order of their hints: secrets that depend on the text that follows. */
+  /** The secrets that depend on the text that follows, in the order of their hints. */
   readonly open: readonly (Open & { readonly name: string; readonly hint: number })[];
 }
 
@@ -58,7 +58,7 @@ export function* findSecrets(
 ): Steps<Findings> {
   const found: Found[] = [];
   const open: Findings["open"][number][] = [];
-  /** The known ends of the last secret of each rule. */
+  /** The end of the last secret that each rule found. */
   let done: Map<SecretRule, number> | undefined;
   for (let base = from; base < limit; base += STEP) {
     const end = Math.min(base + STEP, limit) - base;
@@ -78,7 +78,7 @@ export function* findSecrets(
           searched.open = undefined;
         }
       }
-      // Hints may overlap.
+      // Continue after the first character, because hints may overlap.
       HINT.lastIndex = hit.index + 1;
     }
     yield;
@@ -94,12 +94,13 @@ export function insert(found: Found[], place: Found): void {
 }
 
 /**
- * The text with a mark for each secret. Overlapping secrets become one mark of the class of the first. A mark stays.
+ * The text with a mark for each secret. Overlapping secrets are replaced by one mark with the class of the
+ * first. Existing marks are kept.
  *
  * @param markOf called for each secret that is masked
  */
 export function* maskSecrets(text: string, kind: TextKind, markOf: (name: string) => string): Steps<string> {
-  // Most texts are short and have no hint.
+  // Return early, because most texts are short and have no hint.
   const from = text.length <= STEP ? fold(text).search(HINT) : 0;
   if (from < 0) return text;
   const { found } = yield* findSecrets(new Searched(text), kind, from);
@@ -200,13 +201,13 @@ function createOwnRule(name: string, regex: string) {
   function* matches(text: string) {
     const matcher = pattern.matcher(text);
     while (matcher.find()) {
-      // Without its secret group, the whole match is masked.
+      // If the pattern has no secret group, mask the whole match.
       const group = matcher.start(secretGroup) < 0 ? 0 : secretGroup;
       const secret = { start: matcher.start(group), end: matcher.end(group) };
       yield { start: matcher.start(), end: matcher.end(), secret };
     }
   }
-  /** Masks each secret. A mark stays. */
+  /** Masks each secret. Existing marks are kept. */
   const apply = (text: string): string => {
     let masked = "";
     let copied = 0;

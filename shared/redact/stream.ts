@@ -1,12 +1,11 @@
-// Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the pieces
-// end.
-// The pieces together are what `createRedactor` returns for the whole text, with two exceptions, which mask more:
+// Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the
+// pieces end. The pieces together equal the result of `createRedactor` for the whole text, with two
+// exceptions that mask more:
 // - a value whose quote is not closed within 16,384 characters is masked up to its closing quote
-// - so is a word of that length that contains the beginning of a secret
-// A stream returns whole lines as soon as no secret can have begun in them. It holds at most 16,384 characters of the
-// rest.
-// A rule of the operator that can't match a line break works on lines of up to 65,536 characters. Any other rule of
-// the operator works on windows of 65,536 characters, and finds secrets of up to half of that length.
+// - so is a word of that length that contains the beginning of a secret A stream returns whole lines as soon
+// as no secret can have begun in them. It holds at most 16,384 characters of the rest. A rule of the operator
+// that can't match a line break works on lines of up to 65,536 characters. Any other rule of the operator
+// works on windows of 65,536 characters, and finds secrets of up to half of that length.
 import { finish } from "../clock.ts";
 import { type Place, Searched } from "./catalog.ts";
 import {
@@ -22,26 +21,26 @@ import {
 
 /** A text that arrives in pieces. */
 export interface RedactStream {
-  /** Takes the next piece, and returns the certain part of this piece and of earlier ones. */
+  /** Adds the next piece, and returns the text whose masking is certain. */
   push(text: string): string;
-  /** Returns the rest. */
+  /** Ends the text, and returns the rest. */
   end(): string;
-  /** Returns the rest of a text that was cut off, without a possible beginning of a secret. */
+  /** Ends a text that was truncated, and returns the rest without a possible beginning of a secret. */
   cut(): string;
 }
 
-/** Begins a text. */
+/** Opens a stream for one text. */
 export type OpenRedactStream = () => RedactStream;
 
 /** The longest text that a stream of the built-in rules holds. */
 export const MAX_HELD = 16_384;
 /** The size of a window, in which a rule of the operator is applied. */
 const WINDOW = 65_536;
-/** So much of the end of a longer word is held. */
+/** The number of characters that are held at the end of a longer word. */
 const WORD_TAIL = 1024;
-/** Rules look back so far at most. */
+/** The maximum number of characters before a position that a rule examines. */
 const CONTEXT = 200;
-/** The longest end of a secret that consists of more than a character. */
+/** The maximum length of a secret's end mark, if it is longer than one character. */
 const REST_LENGTH = 160;
 
 /**
@@ -77,13 +76,13 @@ export function createRedactStreams(config: RedactConfig = {}): OpenRedactStream
 /** The built-in rules, applied to whole lines; in a line that is too long, to whole words. */
 class CatalogStream {
   held = "";
-  /** The end of the text before. */
+  /** The end of the text that was returned before. */
   #context = "";
-  /** Hints count from here in the context and what is held. */
+  /** The position in the context and the held text from which hints count. */
   #from = 0;
-  /** Before a match, new pieces make nothing certain. */
+  /** Until this matches, new pieces cannot make any text certain. */
   #waitsFor: RegExp | undefined;
-  /** Matches the end of a secret whose mark was returned. */
+  /** Matches the end of a secret whose mark was already returned. */
   #rest: RegExp | undefined;
 
   push(text: string): string {
@@ -121,7 +120,9 @@ class CatalogStream {
     return !text.includes("\n") || (this.#waitsFor !== undefined && text.search(this.#waitsFor) < 0);
   }
 
-  /** Drops the rest of a secret whose mark was returned; `false` if its end has not arrived. */
+  /**
+   * Drops the rest of a secret whose mark was already returned. Returns `false` if its end has not arrived.
+   */
   #passSecret(): boolean {
     if (this.#rest === undefined) return true;
     this.#rest.lastIndex = 0;
@@ -171,7 +172,7 @@ class CatalogStream {
   }
 
   /**
-   * Returns the beginning of what is held, masked.
+   * Returns the masked beginning of the held text.
    *
    * @param lead a form of a secret that has begun there, and is remembered
    */

@@ -62,7 +62,8 @@ export function formatLogLine(line: {
   const head = { time: new Date(timestamp).toISOString(), level, service, message };
   try {
     const members = Object.entries(fields).map(([key, value]) => [key, describeError(value)]);
-    // The head comes first in the line, and again because a field must not replace it.
+    // The head is written twice: first for the order of the fields, and again because a field must not
+    // replace it.
     return `${visibleJson(stringifyJson({ ...head, ...Object.fromEntries(members), ...head }))}\n`;
   } catch {
     return `${visibleJson(stringifyJson({ ...head, fields: "not representable as JSON" }))}\n`;
@@ -72,7 +73,7 @@ export function formatLogLine(line: {
 /** An error can be its own cause. */
 const MOST_CAUSES = 8;
 
-/** An error has no enumerable members. */
+/** Describes an error, whose members are not enumerable. */
 function describeError(value: unknown, depth = 0): unknown {
   if (!(value instanceof Error)) return value;
   return {
@@ -87,7 +88,7 @@ function describeError(value: unknown, depth = 0): unknown {
 }
 
 function writeRecord({ timestamp, level, category, rawMessage, properties: fields }: LogRecord): void {
-  // The raw text: braces in a message are no placeholders.
+  // Use the raw text, because braces in a message are not placeholders.
   const message = typeof rawMessage === "string" ? rawMessage : rawMessage.join("");
   const line = formatLogLine({ timestamp, level, service: category.at(-1) ?? "", message, fields });
   try {

@@ -14,7 +14,7 @@
  * @module
  */
 import type * as prom from "prom-client";
-// Part by part: the rest of the package would take 5 MB in an idle service.
+// Import the parts separately, because the rest of the package would take 5 MB in an idle service.
 import counter from "prom-client/lib/counter.js";
 import gauge from "prom-client/lib/gauge.js";
 import histogram from "prom-client/lib/histogram.js";
@@ -33,9 +33,9 @@ type Labels = Readonly<Record<string, string>>;
 
 /** The duration of steps in seconds, by result. */
 export interface Histogram {
-  /** By default with result `ok`. */
+  /** Observes a duration. The default result is `ok`. */
   observe(seconds: number, result?: string): void;
-  /** Starts a measurement. @returns ends it */
+  /** Starts a measurement. @returns a function that ends it */
   start(): (result?: string) => void;
   /**
    * Measures a step. Its result is `ok`, or the code of the error that it throws. Results are closed sets, so that a

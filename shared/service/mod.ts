@@ -26,7 +26,7 @@ export const REQUEST_ID_HEADER = "x-request-id";
 /** Headers of a request. Malformed values count as absent. `name` is the name of its span. */
 interface IncomingRequest {
   readonly name: string;
-  /** By default a new one. */
+  /** The ID of the request; by default a new one. */
   readonly id?: unknown;
   readonly traceparent?: unknown;
   readonly tracestate?: unknown;
@@ -35,7 +35,7 @@ interface IncomingRequest {
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 
-/** The trace is empty if spans are made: they have it. */
+/** The current request. Its trace is empty if spans are created, because the span contains the trace. */
 const requests = new AsyncLocalStorage<
   { readonly id: string; readonly trace: Readonly<Record<string, string>> } | undefined
 >();
@@ -61,7 +61,7 @@ export function inRequest<T>(incoming: IncomingRequest, run: (id: string) => Pro
 
 /** Runs a function outside of the current request, for work that other requests share. */
 export function outsideRequests<T>(run: () => T): T {
-  // exit() would return to the request after the first pause (Deno 2.9.6).
+  // exit() would return to the request after the first pause (Deno 2.9.6), so use run().
   return requests.run(undefined, run);
 }
 
@@ -97,7 +97,7 @@ async function inSpan<T>({ name, kind, parent }: {
   try {
     return await context.with(trace.setSpan(from, span), run);
   } catch (error) {
-    // Without the message, which may hold the request. That belongs to the audit log.
+    // Omit the message, which may contain parts of the request. Those belong only in the audit log.
     span.setStatus({ code: SpanStatusCode.ERROR });
     throw error;
   } finally {
@@ -159,7 +159,7 @@ function parseSwitch(argument: string, value: string | undefined): boolean {
   throw new AppError("invalid_request", `Cannot use ${JSON.stringify(argument)}: expected true or false`);
 }
 
-/** Resolves with the first signal. A second signal then ends a service that hangs while it stops. */
+/** Resolves with the first signal. If a service hangs while it stops, a second signal ends it. */
 export function waitForStop(signals: readonly Deno.Signal[] = ["SIGINT", "SIGTERM"]): Promise<Deno.Signal> {
   return new Promise((resolve) => {
     const listeners = signals.map((signal) => ({

@@ -22,7 +22,7 @@ export interface CertificateFields {
   readonly principals: readonly string[];
   /** The first valid second since the epoch. */
   readonly validAfter: number;
-  /** The first second since the epoch that is no longer valid; `Infinity` is never. */
+  /** The first second since the epoch when the certificate is no longer valid; `Infinity` means never. */
   readonly validBefore: number;
   /** Restrictions that a server must understand; `""` is an option without a value. */
   readonly criticalOptions: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export interface Certificate extends CertificateFields {
   readonly signedBytes: Uint8Array;
 }
 
-/** The room for a certificate of ours. */
+/** The initial capacity, which fits the certificates of this project. */
 const CAPACITY = 1024;
 const USER = 1;
 const HOST = 2;
@@ -132,10 +132,11 @@ export function formatCertificate(blob: Uint8Array): string {
 }
 
 /**
- * Decodes a certificate, also with unknown options. {@linkcode verifyCertificateSignature} checks the signature.
+ * Decodes a certificate, which may have unknown options. {@linkcode verifyCertificateSignature} checks the
+ * signature.
  *
- * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8 or have a
- * NUL, options that are unsorted or duplicated, a CA key of an unsupported type
+ * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8
+ * or have a NUL, options that are unsorted or duplicated, a CA key of an unsupported type
  */
 export function decodeCertificate(blob: Uint8Array): Certificate {
   if (blob.length > MAX_CERTIFICATE_BYTES) throw malformed("longer than 256 KiB");
@@ -295,7 +296,7 @@ function decodeValue(name: string, data: Uint8Array): string {
   return value;
 }
 
-/** The contents of a KeyId. */
+/** The parts of a KeyId. */
 export interface KeyIdParts {
   /** The effective caller, not its forwarder. */
   readonly caller: string;
@@ -303,7 +304,7 @@ export interface KeyIdParts {
   readonly role: string;
   /** Whole seconds since the epoch. */
   readonly issuedAt: number;
-  /** `""`: unknown. */
+  /** The end user; `""` if it is unknown. */
   readonly endUser?: string;
   /** `sudo -n` or `sudo -n -u <user>`; `""` without elevation. The only value with spaces. */
   readonly elevationPrefix?: string;

@@ -45,7 +45,7 @@ export function parsePublicKey(text: string): SshPublicKey {
   const [line, ...others] = text.split(/\r?\n/).map(trimSpaces)
     .filter((line) => line !== "" && !line.startsWith("#"));
   if (line === undefined) throw invalid("there is none");
-  // A host key is pinned, so no guess is allowed.
+  // A host key is pinned, so several keys must not lead to a guess.
   if (others.length > 0) throw invalid("more than one line");
   if (line.startsWith("@")) throw invalid("line has a known_hosts marker");
   const fields = line.split(BLANKS);
@@ -185,7 +185,7 @@ function hashOf(parts: KeyParts): "sha256" | "sha384" | "sha512" | null {
   return parts.kind === "rsa" ? "sha256" : parts.curve.hash;
 }
 
-/** A private key that signs, and cannot be read. */
+/** A private key that can sign but cannot be exported. */
 export interface SshSigner {
   /** The public key blob (RFC 4253 section 6.6). */
   readonly publicKey: Uint8Array;
@@ -224,7 +224,8 @@ export function wrapPrivateKey(key: KeyObject, parts: KeyParts): SshPrivateKey {
     sign: (data) => signData(key, parts, data),
     async signAsync(data, signal) {
       signal?.throwIfAborted();
-      // RSA takes milliseconds, so another thread signs. Ed25519 takes less time than the other thread.
+      // RSA signatures take milliseconds, so another thread creates them. Ed25519 is faster than switching to
+      // another thread.
       if (parts.kind === "ed25519") return signData(key, parts, data);
       return encodeSignature(parts, new Uint8Array(await crypto.subtle.sign({ name, hash }, webKey, data)));
     },
@@ -263,7 +264,7 @@ export function verifySignature(publicKey: Uint8Array, signature: Uint8Array, da
 
 function verifyValue(parts: KeyParts, algorithm: string, value: Uint8Array, data: Uint8Array): boolean {
   if (parts.kind === "rsa") {
-    // `ssh-rsa`, which is SHA-1, is missing on purpose.
+    // `ssh-rsa`, which uses SHA-1, is omitted on purpose.
     const hash = { "rsa-sha2-256": "sha256", "rsa-sha2-512": "sha512" }[algorithm];
     return hash !== undefined && value.length === parts.modulus.length &&
       verify(hash, data, publicKeyOf(parts), value);
@@ -368,7 +369,8 @@ const ED25519_PKCS8 = Uint8Array.fromHex("302e020100300506032b657004220420");
 export function encodeOpensshPrivateKey(seed: Uint8Array, comment: string): string {
   const publicKey = ed25519PublicKey(seed);
   const point = publicKey.subarray(-ED25519_BYTES);
-  // The two check numbers verify a passphrase. Without one any equal numbers are valid.
+  // Two equal check numbers show that a passphrase was correct. Without a passphrase, any equal numbers are
+  // valid.
   const section = new SshWriter().u32(0).u32(0).raw(publicKey)
     .u32(2 * ED25519_BYTES).raw(seed).raw(point).text(comment).bytes();
   const padding = Array.from({ length: -section.length & (BLOCK_BYTES - 1) }, (_, index) => index + 1);

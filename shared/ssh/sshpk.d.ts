@@ -1,5 +1,5 @@
-// The parts of sshpk 1.18.0 that are used. The package has no types; `broker/ssh/ssh2.d.ts` explains why not the
-// published ones.
+// The used parts of sshpk 1.18.0, which has no types. For the reason why the published types are not used,
+// see `broker/ssh/ssh2.d.ts`.
 import type { Buffer } from "node:buffer";
 
 /** A decoded private key. */

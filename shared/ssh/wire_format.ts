@@ -6,7 +6,8 @@ const MAX_U64 = 0xffff_ffff_ffff_ffffn;
 const INITIAL_BYTES = 256;
 
 const encoder = new TextEncoder();
-// Without ignoreBOM a leading U+FEFF would vanish, and two different byte strings would read as one text.
+// Without ignoreBOM, a leading U+FEFF would be dropped, and two different byte strings would be decoded as
+// the same text.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
@@ -143,7 +144,7 @@ export class SshWriter {
 
   /** A `string` of UTF-8. */
   text(value: string): this {
-    // A UTF-16 unit takes at most three bytes; the rest is returned.
+    // Reserve three bytes for each UTF-16 unit, which is the maximum, and return the unused rest.
     const start = this.#reserve(4 + value.length * 3);
     const written = writeAscii(value, this.#bytes, start + 4)
       ? value.length
@@ -166,14 +167,14 @@ export class SshWriter {
     const start = magnitude.findIndex((byte) => byte !== 0);
     if (start === -1) return this.u32(0);
     const digits = magnitude.subarray(start);
-    // A set top bit would read as a negative number.
+    // Add a zero byte if the top bit is set, because the number would otherwise be negative.
     if ((digits[0] ?? 0) < 0x80) return this.string(digits);
     return this.u32(digits.length + 1).raw(new Uint8Array(1)).raw(digits);
   }
 
-  /** Everything that was written. Later writes do not change the result. */
+  /** The bytes written so far. Later writes do not change the result. */
   bytes(): Uint8Array<ArrayBuffer> {
-    // A full buffer needs no copy: the next write allocates a larger one.
+    // If the buffer is full, no copy is needed, because the next write allocates a larger buffer.
     return this.#length === this.#bytes.length ? this.#bytes : this.#bytes.slice(0, this.#length);
   }
 
@@ -202,13 +203,13 @@ function writeAscii(text: string, into: Uint8Array, start: number): boolean {
 
 /** A key revocation list. */
 export interface Krl {
-  /** Grows from list to list. */
+  /** The version, which increases with each list. */
   readonly version: bigint;
   /** In seconds since the epoch. */
   readonly generatedAt: number;
   readonly comment: string;
   readonly serials: SerialSet;
-  /** Each revokes every certificate with this key ID. */
+  /** The key IDs. Each revokes every certificate that has it. */
   readonly keyIds: Iterable<string>;
 }
 
@@ -228,7 +229,7 @@ export function encodeKrl({ version, generatedAt, comment, serials, keyIds }: Kr
     .u64(MAGIC).u32(FORMAT_VERSION).u64(version).u64(BigInt(generatedAt)).u64(0n).text("").text(comment);
   if (serials.size === 0 && names.length === 0) return writer.bytes();
   return writer.raw(Uint8Array.of(CERTIFICATES_SECTION)).nested((section) => {
-    // An empty CA key matches any CA.
+    // An empty CA key applies to every CA.
     section.text("").text("");
     if (serials.size > 0) section.raw(Uint8Array.of(SERIAL_LIST)).string(serials.bytes);
     if (names.length > 0) {
@@ -247,7 +248,7 @@ export class SerialSet {
   #until = new Float64Array(INITIAL_SERIALS);
   #size = 0;
 
-  /** A set of serials that are never forgotten. */
+  /** Creates a set of serials that never expire. */
   static of(serials: Iterable<bigint>): SerialSet {
     const set = new SerialSet();
     set.add(new Map([...serials].map((serial) => [serial, Infinity])));
@@ -270,8 +271,8 @@ export class SerialSet {
   }
 
   /**
-   * Adds new serials, each with the time until which it is kept, and returns their number. A call moves all larger
-   * serials, however few it adds: add a thousand at a time.
+   * Adds new serials, each with the time until which it is kept, and returns their number. A call moves all
+   * larger serials, even to add a single one, so add about a thousand at a time.
    *
    * @throws {RangeError} for a serial of 0: sshd treats the list as broken and rejects everybody
    */
@@ -281,7 +282,7 @@ export class SerialSet {
     this.#reserve(this.#size + added.length);
     let end = this.#size;
     this.#size += added.length;
-    // From the largest on: larger serials move to their place first.
+    // Start with the largest serial, so that larger serials are moved to their place first.
     for (let left = added.length; left > 0; left--) {
       const serial = added[left - 1] ?? 0n;
       const at = this.#find(serial, end);
@@ -296,7 +297,7 @@ export class SerialSet {
 
   /** Removes the serials that are no longer kept, and returns their number. */
   forget(now: number): number {
-    // Half a serial each: without bigints.
+    // Copy 32 bits at a time, which avoids bigints.
     const words = new Uint32Array(this.#bytes.buffer);
     let kept = 0;
     for (let index = 0; index < this.#size; index++) {

@@ -1,6 +1,7 @@
 /**
- * Columns, rows and statements of a state database. Texts are read as bytes, because a database would return a text with a NUL
- * truncated: the scope of one caller would become that of another, or of all.
+ * Columns, rows and statements of a state database. Texts are read as bytes, because a database would
+ * truncate a text at a NUL: the scope of one caller would become the scope of another caller, or of all
+ * callers.
  *
  * @module
  */
@@ -46,7 +47,7 @@ export function readFlag(row: Row, column: string): boolean {
 /** A time in milliseconds from a column in units of `unitMs`. @throws {TypeError} if it is not a time in range */
 export function readTime(row: Row, column: string, unitMs: number): number {
   const ms = readInteger(row, column) * unitMs;
-  // The range of Date.
+  // The range of Date, in milliseconds.
   if (Math.abs(ms) > 8.64e15) throw new TypeError(`column ${column} is not a time in range`);
   return ms;
 }
@@ -68,19 +69,22 @@ export function readStrings(row: Row, column: string): readonly string[] {
   });
 }
 
-/** Rejects text that a database could return truncated: the scope would be another one. @throws {AppError} `internal` */
+/**
+ * Rejects text that a database could truncate, which would change the scope of a row. @throws {AppError}
+ * `internal`
+ */
 export function checkStorable(texts: readonly string[]): void {
   if (texts.every((text) => text.isWellFormed() && !text.includes("\0"))) return;
   throw new AppError("internal", "The change could not be stored: a text in it is not storable");
 }
 
-/** A text column for a warning, also if it cannot be read. */
+/** A text column for a warning, even if the column is malformed. */
 export function showText(row: Row, column: string): string {
   const bytes = row[column];
   return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : "";
 }
 
-/** Reads rows that may be left out. */
+/** Reads rows, of which unreadable ones may be skipped. */
 export interface RowReader<T> {
   readonly decode: (row: Row) => T;
   /** The column that names a row in a warning. */
@@ -88,10 +92,10 @@ export interface RowReader<T> {
   readonly warning: string;
 }
 
-/** Called for what cannot be read and is left out. */
+/** Called for data that cannot be read and is skipped. */
 export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** Rows as values; one that can't be read is left out with a warning. */
+/** Decodes rows. An unreadable row is skipped with a warning. */
 export function readRows<T>(
   rows: readonly Row[],
   { decode, key, warning }: RowReader<T>,
@@ -107,7 +111,7 @@ export function readRows<T>(
   });
 }
 
-/** Rows as values; one that can't be read stops everything, because a deny that is left out would pass. */
+/** Decodes rows. An unreadable row is an error, because a deny must never be skipped. */
 export function readAll<T>(
   rows: readonly Row[],
   decode: (row: Row) => T,
@@ -120,7 +124,7 @@ export function readAll<T>(
   }
 }
 
-/** A column, and how its value is kept. */
+/** A column, and the encoding of its value. */
 export interface Column<V> {
   readonly name: string;
   readonly isText: boolean;
@@ -167,7 +171,7 @@ export function wordColumn<W extends string>(name: string, words: readonly W[]):
   })(name);
 }
 
-/** Columns of one kind by their properties: `endUser` is kept in `end_user`. */
+/** Columns of one kind by property name: the property `endUser` is stored in the column `end_user`. */
 export function columnsOf<V, Name extends string>(
   column: ColumnOf<V>,
   ...names: Name[]
@@ -217,9 +221,9 @@ export interface Statement {
 /** A transaction. It yields statements, which are sent together, and receives the rows of each. */
 export type Steps<T> = Generator<readonly Statement[], T, readonly (readonly Row[])[]>;
 
-/** SQL that differs between the two databases. */
+/** The SQL that differs between the two databases. */
 export interface Dialect {
-  /** The columns of a `SELECT` for {@linkcode readText} and {@linkcode readInteger}. */
+  /** The columns of a `SELECT`, in the form for {@linkcode readText} and {@linkcode readInteger}. */
   readonly select: (texts: readonly string[], integers: readonly string[]) => string;
   /** A `SELECT` of rows from the JSON list in `$1`. */
   readonly rowsOf: (table: string, names: readonly string[]) => string;
@@ -228,7 +232,7 @@ export interface Dialect {
 /** SQLite. */
 export const SQLITE: Dialect = {
   select: selectColumns,
-  // Without a WHERE, SQLite would read the ON of ON CONFLICT as the condition of a join.
+  // Without WHERE, SQLite would parse the ON of ON CONFLICT as the condition of a join.
   rowsOf: (_table, names) =>
     `SELECT ${names.map((name) => `value ->> '${name}'`).join(", ")} FROM json_each($1) WHERE TRUE`,
 };

@@ -1,8 +1,9 @@
 /**
- * A view in memory of what a store keeps. Decisions read the view and never wait for the store.
+ * A view in memory of the content of a store. Decisions read the view and never wait for the store.
  *
- * A change that allows something is stored before it is in the view. A change that denies something is in the view first,
- * because a deny cannot wait for room on a disk; it stays in force if the store fails, and is offered to the store again.
+ * A change that allows something is stored before it is in the view. A change that denies something is in the
+ * view first, because a deny must not wait for a disk. If the store fails, the deny stays in force and is
+ * written again later.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -24,7 +25,10 @@
 export class ChangeLock {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Runs a change when all earlier ones have ended, also after failures. The change must not use the lock itself. */
+  /**
+   * Runs a change after all earlier ones have ended, successfully or not. The change must not use the lock
+   * itself.
+   */
   run<T>(change: () => Promise<T>): Promise<T> {
     const result = this.#last.then(change);
     this.#last = result.catch(() => undefined);
@@ -34,14 +38,20 @@ export class ChangeLock {
 
 /** A view of type `View`, and the denies of type `Deny` that are in force before they are stored. */
 export class Durable<View, Deny = never> {
-  /** Read it once, without waiting, and decide by it. Only a change or a take-over replaces it. */
+  /**
+   * The view in force. Read it once, without a wait, and use it for the whole decision. Only a change or a
+   * take-over replaces it.
+   */
   view: View;
   readonly #lock: ChangeLock;
   readonly #onStoreError: () => void;
   #unstored: readonly Deny[] = [];
 
   constructor(view: View, { lock = new ChangeLock(), onStoreError }: {
-    /** Shared with changes of other views that one decision reads; by default the view has its own lock. */
+    /**
+     * A lock shared with the changes of other views, if one decision reads them all. By default the view has
+     * its own lock.
+     */
     readonly lock?: ChangeLock;
     /** Called for each write that the store could not make. */
     readonly onStoreError: () => void;
@@ -51,7 +61,7 @@ export class Durable<View, Deny = never> {
     this.#onStoreError = onStoreError;
   }
 
-  /** The denies that the store does not have yet, the oldest first. */
+  /** The denies that are not stored yet, the oldest first. */
   get unstored(): readonly Deny[] {
     return this.#unstored;
   }
@@ -71,17 +81,17 @@ export class Durable<View, Deny = never> {
     }
   }
 
-  /** Remembers denies until the store has them. */
+  /** Remembers denies until they are stored. */
   enforce(...denies: readonly Deny[]): void {
     this.#unstored = [...this.#unstored, ...denies];
   }
 
-  /** Forgets denies that the store has, or that are lifted. */
+  /** Forgets denies that are stored or lifted. */
   settle(isSettled: (deny: Deny) => boolean): void {
     this.#unstored = this.#unstored.filter((deny) => !isSettled(deny));
   }
 
-  /** Offers the store each deny that it does not have, up to the first failure. */
+  /** Writes each deny that is not stored yet, up to the first failure. */
   async retry(write: (deny: Deny) => Promise<void>): Promise<void> {
     for (const deny of this.#unstored) {
       try {

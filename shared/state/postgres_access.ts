@@ -24,9 +24,9 @@ export type { PostgresSession } from "./postgres_session.ts";
 export interface PostgresDatabase {
   readonly settings: StateSettings;
   readonly clock: Clock;
-  /** Called for what cannot be read and is left out. */
+  /** Called for data that cannot be read and is skipped. */
   readonly warn: StateWarner;
-  /** For a connection and each statement; default {@linkcode TIMEOUT_MS}. */
+  /** The time limit for a connection and for each statement; default {@linkcode TIMEOUT_MS}. */
   readonly timeoutMs?: number;
 }
 
@@ -36,7 +36,7 @@ export type Query = (
   parameters?: readonly (string | number | bigint)[],
 ) => ReturnType<PostgresSession["query"]>;
 
-/** A caller learns within 3 s that the database does not answer. */
+/** The time limit, so that a caller learns within 3 s that the database does not answer. */
 const TIMEOUT_MS = 2_500;
 
 /** A service's tables in a database that others use at the same time. */
@@ -113,7 +113,10 @@ export class PostgresAccess {
     return this.#run((query) => inTransaction(query, "BEGIN", action));
   }
 
-  /** Resolves when every change so far has ended: a commit is on the disk, and on that of a synchronous standby. */
+  /**
+   * Resolves when every change so far is durable: its commit is on the disk, and on the disk of a synchronous
+   * standby.
+   */
   checkpoint(): Promise<void> {
     return this.#run(() => Promise.resolve(), Infinity);
   }
@@ -130,7 +133,7 @@ export class PostgresAccess {
     });
   }
 
-  /** Closes the connection after the actions under way. */
+  /** Closes the connection after the running actions. */
   close(): Promise<void> {
     return this.#lock.run(() => {
       this.#isClosed = true;
@@ -139,7 +142,7 @@ export class PostgresAccess {
     });
   }
 
-  /** @param ms for the wait for other actions, a connection, and the action */
+  /** @param ms the time limit for the wait for other actions, the connection and the action together */
   #run<T>(
     action: (query: Query) => Promise<T>,
     ms: number = this.#database.timeoutMs ?? TIMEOUT_MS,
@@ -147,7 +150,7 @@ export class PostgresAccess {
     const { clock } = this.#database;
     const end = clock.now() + ms;
     const left = () => {
-      // The clock may be set back.
+      // The clock may be set back, so limit the remaining time.
       const leftMs = Math.min(end - clock.now(), ms);
       if (leftMs > 0) return leftMs;
       throw new Error("the database does not answer");
@@ -172,7 +175,8 @@ export class PostgresAccess {
     try {
       const ms = left();
       if (this.#session?.isOpen === true) return this.#session;
-      // It continues after the last action timed out: the server that answers may be the last of the list.
+      // The connection attempt continues after the last action timed out, because the available server may be
+      // the last one of the list.
       this.#connecting ??= this.#connect().finally(() => this.#connecting = undefined);
       const late = () => new Error("the database does not answer");
       const bound = { clock: this.#database.clock, ...(ms < Infinity && { ms }), late };
@@ -189,7 +193,7 @@ export class PostgresAccess {
   }
 }
 
-/** The answer to a COMMIT that never came. */
+/** The answer to a COMMIT was lost. */
 class LostCommit extends Error {
   override readonly name = "LostCommit";
 }
@@ -211,14 +215,18 @@ async function inTransaction<T>(
   try {
     await query("COMMIT");
   } catch (cause) {
-    // An error of the server is certain, except for its own end: that may come after the commit.
+    // An error from the server is certain. The exception is the server's shutdown, which may follow the
+    // commit.
     if (cause instanceof postgres.PostgresError && !/^(?:08|57|58)/.test(cause.code)) throw cause;
     throw new LostCommit("no answer to COMMIT", { cause });
   }
   return result;
 }
 
-/** If one of several statements fails, a later one of the same action would run outside of the transaction. */
+/**
+ * Runs the statements of an action. If one of several statements fails, a later one of the same action must
+ * not run outside of the transaction.
+ */
 async function whole<T>(query: Query, action: (query: Query) => Promise<T>): Promise<T> {
   let isOver = false;
   try {
@@ -240,8 +248,9 @@ async function rolledBack(session: PostgresSession): Promise<boolean> {
 }
 
 /**
- * Whether the action or the statement is wrong. An error of the server itself, its connection or its resources may be gone a
- * moment later: read only (25006), too late (57014), shutting down, out of connections, idle for too long.
+ * Whether the action or the statement is wrong. All other errors concern the server, its connection or its
+ * resources, and may be temporary: read only (25006), too late (57014), shutting down, out of connections,
+ * idle for too long.
  */
 function isRefusal(error: unknown): boolean {
   if (error instanceof AppError || error instanceof TypeError) return true;

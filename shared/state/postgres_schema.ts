@@ -11,11 +11,15 @@ export interface PostgresSchema {
   /** The schema's name in the database, and the channel of its notifications. */
   readonly name: string;
   readonly owner: string;
-  /** The statements from one version to the next, with names of tables without the schema. Append only. */
+  /**
+   * The statements from one version to the next, with table names without the schema. Append new ones, and
+   * never change existing ones.
+   */
   readonly migrations: readonly string[];
   /**
-   * The oldest version whose programs may use these tables during an upgrade of one instance after another. A migration keeps it
-   * only if such a program can ignore the addition and does not decide wider for that; any other migration sets it to its own.
+   * The oldest version whose programs may use these tables during an upgrade of one instance after another. A
+   * migration keeps this version only if older programs can ignore the addition without permitting more. Any
+   * other migration sets it to its own version.
    */
   readonly oldest?: number;
 }
@@ -23,12 +27,18 @@ export interface PostgresSchema {
 /** The migration that adds {@linkcode PostgresSchema.oldest} to the database. */
 export const ADD_OLDEST_COLUMN = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
 
-/** A busy machine may be slow at the start, and only other instances that start wait for it. */
+/**
+ * The time limit of the checks at the start. A busy machine may be slow then, and only other starting
+ * instances wait.
+ */
 const LOOK_MS = 10_000;
 
 const OTHERS = "name a separate database in state_db; this one was not changed";
 
-/** @throws {AppError} `invalid_config` with cause and fix if the tables are foreign, altered, or newer; nothing has changed then */
+/**
+ * @throws {AppError} `invalid_config` with cause and fix if the tables belong to another program, were
+ * altered, or are newer. In this case nothing was changed
+ */
 export async function migrate(session: PostgresSession, schema: PostgresSchema): Promise<void> {
   const { name, owner, migrations } = schema;
   await session.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LOOK_MS}`);
@@ -43,7 +53,7 @@ export async function migrate(session: PostgresSession, schema: PostgresSchema):
   await session.query([...upgrade(schema, version), "COMMIT"].join(";\n"));
 }
 
-/** Sent together with its end, so that no instance waits for this program's pace. */
+/** The migration and its end are sent together, so that other instances do not wait for this program. */
 function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number): Generator<string> {
   if (version >= migrations.length) return;
   if (version === 0) {
@@ -63,7 +73,10 @@ function newerSchema(owner: string, version: number, known: number): AppError {
   );
 }
 
-/** Version 0: there are no tables. Tables without `oldest` are for programs of their version alone. */
+/**
+ * Reads the version of the tables; 0 if there are none. Tables without `oldest` are only for programs of
+ * their own version.
+ */
 async function readVersion(
   session: PostgresSession,
   name: string,
@@ -85,7 +98,7 @@ async function readVersion(
   return isOurs && version !== undefined && oldest !== undefined ? { version, oldest } : "foreign";
 }
 
-/** Creates the tables of a version next to those that are there, and compares them. */
+/** Creates the tables of this version next to the existing ones, and compares them. */
 async function compare(session: PostgresSession, schema: PostgresSchema, version: number): Promise<void> {
   const { name, owner, migrations } = schema;
   const twin = `${name}_as_it_should_be`;
@@ -106,7 +119,10 @@ async function compare(session: PostgresSession, schema: PostgresSchema, version
   );
 }
 
-/** Tables with their columns, keys and triggers: a trigger or another key would change the meaning of ours. */
+/**
+ * Lists tables with their columns, keys and triggers, because a trigger or another key would change the
+ * behavior of the tables.
+ */
 async function listColumns(session: PostgresSession, schema: string): Promise<ReadonlySet<string>> {
   const rows = await session.query(
     `SELECT format('%s.%s %s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),

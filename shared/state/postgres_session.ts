@@ -11,7 +11,7 @@ import { connectSocket, describeHost, type PostgresHost, type PostgresTarget } f
 
 interface SessionOptions {
   readonly target: PostgresTarget;
-  /** Read for each connection, so that it can be changed. */
+  /** The password, read for each connection, so that it can be changed while the service runs. */
   readonly password: () => Promise<string>;
   readonly ca: () => Promise<string | undefined>;
   readonly schema: string;
@@ -38,7 +38,7 @@ export interface PostgresSession {
     parameters?: readonly (string | number | bigint)[],
     ms?: number,
   ): Promise<readonly Row[]>;
-  /** Immediately, also during a statement. */
+  /** Closes the connection immediately, even during a statement. */
   close(): void;
 }
 
@@ -62,7 +62,10 @@ export async function openSession(options: SessionOptions): Promise<PostgresSess
   throw new Error(causes.join("; "));
 }
 
-/** `undefined` for a standby. The server itself is asked, because a standby need not be read-only by its settings. */
+/**
+ * Connects to one server; `undefined` for a standby. Queries the server's role, because the settings of a
+ * standby need not be read-only.
+ */
 async function openOn(host: PostgresHost, options: SessionOptions): Promise<PostgresSession | undefined> {
   const { clock, timeoutMs } = options;
   const opening = new AbortController();
@@ -95,7 +98,7 @@ function describeCause(error: unknown): string {
   return error.message === "" ? String(code) : error.message;
 }
 
-/** With keys that the driver's types leave out. */
+/** The driver's options, including keys that the driver's types omit. */
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & {
   readonly socket: () => ReturnType<typeof connectSocket>;
   readonly onnotify: (channel: string, payload: string) => void;
@@ -111,19 +114,19 @@ function createSession(
 ): PostgresSession {
   let isOpen = true;
   let connected = false;
-  // Every key that the driver would otherwise look for in the environment.
+  // Set every key that the driver would otherwise read from the environment.
   const driver: DriverOptions = {
     host: "none.invalid",
     port: 5432,
     user,
     database,
-    // A function, because the driver would look elsewhere for an empty text.
+    // Pass a function, because the driver would replace an empty text by a value from the environment.
     password: () => password,
     ssl: false,
     sslnegotiation: null,
     prepare: true,
     debug: false,
-    // Statements that are sent together, as the reads of one moment, need not wait for each other.
+    // Statements that are sent together, such as the reads of one snapshot, need not wait for each other.
     max_pipeline: 16,
     max: 1,
     idle_timeout: 0,
@@ -145,11 +148,11 @@ function createSession(
     connection: {
       application_name: applicationName,
       search_path: schema,
-      // An account may have another value: then an acknowledged change could be lost with the server.
+      // Override the account's setting, with which an acknowledged change could be lost if the server fails.
       synchronous_commit: "on",
       statement_timeout: timeoutMs,
       lock_timeout: timeoutMs,
-      // An instance may be stopped in the middle: the others wait for its locks.
+      // If an instance is suspended during a transaction, the other instances wait for its locks.
       idle_in_transaction_session_timeout: 1000,
     },
   };
@@ -176,7 +179,10 @@ function createSession(
   return session;
 }
 
-/** The driver's error for a connection that ended names a placeholder instead of the real host. */
+/**
+ * Throws an error with a useful text: for an ended connection, the driver names a placeholder instead of the
+ * real host.
+ */
 function failPlainly(error: unknown): never {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   throw code.startsWith("CONNECTION_") ? new Error("the connection is lost") : error;
@@ -184,7 +190,10 @@ function failPlainly(error: unknown): never {
 
 let isSwallowing = false;
 
-/** The driver writes from a timer to a connection that is broken already; the error would end the process. */
+/**
+ * Ignores an error of the driver, which writes from a timer to a connection that is already broken. Otherwise
+ * the error would end the process.
+ */
 function swallowDriverFault(): void {
   if (isSwallowing) return;
   isSwallowing = true;

@@ -1,5 +1,5 @@
 /**
- * The keys of a config that say where its state is.
+ * The config keys that select the storage of the state.
  *
  * @module
  */
@@ -78,10 +78,10 @@ export type PostgresHost =
 
 /** A database and its user. */
 export interface PostgresTarget {
-  /** Tried in this order; the one that is no standby is used. */
+  /** The hosts in the order in which they are tried. The one that is not a standby is used. */
   readonly hosts: readonly PostgresHost[];
   readonly user: string;
-  /** Empty: none, or from a file. */
+  /** The password in the URL; empty if there is none, or if it comes from a file. */
   readonly password: string;
   readonly database: string;
 }
@@ -214,13 +214,14 @@ async function upgrade(socket: Socket, hostname: string, ca: string | undefined)
   });
   socket.write(SSL_REQUEST);
   const bytes = await answer;
-  // More bytes would be of an attacker in between, and be read as the server's under TLS.
+  // Reject further bytes. An attacker in the network could have sent them, and they would be read as part of
+  // the TLS stream.
   if (bytes.length !== 1 || bytes[0] !== YES) throw new Error("it has no TLS");
   socket.removeAllListeners();
   const secure = connectTls({
     socket,
     host: hostname,
-    // An address has no server name; the certificate is checked for the address.
+    // An IP address has no server name. The certificate is then checked for the address.
     ...(isIP(hostname) === 0 && { servername: hostname }),
     minVersion: "TLSv1.3",
     ...(ca !== undefined && { ca }),
@@ -230,7 +231,7 @@ async function upgrade(socket: Socket, hostname: string, ca: string | undefined)
   return secure;
 }
 
-/** Also rejects if the socket just closes. */
+/** Waits for an event of a socket. Also rejects if the socket closes without an error. */
 function event(socket: Socket, name: "connect" | "secureConnect"): Promise<void> {
   return new Promise((resolve, reject) => {
     const close = () => reject(new Error("it closes the connection"));

@@ -19,15 +19,18 @@ import {
 
 /** A database, and its warnings. */
 export interface StateFile {
-  /** The file, which is created in an existing directory; empty: memory, which ends with the process. */
+  /**
+   * The path of the file, which is created in an existing directory. Empty: in memory, and lost when the
+   * process ends.
+   */
   readonly path: string;
-  /** Called for what cannot be read and is left out. */
+  /** Called for data that cannot be read and is skipped. */
   readonly warn: StateWarner;
   /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
   readonly lockWaitMs?: number;
 }
 
-/** A database that is this process's alone until it is closed. */
+/** A database that only this process can use until it is closed. */
 export class SqliteAccess {
   readonly #database: DatabaseSync;
   readonly #schema: StateSchema;
@@ -49,7 +52,10 @@ export class SqliteAccess {
     return new SqliteAccess(schema, file);
   }
 
-  /** Runs an action that reads. @throws {AppError} `internal` if the database fails; an `AppError` of the action as it is */
+  /**
+   * Runs an action that reads. @throws {AppError} `internal` if the database fails; an `AppError` of the
+   * action is passed on
+   */
   // deno-lint-ignore require-await -- what the action throws becomes a rejection
   async read<T>(action: () => T): Promise<T> {
     try {
@@ -66,8 +72,9 @@ export class SqliteAccess {
   }
 
   /**
-   * Like {@linkcode change}, but without the wait for the disk, which would hold up everything else in this process. The change
-   * survives a kill of the process; a loss of power may undo the last such changes. @throws {AppError} `internal`
+   * Like {@linkcode change}, but without a wait for the disk, which would block this process. The change
+   * survives the end of the process, but a power loss may undo the last such changes. @throws {AppError}
+   * `internal`
    */
   changeUnsynced<T>(action: () => T): Promise<T> {
     return this.#commit("NORMAL", action);
@@ -75,7 +82,7 @@ export class SqliteAccess {
 
   #commit<T>(synchronous: "FULL" | "NORMAL", action: () => T): Promise<T> {
     return this.read(() => {
-      // It has no effect within a transaction.
+      // This PRAGMA has no effect within a transaction, so run it before BEGIN.
       this.#database.exec(`PRAGMA synchronous = ${synchronous}; BEGIN IMMEDIATE`);
       try {
         const result = action();
@@ -90,7 +97,7 @@ export class SqliteAccess {
 
   rows(sql: string, parameters: Parameters = {}): readonly Row[] {
     const statement = this.#database.prepare(sql);
-    // A number out of range is the fault of one row, not of the whole table.
+    // An integer out of range must be the fault of one row, not of the whole table.
     statement.setReadBigInts(true);
     return statement.all(parameters);
   }
@@ -125,7 +132,10 @@ export class SqliteAccess {
     return Number(this.#database.prepare(sql).run(parameters).changes);
   }
 
-  /** Resolves when a loss of power can undo no change so far. @throws {AppError} `internal` if that is not certain */
+  /**
+   * Resolves when a power loss can no longer undo any change so far. @throws {AppError} `internal` if that is
+   * uncertain
+   */
   checkpoint(): Promise<void> {
     return this.read(() => {
       const row = this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
@@ -139,7 +149,7 @@ export class SqliteAccess {
   }
 }
 
-/** Creates the file if there is none, readable by its owner alone. A file that is rejected is left as it is. */
+/** Creates the file if it does not exist, readable only by its owner. A rejected file is not changed. */
 function openDatabase(schema: StateSchema, { path, lockWaitMs = 5000 }: StateFile): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
@@ -189,13 +199,14 @@ function createFile(path: string): void {
   try {
     Deno.openSync(path, { write: true, createNew: true, mode: 0o600 }).close();
   } catch (error) {
-    // Left alone: opening and closing a file drops every lock that SQLite holds on it in this process (fcntl(2)).
+    // Do not open the existing file here: closing it would release every lock that SQLite holds on it in this
+    // process (fcntl(2)).
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
   }
 }
 
 function prepare(database: DatabaseSync, schema: StateSchema, journal: "wal" | "memory"): void {
-  // Before the first access, so that no other process ever gets in.
+  // Set this before the first access, so that no other process can open the database in between.
   readPragma(database, "locking_mode = EXCLUSIVE");
   const version = identify(database, schema);
   // A damaged page or index could hide a freeze.
@@ -203,13 +214,13 @@ function prepare(database: DatabaseSync, schema: StateSchema, journal: "wal" | "
   if (check !== "ok") throw new Refusal(`it is damaged: ${check}`, damageRemedy(schema));
   const mode = readPragma(database, "journal_mode = WAL");
   if (mode !== journal) throw new Error(`its journal mode stays ${String(mode)}`);
-  // NORMAL would be enough for a grant. A revocation is a deny: after a loss of power the grant must not be
-  // back, so every commit waits for the disk.
+  // With NORMAL, a power loss could undo a commit. That would be acceptable for a new grant, but not for a
+  // revocation, because the revoked grant would be back. Therefore every commit waits for the disk.
   database.exec("PRAGMA synchronous = FULL");
   migrate(database, schema, version);
 }
 
-/** The version of the schema. @throws {Refusal} if the database is not this service's */
+/** The version of the schema. @throws {Refusal} if the database belongs to another service */
 function identify(database: DatabaseSync, schema: StateSchema): number {
   const { owner, migrations, foreign } = schema;
   const id = Number(readPragma(database, "application_id"));
@@ -258,7 +269,8 @@ function migrate(database: DatabaseSync, { owner, migrations }: StateSchema, ver
       throw error;
     }
   }
-  // The file is of an earlier version of this program, or of another implementation with the same tables.
+  // The file was created by an earlier version of this program, or by another implementation with the same
+  // tables.
   if (Number(readPragma(database, "application_id")) === 0) database.exec(mark);
 }
 
@@ -294,7 +306,7 @@ function explain(error: unknown, schema: StateSchema): readonly [message: string
   }
 }
 
-/** The primary result code of SQLite; 0 for an error that is not of SQLite. */
+/** The primary result code of SQLite; 0 for an error that does not come from SQLite. */
 function resultCode(error: unknown): number {
   return error instanceof Error && "errcode" in error && typeof error.errcode === "number"
     ? error.errcode & 0xff
@@ -313,7 +325,10 @@ export interface StateSchema {
   readonly owner: keyof typeof APPLICATION_IDS;
   /** The statements from one version to the next; the first one starts from an empty file. */
   readonly migrations: readonly string[];
-  /** Describes the loss without the file and the operator's next step. The text continues a sentence. */
+  /**
+   * Describes the consequence of starting without the file, and the operator's next step. The text continues
+   * a sentence.
+   */
   readonly loss: string;
   /** A query that finds a row only in a file of another implementation with the same tables; the cause continues a sentence. */
   readonly foreign?: { readonly query: string; readonly cause: string };
@@ -336,7 +351,10 @@ function findDifference(
     : `it has a ${surplus}, which a ${owner}'s of version ${version} has not`;
 }
 
-/** Tables with their columns. A view or trigger would change the meaning of ours. */
+/**
+ * Lists tables with their columns. A view or trigger is a difference, because it would change the behavior of
+ * the tables.
+ */
 function listColumns(database: DatabaseSync): ReadonlySet<string> {
   const rows = database.prepare(
     `SELECT o.type, o.name, c.name AS "column" FROM sqlite_schema o LEFT JOIN pragma_table_info(o.name) c

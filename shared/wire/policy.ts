@@ -24,7 +24,8 @@ export interface GrantRequest {
 /** The longest lifetime of a grant, in seconds. A later date has more than four digits for the year. */
 export const LONGEST_GRANT_TTL_SECONDS: number = 100 * 366 * 86_400;
 
-// No caller and no end user has such a name, and a NUL would truncate it in a database.
+// Reject invisible characters: no caller or end user has such a name, and a NUL would truncate the name in a
+// database.
 const scope = z.string().refine((text) => !hasInvisible(text), "control characters not allowed").default("");
 
 /** Decodes a {@linkcode GrantRequest}; unknown fields are dropped. An empty pattern would allow everything. */

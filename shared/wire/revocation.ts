@@ -25,7 +25,7 @@ export interface FreezeRequest extends FreezeSubject {
   readonly allow_volatile: boolean;
 }
 
-// Audit records contain both, and spaces separate their fields.
+// Audit records contain both texts, and their fields are separated by spaces.
 const word = z.string().refine((text) => !isUnsafe(text), "spaces and control characters not allowed");
 const subject = { kind: z.enum(FREEZE_KINDS), value: word.min(1) };
 

@@ -137,7 +137,7 @@ export const MAX_SIGN_BODY_BYTES: { readonly ssh: number; readonly k8s: number }
   ssh: 64 * 1024,
   k8s: 256 * 1024,
 };
-/** In UTF-16 units. */
+/** The maximum length of `content_head`, in UTF-16 units. */
 const MAX_CONTENT_HEAD_LENGTH = 2000;
 /** The command of a file transfer names a path of at most 4096 bytes twice. */
 const MAX_TRANSFER_BYTES = 16 * 1024;
@@ -283,7 +283,10 @@ export const signResponse: z.ZodType<SignResponse> = z.object({
   target: z.object(each(z.string(), "user", "addr")).optional(),
 });
 
-/** The fields that become words of the KeyId and of audit records: a space or a control character would add words. */
+/**
+ * The fields that become words of the KeyId and of audit records. A space or a control character would add
+ * words.
+ */
 const TOKEN_FIELDS = [
   ...["host", "end_user", "role", "purpose", "session_mode", "session_id", "sudo_user"] as const,
   ...["k8s_verb", "k8s_resource", "k8s_group", "k8s_namespace", "k8s_name"] as const,
@@ -334,7 +337,7 @@ export function checkSignFields(request: SignRequest, maxCommandBytes: number = 
  * @throws {AppError} `invalid_request` with the field
  */
 export function checkReason(text: string, field: string): void {
-  // A character has at most two units, so most texts need no count.
+  // A character has at most two units, so most texts need not be counted.
   if (text.length <= MAX_REASON_CHARACTERS || [...text].length <= MAX_REASON_CHARACTERS) return;
   throw invalid(field, `more than ${MAX_REASON_CHARACTERS} characters`);
 }

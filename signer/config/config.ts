@@ -1,6 +1,6 @@
 /**
- * `signer.json`: the one description of its keys. The signer loads it, `broker-ctl` edits and explains it,
- * and its permission set is derived from it.
+ * The schema of `signer.json`. The signer loads its config by this schema, `broker-ctl` edits and explains
+ * the config, and the signer's permission set is derived from it.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -156,7 +156,7 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
 }).check(checkKrlCallers).check(checkState);
 
 function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
-  // Without the value, because a URL may hold a password.
+  // The message omits the value, because a URL may contain a password.
   const refuse = (path: readonly string[], message: string) =>
     issues.push({ code: "custom", path: [...path], message, input: undefined });
   for (const [key, message] of findStateProblems(value)) refuse([key], message);
@@ -165,7 +165,10 @@ function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void 
   }
 }
 
-/** The identity of a host gives access only to the list. Without a key, hosts could not check the list. */
+/**
+ * Rejects callers that are not identities of hosts, because such an identity gives access only to the
+ * revocation list. Also requires an envelope key, without which hosts could not verify the list.
+ */
 function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
   const { krl_callers, envelope_key, callers, reload_callers, trusted_forwarders } = value;
   const refuse = (path: readonly string[], message: string) =>
@@ -182,7 +185,10 @@ function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): 
   }
 }
 
-/** The problem of hosts that are in the wrong place. Neither the file nor the database overrides the other. */
+/**
+ * Finds hosts that are configured in the wrong place: the file or the database. Neither place overrides the
+ * other.
+ */
 export function findMisplacedHosts(
   { hosts, policy_source }: Pick<SignerConfig, "hosts" | "policy_source">,
 ): string | undefined {
@@ -191,7 +197,7 @@ export function findMisplacedHosts(
     "remove them from the file";
 }
 
-/** The key paths of hosts that are sealed without a key for it: such a config is not loaded. */
+/** The key paths of sealed hosts in a config without an envelope key. Such a config is rejected. */
 export function findHostsWithoutKey(
   { hosts, envelope_key }: Pick<SignerConfig, "hosts" | "envelope_key">,
 ): readonly string[] {
@@ -201,7 +207,7 @@ export function findHostsWithoutKey(
   );
 }
 
-/** The new text is written here before it replaces the config. */
+/** The path of the temporary file to which a new text is written before it replaces the config. */
 export function editPath(configPath: string): string {
   return `${configPath}.new`;
 }

@@ -35,7 +35,7 @@ export const SIGNER_RUN_OPTIONS: RunOptions = {
   compilesInTurn: true,
 };
 
-/** @throws {AppError} `invalid_config` if no exact permission can be given for a value */
+/** @throws {AppError} `invalid_config` if a value of the config has no exact permission */
 export function signerPermissions(config: SignerConfig, location: ServiceLocation): PermissionSet {
   const { end_user_oidc: oidc } = config;
   const clusters = clustersOf(config);
@@ -63,7 +63,8 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
       },
     }),
     caKeyPermissions(config, location.workingFolder),
-    // The host of the issuer's keys is not in the config. If it is another one, the load error names it.
+    // The config does not name the host of the issuer's keys. If the keys are on another host, the load error
+    // names that host.
     { net: oidc === undefined ? [] : urlPermissions(oidc.issuer) },
     // The policy rejects a value that is not a URL, and names its key.
     {
@@ -79,7 +80,7 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
   );
 }
 
-/** Files that other users of the machine must not write, and mostly not read either. */
+/** The files that other users of the machine must not write, and in most cases not read. */
 export function signerUsedFiles(config: SignerConfig, configPath: string): readonly UsedFile[] {
   return [
     { key: "the config", path: configPath, use: "config" },

@@ -19,17 +19,26 @@ import {
 } from "./config.ts";
 import { entityTagOf, namesEntityTag } from "@gateway/shared/http";
 
-/** All that decides a request. A request reads it once; a reload replaces it by one assignment. */
+/**
+ * Everything that decides about a request. A request reads the snapshot once, and a reload replaces it with
+ * one assignment.
+ */
 export interface Snapshot {
   readonly config: SignerConfig;
   readonly policy: CompiledPolicy;
-  /** Absent if the hosts are in the file, or the database has none yet. */
+  /**
+   * The version of the hosts in the database. Absent if the hosts are in the file, or if the database has no
+   * version yet.
+   */
   readonly policyVersion?: { readonly version: number };
   readonly hostLists: HostListResponses;
   readonly caKeys: CaKeyRing<CaKey>;
   readonly envelopeKey: EnvelopeKey | undefined;
   readonly clusterCas: ReadonlyMap<string, string>;
-  /** Absent without `end_user_oidc`: callers that need it are denied. */
+  /**
+   * The verifier of end users. Without `end_user_oidc` it is absent, and callers that require a verified end
+   * user are denied.
+   */
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
   readonly trustedForwarders: ReadonlySet<string>;
@@ -44,7 +53,7 @@ export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | 
 
 /**
  * @param source the file's name, for messages
- * @param previous the config that is replaced: hosts that are written as before are not checked again
+ * @param previous the config to be replaced. Its unchanged hosts are not checked again
  * @throws {AppError} `invalid_config` with every problem, one a line
  */
 export function parseSignerConfig(
@@ -64,15 +73,15 @@ export function parseSignerConfig(
 }
 
 /**
- * Loads the keys and the verifier that a config names. The verifier is kept while its settings are the same, but fetches the
- * provider's keys again.
+ * Loads the keys and the verifier that a config names. The verifier is reused if its settings are unchanged,
+ * but it fetches the provider's keys again.
  */
 async function loadSnapshot(
   config: SignerConfig,
   ports: SnapshotPorts,
   previous?: Snapshot,
 ): Promise<Snapshot> {
-  // Before keys are loaded, so that a broken policy is reported immediately.
+  // Compile the policy before keys are loaded, so that problems of the policy are reported without delay.
   const compiling = compile(config, previous?.policy);
   const policy = previous === undefined ? finish(compiling) : await finishInSlices(compiling, ports.clock);
   const oidc = config.end_user_oidc;
@@ -143,10 +152,16 @@ export function clusterAddress({ policy, clusterCas }: Snapshot, name: string): 
   return cluster && { cluster, ca: clusterCas.get(name) ?? "" };
 }
 
-/** A forwarder can name any number of callers. */
+/**
+ * The maximum number of remembered tags. A limit is necessary because a forwarder can name any number of
+ * callers.
+ */
 const MAX_TAGS = 1024;
 
-/** The answers to `GET /v1/hosts`. Tags are kept for each caller, the lists are not: a list of 10,000 hosts has 2 MB. */
+/**
+ * The answers to `GET /v1/hosts`. The tags of the lists are remembered for each caller. The lists are not,
+ * because a list of 10,000 hosts has 2 MB.
+ */
 class HostListResponses {
   readonly #policy: CompiledPolicy;
   readonly #tags = new Map<string, string>();
@@ -175,14 +190,17 @@ function answer(status: 200 | 304, tag: string, body: string | null): Response {
     status,
     headers: {
       etag: tag,
-      // A client has to revalidate its copy each time, because a freeze must take effect.
+      // The client must revalidate its copy on each request, so that a freeze takes effect.
       "cache-control": "private, no-cache",
       ...(body === null ? {} : { "content-type": "application/json" }),
     },
   });
 }
 
-/** While the signer runs, a text is compiled in slices: thousands of hosts must not keep requests waiting. */
+/**
+ * Reads and compiles the config file. While the signer runs, it compiles in slices, so that thousands of
+ * hosts do not delay requests.
+ */
 export type ConfigFile = ReturnType<typeof openConfigFile>;
 
 export function openConfigFile(path: string, ports: SnapshotPorts) {
@@ -195,11 +213,14 @@ export function openConfigFile(path: string, ports: SnapshotPorts) {
     parse,
     /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
     async compile(text: string, previous?: Snapshot): Promise<Snapshot> {
-      // At the start no request waits.
+      // When the signer starts, no request waits, so compile without slices.
       if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
       return await loadSnapshot(await parse(text, previous.config), ports, previous);
     },
-    /** Replaces the expected text; false if the file has another one by now, or an operator's program is editing it. */
+    /**
+     * Replaces the text of the file if it is still the expected text. Returns false if the file has changed,
+     * or if an operator's program is editing the file.
+     */
     async replace(expected: string, text: string): Promise<boolean> {
       using lock = await tryLockFile(path);
       if (lock === undefined || await read() !== expected) return false;
@@ -210,8 +231,8 @@ export function openConfigFile(path: string, ports: SnapshotPorts) {
 }
 
 /**
- * Replaces a config file, whole or not at all, durable when it resolves; its mode stays. The new file has a fixed name, so
- * that the process needs no right to anything else in the directory.
+ * Replaces a config file atomically and durably, and keeps its mode. The temporary file has a fixed name, so
+ * that the process needs permission for no other file in the directory.
  */
 async function replaceConfigFile(path: string, text: string): Promise<void> {
   const next = editPath(path);
@@ -225,7 +246,8 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
     }
     if (mode !== null) await Deno.chmod(next, mode & 0o7777);
     await Deno.rename(next, path);
-    // The directory is out of this process's reach; syncing the file commits its rename with it.
+    // The process has no permission to open the directory. Syncing the file also commits its
+    // rename.
     using renamed = await Deno.open(path, { read: true });
     await renamed.sync();
   } catch (cause) {

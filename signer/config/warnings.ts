@@ -13,7 +13,7 @@ import { quoteText } from "@gateway/shared/text";
 import { isHostIdentity } from "@gateway/shared/wire";
 import type { Snapshot } from "./snapshot.ts";
 
-/** Logs the key that the shims of sealed hosts have to know. */
+/** Logs the public envelope key, which the shims of sealed hosts must trust. */
 export function logEnvelopeKey(
   { envelopeKey, policy }: Snapshot,
   logger: Pick<ServiceLogger, "info">,
@@ -29,7 +29,10 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   return finish(findWarnings(snapshot));
 }
 
-/** In steps, because some warnings read every host while requests are answered. */
+/**
+ * Finds warnings about the config, in steps, because some warnings read every host while the signer answers
+ * requests.
+ */
 export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   const { config, caKeys, policy } = snapshot;
   const warnings: string[] = [];

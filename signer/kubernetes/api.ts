@@ -20,9 +20,12 @@ import { formatKeyPath, quoteText, shortenText } from "@gateway/shared/text";
 import { type K8sDiff, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
 import type { TokenLeases } from "../live/token_leases.ts";
 
-/** For both requests. Without a preview an approver decides by the manifest; a broker that waits too long gives up. */
+/**
+ * The time for both requests of a preview. A broker stops waiting after its own timeout. Without a preview,
+ * the approver decides by the manifest.
+ */
 const PREVIEW_MS = 4_000;
-/** The largest object that an API server keeps has 1.5 MB. */
+/** The longest accepted answer. API servers store objects of up to 1.5 MB. */
 const MAX_ANSWER_BYTES = 4 << 20;
 const UNUSABLE = unknown("the API server did not return a usable answer");
 
@@ -55,7 +58,8 @@ export async function issueToken(
   const requestBound = async () => {
     const bound = await leases.ensure(wish, doing, { deadline });
     const answer = await request(bound);
-    // The Secret was deleted, or the account does not exist. In the latter case, the second answer is 404 again.
+    // Status 404 means that the Secret was deleted or that the account does not exist. If the account does
+    // not exist, the second answer is 404 again.
     if (answer.kind !== "answered" || (answer.status !== 404 && answer.status !== 409)) return answer;
     return await request(await leases.ensure(wish, doing, { deadline, not: bound }));
   };
@@ -120,7 +124,7 @@ export async function previewApply(
     const isSecret = action.resource.kind === "Secret";
     return diffObjects(readObject(current.text), readObject(applied.text), { isSecret });
   } catch (error) {
-    // A message about an object is shown to people: nothing of what could not be read is in it.
+    // People see this message, so it must not contain any part of the unreadable object.
     if (error instanceof SyntaxError || error instanceof RangeError || error instanceof AppError) {
       return unknown("the API server's answer is not an object");
     }
@@ -144,22 +148,22 @@ function unknown(reason: string): K8sDiff {
 }
 
 /**
- * The difference of two states of an object, field by field, for people. The bookkeeping of the API server is left out, and
- * values of Secrets are masked.
+ * Compares two states of an object field by field, for people. The internal fields of the API server are
+ * omitted, and values of Secrets are masked.
  */
 
 interface Sides {
   readonly before: unknown;
   readonly after: unknown;
 }
-/** One place: real values are compared, masked ones are shown. */
+/** A field of both states. The real values are compared, and the masked values are shown. */
 interface Place {
   readonly path: readonly PropertyKey[];
   readonly real: Sides;
   readonly shown: Sides;
 }
 
-/** The API server's own bookkeeping, in `metadata`. */
+/** The fields in `metadata` that the API server itself maintains. */
 const UNINTERESTING: ReadonlySet<PropertyKey> = new Set([
   "managedFields",
   "resourceVersion",
@@ -168,10 +172,15 @@ const UNINTERESTING: ReadonlySet<PropertyKey> = new Set([
   "creationTimestamp",
 ]);
 const MAX_VALUE_LENGTH = 1_000;
-/** Deeper than any object of Kubernetes; what is below is compared as one text. */
+/**
+ * The maximum depth of the comparison, which is greater than the depth of any Kubernetes object. Deeper
+ * values are compared as one text.
+ */
 const MAX_DEPTH = 40;
 
-/** Values that differ show as changed also if they look the same when they are masked. */
+/**
+ * Lists the changed fields. Values that differ are shown as changed, even if their masked forms are equal.
+ */
 export function diffObjects(
   before: unknown,
   after: unknown,
@@ -231,7 +240,10 @@ function isUninteresting([first, second, ...others]: readonly PropertyKey[]): bo
   return first === "metadata" && UNINTERESTING.has(second) && others.length === 0;
 }
 
-/** The order of the items that are in both lists, if it differs: some lists are run in order. */
+/**
+ * The order of the items that both lists contain, if the order differs. The order of some lists has a
+ * meaning, for example of steps to run.
+ */
 function orderOf(
   before: readonly unknown[],
   after: readonly unknown[],
@@ -243,7 +255,7 @@ function orderOf(
   return was.every((name, index) => name === is[index]) ? undefined : { before: show(was), after: show(is) };
 }
 
-/** Pairs items by name if each item has one, as containers do, else by index. */
+/** Pairs the items of two lists: by name if every item has one, as containers do, otherwise by index. */
 function pairs(
   before: readonly unknown[],
   after: readonly unknown[],
@@ -285,7 +297,7 @@ function fit(changes: readonly K8sFieldChange[]): K8sDiff {
 }
 
 function show(value: unknown): string {
-  // A value that is masked as a whole still exists.
+  // Show a placeholder, because a value that is masked as a whole still exists.
   return value === undefined ? "[masked]" : shortenText(stringifyJson(value), MAX_VALUE_LENGTH);
 }
 
@@ -293,7 +305,7 @@ function isEqual(before: unknown, after: unknown): boolean {
   if (before === after) return true;
   if (before === undefined || after === undefined) return false;
   if (typeof before !== "object" || typeof after !== "object") {
-    // Large numbers are read as bigint.
+    // Large numbers are parsed as bigint, which has no JSON of its own.
     return typeof before === typeof after && stringifyJson(before) === stringifyJson(after);
   }
   return canonical(before) === canonical(after);

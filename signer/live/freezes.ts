@@ -1,4 +1,4 @@
-/** The kill switch as a value: frozen subjects, and whether a request comes from one of them. */
+/** Freezes as immutable values: frozen subjects, and the check whether a request belongs to one of them. */
 import { editDistance, foldIdentity, isSameIdentity } from "@gateway/shared/text";
 import {
   formatTimestamp,
@@ -45,7 +45,10 @@ export function isFrozen(set: FreezeSet, subject: FreezeSubject): boolean {
   return set[subject.kind].has(keyOf(subject));
 }
 
-/** Names of people and programs compare also if they are written in another way. */
+/**
+ * Whether two subjects are the same. Names of people and programs are compared in their folded form, so that
+ * other spellings match.
+ */
 export function isSameSubject(left: FreezeSubject, right: FreezeSubject): boolean {
   return left.kind === right.kind && keyOf(left) === keyOf(right);
 }
@@ -59,7 +62,10 @@ export function isScopedTo(
   return isSameIdentity(kind === "caller" ? caller : endUser, value);
 }
 
-/** Looks for the caller, the end user and the peer: a frozen forwarder stops everything that it forwards. */
+/**
+ * Finds the freeze of the caller, the end user or the peer. The freeze of a forwarder applies to all requests
+ * that it forwards.
+ */
 export function findFreeze(set: FreezeSet, { caller, endUser, peer }: RequestIdentity): Freeze | undefined {
   return set.caller.get(foldIdentity(caller)) ?? set.end_user.get(foldIdentity(endUser)) ??
     set.caller.get(foldIdentity(peer));
@@ -76,7 +82,7 @@ export function formatSubject({ kind, value }: FreezeSubject): string {
   return `${kind}=${value}`;
 }
 
-/** Only admins learn the reasons and who froze a subject. */
+/** The freezes that a reader may see. Only admins see the reasons, and who froze a subject. */
 export function listRevocations(set: FreezeSet, reader: "admin" | "caller"): readonly RevocationEntry[] {
   const freezes = Object.values(set).flatMap((byValue) =>
     [...byValue.values()].sort((a, b) => a.value < b.value ? -1 : 1)
@@ -90,7 +96,7 @@ export function listRevocations(set: FreezeSet, reader: "admin" | "caller"): rea
   }));
 }
 
-/** Ids and serials compare literally, names of people and programs by what they fold to. */
+/** The key of a subject: IDs and serials unchanged, names of people and programs folded. */
 function keyOf({ kind, value }: FreezeSubject): string {
   return kind === "caller" || kind === "end_user" ? foldIdentity(value) : value;
 }
@@ -99,15 +105,16 @@ type NamedKind = "caller" | "end_user";
 const KINDS = ["caller", "end_user"] as const satisfies readonly NamedKind[];
 
 const MAX_NAMES = 4096;
-/** The limit bounds the search; no admin types a longer name. */
+/** The maximum length of a name to compare, which limits the cost of the search. */
 const MAX_LENGTH = 64;
-/** Names with at most so many typing errors are suggested. */
+/** The maximum edit distance of a suggested name. */
 const NEAR = 2;
 const MAX_SUGGESTIONS = 3;
 
 /**
- * The names that requests used since the start, so that a freeze of a misspelled name is noticed. Bounded and in memory:
- * it only warns, so pushing names out of it gains nothing.
+ * The names that requests have used since the start, so that the signer can warn about a freeze of a
+ * misspelled name. The set is bounded and in memory. An attacker who displaces names from it can only
+ * suppress a warning.
  */
 export class KnownSubjects {
   readonly #names: Readonly<Record<NamedKind, Map<string, string>>> = {

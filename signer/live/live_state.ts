@@ -40,12 +40,12 @@ interface LiveStateOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: ServiceLogger;
-  /** Policy edits and reloads use the same lock. */
+  /** The lock that policy edits and reloads use as well. */
   readonly lock: ChangeLock;
   readonly onStoreError: () => void;
 }
 
-/** The state that an operator sets at run time. */
+/** The state that operators change at run time. */
 interface LiveView {
   readonly grants: GrantSet;
   readonly freezes: FreezeSet;
@@ -56,11 +56,11 @@ interface Stored {
   readonly grants: readonly Grant[];
 }
 
-/** The audit records of a change, with the facts that are known once the change has its turn. */
+/** Writes the audit records of a change. `Facts` are known when the change gets the lock. */
 export interface ChangeRecords<Facts> {
-  /** Records that the change is made. It runs before the effect; if it throws, nothing changes. */
+  /** Records that the change was made. It runs before the effect. If it throws, nothing changes. */
   readonly made: (facts: Facts) => Promise<void>;
-  /** Records that the store could not take the change. Never throws. */
+  /** Records that the store could not save the change. Never throws. */
   readonly notStored: (facts: Facts, error: unknown) => Promise<void>;
 }
 
@@ -71,10 +71,10 @@ export interface GrantDraft extends Pick<Grant, "host" | "allow" | "caller" | "e
 /** A waiver to be learned from an issued and recorded command. */
 export interface WaiverDraft extends GatedCommand, Pick<Grant, "approver" | "approvalId"> {
   readonly peer: string;
-  /** Whether a human approved the command, a waiver spared it that, or it needed no approval. */
+  /** Whether a human approved the command, a waiver replaced the approval, or no approval was needed. */
   readonly gate: "approved" | "waived" | "none";
   readonly ttlSeconds: number;
-  /** The cap of a grant's life, in seconds; 0: none. */
+  /** The maximum lifetime of a grant in seconds; 0: no maximum. */
   readonly maxTtlSeconds: number;
 }
 
@@ -83,11 +83,11 @@ export interface FreezeFacts {
   readonly grantsRevoked: number;
 }
 
-/** Grants, waivers and freezes. A failed write never leaves more allowed than before. */
+/** Grants, waivers and freezes. A failed write never permits more than before. */
 export class LiveState {
   readonly #options: LiveStateOptions;
   readonly #durable: Durable<LiveView, Freeze>;
-  /** The freezes under way. They run at the same time; an unfreeze waits for them. */
+  /** The freezes in progress, which run concurrently. An unfreeze waits for them. */
   #freezing: Promise<unknown> = Promise.resolve();
 
   private constructor(options: LiveStateOptions, stored: Stored) {
@@ -124,8 +124,8 @@ export class LiveState {
   }
 
   /**
-   * The freeze that stops a request, if there is one. Call it before the decision, and again after the last wait before
-   * anything is released, because a freeze may have been acknowledged meanwhile.
+   * Finds the freeze that applies to a request. Call it before the decision, and again after the last wait
+   * before anything is released, because a freeze may have been acknowledged meanwhile.
    */
   findFreeze(identity: RequestIdentity): Freeze | undefined {
     return findFreeze(this.view.freezes, identity);
@@ -136,9 +136,10 @@ export class LiveState {
   }
 
   /**
-   * Makes a grant, unless its scope is frozen or a pattern cannot be used, in this order.
+   * Creates a grant. First checks that its scope is not frozen, then that its patterns are valid.
    *
-   * @throws {AppError} `internal` if it could not be stored, and the errors of `made`: there is no grant then
+   * @throws {AppError} `internal` if it could not be stored, and the errors of `made`. In both cases no grant
+   * is created
    */
   createGrant({ ttlSeconds, ...draft }: GrantDraft, records: ChangeRecords<Grant>) {
     return this.#durable.change(async () => {
@@ -159,14 +160,15 @@ export class LiveState {
   /**
    * Revokes an active grant or waiver; false if there is none with this id.
    *
-   * @throws {AppError} `internal` if the store still has it, and the errors of `made`: it stays in force then
+   * @throws {AppError} `internal` if the store still has it, and the errors of `made`. In both cases the
+   * grant stays in force
    */
   revokeGrant(id: string, records: ChangeRecords<Grant>): Promise<boolean> {
     const { store, clock } = this.#options;
     return this.#durable.change(async () => {
       const grant = this.view.grants.byId.get(id)?.grant;
       if (grant === undefined || !isActive(grant, clock.now())) return false;
-      // A grant that is removed from memory alone would be back after a restart.
+      // Delete from the store first: a grant that is removed from memory alone would return after a restart.
       await this.#recorded(records, grant, () => store.deleteGrant(id));
       this.#removeGrants([id]);
       return true;
@@ -174,14 +176,16 @@ export class LiveState {
   }
 
   /**
-   * Learns a waiver in the place of an older one of the same scope. Call it when the certificate's record is durable.
+   * Learns a waiver, which replaces an older one of the same scope. Call it when the certificate's record is
+   * durable.
    *
-   * @throws {AppError} `internal` if it could not be stored, and the errors of `made`: nothing is learned then
+   * @throws {AppError} `internal` if it could not be stored, and the errors of `made`. In both cases nothing
+   * is learned
    */
   learnWaiver(draft: WaiverDraft, records: ChangeRecords<Grant>) {
     const skip = (reason: string) => ({ kind: "skipped", reason }) as const;
     return this.#durable.change(async () => {
-      // The freeze may have come after the certificate.
+      // A freeze may have been set after the certificate was issued.
       if (findFreeze(this.view.freezes, draft) !== undefined) return skip("subject is frozen");
       const scope = waiverScope(draft);
       const older = findSameScope(this.view.grants, scope).map(({ id }) => id);
@@ -198,10 +202,10 @@ export class LiveState {
   }
 
   /**
-   * Freezes a subject and removes its grants and waivers. Once this resolves, all requests of the subject are denied. If
-   * the store failed, `kept` is `memory`, and a restart or power loss may undo the freeze.
+   * Freezes a subject and removes its grants and waivers. Once this resolves, all requests of the subject are
+   * denied. If the store failed, `kept` is `memory`, and a restart or power loss may undo the freeze.
    *
-   * @throws the errors of `made`; then nothing is frozen
+   * @throws the errors of `made`, in which case nothing is frozen
    */
   freeze(freeze: Omit<Freeze, "frozenAt">, records: ChangeRecords<FreezeFacts>) {
     const done = this.#freeze(freeze, records);
@@ -228,7 +232,7 @@ export class LiveState {
       return { facts, frozen };
     });
     try {
-      // Without the lock: while a database hangs, freezes must not wait for each other's timeouts.
+      // Write without the lock: while a database hangs, freezes must not wait for each other's timeouts.
       await this.#durable.write(() => this.#store(frozen));
     } catch (error) {
       logger.error("freeze enforced but not persisted, a restart would undo it", {
@@ -238,15 +242,18 @@ export class LiveState {
       await records.notStored(facts, error);
       return { ...facts, kept: "memory" } as const;
     }
-    // With the lock: a take-over that read the store before it had this freeze still finds it in memory.
+    // Settle with the lock: a take-over may have read the store before this freeze was stored, and must still
+    // find the freeze in memory.
     await this.#durable.change(() => Promise.resolve(this.#durable.settle((other) => other === frozen)));
     return { ...facts, kept: "durable" } as const;
   }
 
   /**
-   * Lifts a freeze; its subject comes back without the grants it had. False if it was not frozen.
+   * Lifts a freeze. The subject does not get its former grants back. Returns false if the subject was not
+   * frozen.
    *
-   * @throws {AppError} `internal` if the store still has it, and the errors of `made`: it stays frozen then
+   * @throws {AppError} `internal` if the store still has it, and the errors of `made`. In both cases the
+   * subject stays frozen
    */
   async unfreeze(
     subject: FreezeSubject,
@@ -261,7 +268,8 @@ export class LiveState {
         () => this.#options.store.deleteFreeze(subject),
       );
       this.#durable.settle((freeze) => isSameSubject(freeze, subject));
-      // None should be left; if one is, it must not come back to life with its subject.
+      // The freeze removed the grants of the subject. Remove a remaining one, so that the unfreeze does not
+      // reactivate it.
       if (wasFrozen || wasStored) this.#removeGrantsOf(subject);
       this.#durable.view = { ...this.view, freezes: withoutFreeze(this.view.freezes, subject) };
       return wasFrozen;
@@ -279,7 +287,7 @@ export class LiveState {
     });
   }
 
-  /** Offers the store again the freezes that it could not take; for a periodic call. */
+  /** Retries to store the freezes that the store could not save. Call it periodically. */
   storeFreezes(): Promise<void> {
     return this.#durable.change(() => this.#retry());
   }

@@ -1,6 +1,7 @@
 /**
- * The policy in force, and where its hosts are: in the config file, or, for several signers, in their database. There each
- * change is a version of all hosts, a document of the shape `{"hosts": {…}}`; the rest of the config is each signer's own.
+ * The policy in force, and the source of its hosts: the config file, or a database that several signers
+ * share. In the database each change is a new version of all hosts, a document of the form `{"hosts": {…}}`.
+ * The rest of the config stays in each signer's file.
  */
 import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
@@ -29,7 +30,10 @@ interface SignerStateOptions {
 export class SignerState {
   #current: Snapshot;
   #generation = 0;
-  /** Whether the last reload succeeded, and when the config in force was loaded. The start counts as a reload. */
+  /**
+   * Whether the last reload succeeded, and the time when the config in force was loaded. The start counts as
+   * a reload.
+   */
   lastReload: { readonly succeeded: boolean; readonly at: number };
   readonly #reloads = new ChangeLock();
   readonly #options: SignerStateOptions;
@@ -40,28 +44,30 @@ export class SignerState {
     this.lastReload = { succeeded: true, at: options.clock.now() };
   }
 
-  /** Read it once a request. */
+  /** The snapshot in force. Read it once for each request. */
   get current(): Snapshot {
     return this.#current;
   }
 
   /**
-   * Loads the config file and puts it in force, whole or not at all, after the record is durable. Reloads run one after another.
+   * Loads the config file and puts it in force atomically, after the record is durable. Reloads run one after
+   * another.
    *
    * @param caller the CN that requested it, `SIGHUP`, `auto-reload` or `policy-source`
-   * @returns how many hosts are in force
-   * @throws {AppError} `invalid_config` or `audit_unavailable`: the old state stays
+   * @returns the number of hosts in force
+   * @throws {AppError} `invalid_config` or `audit_unavailable`; the previous config then stays in force
    */
   reload(caller: string): Promise<number> {
     return this.#reloads.run(() => this.#reload(caller));
   }
 
   /**
-   * Puts a change in force. It is built without the lock, because loading a key can take long and a freeze must not wait for
-   * it. If another change came first, it is built again on the result of that one (K23).
+   * Puts a change in force. The snapshot is built without the lock, because loading a key can take long and a
+   * freeze must not wait. If another change was made in the meantime, the snapshot is built again on the
+   * result of that change (K23).
    *
-   * @param build makes a snapshot, and `persist`, which makes it durable after the record and before the effect; false from
-   * `persist` means that what the change was built on is gone
+   * @param build makes a snapshot, and `persist`, which makes it durable after the record and before the
+   * effect; false from `persist` means that what the change was built on is gone
    * @throws the errors of `build`, and {@linkcode AppError} `audit_unavailable`: nothing has changed then
    */
   async apply(
@@ -138,8 +144,9 @@ type Newest = StoredPolicy & { readonly document: string };
 type Proposal = Required<StoredDocument>;
 
 /**
- * The version of the hosts that is to be decided by. A change of thousands of hosts takes a second to compile, and nothing may be
- * decided by the version before it once it is acknowledged. So all signers compile a proposal before it is a version.
+ * The version of the hosts that requests must be decided by. Compiling a change of thousands of hosts takes a
+ * second. When a change is acknowledged, no signer may decide by the version before it. Therefore all signers
+ * compile a proposed document before it becomes a version.
  */
 export class PolicySource {
   readonly from: SignerConfig["policy_source"];
@@ -147,14 +154,14 @@ export class PolicySource {
   readonly #options: PolicySourceOptions;
   #newest: Newest | undefined;
   #proposal: Proposal | undefined;
-  /** A document that was compiled to be checked and comes into force next: it is not compiled twice. */
+  /** A document that was compiled for a check and comes into force next. It is not compiled again. */
   #prepared: { readonly document: string; readonly text: string; readonly snapshot: Snapshot } | undefined;
   #preparing: { readonly document: string; readonly done: Promise<unknown> } | undefined;
-  /** Preparations of proposals, one after another. */
+  /** The preparations of proposals, which run one after another. */
   #preparations: Promise<void> = Promise.resolve();
-  /** Counts loads: a load may have read other keys than a preparation that runs meanwhile. */
+  /** The number of loads. A load may have read other keys than a preparation that runs at the same time. */
   #loads = 0;
-  /** The problem of the newest version, if only another version or config can fix it. */
+  /** The problem of the newest version, if it needs another version or another config. */
   #fault: string | undefined;
 
   constructor(options: PolicySourceOptions) {
@@ -163,7 +170,7 @@ export class PolicySource {
     this.#options = options;
   }
 
-  /** The newest version, in force or not. */
+  /** The newest version, which may not be in force yet. */
   get newest(): Newest | undefined {
     return this.#newest;
   }
@@ -173,7 +180,7 @@ export class PolicySource {
     return [this.#newest, this.#proposal].flatMap((known) => known === undefined ? [] : [known.sha256]);
   }
 
-  /** Keeps the newest version; returns whether it is another one than before. */
+  /** Stores the newest version. Returns whether it is a different one. */
   learn(stored: StoredPolicy | undefined): boolean {
     const known = this.#newest;
     if (stored?.version === known?.version && stored?.sha256 === known?.sha256) return false;
@@ -183,7 +190,7 @@ export class PolicySource {
     return true;
   }
 
-  /** Keeps the document that may come into force next, and prepares for it in the background. */
+  /** Stores the document that may come into force next, and compiles it in the background. */
   learnProposal(stored: StoredDocument | undefined, state: Pick<SignerState, "current">): void {
     const document = stored && this.#documentOf(stored);
     const isNews = stored !== undefined && stored.sha256 !== this.#proposal?.sha256;
@@ -203,7 +210,7 @@ export class PolicySource {
     state: Pick<SignerState, "current">,
   ): Promise<void> {
     const { logger } = this.#options;
-    // Another one came meanwhile, or it is in force.
+    // Another proposal has replaced this one, or this one is in force.
     if (this.#proposal?.sha256 !== sha256) return;
     try {
       if (this.from === "database") await this.prepare(document, state.current);
@@ -211,7 +218,8 @@ export class PolicySource {
       logger.warn("proposed policy change is invalid on this signer", { error });
     }
     try {
-      // Also if it cannot be used here: the others would gain nothing by waiting longer.
+      // Announce it even if the document is invalid on this signer: the others would gain nothing by waiting
+      // longer.
       await this.versions?.announcePrepared(sha256);
     } catch (error) {
       logger.warn("announcing a prepared policy change failed", { error });
@@ -222,11 +230,12 @@ export class PolicySource {
     return document ?? [this.#newest, this.#proposal].find((known) => known?.sha256 === sha256)?.document;
   }
 
-  /** Why nothing is decided by a snapshot; `undefined` if it is decided by. */
+  /** The reason why no request may be decided by a snapshot; `undefined` if there is none. */
   problemOf({ policyVersion }: Pick<Snapshot, "policyVersion">): string | undefined {
     const newest = this.#newest;
     if (this.from === "file") {
-      // The first version is the file's own hosts, put there before the signers read them from there.
+      // The first version contains the hosts of the file, which were imported before the signers read the
+      // database.
       if (newest === undefined || newest.version === 1) return undefined;
       return `the hosts are in the database (version ${newest.version}), but policy_source is "file"`;
     }
@@ -236,7 +245,7 @@ export class PolicySource {
     return `version ${newest.version} of the policy ${fault}`;
   }
 
-  /** Whether another attempt alone may put the newest version in force. */
+  /** Whether the newest version may come into force by another attempt alone. */
   isWaiting(current: Snapshot): boolean {
     return this.from === "database" && this.#newest !== undefined && this.#fault === undefined &&
       current.policyVersion !== this.#newest;
@@ -245,7 +254,7 @@ export class PolicySource {
   /**
    * Call it before a decision, and again after the last wait before a release.
    *
-   * @throws {AppError} `state_stale` if the snapshot in force has not the newest hosts
+   * @throws {AppError} `state_stale` if the snapshot in force does not contain the newest hosts
    */
   requireCurrent(current: Snapshot): void {
     if (this.problemOf(current) === undefined) return;
@@ -255,7 +264,7 @@ export class PolicySource {
   /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */
   async load(previous: Snapshot): Promise<Snapshot> {
     const newest = this.from === "file" ? undefined : this.#newest;
-    // Waiting for it is quicker than compiling the document again.
+    // Wait for the preparation, which is quicker than compiling the document again.
     if (newest !== undefined && newest.document === this.#preparing?.document) {
       await this.#preparing.done.catch(() => {});
     }
@@ -290,7 +299,7 @@ export class PolicySource {
   }
 
   /**
-   * Compiles a change that is about to be made; the next load of the same document uses the result.
+   * Compiles a change before it is made. The next load of the same document uses the result.
    *
    * @throws {AppError} `invalid_config`
    */
@@ -320,13 +329,15 @@ export class PolicySource {
     return { text, snapshot: await configFile.compile(setValue(text, ["hosts"], hosts), previous) };
   }
 
-  /** Only checked key by key. @throws {AppError} `invalid_config` */
+  /** Parses a document and checks each key, but does not compile it. @throws {AppError} `invalid_config` */
   async parse(document: string): Promise<SignerConfig> {
     const { configFile } = this.#options;
     return await configFile.parse(setValue(await configFile.read(), ["hosts"], readDocument(document)));
   }
 
-  /** @throws {AppError} `invalid_config` if the file has hosts that are not decided by */
+  /**
+   * @throws {AppError} `invalid_config` if hosts are configured in the wrong place
+   */
   checkFile(config: SignerConfig): void {
     const problem = findMisplacedHosts(config);
     if (problem !== undefined) throw configError(`Cannot use signer config: ${problem}`);

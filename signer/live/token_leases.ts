@@ -21,15 +21,21 @@ import { readSerial } from "./krl/certificates.ts";
 import type { SignerStore } from "./state/postgres.ts";
 import type { Lease } from "./state/schema.ts";
 
-/** How much longer than its newest token a lease is kept; a lease in use is written to the store this often. */
+/**
+ * How long a lease is kept after the expiry of its newest token. A lease in use is stored again after this
+ * time.
+ */
 const SLACK_MS = 600_000;
 const DELETE_MS = 3_000;
-/** 160 a second for as long as a token lives. */
+/** The maximum number of remembered serials: 160 a second for the lifetime of a token. */
 const MAX_SERIALS = 100_000;
 /** The time that issuing a token may take. */
 const ISSUING_MS = 60_000;
 const MAX_ANSWER_BYTES = 1 << 20;
-/** A caller that invents end users must not fill a cluster with Secrets. */
+/**
+ * The maximum number of leases of a caller. It prevents a caller that invents end users from filling a
+ * cluster with Secrets.
+ */
 const MAX_LEASES_OF_CALLER = 1_000;
 
 interface TokenLeasesOptions {
@@ -37,13 +43,16 @@ interface TokenLeasesOptions {
     SignerStore,
     "survivesRestart" | "loadLeases" | "putLease" | "deleteLease" | "shared"
   >;
-  /** The name of this signer among those that share the store; each has its own Secrets. Empty: there is one signer. */
+  /**
+   * The name of this signer among those that share the store. Each signer has its own Secrets. Empty if there
+   * is one signer.
+   */
   readonly instance: string;
   readonly api: ClusterApi;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly onStoreError: () => void;
-  /** `undefined` if the config in force does not have the cluster. */
+  /** The address of a cluster; `undefined` if the config in force does not contain the cluster. */
   readonly addressOf: (cluster: string) => ClusterAddress | undefined;
   readonly isFrozen: (identity: RequestIdentity) => boolean;
   readonly freezes: () => readonly FreezeSubject[];
@@ -52,10 +61,10 @@ interface TokenLeasesOptions {
 const made = z.object({ metadata: z.object({ uid: z.string().min(1).max(128) }) });
 
 /**
- * The name of the Secret of a holder. It is always the same, so that a Secret that a killed process left is found again: the
- * signer may create and delete Secrets, and neither read nor list them.
+ * The name of the Secret of a holder. The name is deterministic, so that the signer finds a Secret that a
+ * killed process left. The signer can create and delete Secrets, but cannot read or list them.
  *
- * @param instance empty: there is one signer
+ * @param instance the name of this signer; empty if there is one signer
  */
 export function leaseName(
   { cluster, namespace }: Pick<Lease, "cluster" | "namespace">,
@@ -68,20 +77,21 @@ export function leaseName(
 }
 
 /**
- * The Secrets that tokens are bound to. Each is in the store before it is in its cluster, and leaves the store after it has
- * left the cluster: a process that is killed leaves nothing behind that the next one does not know.
+ * The Secrets that tokens are bound to. A lease is stored before its Secret is created, and removed from the
+ * store after its Secret is deleted. Therefore a process that is killed leaves no Secret that the next
+ * process does not know.
  */
 export class TokenLeases {
   readonly #options: TokenLeasesOptions;
   readonly #durable: Durable<Map<string, Lease>>;
-  /** Changes of a lease run one after another. */
+  /** The pending changes of each lease, which run one after another. */
   readonly #turns = new Map<string, Promise<unknown>>();
-  /** The lease that the token of a serial is bound to, for as long as the token may be valid. */
+  /** The lease of the token with each serial, for as long as the token may be valid. */
   readonly #serials = new Map<bigint, { readonly key: string; readonly until: number }>();
-  /** Leases with tokens of serials that are not known, and until when they may be valid. */
+  /** Leases that have tokens with unknown serials, and the time until which these tokens may be valid. */
   readonly #unknown = new Map<string, number>();
   #revoked: ReadonlySet<string> = new Set();
-  /** Clusters that have leases, also when they are gone from the config. */
+  /** Clusters that have leases, including clusters that the config no longer contains. */
   readonly #addresses = new Map<string, ClusterAddress>();
 
   private constructor(options: TokenLeasesOptions, leases: readonly Lease[]) {
@@ -149,7 +159,8 @@ export class TokenLeases {
       await this.#put(lease);
       if (isUsable) return lease;
       const uid = await this.#create({ cluster, ca }, lease, doing, deadline);
-      // A freeze may have come meanwhile: then the Secret is deleted in its turn.
+      // A freeze may have revoked the lease during the request. The Secret is then deleted by the next change
+      // of the lease.
       const isDoomed = this.#leases.get(key)?.expiresAt === 0;
       const present: Lease = { ...lease, uid, ...(isDoomed && { expiresAt: 0 }) };
       await this.#put(present);
@@ -181,7 +192,7 @@ export class TokenLeases {
     return tokens;
   }
 
-  /** Revokes the tokens of each freeze that was not there at the last call. */
+  /** Revokes the tokens of each freeze that did not exist at the last call. */
   async revokeNew(freezes: readonly Freeze[]): Promise<void> {
     const known = this.#revoked;
     this.#revoked = new Set(freezes.map((freeze) => JSON.stringify(freeze)));
@@ -199,7 +210,7 @@ export class TokenLeases {
     for (const [key, until] of this.#unknown) if (until < now) this.#unknown.delete(key);
     const failing = new Set<string>();
     for (const key of [...this.#leases.keys()]) {
-      // The lease may have been removed or made again since the list was taken.
+      // The lease may have been removed or replaced since the list was read.
       const lease = this.#leases.get(key);
       if (lease === undefined) continue;
       if (lease.expiresAt > 0 && this.#mustGo(lease)) await this.#doom(lease);
@@ -209,7 +220,7 @@ export class TokenLeases {
     }
   }
 
-  /** Waits for what is under way. If the store does not outlive the process, all Secrets are deleted. */
+  /** Waits for pending changes. If the store is in memory, deletes all Secrets. */
   async close(): Promise<void> {
     if (!this.#options.store.survivesRestart) {
       for (const lease of this.#leases.values()) await this.#doom(lease);
@@ -218,7 +229,7 @@ export class TokenLeases {
     await Promise.allSettled(this.#turns.values());
   }
 
-  /** Adopts the leases of a signer that has ended, so that a freeze after its end also revokes them. */
+  /** Adopts the leases of a stopped signer, so that later freezes also revoke the tokens of that signer. */
   async #adopt(): Promise<void> {
     const { store: { shared }, logger, freezes } = this.#options;
     if (shared === undefined) return;
@@ -233,7 +244,10 @@ export class TokenLeases {
     }
   }
 
-  /** Whether the cluster was removed from the config, or a holder is frozen. */
+  /**
+   * Whether the Secret must be deleted, because the cluster was removed from the config or a holder is
+   * frozen.
+   */
   #mustGo({ cluster, caller, endUser, peers }: Lease): boolean {
     if (this.#options.addressOf(cluster) === undefined) return this.#addresses.has(cluster);
     return peers.some((peer) => this.#options.isFrozen({ caller, endUser, peer }));
@@ -273,7 +287,8 @@ export class TokenLeases {
         immutable: true,
       });
     let answer = await create();
-    // Left by a process that was killed, or about to be deleted: its uid is not known, and tokens may be bound to it.
+    // A killed process left the Secret, or it is about to be deleted. Its UID is unknown and tokens may be
+    // bound to it, so replace it.
     if (answer.kind === "answered" && answer.status === 409) {
       const removed = await this.#ask(at, deadline, "DELETE", secretPath(lease));
       if (!isGone(removed)) throw faultOf(removed, doing);
@@ -293,13 +308,13 @@ export class TokenLeases {
     const { clock, logger, store } = this.#options;
     return this.#inTurn(key, async () => {
       const lease = this.#leases.get(key);
-      // Used again while this waited for its turn.
+      // The lease was used again while this change waited.
       if (lease === undefined || lease.expiresAt > clock.now()) return true;
       const at = this.#addressOf(lease.cluster);
       if (at === undefined) return false;
       const body = lease.uid === "" ? undefined : { preconditions: { uid: lease.uid } };
       const answer = await this.#ask(at, clock.now() + DELETE_MS, "DELETE", secretPath(lease), body);
-      // 409: another Secret has the name, and belongs to another signer.
+      // 409: the name belongs to a Secret of another signer.
       if (!isGone(answer) && !(answer.kind === "answered" && answer.status === 409)) {
         logger.warn("deleting the Secret of tokens failed, retrying", {
           cluster: lease.cluster,
@@ -318,7 +333,7 @@ export class TokenLeases {
     });
   }
 
-  /** Takes effect immediately, also if the store cannot take it. */
+  /** Marks a lease for deletion. This takes effect immediately, even if the store cannot save it. */
   async #doom(lease: Lease): Promise<void> {
     const doomed = { ...lease, expiresAt: 0 };
     this.#leases.set(keyOf(lease), doomed);
@@ -327,7 +342,10 @@ export class TokenLeases {
     );
   }
 
-  /** A lease that was doomed meanwhile stays so: {@linkcode TokenLeases.revoke} waits for no turn. */
+  /**
+   * Stores a lease. A lease that was marked for deletion in the meantime stays marked, because {@linkcode
+   * TokenLeases.revoke} does not wait for other changes.
+   */
   async #put(lease: Lease): Promise<void> {
     const before = this.#leases.get(keyOf(lease));
     await this.#durable.write(() => this.#options.store.putLease(lease));

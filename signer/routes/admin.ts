@@ -7,7 +7,10 @@ import type { Authority, Call } from "../sign/authority.ts";
 
 type Denied = Omit<AuditEntry, "caller" | "err">;
 
-/** By the peer's own certificate only. @throws {AppError} `forbidden`, after it is recorded */
+/**
+ * Accepts admins, identified by the peer's own certificate. @throws {AppError} `forbidden`, after the
+ * rejection is recorded
+ */
 export async function requireAdmin(
   { state, gate }: Authority,
   { caller }: Peer,
@@ -44,7 +47,7 @@ export function changeRecords<Facts>(
   { made, failed, problem }: {
     readonly made: string;
     readonly failed: string;
-    /** The situation after the failure. */
+    /** The state after the failure, in words. */
     readonly problem: (facts: Facts) => string;
   },
 ): ChangeRecords<Facts> {

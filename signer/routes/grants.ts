@@ -39,7 +39,7 @@ export async function handleCreateGrant(authority: Authority, call: Call<"host">
     const problem = `host ${quoteText(host)} has no allowlist that a grant could add to`;
     await refuse(new AppError("conflict", problem));
   }
-  // Another instance may have frozen its scope.
+  // Another instance may have frozen the scope of the grant.
   authority.instances.requireFresh();
   const { allow, caller, end_user: endUser, ttl_seconds: ttlSeconds } = body;
   const records = changeRecords(authority, ({ id }: Grant) => ({ ...record, command: `grant ${id}` }), {
@@ -89,7 +89,7 @@ export async function handleRevokeGrant(
   const command = `grant ${id}`;
   await requireAdmin(authority, peer, { command, outcome: "grant-denied" });
   const record = { caller: peer.caller, command };
-  // Another instance may have made the grant a moment ago.
+  // Another instance may have just created the grant.
   await authority.instances.caughtUp();
   const records = changeRecords(authority, () => record, {
     made: "grant-revoked",
@@ -134,7 +134,8 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
     const problem = "is frozen at this signer only: the database did not store the freeze";
     throw staleError(`${formatSubject(body)} ${problem}`);
   }
-  // Every instance denies now, and has stored the certificates that it has issued: all of them are revoked.
+  // Every instance now denies requests of the subject and has stored its issued certificates, so that all of
+  // them are revoked.
   const silent = await authority.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined

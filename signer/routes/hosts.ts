@@ -6,7 +6,7 @@ import type { Authority, Call } from "../sign/authority.ts";
 import { findCallerDenial, readEffectiveCaller, SUBJECT_IS_FROZEN } from "../sign/judge.ts";
 
 /**
- * The effective caller, if it may have a list at all, also if it has one already.
+ * Finds the effective caller and checks that it may read a list, even if it already has a current one.
  *
  * @throws {AppError} `forbidden`, `invalid_request`, `frozen` or `denied`
  */

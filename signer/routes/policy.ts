@@ -12,7 +12,10 @@ import { digestOf, type PolicyChange, type PolicyVersions } from "../live/state/
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
-/** A change does not wait longer for a signer, which then decides nothing until it is ready. */
+/**
+ * The longest wait for other signers to prepare a change. A slower signer makes no decisions until it is
+ * ready.
+ */
 const PREPARE_MS = 5_000;
 
 const LOOK_MS = 20;
@@ -66,7 +69,8 @@ export async function handleAllowEdit(
     }
     const snapshot = await state.apply(async () => {
       const text = await configFile.read();
-      // The file counts, not the config in force: it may have been edited since it was loaded.
+      // Read the file instead of the config in force, because the file may have been edited since it was
+      // loaded.
       const changed = change(text, await configFile.parse(text));
       return {
         snapshot: await configFile.compile(changed, state.current),
@@ -114,7 +118,8 @@ function edited(text: string, host: string, policy: HostPolicy, pattern: string,
   }
   if (edit === "remove") return removeFromList(text, [...path, "allow"], pattern);
   const longer = appendToList(text, [...path, "allow"], pattern);
-  // The first rule turns the host into an allowlist; on a denylist it fails to build.
+  // The first allow pattern turns the host into an allowlist. On a denylist, the changed config fails to
+  // compile.
   return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
 }
 
@@ -231,7 +236,9 @@ export async function handlePolicyChange(authority: Authority, call: Call): Prom
   }
 }
 
-/** The version that the change is made on, as far as this signer knows; the database has the last word. */
+/**
+ * The version that the change is based on, as far as this signer knows. The database makes the final check.
+ */
 function findBase({ policySource: { from, newest } }: Authority, version: number) {
   const known = newest?.version ?? 0;
   if (known !== version) {
@@ -280,11 +287,11 @@ function describe({ version, madeBy, change, madeAt }: PolicyChange) {
 }
 
 /**
- * Makes a version of the hosts, whole or not at all, and puts it in force at every signer. The record is durable before
- * the version is there.
+ * Creates a version of the hosts atomically, and puts it in force at every signer. The record is durable
+ * before the version exists.
  *
- * @param next.base the version that the change is made on; `undefined`: there is none
- * @returns the version, and how many hosts it has
+ * @param next.base the version that the change is based on; `undefined` if there is none
+ * @returns the version and its number of hosts
  * @throws {AppError} `invalid_config` if the hosts cannot be used, `conflict` if another version came first,
  * `audit_unavailable`: nothing has changed then; `state_stale` if it is not certain that it is in force
  */
@@ -306,16 +313,16 @@ async function changePolicy(
   if (!await versions.add({ ...next, madeAt: clock.now() })) throw changedMeanwhile();
   await Promise.all([instances.caughtUp(), instances.settled()]);
   if (policySource.from === "file") return made;
-  // Another version may have come after it, and be in force already.
+  // A later version may already be in force.
   const inForce = state.current.policyVersion?.version ?? 0;
   if (inForce >= version && policySource.problemOf(state.current) === undefined) return made;
   throw staleError(`version ${version} of the policy was created, but is not in force at this signer yet`);
 }
 
 /**
- * Waits until the other signers can put a document in force immediately, but not for long.
+ * Waits until the other signers can put a document in force immediately, for at most {@linkcode PREPARE_MS}.
  *
- * @throws {AppError} `conflict` if another change came between
+ * @throws {AppError} `conflict` if another change was made in the meantime
  */
 export async function prepareOtherInstances(
   versions: PolicyVersions,

@@ -17,7 +17,7 @@ import { type Authority, type Call, requireTaken } from "../sign/authority.ts";
 import { readEffectiveCaller } from "../sign/judge.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
-/** For 100 key ids of 1 KiB. */
+/** The largest request body: 100 key IDs of 1 KiB. */
 const MAX_BODY_BYTES = 128 * 1024;
 
 /**
@@ -134,7 +134,7 @@ export async function handleKrl(authority: Authority, { request, peer }: Call): 
     authority.krl.reports.set(peer.caller, { version: after, at: authority.clock.now() });
   }
   const list = await authority.krl.newerThan(after, request.signal);
-  // A reader would prefer its version to that of a list with more in it.
+  // A reader would prefer this version to another list with more content.
   authority.instances.requireFresh();
   if (list === undefined) {
     return new Response(null, { status: 304, headers: { "cache-control": "no-store" } });

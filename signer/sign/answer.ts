@@ -31,24 +31,24 @@ import {
 import type { TokenSpec } from "@gateway/shared/kubernetes";
 import { issueToken, previewApply } from "../kubernetes/api.ts";
 
-/** A certificate or token that has not left yet. */
+/** A certificate or token that was issued but not released. */
 export interface Unreleased extends CertificateNames {
   readonly jti: string;
   readonly learnable: GatedCommand | undefined;
   readonly body: Partial<SignResponse>;
-  /** Lets a later freeze find it. */
+  /** Remembers the credential, so that a later freeze finds it. */
   readonly remember: () => void;
-  /** Revokes it. Never rejects. */
+  /** Revokes the credential. Never rejects. */
   readonly takeBack: () => Promise<unknown>;
 }
 
 const TAKE_BACK_MS = 1_000;
 
 /**
- * The answer that allows something, once the request is judged again if policy, grants or freezes have changed. Do not
- * wait between this and the end of the handler.
+ * Creates the answer that releases a credential or permission. Judges the request again if policy, grants or
+ * freezes have changed. The handler must return the answer without another wait.
  *
- * @throws {AppError} `frozen`, `denied` or `state_stale`, after it has revoked what was made
+ * @throws {AppError} `frozen`, `denied` or `state_stale`, after it has revoked the issued credential
  */
 export async function release(
   context: SignContext,
@@ -62,7 +62,7 @@ export async function release(
   try {
     for (;;) {
       requireKnown(authority);
-      // A revocation outlives the freeze that caused it.
+      // A revocation stays in force after the freeze that caused it is lifted.
       if (made !== undefined && authority.krl.listed.has(made)) {
         return await refuseFrozen(context, "revoked before it left", serial);
       }
@@ -79,7 +79,7 @@ export async function release(
           if (again.needsApproval && !judged.needsApproval) {
             return await refuseLate(context, "it now requires an approval", serial);
           }
-          // Policy and freezes may have changed while it was judged: check everything again.
+          // Policy and freezes may have changed during the last check, so check everything again.
           basis = again.basis;
           break;
         case "frozen":
@@ -172,7 +172,7 @@ export function allowedEntry(
     return { caller, host: addr, addr, user, principal, ...command, policy_rule, warning, ...facts };
   }
   const { cluster: { apiServer: addr }, decision: { action, force } } = allowed;
-  // The group as the API server names it, also if the caller left it to the signer.
+  // Record the group that the API server uses, even if the request omitted the group.
   const asked = { ...request, k8s_group: action.resource.group, k8s_namespace: action.namespace };
   const warning = `force_fields=${quoteText(request.k8s_force_fields.join(","))}`;
   return {
@@ -206,12 +206,15 @@ function describeAction(request: SignRequest) {
   };
 }
 
-/** Status 200, for answers that allow nothing; all others go through {@linkcode release}. */
+/** Status 200 for answers that permit nothing. All other answers need {@linkcode release}. */
 export function respond(body: SignResponse): Response {
   return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
 }
 
-/** Approve-and-learn: the certificate stands whether or not the waiver is learned, and the log has the outcome. */
+/**
+ * Learns a waiver from an approval. The certificate stays valid even if the waiver is not learned, and the
+ * log contains the result.
+ */
 export async function learnWaiver(
   { authority, snapshot, peer, request, caller }: SignContext,
   decision: { readonly requireApproval: boolean; readonly approvalWaived: boolean },
@@ -226,7 +229,7 @@ export async function learnWaiver(
   };
   let recorded = "";
   try {
-    // A freeze that another signer has acknowledged takes the subject's waivers away for good.
+    // A freeze that another signer acknowledged permanently removes the subject's waivers.
     authority.instances.requireFresh();
     const outcome = await authority.live.learnWaiver({
       ...gated,
@@ -270,10 +273,10 @@ export async function learnWaiver(
 
 /** Shorter than the timeout of control planes and brokers: a token that arrives after it is lost. */
 const ISSUE_MS = 8_000;
-/** Together with the preview no longer than {@linkcode ISSUE_MS}. */
+/** The time for the token of a preview. Together with the preview it stays within {@linkcode ISSUE_MS}. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** Describes to the approver what an apply would change. A caller without a forwarder has no approver. */
+/** Describes to the approver the changes of an apply. A caller without a forwarder has no approver. */
 export async function preview(
   context: SignContext,
   allowed: AllowedAction,
@@ -302,13 +305,13 @@ export async function preview(
         ...allowedEntry(context, allowed, { outcome, jti }),
         err: error.message,
       });
-      // An approval would not help.
+      // An approval cannot resolve the conflict.
       throw new AppError(
         "invalid_request",
         `${error.message}; remove these fields from the manifest, or list all of them in force_fields`,
       );
     }
-    // The approver can still decide by the manifest. The failure is reported when the token is made.
+    // The approver can still decide by the manifest. The failure is reported when the token is issued.
     return { diff: { kind: "unknown", reason: error.message }, jti };
   }
 }

@@ -39,15 +39,16 @@ export interface Call<Part extends string = never> {
 export type Authority = Awaited<ReturnType<typeof openAuthority>>;
 
 /**
- * Opens all that the signer decides by and keeps. Every route depends on this one object.
+ * Opens the policy, the state and the limits of the signer. Every route depends on this object.
  *
- * @param opened closes what is opened here
- * @throws {AppError} `invalid_config` if the store has a deny that cannot be read, or hosts are in the wrong place
+ * @param opened closes the parts that are opened here
+ * @throws {AppError} `invalid_config` if the store has a deny that cannot be read, or hosts are in the wrong
+ * place
  */
 export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposableStack) {
   const { initial, configFile, store, group, gate, log, clusters, metrics, random, logger } = parts;
   const { config } = initial;
-  // Instances compare times of one clock.
+  // Instances compare times by one shared clock.
   const clock = group?.clock ?? parts.clock;
   const lock = new ChangeLock();
   const storeErrors = metrics.counter("statedb_errors_total", "Failed writes to the state database");
@@ -121,16 +122,19 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
 /**
  * Rate limits of callers.
  *
- * A broker has one bucket whatever end user it names, because it could invent end users. Behind a trusted forwarder, each
- * end user of each broker has a bucket, so that one end user does not starve the others. Each broker also has a bucket
- * {@linkcode FORWARDED_CALLER_SHARE} times as large, so that inventing end users does not help. Dry runs and revocations
- * have separate buckets.
+ * A broker has one bucket for all its end users, because it could invent end users. Behind a trusted
+ * forwarder, each end user of each broker has a bucket, so that one end user does not starve the others. Each
+ * broker also has a bucket {@linkcode FORWARDED_CALLER_SHARE} times as large, so that inventing end users
+ * does not help. Dry runs and revocations have separate buckets.
  */
 
-/** The share of a broker behind a forwarder, for all its end users together. */
+/**
+ * The size of the bucket for all end users of a broker behind a forwarder, relative to the bucket of one end
+ * user.
+ */
 export const FORWARDED_CALLER_SHARE = 4;
 
-/** Keys are bounded: names that begin with the same 256 characters share a bucket. */
+/** The maximum length of a name in a key. Names that share their first 256 characters share a bucket. */
 const MAX_NAME_LENGTH = 256;
 
 const USES = ["sign", "dry_run"] as const;
@@ -146,7 +150,7 @@ export type CountedRequest = Pick<SignRequest, "on_behalf_of" | "end_user" | "dr
 
 export class SignLimit {
   readonly #callers: TokenBuckets;
-  /** Separate, so that invented end users push no caller out. */
+  /** Separate from the buckets of callers, so that invented end users cannot displace a caller. */
   readonly #endUsers: TokenBuckets;
 
   constructor(options: { readonly clock: Clock }) {
@@ -154,9 +158,9 @@ export class SignLimit {
     this.#endUsers = new TokenBuckets(options);
   }
 
-  /** Whether a request could pass, before its body is read. Takes nothing. */
+  /** Whether a request would be within the limits, before its body is read. Takes no token. */
   check(source: SignSource): TakeResult {
-    // The body of a forwarder's request names its caller.
+    // The body of a forwarded request names the caller, so the limits are checked after the body is read.
     if (source.isForwarder) return { ok: true };
     const { peer, perMinute } = source;
     const refusals = USES.map((use) => this.#callers.peek(keyOf(use, peer), perMinute));
@@ -168,7 +172,7 @@ export class SignLimit {
     const use: (typeof USES)[number] = request.dry_run && !request.preflight ? "dry_run" : "sign";
     if (!isForwarder) return this.#callers.take(keyOf(use, peer), perMinute);
     const callerKey = keyOf(use, peer, request.on_behalf_of);
-    // The caller's bucket first: a rejected request leaves no bucket of an end user behind.
+    // Check the caller's bucket first, so that a rejected request creates no bucket for an end user.
     const ofCaller = this.#callers.take(callerKey, perMinute * FORWARDED_CALLER_SHARE);
     if (!ofCaller.ok) return ofCaller;
     const endUserKey = keyOf(use, peer, request.on_behalf_of, request.end_user);
@@ -178,8 +182,9 @@ export class SignLimit {
   }
 
   /**
-   * Apart from signing: a caller without tokens for signing may still revoke. Agents can make a broker give up requests, which
-   * leaves the end of sessions its tokens.
+   * Takes a token for a revocation. These buckets are separate from signing, so that a caller that has used
+   * up its tokens for signing can still revoke. Abandoned requests have their own bucket, because agents can
+   * cause many of them, and the revocations of ended sessions need theirs.
    */
   takeOf(use: "revoke" | "give up", caller: string, perMinute: number): TakeResult {
     return this.#callers.take(keyOf(use, caller), perMinute);
@@ -196,12 +201,12 @@ export function requireTaken(taken: TakeResult, message: string): void {
   throw new AppError("rate_limited", message, { retryAfterSeconds });
 }
 
-/** JSON has no separator to forge: names of forwarded requests are not checked yet. */
+/** A key as JSON, which has no separator that an unchecked name of a forwarded request could imitate. */
 function keyOf(...parts: readonly string[]): string {
   return JSON.stringify(parts.map((part) => part.slice(0, MAX_NAME_LENGTH)));
 }
 
-/** How long decisions compute before other requests are answered, in milliseconds. */
+/** The time for which decisions are computed before other requests are answered, in milliseconds. */
 const SLICE_MS = 1;
 
 const PAUSE_MS = 1;

@@ -29,11 +29,11 @@ export interface SignContext {
   readonly authority: Authority;
   readonly snapshot: Snapshot;
   readonly peer: Peer;
-  /** Without the end user's token. */
+  /** The request without the end user's token. */
   readonly request: SignRequest;
   /** The effective caller: the peer, or the broker that a trusted forwarder names. */
   readonly caller: string;
-  /** The end user and groups of the request come from a verified token. */
+  /** Whether the end user and the groups of the request come from a verified token. */
   readonly hasVerifiedEndUser: boolean;
 }
 
@@ -80,7 +80,7 @@ export async function judge(context: SignContext): Promise<Verdict> {
   if (!mayForward(context)) return closed("on_behalf_of not allowed for this caller");
   requireKnown(authority);
   const basis = { snapshot, view: authority.live.view };
-  // The peer too: a freeze of a forwarder stops all that it forwards (K6).
+  // Check the peer too, because the freeze of a forwarder applies to all requests that it forwards (K6).
   const freeze = authority.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
   if (freeze !== undefined) return { kind: "frozen", reason: `frozen: ${formatSubject(freeze)}` };
   if (needsVerifiedEndUser(context) && !context.hasVerifiedEndUser) {
@@ -148,7 +148,7 @@ function mayForward(context: Pick<SignContext, "request" | "snapshot" | "peer">)
   return context.request.on_behalf_of === "" || isForwarder(context);
 }
 
-/** Whether the signer trusts what the peer reports about others. */
+/** Whether the signer trusts the peer's claims about callers and approvals. */
 export function isForwarder({ snapshot, peer }: Pick<SignContext, "snapshot" | "peer">): boolean {
   return snapshot.trustedForwarders.has(peer.caller);
 }
@@ -160,7 +160,10 @@ function needsVerifiedEndUser(
   return caller !== "_default" && snapshot.policy.callers.get(caller)?.require_verified_end_user === true;
 }
 
-/** `approved` counts from a forwarder, or from a peer whose own entry has `self_approve`. A dry run approves nothing. */
+/**
+ * Whether the request still needs an approval. `approved` is accepted from a forwarder, or from a peer whose
+ * own entry has `self_approve`. In a dry run it has no effect.
+ */
 function needsApproval(context: SignContext, decision: { readonly requireApproval: boolean }): boolean {
   const { snapshot, peer, request } = context;
   if (!decision.requireApproval || request.dry_run || !request.approved) return decision.requireApproval;
@@ -175,7 +178,7 @@ export function manifestDigest({ k8s_manifest }: SignRequest): string {
 }
 
 /**
- * Finds the effective caller and the end user. The end user's token goes no further.
+ * Finds the effective caller and the end user. The end user's token is removed from the request.
  *
  * @throws {AppError} `denied` if the caller needs a verified end user and the token does not verify one
  */
@@ -187,10 +190,11 @@ export async function authorize(
 ): Promise<SignContext> {
   const request: SignRequest = { ...received, bearer_token: "" };
   const asked = { authority, snapshot, peer, request, caller: peer.caller, hasVerifiedEndUser: false };
-  // The judge denies the request, so the names in it are not read.
+  // The judge rejects this request, so do not read the names in it.
   if (!mayForward(asked)) return asked;
   const caller = request.on_behalf_of === "" ? peer.caller : request.on_behalf_of;
-  // A client certificate may name a caller with a space. Such a caller may read lists, and gets no certificate.
+  // A client certificate may contain a caller with a space. Such a caller can read lists, but gets no
+  // certificate.
   checkCaller(caller);
   const named = { ...asked, caller };
   const context = needsVerifiedEndUser(named) ? await verifyEndUser(named, token) : named;
@@ -206,7 +210,7 @@ async function verifyEndUser(context: SignContext, token: string): Promise<SignC
   if (token === "") return await refuseEndUser(context, "no bearer token");
   const result = await endUsers.verify(token);
   if (result.kind === "refused") return await refuseEndUser(context, result.reason);
-  // Groups that the token does not vouch for could only widen.
+  // Reject groups that the token does not confirm, because they could only extend the rights.
   if (result.groups === null && request.end_user_groups !== null) {
     return await refuseEndUser(context, "groups were sent, and no groups_claim is configured");
   }
@@ -222,7 +226,7 @@ async function refuseEndUser({ authority, request, caller }: SignContext, err: s
 
 export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
 
-/** The answer to a frozen caller. Only admins see which freeze it is. */
+/** The answer to a frozen caller. Only admins see which freeze applies. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
 
 const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
@@ -232,7 +236,10 @@ export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, calle
   return krlCallers.has(caller) || isHostIdentity(caller);
 }
 
-/** Why the caller gets nothing on this way, whatever its groups are; `undefined`: no reason. */
+/**
+ * The reason why the signer denies the caller on this connection, whatever its groups are; `undefined` if
+ * there is none.
+ */
 export function findCallerDenial(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
   if (isListReader(snapshot, caller)) return READS_ONLY;
   return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
@@ -241,7 +248,7 @@ export function findCallerDenial(snapshot: Snapshot, caller: string, peer: Peer)
 /**
  * The broker that a trusted forwarder names in `X-On-Behalf-Of`, else the peer.
  *
- * @throws {AppError} `forbidden` if another peer names one, `invalid_request` if it cannot be a name
+ * @throws {AppError} `forbidden` if the peer is no forwarder, `invalid_request` if the name is invalid
  */
 export function readEffectiveCaller(snapshot: Snapshot, request: Request, peer: Peer): string {
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";

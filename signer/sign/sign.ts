@@ -51,7 +51,7 @@ export function handleSign(authority: Authority, { request, peer }: Call): Promi
     try {
       return await sign(authority, request, peer);
     } catch (error) {
-      // Also if a certificate was made and recorded: it did not leave.
+      // This also applies to a certificate that was issued and recorded, because it was not released.
       if (error instanceof AppError && error.code === "state_stale") {
         await recordOutcome(authority, { caller: peer.caller, outcome: "stale_denied", err: error.message });
       }
@@ -88,7 +88,7 @@ async function sign(authority: Authority, httpRequest: Request, peer: Peer): Pro
   }
 }
 
-/** Reads the request within the caller's limits. A caller without tokens has its body left unread. */
+/** Reads the request within the caller's limits. The body is not read if the caller has no tokens left. */
 async function readLimited(authority: Authority, request: Request, source: SignSource): Promise<SignRequest> {
   requireToken(authority, source, authority.signLimit.check(source));
   let received: SignRequest;
@@ -116,7 +116,8 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
   await refuse(context, {
     outcome: isDryRun ? "dry_run_denied" : "denied",
     err: decision.reason,
-    // Readers of the log expect no rule in a denied SSH request. A cluster's caller never sees the rule.
+    // Readers of the log expect no rule in the record of a denied SSH request. The caller of a cluster never
+    // sees the rule.
     rule: isDryRun || cluster !== undefined ? decision.matchedRule : "",
     ...(cluster === undefined ? { host: decision.host } : { cluster }),
   });
@@ -126,7 +127,10 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
   });
 }
 
-/** Answers a request that passes every gate: a dry run, a request for an approval, or one for a certificate or token. */
+/**
+ * Answers a request that passed every gate: a dry run, a request that needs an approval, or a request for a
+ * credential.
+ */
 async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Response> {
   const { authority, request } = context;
   if (!request.dry_run && !allowed.needsApproval) return await issue(context, allowed);
@@ -135,7 +139,8 @@ async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Re
   const previewed = allowed.kind === "action" && isForApprover ? await preview(context, allowed) : undefined;
   const outcome = request.dry_run ? "dry_run_allowed" : "approval-required";
   await recordOutcome(authority, allowedEntry(context, allowed, { outcome, jti: previewed?.jti ?? "" }));
-  // After the record: requests whose records share a write sign their envelopes in one go, which is cheaper.
+  // Seal the command after the record: requests that share a write of the log then sign their envelopes
+  // together, which is cheaper.
   const envelope = allowed.kind === "command" && request.dry_run ? sealCommand(context, allowed) : undefined;
   return await release(context, allowed, {
     decision: decisionOf(allowed),
@@ -145,7 +150,10 @@ async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Re
   });
 }
 
-/** The account and address for an approver. A caller without a forwarder has the address from the list of hosts. */
+/**
+ * The account and address for an approver. A caller without a forwarder knows the address from the list of
+ * hosts.
+ */
 function targetOf(allowed: Allowed): SignTarget {
   if (allowed.kind === "command") {
     const { user, addr } = allowed.decision.host;
@@ -186,7 +194,7 @@ async function issue(context: SignContext, allowed: Allowed): Promise<Response> 
     : await makeToken(context, allowed);
   const { serial, jti } = made;
   await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
-  // Before the request is judged again: a later freeze finds the certificate.
+  // Remember the certificate before the request is judged again, so that a later freeze finds it.
   made.remember();
   if (allowed.decision.requireApproval && !isForwarder(context)) {
     await authority.gate.bestEffort({

@@ -99,7 +99,7 @@ function readStatus(value: unknown): Decision["status"] | undefined {
   return STATUS_WORDS.get(value.trim().toLowerCase().replace(/[\s-]+/g, "_"));
 }
 
-/** A number from 0 to 1. A value that is not clearly a share counts as 0. */
+/** Reads a number from 0 to 1. A value that is not clearly a share counts as 0. */
 function readConfidence(value: unknown): number {
   const written = typeof value === "string" ? parseShare(value.slice(0, 30)) : value;
   if (typeof written !== "number" || !(written >= 0)) return 0;

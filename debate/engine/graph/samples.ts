@@ -49,7 +49,8 @@ export function afterSamples(
   );
   const isSame = diagnoses.length > 1 && diagnoses.length === turns.length && votes.length === 1 &&
     groups[0]?.key !== undefined;
-  // A repeated guess is still a guess, and a partly grounded claim has a limited confidence anyway.
+  // Diagnoses that repeat an ungrounded claim do not prove it. The confidence of a partly grounded claim is
+  // limited in any case.
   const counts = isSame && hypotheses[0] !== undefined && groundingOf(hypotheses[0]).level === "full";
   const lead = votes[0]?.id ?? "";
   const reason = counts

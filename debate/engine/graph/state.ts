@@ -180,7 +180,7 @@ export interface ToolLogEntry {
 
 export interface CalledTool extends Pick<ToolLogEntry, "call_id" | "tool_name"> {
   readonly number: number;
-  /** Whether the call succeeded, or its cached result did. */
+  /** Whether the call succeeded. For a cached result, whether the original call succeeded. */
   readonly succeeded: boolean;
   /** The normalized result, without the line that names the request. */
   readonly found: string;

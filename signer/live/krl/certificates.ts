@@ -17,7 +17,10 @@ export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "reque
 
 export interface CertificateSubject {
   readonly kind: (typeof REVOCABLE_KINDS)[number];
-  /** A CN, a user name, a serial in decimal digits, a key id, a request as {@linkcode nameRequest} names it. */
+  /**
+   * A CN, a user name, a serial in decimal digits, a key ID, or a request in the form of {@linkcode
+   * nameRequest}.
+   */
   readonly value: string;
 }
 
@@ -27,28 +30,31 @@ export interface StoredRevocation extends CertificateSubject {
 }
 
 /**
- * A host whose clock is behind accepts a certificate for so much longer, in seconds. A host that is further behind accepts
- * none of the signer's certificates, because they begin 30 seconds before they are issued.
+ * The tolerance for a host whose clock is slow, in seconds: the host accepts a certificate for this time
+ * after its expiry. A host whose clock is slower accepts no certificate of the signer, because a certificate
+ * becomes valid 30 seconds before it is issued.
  */
 export const CLOCK_SKEW_SECONDS = 60;
 
-/** After so many seconds no host accepts any certificate that was issued before. */
+/** The time in seconds after which every host rejects a certificate that was issued before. */
 export const REVOCATION_SECONDS: number = MAX_TTL_SECONDS + CLOCK_SKEW_SECONDS;
 
-/** A caller's request. An id that another caller names is another request; `id` has no space. */
+/**
+ * The name of a caller's request. The same ID from another caller is another request. `id` contains no space.
+ */
 export function nameRequest(caller: string, id: string): string {
   return `${id} ${caller}`;
 }
 
 /**
- * A certificate that a caller names as its own, and that another instance may have issued. It is searched for like the
- * answer to a request; no request has such an id.
+ * The name of a certificate that a caller reports as its own, and that another instance may have issued. The
+ * log is searched for this name as for the answer of a request. No request has such an ID.
  */
 export function nameSerial(caller: string, serial: bigint): string {
   return nameRequest(caller, `serial=${serial}`);
 }
 
-/** A control plane with several signers appends this to the id that a broker gave a request. */
+/** The suffix that a control plane with several signers appends to a broker's request ID. */
 const FORWARDERS_END = /\.[0-9a-f]{12}$/;
 
 export function namesOfRequest(caller: string, id: string): readonly string[] {
@@ -62,12 +68,15 @@ export function readSerial(text: string): bigint | undefined {
   return serial > 0n && serial < 2n ** 64n ? serial : undefined;
 }
 
-/** All that the key id of a certificate has but the time, and the CN of the connection. */
+/** The content of a certificate's key ID without the time, and the CN of the connection. */
 export interface CertificateHolder extends Required<Omit<KeyIdParts, "issuedAt">> {
   readonly peer: string;
 }
 
-/** Certificates of one holder that were issued in the same second for as long. Times are seconds since the epoch. */
+/**
+ * Certificates of one holder that were issued in the same second and have the same lifetime. Times are
+ * seconds since the epoch.
+ */
 export interface IssuedBatch {
   readonly holder: CertificateHolder;
   readonly issuedAt: number;
@@ -81,11 +90,14 @@ export interface IssuedFacts extends Pick<IssuedBatch, "issuedAt" | "validBefore
 
 export type FoundBatch = Pick<IssuedBatch, "serials" | "validBefore">;
 
-/** How much is remembered at a time, in units of 8 bytes: a serial is one. */
+/** The maximum size of the remembered certificates, in units of 8 bytes. One serial is one unit. */
 const LIMITS = { total: 4_000_000, perCaller: 2_000_000 };
-/** A batch needs as much memory as so many serials. */
+/** The memory that a batch needs in addition to its serials, in the same units. */
 const BATCH_COST = 64;
-/** A part of so many is handled in less than a millisecond. Moving larger data costs the same for a few as for many. */
+/**
+ * The size of one part, which takes less than a millisecond. Moving the larger data costs the same for few
+ * serials as for many.
+ */
 const AT_ONCE = 1000;
 
 class Serials {
@@ -105,12 +117,12 @@ class Serials {
     this.#values[this.#length++] = serial;
   }
 
-  /** Compares in place: allocating bigints would take a hundred times as long. */
+  /** Searches in place, because allocating bigints would take a hundred times as long. */
   includes(serial: bigint): boolean {
     return this.#values.subarray(0, this.#length).includes(serial);
   }
 
-  /** Others may be added meanwhile. */
+  /** Iterates over the serials. Serials may be added during the iteration. */
   [Symbol.iterator](): IterableIterator<bigint> {
     return this.#values.subarray(0, this.#length).values();
   }
@@ -120,11 +132,11 @@ type OpenBatch = Omit<IssuedBatch, "serials"> & { readonly serials: Serials };
 
 export type OpenBatches = Map<string, OpenBatch>;
 
-/** Adds a certificate to the others of its kind; returns whether it is the first one. */
+/** Adds a certificate to the batch of its holder and second. Returns whether it is the first of the batch. */
 export function addToBatches(batches: OpenBatches, holder: CertificateHolder, facts: IssuedFacts): boolean {
   const { serial, issuedAt, validBefore } = facts;
   const { peer, caller, endUser, host, role, elevationPrefix, pty } = holder;
-  // None of the texts can hold a line feed.
+  // A line feed separates the texts, because none of them can contain one.
   const key =
     `${issuedAt} ${validBefore} ${pty}\n${peer}\n${caller}\n${endUser}\n${host}\n${role}\n${elevationPrefix}`;
   const batch = batches.get(key) ?? { holder, issuedAt, validBefore, serials: new Serials() };
@@ -143,7 +155,10 @@ export class IssuedCertificates {
     this.#limits = limits;
   }
 
-  /** Whether one more can be remembered; a certificate that is not remembered could not be revoked. */
+  /**
+   * Whether another certificate of a caller can be remembered. A certificate that is not remembered could not
+   * be revoked.
+   */
   hasRoomFor(caller: string): boolean {
     const { total, perCaller } = this.#limits;
     return this.#cost + BATCH_COST < total && (this.#costs.get(caller) ?? 0) + BATCH_COST < perCaller;
@@ -162,8 +177,8 @@ export class IssuedCertificates {
   }
 
   /**
-   * The certificates of a subject that were issued at a second or before, in parts; others may be added meanwhile. Parts can
-   * be empty, because those of other subjects are searched too.
+   * The certificates of a subject that were issued until a second, in parts. Certificates may be added during
+   * the iteration. A part can be empty, because certificates of other subjects are searched as well.
    */
   *find(subject: CertificateSubject, issuedUntil: number): Generator<FoundBatch> {
     for (const batch of this.#batches()) {
@@ -174,7 +189,10 @@ export class IssuedCertificates {
     }
   }
 
-  /** When the last certificate of a subject was issued, in seconds since the epoch; 0 for none. */
+  /**
+   * The time when the last certificate of a subject was issued, in seconds since the epoch; 0 if there is
+   * none.
+   */
   lastIssue(subject: CertificateSubject): number {
     let last = 0;
     for (const batch of this.#batches()) {
@@ -217,7 +235,10 @@ export class IssuedCertificates {
   }
 }
 
-/** The certificates of a batch that are a subject's. Names compare as for a freeze; a forwarder has all it asked for. */
+/**
+ * The certificates of a batch that belong to a subject. Names are compared as for a freeze. A forwarder is a
+ * subject of all certificates that it requested.
+ */
 function serialsOf(
   { holder, issuedAt, serials }: OpenBatch,
   { kind, value }: CertificateSubject,
@@ -232,12 +253,13 @@ function serialsOf(
       return wanted !== undefined && serials.includes(wanted) ? [wanted] : [];
     }
     case "key_id":
-      // Most batches are of another second: their key ids need not be made.
+      // Compare the second first: most batches belong to another second, so their key IDs need not be
+      // formatted.
       return value.includes(` t=${issuedAt}`) && formatKeyId({ ...holder, issuedAt }) === value
         ? serials
         : [];
     case "request":
-      // The audit log has the certificate.
+      // Batches have no request IDs. The answers of requests are in the audit log.
       return [];
     default:
       return kind satisfies never;
@@ -262,8 +284,9 @@ export interface CertificateNames {
 }
 
 /**
- * The revoked serials and key IDs, each until no host accepts a certificate that has it. Also the abandoned requests,
- * which must produce no certificate. They have no serial, so a host's list cannot contain them.
+ * Revoked serials and key IDs, each kept until every host rejects certificates with it. Also abandoned
+ * requests, which must produce no certificate. Such requests have no serial, so the list for hosts cannot
+ * contain them.
  */
 export class RevokedNames {
   readonly #serials = new SerialSet();
@@ -283,15 +306,15 @@ export class RevokedNames {
     return names.some((name) => this.#requests.has(name));
   }
 
-  /** How many requests of a caller are given up. */
+  /** The number of abandoned requests of a caller. */
   requestsOf(caller: string): number {
     const isOf = (name: string) => name.slice(name.indexOf(" ") + 1) === caller;
     return this.#requests.keys().reduce((sum, name) => isOf(name) ? sum + 1 : sum, 0);
   }
 
   /**
-   * Lists the certificates of a revocation; returns how many of those that are known were not listed before. Certificates may
-   * be issued between the steps; do nothing else with the list then.
+   * Adds the certificates of a revocation to the list. Returns the number of known certificates that were not
+   * listed before. Certificates may be issued between the steps, but the list must not be used otherwise.
    */
   *add({ kind, value, revokedAt }: StoredRevocation, among: IssuedCertificates): Steps<number> {
     const until = Math.floor(revokedAt / 1000);
@@ -299,7 +322,7 @@ export class RevokedNames {
       this.#requests.set(value, until + REVOCATION_SECONDS);
       return 0;
     }
-    // Also if this signer does not know the key id: an admin who names one knows why.
+    // Also list a key ID that this signer does not know, because an admin who names a key ID has a reason.
     const isNewKeyId = kind === "key_id" && !this.#keyIds.has(value);
     if (kind === "key_id") this.#keyIds.set(value, until + REVOCATION_SECONDS);
     let listed = 0;
@@ -316,7 +339,10 @@ export class RevokedNames {
     return listed;
   }
 
-  /** Forgets names that were to be listed until a second since the epoch; returns how many of a list for hosts those are. */
+  /**
+   * Removes names whose retention ended before this second since the epoch. Returns the number of removed
+   * names that the list for hosts contained.
+   */
   forget(nowSeconds: number): number {
     const before = this.size;
     this.#serials.forget(nowSeconds);
@@ -336,7 +362,10 @@ export class RevokedNames {
     });
   }
 
-  /** Empties the map; returns how many were not listed before. No list can hold a 0. */
+  /**
+   * Moves the serials of the map into the set. Returns the number of new serials. The serial 0 is dropped,
+   * because no list can contain it.
+   */
   #take(serials: Map<bigint, number>): number {
     serials.delete(0n);
     const added = serials.size === 0 ? 0 : this.#serials.add(serials);
@@ -347,7 +376,10 @@ export class RevokedNames {
 
 const DOMAIN = new TextEncoder().encode(`${KRL_NAMESPACE}\0`);
 
-/** One version of the revocation list as `RevokedKeys` of sshd_config(5) reads it; each signature is made once. */
+/**
+ * One version of the revocation list in the format of `RevokedKeys` (sshd_config(5)). Each signature is
+ * created once.
+ */
 export class PublishedList {
   readonly version: number;
   readonly bytes: Uint8Array<ArrayBuffer>;

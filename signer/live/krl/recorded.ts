@@ -1,6 +1,6 @@
 /**
- * Certificates in the audit log. A signer that is killed right after it releases a certificate has not stored it, and a
- * freeze must find it.
+ * Reads certificates from the audit log. If a signer is killed right after it releases a certificate, the
+ * store does not contain the certificate, but a freeze must find it.
  */
 import { readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
@@ -11,7 +11,7 @@ import { type CertificateHolder, type IssuedFacts, nameSerial, namesOfRequest } 
 export interface RecordedCertificate {
   readonly caller: string;
   readonly endUser: string;
-  /** The address, because the record has no name. */
+  /** The address of the host, because a record does not contain its name. */
   readonly host: string;
   readonly role: string;
   readonly serial: bigint;
@@ -28,7 +28,7 @@ const issuedRecord = z.object({
   ext: z.object({ request_id: z.string().default("") }).optional(),
 });
 
-/** The result of a request: a certificate or a token. */
+/** The credential that was issued for a request: a certificate or a token. */
 export interface RecordedAnswer {
   readonly caller: string;
   readonly serial: bigint;
@@ -41,7 +41,7 @@ export interface RecordedAnswer {
 const ANY_ID = /(?: rid=|"request_id":")([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
 const ANY_SERIAL = /"serial":(\d{1,20})(?!\d)/g;
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
-/** Nearly every line of something else lacks this text. */
+/** A fast filter: nearly every line without an issued credential lacks this text. */
 const ISSUED = '"outcome":"issued"';
 const TIME = /^\{"time":"([^"]{20,40})"/;
 
@@ -67,7 +67,10 @@ export function readIssuedRecord(line: string): RecordedCertificate | undefined 
   return target_type === "" && host !== "" ? { caller, endUser, host, role, serial, recordedAt } : undefined;
 }
 
-/** The certificates of a log's lines, the last line first, back to `since` in milliseconds since the epoch. */
+/**
+ * Reads the issued certificates from the lines of a log, newest first, back to `since` (milliseconds since
+ * the epoch).
+ */
 export async function* readIssuedRecords(
   lines: AsyncIterable<string>,
   since: number,
@@ -79,7 +82,10 @@ export async function* readIssuedRecords(
   }
 }
 
-/** Certificates are stored in the order of their records: after so many stored ones in a row, all earlier ones are stored. */
+/**
+ * Certificates are stored in the order of their records. After this number of consecutive stored ones, all
+ * earlier ones are stored too.
+ */
 const KNOWN_IN_TURN = 1000;
 
 export async function* withoutKnown(
@@ -98,8 +104,8 @@ export async function* withoutKnown(
 }
 
 /**
- * The answers of requests in a log's lines, the last line first, back to `since`. `wanted` is named as by `nameRequest()`
- * and `nameSerial()`.
+ * Finds the answers of requests in the lines of a log, newest first, back to `since`. `wanted` contains names
+ * of the forms of `nameRequest()` and `nameSerial()`.
  */
 export async function* findAnswers(
   lines: AsyncIterable<string>,
@@ -109,7 +115,7 @@ export async function* findAnswers(
   const ids = new Set(wanted.values().map((name) => name.slice(0, name.indexOf(" "))));
   for await (const line of lines) {
     if ((readRecordTime(line) ?? since) < since) return;
-    // A log has hundreds of thousands of records, and few are worth parsing.
+    // Parse only matching lines, because a log has hundreds of thousands of records.
     const data = mentions(line, ids) ? readIssued(line) : undefined;
     if (data === undefined) continue;
     const { caller, serial, target_type, command, ext = readOldCommand(command) } = data;
@@ -129,8 +135,8 @@ function mentions(line: string, ids: ReadonlySet<string>): boolean {
 }
 
 /**
- * The record has neither the forwarder, so the certificate counts as requested through each, nor the validity, so the
- * longest one counts.
+ * Converts a record. The record does not name the forwarder, so the certificate counts as requested through
+ * every forwarder. It does not contain the validity, so the longest one is assumed.
  */
 export function toIssued(
   { caller, endUser, host, role, serial, recordedAt }: RecordedCertificate,

@@ -26,9 +26,14 @@ interface RevocationListOptions {
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly onStoreError: () => void;
-  /** The certificates in the audit log, the last first, back to a time in milliseconds since the epoch. */
+  /**
+   * Reads the certificates in the audit log, newest first, back to a time in milliseconds since the epoch.
+   */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /** Finds the answers to requests in the audit log, named as by `nameRequest()`, since a time in ms of the epoch. */
+  /**
+   * Finds the answers of requests in the audit log since a time in milliseconds since the epoch. The requests
+   * are named as by `nameRequest()`.
+   */
   readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
   /** Called with the lost answers, before they are revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
@@ -38,23 +43,29 @@ interface RevocationListOptions {
 export type LogReader = Pick<RevocationListOptions, "readRecords" | "findAnswers">;
 
 export interface RevocationOutcome {
-  /** How many certificates that are still valid are listed now and were not before. */
+  /** The number of valid certificates that this revocation added to the list. */
   readonly revoked: number;
   readonly version: number;
-  /** False: in force, but the store could not take it, and a restart may undo it. */
+  /** False: the revocation is in force, but the store could not save it, so a restart may undo it. */
   readonly persisted: boolean;
 }
 
-/** How long a certificate may wait to be stored; a process that is killed forgets it. */
+/**
+ * The maximum delay before a certificate is stored. If the process is killed earlier, only the audit log
+ * contains the certificate.
+ */
 const STORE_DELAY_MS = 250;
 const MAX_GIVEN_UP = 10_000;
 const POLL_MS = 25_000;
-/** A reader fetches the signature after the list, and a new version may come between. */
+/**
+ * The number of kept versions. A reader fetches the signature after the list, and a new version may be
+ * published in between.
+ */
 const KEPT_VERSIONS = 4;
 
 /**
- * The certificates that are still valid, which of them are revoked, and the list of those for sshd. Certificates are
- * remembered without a wait; a revocation is stored before it is published.
+ * The valid certificates, the revoked ones among them, and the revocation list for sshd. A certificate is
+ * remembered without a wait for the store. A revocation is stored before it is published.
  */
 export class RevocationList {
   readonly #options: RevocationListOptions;
@@ -67,14 +78,17 @@ export class RevocationList {
   #unstored: OpenBatches = new Map();
   #storing: Promise<void> | undefined;
   #isStoreBroken = false;
-  /** More names are listed than published: the store could not take the version of the next list yet. */
+  /**
+   * Names were added to the list but not published, because the store could not save the version of the next
+   * list.
+   */
   #isUnpublished = false;
-  /** The revocations of other instances whose certificates were searched for. */
+  /** The revocations of other instances for which this instance has already searched its certificates. */
   #takenOver: ReadonlyMap<string, StoredRevocation> = new Map();
-  /** Requests that were given up and whose answers are to be searched for in the audit log. */
+  /** Abandoned requests whose answers this instance still has to find in the audit log. */
   #wanted: ReadonlySet<string> = new Set();
   #searching: Promise<number> | undefined;
-  /** The version that each reader has installed, and when it reported that, since the signer's start. */
+  /** The version that each reader has installed and the time of its report, since the signer's start. */
   readonly reports: Map<string, { readonly version: number; readonly at: number }> = new Map();
 
   private constructor(options: RevocationListOptions, version: number) {
@@ -83,7 +97,7 @@ export class RevocationList {
   }
 
   /**
-   * Loads what the store holds. Frozen subjects are revoked, also if the store had only the freeze.
+   * Loads the content of the store. Frozen subjects are revoked, even if the store contains only the freeze.
    *
    * @throws {AppError} `invalid_config` if a revocation or a certificate cannot be read
    */
@@ -99,7 +113,8 @@ export class RevocationList {
     const found: StoredRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
-      // For a caller or user, also certificates issued after the freeze: there should be none.
+      // For a caller or end user, also revoke certificates issued after the freeze, although there should be
+      // none.
       const revokedAt = kind === "serial" ? frozenAt : now;
       if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
       const before = list.listed.size;
@@ -116,12 +131,15 @@ export class RevocationList {
     return this.#durable.view[0];
   }
 
-  /** Also a version that was in force a moment ago. */
+  /** Finds a version of the list, which may be a recently replaced one. */
   version(version: number): PublishedList | undefined {
     return this.#durable.view.find((list) => list.version === version);
   }
 
-  /** Remembers a certificate. Call it before the certificate is released, and before the last check of the freezes. */
+  /**
+   * Remembers a certificate. Call it before the last check of the freezes, and before the certificate is
+   * released.
+   */
   add(holder: CertificateHolder, facts: IssuedFacts): void {
     this.issued.add(holder, facts);
     if (!this.#options.store.survivesRestart) return;
@@ -130,11 +148,11 @@ export class RevocationList {
   }
 
   /**
-   * Loads what other instances have issued and revoked. If they have changed the decisions, this instance stores what it
-   * has issued, so that an instance that revokes finds it.
+   * Loads the certificates and revocations of other instances. If their freezes or revocations have changed,
+   * this instance stores its own certificates, so that a revoking instance finds them.
    *
    * @param content.state absent if unchanged since the last load
-   * @throws {AppError} if the store cannot save what was issued
+   * @throws {AppError} if the store cannot save the certificates
    */
   takeOver({ certificates, state }: {
     readonly certificates: readonly IssuedBatch[];
@@ -147,7 +165,8 @@ export class RevocationList {
       for (const known of [this.issued, added]) known.addAll(certificates);
       const before = this.listed.size;
       const lost = requestsOf(state?.revocations ?? []).filter((name) => !this.listed.hasRequest(name));
-      // Certificates of a revocation that was searched for before can only be among the new ones.
+      // This instance has searched its known certificates for an earlier revocation, so only new certificates
+      // can match it.
       const taken = new Map<string, StoredRevocation>();
       for (const revocation of state?.revocations ?? this.#takenOver.values()) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
@@ -155,24 +174,25 @@ export class RevocationList {
         taken.set(key, revocation);
       }
       this.#takenOver = taken;
-      // They are no news if this is done again after a failure.
+      // If this step is repeated after a failure, these names no longer count as new.
       this.#want(lost);
       this.#isUnpublished ||= this.listed.size > before;
       const { store, clock } = this.#options;
-      // A list of other content needs another version than any that another instance has made.
+      // The list of this instance may have more content, so it needs a version that no other instance has
+      // published.
       const krlVersion = state?.krlVersion ?? this.current.version;
       const version = this.#isUnpublished && krlVersion <= this.current.version
         ? await store.putRevocations([], nextVersion(this.current.version, clock.now()))
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
-      // Without a wait: nothing that is decided by waits for the log.
+      // Do not wait for the search, because no decision depends on the log.
       void this.seekGivenUp();
     });
   }
 
   /**
-   * Abandons requests whose answers were lost: this instance, or the one that has them in its log, revokes their
-   * certificates, and releases none that are still to be signed.
+   * Abandons requests whose answers were lost. The instance whose log contains an answer revokes its
+   * certificate. No instance releases a certificate for an abandoned request later.
    *
    * @throws the error of reading the log
    */
@@ -187,7 +207,10 @@ export class RevocationList {
     return this.listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
   }
 
-  /** Searches for answers that were given up before the start, elsewhere, or while the log could not be read. */
+  /**
+   * Searches for the answers of requests that were abandoned before the start, at another instance, or while
+   * the log could not be read.
+   */
   async seekGivenUp(): Promise<void> {
     await this.#search().catch((error) => {
       this.#options.logger.error("revoking unanswered requests failed, retrying", {
@@ -201,27 +224,33 @@ export class RevocationList {
     return requestId !== undefined && this.listed.hasRequest(...namesOfRequest(caller, requestId));
   }
 
-  /** Revokes the certificates of subjects; once it resolves, they are listed. It cannot be undone. */
+  /**
+   * Revokes the certificates of subjects. When the promise resolves, the list contains them. A revocation
+   * cannot be undone.
+   */
   revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
     return this.#durable.change(async () => {
       const now = this.#options.clock.now();
       const before = this.listed.size;
       const kept = subjects.map(({ kind, value }) => {
-        // A known certificate is revoked, also if it was issued by a clock that was ahead of this one.
+        // Revoke a known certificate even if it was issued by a clock that was ahead of this one.
         const revokedAt = Math.max(now, this.issued.lastIssue({ kind, value }) * 1000);
         return { kind, value, revokedAt };
       });
       let revoked = 0;
       for (const revocation of kept) revoked += await this.#list(revocation);
       const next = this.listed.size > before ? nextVersion(this.current.version, now) : undefined;
-      // Also if no certificate is known: one that was issued before, elsewhere, may show up.
+      // Store the revocation even if no certificate is known, because another instance may have issued one.
       const version = await this.#store(kept, next);
       if (next !== undefined) this.#publish(version ?? next);
       return { revoked, version: this.current.version, persisted: version !== undefined };
     });
   }
 
-  /** The list if it is newer than a version, immediately or within 25 s; `undefined` without a newer one. */
+  /**
+   * Returns the list if it is newer than a version, immediately or as soon as there is a newer one;
+   * `undefined` after 25 s.
+   */
   async newerThan(version: number, signal?: AbortSignal): Promise<PublishedList | undefined> {
     if (this.current.version > version) return this.current;
     if (this.#closing.signal.aborted) return undefined;
@@ -237,7 +266,7 @@ export class RevocationList {
     return this.current.version > version ? this.current : undefined;
   }
 
-  /** Removes what no host accepts anymore, and retries failed writes. Call it periodically. */
+  /** Removes names that no list needs any more, and retries failed writes. Call it periodically. */
   async sweep(): Promise<void> {
     await this.seekGivenUp();
     await this.#durable.change(async () => {
@@ -257,14 +286,14 @@ export class RevocationList {
     for (const tell of this.#waiting) tell();
   }
 
-  /** The store stays open. */
+  /** Ends the background work, but does not close the store. */
   async close(): Promise<void> {
     this.release();
     await this.#searching?.catch(() => {});
     await this.#tryCertificates();
   }
 
-  /** Adds certificates that were issued and not stored before the process ended: the audit log has them. */
+  /** Adds certificates that the previous process issued and recorded but did not store. */
   async #addRecorded(stored: readonly IssuedBatch[], now: number): Promise<void> {
     const { readRecords, forwarders } = this.#options;
     const known = new Set(stored.flatMap(({ serials }) => serials));
@@ -279,10 +308,10 @@ export class RevocationList {
   }
 
   /**
-   * Searches the audit log for answers that were given up, and revokes them; returns how many. One search reads the log for all
-   * that wait meanwhile.
+   * Searches the audit log for the answers of abandoned requests and revokes them. Returns the number of
+   * revoked answers. Requests that are added during a search share the next one.
    *
-   * @throws the error of the log or of the revocation: the requests are kept for the next search
+   * @throws the error of the log or of the revocation; the next search includes the requests again
    */
   async #search(): Promise<number> {
     if (this.#wanted.size === 0) return 0;
@@ -309,7 +338,7 @@ export class RevocationList {
     }
   }
 
-  /** Requests are answered meanwhile, and the list in force stays as it is. */
+  /** Adds a revocation in steps. Meanwhile, requests are answered, and the published list does not change. */
   #list(revocation: StoredRevocation, among = this.issued): Promise<number> {
     return finishInSlices(this.listed.add(revocation, among), this.#options.clock);
   }
@@ -326,7 +355,7 @@ export class RevocationList {
 
   async #storeSoon(): Promise<void> {
     const { clock } = this.#options;
-    // close() stores the rest.
+    // close() stores the remaining certificates.
     if (!await clock.sleep(STORE_DELAY_MS, this.#closing.signal).then(() => true, () => false)) return;
     this.#storing = undefined;
     await this.#tryCertificates();
@@ -337,7 +366,7 @@ export class RevocationList {
     return this.#durable.change(store);
   }
 
-  /** @throws {AppError} if the store cannot take the certificates: they wait for the next time */
+  /** @throws {AppError} if the store cannot save the certificates, which then wait for the next attempt */
   async #storeCertificates(): Promise<void> {
     const batches = this.#unstored;
     if (batches.size === 0) return;
@@ -357,10 +386,10 @@ export class RevocationList {
   }
 
   /**
-   * Stores revocations and those that wait, and before them the certificates that they are of.
+   * Stores these and the waiting revocations, after the certificates that they revoke.
    *
    * @param next the lowest number that the version may have; `undefined`: it stays
-   * @returns the version that the store has then; `undefined` if it could not take them
+   * @returns the version in the store; `undefined` if the store could not save the revocations
    */
   async #store(revocations: readonly StoredRevocation[], next?: number): Promise<number | undefined> {
     this.#durable.enforce(...revocations);
@@ -389,7 +418,9 @@ function requestsOf(revocations: readonly StoredRevocation[]): readonly string[]
   return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }
 
-/** The version of a list after another. It grows also if the clock was set back, and if the store is gone. */
+/**
+ * The version of a list after another one. It increases even if the clock was set back or the store was lost.
+ */
 function nextVersion(last: number, nowMs: number): number {
   return Math.max(last + 1, Math.floor(nowMs));
 }

@@ -25,15 +25,15 @@ import { LEASES, POSTGRES_SCHEMA } from "./schema.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;
-/** A store, and what signers share if several use it. */
+/** A store, and the state that signers share if several of them use the store. */
 export type SignerStore = StateStore & { readonly shared?: SharedState };
 export type PolicyVersions = ReturnType<typeof openPolicyVersions>;
 export type PolicyChange = ReturnType<typeof readChange>;
 
 export interface StoredDocument {
-  /** SHA-256 of the document, as it was written with it; lower-case hex. */
+  /** SHA-256 of the document, stored with it; lowercase hex. */
   readonly sha256: string;
-  /** JSON; absent if the reader has the document of this SHA-256 already. */
+  /** JSON; absent if the reader already has the document with this SHA-256. */
   readonly document?: string;
 }
 
@@ -58,14 +58,15 @@ export async function openPostgresStore(
     survivesRestart: true,
     own: { instance },
     order: "epoch",
-    // The instance that creates a Secret owns its name from then on. An instance that took the lease over while its owner
-    // was silent, or that still has it, writes to the lease only while the lease is of the same Secret.
+    // The instance that creates a Secret owns its name. Another instance that took over the lease of a silent
+    // owner, or that still has it, may update the lease only if the lease is for the same Secret.
     mayReplaceLease: "leases.instance = excluded.instance OR excluded.uid = '' OR leases.uid = excluded.uid",
     read: (steps) => access.read((query) => perform(query, steps)),
     change: (topic, steps) =>
       access.change((query) => {
         if (topic === "own") return perform(query, steps({}));
-        // One change after another over all instances: each one locks the row of its topic first.
+        // Each change first locks the row of its topic, so that changes of all instances run one after
+        // another.
         return inEpoch(
           query,
           { topic, schema: POSTGRES_SCHEMA.name },
@@ -91,7 +92,7 @@ function shareState(
     schema: access.schemaVersion,
     connect: (onNotice) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNotice),
     policy: openPolicyVersions(database, instance),
-    /** Each lease goes to one instance. */
+    /** Each lease is adopted by exactly one instance. */
     adoptLeases: () =>
       access.change(async (query) => store.leases().read(await query(ADOPT_LEASES, [instance]))),
     /**
@@ -123,12 +124,12 @@ function shareState(
 }
 
 const CHANGE = selectAsBytes(["made_by", "change"], ["version", "made_at"]);
-/** The document is sent only if it is not known. */
+/** The document is sent only if the reader does not know its SHA-256. */
 const DOCUMENT = `convert_to(sha256, 'UTF8') AS sha256,
     convert_to(CASE WHEN sha256 = $1 OR sha256 = $2 THEN '' ELSE document END, 'UTF8') AS document`;
 const NEWEST = `SELECT version, ${DOCUMENT} FROM policy_versions ORDER BY version DESC LIMIT 1`;
 const PROPOSAL = `SELECT ${DOCUMENT} FROM policy_proposals`;
-/** An instance that is gone counts until the others have noticed. */
+/** A stopped instance counts until the others have detected that it stopped. */
 const PREPARED = `SELECT (SELECT count(*) FROM policy_proposals WHERE sha256 = $1) AS proposals,
   (SELECT count(*) FROM instances WHERE prepared <> $1 AND name <> $2) AS others`;
 
@@ -154,7 +155,7 @@ function* readPolicies(
   };
 }
 
-/** The versions of the hosts that several signers share: none is ever changed or removed. */
+/** The versions of the hosts that several signers share. A version is never changed or removed. */
 function openPolicyVersions({ read, change }: SignerDatabase, instance: string) {
   const rows = (text: string, ...parameters: readonly (string | number)[]) =>
     read(function* (): Steps<readonly Row[]> {
@@ -171,16 +172,18 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
     },
 
     /**
-     * Adds the version after `base`, the first one without a base; false if `base` is not the newest.
+     * Adds the version after `base`, or the first version if `base` is absent. Returns false if `base` is not
+     * the newest version.
      *
-     * @throws {AppError} `internal` if it was not kept, `state_stale` if that is not certain
+     * @throws {AppError} `internal` if the version was not stored, `state_stale` if that is uncertain
      */
     async add({ base, document, madeBy, madeAt, ...next }: Omit<PolicyChange, "version"> & {
       readonly document: string;
       readonly base: Pick<StoredPolicy, "version" | "sha256"> | undefined;
     }): Promise<boolean> {
       checkStorable([document, madeBy, next.change]);
-      // Take the number first: if two signers add at the same time, the second sees what the first added.
+      // Take the number first: if two signers add a version concurrently, the second one sees the version of
+      // the first.
       return await change("state", function* () {
         const { policy: newest } = yield* readPolicies([base?.sha256 ?? ""]);
         if (newest?.version !== base?.version || newest?.sha256 !== base?.sha256) return false;
@@ -195,8 +198,8 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
     },
 
     /**
-     * Shows all instances the document that may become the next version, in the place of an earlier one, so that they
-     * compile it while the newest version is in force. Nothing is decided by it.
+     * Sends all instances the document that may become the next version, so that they compile it while the
+     * newest version is in force. It replaces an earlier proposal. No request is decided by a proposal.
      */
     async propose(document: string): Promise<void> {
       checkStorable([document]);
@@ -208,7 +211,7 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
       });
     },
 
-    /** This instance has done what it can to put a proposal in force quickly. */
+    /** Announces that this instance has prepared a proposal as far as it can. */
     async announcePrepared(sha256: string): Promise<void> {
       await change("own", function* () {
         yield [{
@@ -218,7 +221,9 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
       });
     },
 
-    /** Whether the others wait for nothing but the version: `replaced` if another proposal came after this one. */
+    /**
+     * Whether the other instances have prepared a proposal; `replaced` if a later proposal has replaced it.
+     */
     async findPrepared(sha256: string): Promise<"all" | "some" | "replaced"> {
       const [row] = await rows(PREPARED, sha256, instance);
       if (row === undefined || readInteger(row, "proposals") === 0) return "replaced";

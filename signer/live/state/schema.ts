@@ -1,6 +1,6 @@
 /**
- * The tables of a signer in both databases, and the meaning of their rows. Times are whole seconds, rounded down. To change the
- * tables, append a migration; never edit one that was released.
+ * The tables of a signer in both databases, and the meaning of their rows. Times are whole seconds, rounded
+ * down. To change the tables, append a migration. Never edit a released migration.
  */
 import { INSTANCE_TABLES } from "@gateway/shared/instances";
 import type { Grant } from "@gateway/shared/policy";
@@ -83,7 +83,8 @@ export const MIGRATIONS: readonly string[] = [
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (cluster, name)
   );`,
-  // An older program knows no revocations of requests.
+  // Changes nothing but the version of the schema: programs of earlier versions cannot read revocations of
+  // requests.
   "/* revocations.kind may be 'request' */",
 ];
 
@@ -93,7 +94,7 @@ export const SCHEMA: StateSchema = {
   loss: "its grants, waivers and freezes are lost: repeat the freezes",
 };
 
-/** Columns of PostgreSQL tables. Texts compare byte by byte, like everything that is decided by. */
+/** Columns of PostgreSQL tables. Texts are compared byte by byte, as in SQLite and in memory. */
 const columns = (...names: readonly string[]) =>
   names.map((name) => name.endsWith(" int8") ? `${name} NOT NULL` : `${name} text COLLATE "C" NOT NULL`)
     .join(", ");
@@ -147,14 +148,20 @@ export interface Lease {
   readonly cluster: string;
   readonly namespace: string;
   readonly name: string;
-  /** Empty: the Secret may be there or not. */
+  /** The UID of the Secret. Empty: it is unknown whether the Secret exists. */
   readonly uid: string;
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
-  /** The CNs of the connections that received tokens: a freeze of a forwarder stops what it forwarded. */
+  /**
+   * The CNs of the connections that received tokens, because the freeze of a forwarder also revokes tokens
+   * that it forwarded.
+   */
   readonly peers: readonly string[];
-  /** From when no token needs it, in milliseconds since the epoch; 0: it has to be deleted now. */
+  /**
+   * The time when no token needs the Secret any more, in milliseconds since the epoch; 0: delete the Secret
+   * now.
+   */
   readonly expiresAt: number;
 }
 
@@ -174,7 +181,10 @@ export const FREEZES = new Table<Freeze>("freezes", {
   frozenAt: seconds("frozen_at"),
 });
 
-/** Certificates of one holder that were issued in the same second for as long, with their serials separated by spaces. */
+/**
+ * Certificates of one holder that were issued in the same second and have the same lifetime. Their serials
+ * are separated by spaces.
+ */
 export const CERTIFICATES = new Table<
   CertificateHolder & Pick<IssuedBatch, "issuedAt" | "validBefore"> & { readonly serials: string }
 >("certificates", {

@@ -31,16 +31,16 @@ import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA 
 /** The instances that must see a change: all immediately, those that look up certificates, or only this one. */
 type Topic = "state" | "certificates" | "own";
 
-/** A database, and what it does differently from the other one. */
+/** The operations and SQL texts that differ between the two databases. */
 export interface SignerDatabase {
   readonly access: Pick<SqliteAccess, "readable" | "readAll" | "checkpoint" | "close">;
   readonly dialect: Dialect;
   readonly survivesRestart: boolean;
-  /** Columns of certificates and leases that name this instance; none in a database of one signer. */
+  /** The columns of certificates and leases that name this instance; empty in a database of one signer. */
   readonly own: Parameters;
-  /** The column by which certificates are in the order in which they were added. */
+  /** The column that orders certificates by the time when they were added. */
   readonly order: string;
-  /** The condition under which a lease may replace the one of its name. */
+  /** The SQL condition under which a lease may replace another one with the same name. */
   readonly mayReplaceLease: string;
   read<T>(steps: Steps<T>): Promise<T>;
   change<T>(topic: Topic, steps: (more: Parameters) => Steps<T>): Promise<T>;
@@ -60,13 +60,13 @@ interface Decisions {
   readonly krlVersion: number;
 }
 
-/** A grant that can't be read grants nothing. */
+/** An unreadable grant is skipped, because it then permits nothing. */
 const GRANT_READER: RowReader<Grant> = {
   decode: (row) => GRANTS.decode(row),
   key: "id",
   warning: "grant in state_db cannot be read and has no effect",
 };
-/** An instance that writes last may have revoked first: the later time stays. */
+/** The instance that writes last may have revoked first, so the later time is kept. */
 const LATER_REVOCATION = `ON CONFLICT (kind, value) DO UPDATE SET revoked_at = CASE
   WHEN excluded.revoked_at > revocations.revoked_at THEN excluded.revoked_at ELSE revocations.revoked_at END`;
 
@@ -91,7 +91,7 @@ export class SqlStateStore {
     return this.#load(this.#grants(now));
   }
 
-  /** Keeps a grant, and in the same change removes those it replaces. */
+  /** Stores a grant, and removes the grants that it replaces in the same change. */
   async insertGrant(grant: Grant, replaces: readonly string[] = []): Promise<void> {
     const deletions = replaces.map((id) => deleteFrom("grants", { id }));
     await this.#change("state", [...deletions, insertRow("grants", GRANTS.encode(grant))]);
@@ -101,7 +101,7 @@ export class SqlStateStore {
     return (await this.#change("state", [deleteFrom("grants", { id })])).length > 0;
   }
 
-  /** Removes expired grants, and certificates that no host accepts anymore. */
+  /** Removes expired grants, and certificates that every host rejects. */
   async purgeExpired(now: number): Promise<number> {
     const purged = await this.#change("own", [
       { text: "DELETE FROM certificates WHERE valid_before <= $1", parameters: [lastEnd(now)] },
@@ -119,7 +119,10 @@ export class SqlStateStore {
     return this.#load(this.#all(FREEZES, "a freeze"));
   }
 
-  /** Keeps a freeze in the place of older ones of its subject, and removes the grants and waivers of the subject. */
+  /**
+   * Stores a freeze, which replaces older ones of its subject, and removes the grants and waivers of the
+   * subject.
+   */
   async putFreeze(freeze: Freeze): Promise<void> {
     const insertion = insertRow("freezes", FREEZES.encode(freeze));
     const { dialect } = this.#database;
@@ -130,7 +133,9 @@ export class SqlStateStore {
     });
   }
 
-  /** Removes a freeze, and the grants that its subject may still have; false if the subject was not frozen. */
+  /**
+   * Removes a freeze and the remaining grants of its subject. Returns false if the subject was not frozen.
+   */
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
     const { dialect } = this.#database;
     return this.#database.change("state", function* () {
@@ -165,10 +170,10 @@ export class SqlStateStore {
   }
 
   /**
-   * Keeps revocations, the later one of each subject.
+   * Stores revocations. For each subject the later one is kept.
    *
    * @param version if the list changes: the lowest number that its next version may have
-   * @returns the version of the list; a changed list has another version than every list of any instance before
+   * @returns the version of the list. A changed list gets a version that no instance has used before
    */
   async putRevocations(revocations: readonly StoredRevocation[], version?: number): Promise<number> {
     const rows = latestOf(revocations).map((revocation) => REVOCATIONS.encode(revocation));
@@ -193,7 +198,8 @@ export class SqlStateStore {
   /**
    * All leases of this instance.
    *
-   * @throws {AppError} `invalid_config` if one cannot be read: its Secret would stay for ever
+   * @throws {AppError} `invalid_config` if one cannot be read, because its Secret would otherwise never be
+   * deleted
    */
   loadLeases(): Promise<readonly Lease[]> {
     const { instance } = this.#database.own;
@@ -201,7 +207,7 @@ export class SqlStateStore {
   }
 
   /**
-   * Keeps a lease in the place of an older one of the same cluster and name.
+   * Stores a lease, which replaces an older one of the same cluster and name.
    *
    * @throws {AppError} `conflict` if another instance has its name for another Secret
    */
@@ -224,7 +230,7 @@ export class SqlStateStore {
   /**
    * Resolves when every earlier change survives a power loss.
    *
-   * @throws {AppError} `internal` if that is not certain; the changes last until the machine stops
+   * @throws {AppError} `internal` if that is uncertain. The changes then still survive the end of the process
    */
   checkpoint(): Promise<void> {
     return this.#database.access.checkpoint();
@@ -284,7 +290,9 @@ export class SqlStateStore {
     };
   }
 
-  /** @param what names a row in the error if one is unreadable: a deny is never skipped */
+  /**
+   * @param what names the kind of row in the error about an unreadable row, because a deny is never skipped
+   */
   #all<T extends object>(
     table: Table<T>,
     what: string,
@@ -320,7 +328,10 @@ function* read<T>(selection: Selection<T>): Steps<T> {
   return selection.read(rows);
 }
 
-/** A database cannot fold names as `isScopedTo()` does. */
+/**
+ * Deletes the grants of a subject. Their names are compared here, because a database cannot fold names as
+ * `isScopedTo()` does.
+ */
 function* deleteGrantsOf({ select }: Dialect, subject: FreezeSubject): Steps<void> {
   const columns = select(["id", "caller", "end_user"], []);
   const [rows = []] = yield [{
@@ -352,7 +363,7 @@ function latestOf(revocations: readonly StoredRevocation[]): readonly StoredRevo
   return [...latest.values()];
 }
 
-/** The end, in seconds, of the last certificates that no host accepts now. */
+/** The expiry, in seconds, of the newest certificates that every host now rejects. */
 function lastEnd(now: number): number {
   return toSeconds(now) - CLOCK_SKEW_SECONDS;
 }
@@ -384,7 +395,8 @@ export function openSqliteStore(file: StateFile): StateStore {
     order: "rowid",
     mayReplaceLease: "TRUE",
     read: (steps) => access.read(() => access.perform(steps)),
-    // Certificates are stored four times a second. The audit log has those that a loss of power takes away.
+    // Certificates are written four times a second without a sync. The audit log contains those that a power
+    // loss removes.
     change: (topic, steps) =>
       topic === "certificates"
         ? access.changeUnsynced(() => access.perform(steps({})))
