@@ -271,7 +271,7 @@ function pem(which: string): string {
   return CERTIFICATES[which] ?? "";
 }
 
-/** Made by: `openssl req -x509 -newkey ed25519 -keyout key -nodes -days 36500 -subj <subject>` */
+/** Created with: `openssl req -x509 -newkey ed25519 -keyout key -nodes -days 36500 -subj <subject>` */
 const CERTIFICATES: Readonly<Record<string, string>> = {
   // /O=acme/CN=broker\, one
   ONE: `-----BEGIN CERTIFICATE-----

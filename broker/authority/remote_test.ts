@@ -248,7 +248,7 @@ Deno.test.each([
 
 const HOSTS = { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "k" } };
 
-/** A signer that gives these replies, one after the other. */
+/** A signer that returns these replies in order. */
 function scripted(replies: readonly { status: number; body?: unknown; etag?: string }[]) {
   const signer = new ScriptedSigner((count) => {
     const { status, body, etag } = replies[count] ?? { status: 500 };

@@ -13,7 +13,7 @@ import { accepts } from "./mcp_http.ts";
 
 const caller = callerFromCertificate(true, "agent-1");
 
-/** Sends a request as the listener would, which turns what is thrown into an answer. */
+/** Sends a request as the listener does: a thrown error becomes a response. */
 async function send(
   broker: BrokerFixture,
   path: string,

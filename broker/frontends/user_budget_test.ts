@@ -12,11 +12,11 @@ import type { EventStore, JSONRPCMessage } from "@modelcontextprotocol/server";
 import { OpenRequests, type RequestId } from "./open_requests.ts";
 
 const NEVER = new AbortController().signal;
-/** Two of these do not fit. */
+/** Two messages of this length exceed the limit. */
 const LONG = USER_BOUNDS.sending / 2 + 1;
 const HALF = USER_BOUNDS.sending / 2;
 
-/** Which promises are fulfilled by now. */
+/** Returns which promises are fulfilled. */
 async function fulfilled(promises: readonly Promise<unknown>[]): Promise<readonly boolean[]> {
   await new Promise((resolve) => setTimeout(resolve, 0));
   const pending = Symbol();
@@ -163,7 +163,7 @@ const long = (id: string, length = 20_000): JSONRPCMessage => ({
 });
 /** The cost of one event in these tests. */
 const COST = costOf(message("a1"));
-/** More than a note in the place of an answer costs. */
+/** More than the cost of a note that replaces an answer. */
 const NOTE = 600;
 
 function costOf(event: JSONRPCMessage): number {

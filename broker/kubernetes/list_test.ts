@@ -7,7 +7,7 @@ import { list, type ListOptions } from "./act.ts";
 import { AppError } from "@gateway/shared/errors";
 import { checkManifest } from "./run_action.ts";
 
-/** An API server with so many pods, each of which takes so many bytes. */
+/** A fake API server with `count` pods of the given size in bytes. */
 class Pods extends FakeConnection {
   constructor(count: number, itemOf: (index: number) => unknown = (index) => ({ name: `p${index}` })) {
     super();
@@ -52,7 +52,7 @@ Deno.test("list() returns one page with one item per line and without managedFie
   assert.deepEqual([warnings, connection.requests.length], [[], 1]);
 });
 
-/** An API server with so many rows of a Table in pages. */
+/** A fake API server that returns a paged Table with the given number of rows. */
 function tableOf(count: number, cells: readonly unknown[] = ["x", "1/1"]): FakeConnection {
   const connection = new FakeConnection();
   connection.answer = ({ path }) => {

@@ -318,7 +318,7 @@ Deno.test.each([
   ]);
 });
 
-/** Lets everything run that does not wait for the outside. */
+/** Runs all pending continuations that do not wait for I/O. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }

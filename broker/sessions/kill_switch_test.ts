@@ -28,7 +28,7 @@ Deno.test.each<
   assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
 });
 
-/** A recording whose file takes everything, and can't be closed before the disk answers. */
+/** A recording whose file accepts all writes, but can be closed only after `disk` resolves. */
 function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<Recorder> {
   const file = { write: () => Promise.resolve(), truncate: () => Promise.resolve(), close: () => disk };
   const header = { sessionId: "a", caller: "alice", host: "web01", serial: SERIAL, startedAt: 0 };
@@ -49,10 +49,10 @@ class Scene {
   frozen: unknown = [];
   status = 200;
   polls = 0;
-  /** The start counts as the first. */
+  /** The poll at the start is the first one. */
   polled = -1;
   readonly errors: unknown[] = [];
-  /** The serials that the signer received for revocation. */
+  /** The serials that the signer was asked to revoke. */
   readonly told: unknown[] = [];
   toldStatus = 200;
 
@@ -98,7 +98,7 @@ class Scene {
     await this.stop();
   }
 
-  /** Ends the watch, and waits for that. */
+  /** Stops the watch and waits until it has stopped. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#watching;

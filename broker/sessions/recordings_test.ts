@@ -108,11 +108,11 @@ const HEADER_RECORDER = {
 };
 const FIRST_LINE = encodeHeader(HEADER_RECORDER);
 
-/** A file in memory that can fail, after it has taken a part. */
+/** A file in memory that can fail after a partial write. */
 class FakeFile implements RecordingFile {
   text = "";
   failing = false;
-  /** A line that is torn stays. */
+  /** While true, an incomplete line cannot be truncated. */
   uncuttable = false;
   closed = false;
 

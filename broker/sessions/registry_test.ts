@@ -335,6 +335,6 @@ Deno.test("openSession() uses and records the host's new route after an approval
   assert.equal(broker.connects[0]?.hops[0].addr, "10.0.0.9:22");
   assert.equal(broker.log.entries[0]?.host, "10.0.0.9:22");
   broker.authority.answer = answer;
-  // Each command is refused when the way is not the one that the session remembers.
+  // Each command is rejected if the route differs from the one that the session stored.
   await broker.exec(id);
 });

@@ -72,7 +72,7 @@ Deno.test("execInSession() sends terminal and account in each preflight and obey
   assert.equal(broker.links[0]?.runs.length, 1);
 });
 
-/** A shell each of whose commands prints its own letter on the error stream, the start `a`. */
+/** A shell whose commands each print their own letter on stderr; the start prints `a`. */
 function chattyShell(onOutput: OnOutput): ShellChannel {
   const letters = "abcd"[Symbol.iterator]();
   return {

@@ -173,7 +173,7 @@ Deno.test.each([
   });
 });
 
-/** A client on a connection to nowhere. */
+/** A client whose connection has no peer. */
 async function connecting(): Promise<Ssh2Client> {
   const { Client } = await loadSsh2();
   const client = new Client();

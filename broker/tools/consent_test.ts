@@ -13,7 +13,7 @@ const NEEDED: SignAnswer = { kind: "needs_approval", rule: "require_approval:^re
 const REQUIRED = 'command on "web01" requires human approval (require_approval:^reboot); ' +
   "approve it in-chat (if enabled), via the control plane, or with broker-ctl";
 
-/** A chat whose human gives this answer, at a broker whose signer lets only approved commands pass. */
+/** A chat whose human gives this answer. The broker's signer requires an approval for every command. */
 class Chat {
   readonly broker = new BrokerFixture();
   readonly questions: string[] = [];

@@ -161,7 +161,7 @@ Deno.test("ssh_execute has a closed input schema without defaults and an unsigne
 });
 
 const LIMITS = { ...TEST_LIMITS, maxOutputBytes: 1000 };
-/** More than the readable part of a stream. */
+/** Longer than the part of a stream that a result can contain. */
 const LONG = 300_000;
 
 function render(
