@@ -66,7 +66,7 @@ Deno.test("create() rejects a command with a NUL", async () => {
   assert.deepEqual([registry.list(), registry.pendingCount()], [[], 0]);
 });
 
-/** A broker's request for a person. */
+/** A broker's request for an end user. */
 const of = (endUser: string, caller = "broker-1") => {
   const draft = draftOf({ caller });
   return { ...draft, request: { ...draft.request, end_user: endUser } };
@@ -147,7 +147,7 @@ Deno.test("list() returns pending approvals first and then the newest first", as
   const { scene, registry } = await openRegistry();
   const approvals = [];
   for (let n = 0; n < 6; n++) {
-    // Two of them in the same millisecond.
+    // Two approvals in the same millisecond.
     await scene.clock.advance(n % 2);
     approvals.push(await park(registry, { command: `${n}` }));
   }

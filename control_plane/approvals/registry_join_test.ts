@@ -15,7 +15,7 @@ import type { ApprovalRegistry } from "./registry.ts";
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const { request } = draftOf();
 
-/** The same request for another key and with another token, as a broker sends it that tries again. */
+/** The same request with another key and token, as a broker sends it on a retry. */
 const again = (fields: Partial<ApprovalDraft> = {}): ApprovalDraft =>
   draftOf({ request: { ...request, public_key: OTHER_KEY }, bearerToken: "second", ...fields });
 
@@ -241,7 +241,7 @@ Deno.test("requests that join after the approver's view stay pending as a group 
     assert.deepEqual(by.describe(next).joined, rest.map(({ id }) => id));
     assert.deepEqual(by.describe(by.find(first.id) ?? first).joined, [second.id]);
   }
-  // One of a group alone: the others go on waiting, and approvers know of them.
+  // The decision covers one request of the group. The others stay pending and visible to approvers.
   const last = await scene.decide(registry, rest[1] ?? next, { shown: [], approve: false });
   assert.deepEqual(last.kind === "decided" && last.remaining, []);
   assert.deepEqual(late.map((each) => poll(registry, each)), ["pending", "pending", "denied"]);

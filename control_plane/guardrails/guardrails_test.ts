@@ -170,7 +170,7 @@ Deno.test("a subject that makes only usual requests stays known after a restart"
     await clock.advance(DAY_MS / 2);
     check();
   }
-  // Without close(): killed.
+  // No close(), as after a kill.
   await clock.advance(DAY_MS / 2);
   const after = await start({}, store, clock);
   assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);

@@ -60,7 +60,7 @@ Deno.test("a flood of 100,000 subjects stays within max_subjects and keeps estab
   for (let i = 0; i < 100_000; i++) {
     const flood = request("web01", "uptime", JSON.stringify([`broker-${1 + i % 2}`, `made-up-${i}`]));
     tracker.check(flood, 10);
-    // Every third gets what it asks for.
+    // Every third request is allowed.
     if (i % 3 === 0) tracker.learn(flood, 10);
     assert.ok(tracker.size <= LIMITS.maxSubjects);
   }
@@ -119,7 +119,7 @@ Deno.test("restore() truncates a baseline to a lower max_distinct", () => {
   });
 });
 
-/** The rules, in memory without bounds. */
+/** A reference model of the rules, without memory limits. */
 class Model {
   readonly #limits: TrackerLimits;
   readonly #subjects = new Map<string, { lastSeen: number; times: number[]; learned: BehaviorRequest[] }>();

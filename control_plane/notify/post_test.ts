@@ -12,7 +12,7 @@ interface Call {
   readonly init: RequestInit;
 }
 
-/** A fetch that answers so, and what it was asked. */
+/** A fetch that returns this answer and records its requests. */
 function fakeFetch(answer: (init: RequestInit) => Response | Promise<Response>) {
   const calls: Call[] = [];
   const fetch = (input: string | URL | Request, init: RequestInit = {}) => {
@@ -29,7 +29,7 @@ function post(
   return postJson({ fetch, clock, url: URL_WITH_SECRET, headers: { "webhook-id": "a" }, body: "{}", signal });
 }
 
-/** Fails the way the platform does. */
+/** Fails with the same error as the platform's fetch. */
 function failedFetch(message: string): never {
   throw new TypeError("fetch failed", { cause: new Error(message) });
 }
@@ -154,7 +154,7 @@ Deno.test.each([
 const MARKDOWN_CONTROL = "\\`*_[]()#~>|<!&";
 const lines = anyText.map((text) => plainLine(text, 10_000));
 
-/** CommonMark section 2.4, read from the left; fails on a control character that nothing escapes. */
+/** Renders backslash escapes (CommonMark section 2.4). Fails on an unescaped control character. */
 function renderMarkdown(source: string): string {
   let rendered = "";
   for (let index = 0; index < source.length; index++) {
@@ -170,7 +170,7 @@ function renderMarkdown(source: string): string {
   return rendered.replaceAll("\u00a0", " ");
 }
 
-/** The text that a browser shows. */
+/** The text that a browser shows for this HTML. */
 function renderHtml(source: string): string {
   assert.doesNotMatch(source, /[<>]/);
   assert.doesNotMatch(

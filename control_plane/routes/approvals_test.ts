@@ -128,7 +128,7 @@ Deno.test("POST /v1/approvals/{id} decides only shown requests and announces lat
     [first, undefined],
     [late[0], late.slice(1)],
   ]);
-  // A client of before names none: its decision is about the request that it addresses.
+  // An older client sends no list of shown requests. Its decision covers only the request in the URL.
   assert.equal((await plane.decide(late[0] ?? "", { approve: true })).status, 200);
   assert.equal((await plane.poll(late[1] ?? "")).status, 202);
   const other = await plane.park({ command: "rm y" });

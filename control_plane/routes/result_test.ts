@@ -6,7 +6,7 @@ import { PUBLIC_KEY, startControlPlane, startGated } from "../testing/memory_con
 
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMD";
 
-/** A control plane with one request that waits. */
+/** A control plane with one pending request. */
 async function startParked(changes: Record<string, unknown> = {}, config = {}) {
   const plane = await startGated(config);
   return { plane, id: await plane.park(changes) };

@@ -233,7 +233,7 @@ const issue = (): FakeReply => ({
 const listed = async (plane: Awaited<ReturnType<typeof startControlPlane>>) =>
   approvalList.parse((await plane.get("/v1/approvals", "approver-1")).body);
 
-/** A signer that wants every action approved. */
+/** A signer that requires an approval for every action. */
 function gated({ body }: { readonly body?: unknown }): FakeReply {
   if ((body as SignRequest | undefined)?.approved) return issue();
   const decision = { allowed: true, require_approval: true, matched_rule: RULE };
