@@ -3,7 +3,7 @@ import { mergeByTime } from "./logs.ts";
 import type { LogRecord } from "./record.ts";
 import { type ApiEvent, TokenSearch } from "./tokens.ts";
 
-/** A log; `x` is a line that is not a record. */
+/** Lines of a log. The time `x` creates a line that is not a record. */
 async function* logOf(...times: readonly string[]): AsyncGenerator<LogRecord | undefined> {
   for (const time of times) {
     await Promise.resolve();

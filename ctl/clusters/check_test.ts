@@ -14,7 +14,7 @@ const OPEN = [{
 const NOW = Date.UTC(2026, 0, 2);
 const MINTER = "system:serviceaccount:gateway:minter";
 
-/** An API server of which everything is as it should be, but for what is given. */
+/** A correctly configured API server with the given changes. */
 function healthy(more: Partial<Reviews> = {}): Reviews {
   const whoAmI: Reviews["whoAmI"] = () =>
     Promise.resolve({ username: MINTER, groups: ["system:serviceaccounts"] });
