@@ -324,7 +324,7 @@ Deno.test.each([
   assert.equal(scoreAnswer(answer, HOLIDAY).right, right);
 });
 
-/** Answers of a guesser who knows the names and no evidence. */
+/** Answers of a guesser who knows the names but has no evidence. */
 Deno.test("a constant answer is right for at most four incidents", () => {
   const blind = [
     () => "{component: none; fault: none}",

@@ -198,7 +198,7 @@ Deno.test.each(RUNS)("the events of $name contain the complete outcome", async (
   assert.deepEqual(plain(record.token_totals), plain(outcome.usage));
 });
 
-/** The header of a record of the same run at its start. */
+/** The header of a record when its run started. */
 function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
   const {
     finished_at: _1,
@@ -221,8 +221,8 @@ function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
 }
 
 /**
- * Records as a server has stored them on 2026-11-22: operators and agents were scripted, the rest is as it was. A fold
- * that reads them in another way would change what is shown of everybody's runs.
+ * Records that a server stored on 2026-11-22, with scripted operators and agents. If a fold reads them
+ * differently, the stored runs of all users look different.
  */
 const STORED = { cancelled, resumed, rounds, samples };
 

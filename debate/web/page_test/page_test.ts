@@ -166,7 +166,7 @@ const OWN = [...PAGE_FILES].filter(([path]) =>
   path.endsWith(".js") && !/\/(?:es|markdown-it)\.js$/.test(path)
 );
 
-/** The texts of the modules and of the HTML. */
+/** All texts of the modules and of the HTML. */
 function said(): ReadonlySet<string> {
   const modules = OWN.flatMap(([, { text }]) =>
     [...text.matchAll(/\bt\(\s*("(?:[^"\\]|\\.)*")/g)].map(([, literal]) => JSON.parse(literal ?? ""))
