@@ -158,7 +158,7 @@ const SCHEMA = z.strictObject({
     // The tag of an image is the version: the registry rejects an additional "version".
     identifier: z.string().regex(/^[^/]+\.[^/]+\/.+:(?!latest$)[^:]+$/),
     transport: z.strictObject({ type: z.literal("stdio") }),
-    // Has to be there where there are arguments of the runtime.
+    // Required if there are runtime arguments.
     runtimeHint: z.string(),
     runtimeArguments: z.array(argument),
     packageArguments: z.array(argument),
