@@ -5,7 +5,7 @@ import { FakeClock } from "./testing/fake_clock.ts";
 const late = () => new Error("too late");
 const never = () => new Promise<never>(() => {});
 
-/** A signal that knows how many listen to it. */
+/** A signal that counts its listeners. */
 class CountedSignal {
   readonly controller = new AbortController();
   readonly #listeners = new Set<unknown>();
@@ -182,7 +182,7 @@ Deno.test("within() releases a result that arrives in the turn of the abort, bef
   }
 });
 
-/** Whether anything was rejected that nobody listened to; without this listener it would end the process. */
+/** Counts unhandled rejections. Without this listener, they would end the process. */
 async function countUnhandled(run: () => Promise<void>): Promise<number> {
   let count = 0;
   const onUnhandled = (event: Event) => {
@@ -288,7 +288,7 @@ function* fail(): Steps<never> {
   throw new Error("the last step");
 }
 
-/** A clock on which every look takes a millisecond, and the number of its pauses. */
+/** A clock that advances one millisecond per read, and the number of its pauses. */
 function slowClock(msALook: number) {
   let [now, pauses] = [0, 0];
   const clock: Clock = {

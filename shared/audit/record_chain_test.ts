@@ -19,7 +19,7 @@ import {
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 const DEL = "\x7f";
 
-/** A chain of three under the seed of 32 bytes 0x01. */
+/** A chain of three records, signed with the seed of 32 bytes 0x01. */
 const VECTORS: readonly { readonly time: string; readonly entry: AuditEntry; readonly line: string }[] = [
   {
     time: "2026-01-02T03:04:05Z",

@@ -74,7 +74,7 @@ const signatureBy = (key: typeof ca): Answer => (request) => {
 
 const HONEST = [() => identities(other.publicKey, ca.publicKey), signatureBy(ca)] as const;
 
-/** A key whose agent gives one answer a connection, in this order. */
+/** A key whose agent gives one answer per connection, in this order. */
 function setUp(answers: readonly Answer[] = HONEST) {
   const clock = new FakeClock();
   const connections: FakeConnection[] = [];

@@ -25,7 +25,7 @@ const SEED = new Uint8Array(32).fill(1);
 const POINT = Uint8Array.fromHex("8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c");
 const PUBLIC = encodeKeyBlob({ kind: "ed25519", point: POINT });
 const PEM = encodeOpensshPrivateKey(SEED, "ca");
-// RFC 8410 section 7: a key in PKCS #8 is this beginning and the seed.
+// RFC 8410 section 7: a PKCS #8 key consists of this prefix and the seed.
 const PKCS8 = pem(
   "PRIVATE KEY",
   Uint8Array.of(...Uint8Array.fromHex("302e020100300506032b657004220420"), ...SEED),
@@ -129,7 +129,7 @@ Deno.test("parsePrivateKey() rejects an OpenSSH key that is truncated at any byt
   }
 });
 
-// ssh-keygen looks at some of these places and not at others. A key that was read is whole all the same.
+// ssh-keygen checks only some of these bytes. Our parser must reject every incomplete key.
 Deno.test.each([
   { name: "a seed only", change: { pair: SEED } },
   { name: "another public key beside the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
@@ -205,7 +205,7 @@ Deno.test("leading zeros in a key's coordinates do not change its public key", (
   const key = ecKey("P-256");
   const longer = { ...key, x: Uint8Array.of(0, 0, ...key.x), y: Uint8Array.of(0, ...key.y) };
   assert.deepEqual(encodeKeyBlob(sshKeyOf(longer)), encodeKeyBlob(sshKeyOf(key)));
-  // One key in 256 has a number that begins with a zero; some encoders leave it out.
+  // One key in 256 has a number with a leading zero byte, which some encoders omit.
   const short = findShort();
   const trimmed = { ...short, x: short.x.subarray(1) };
   assert.deepEqual(encodeKeyBlob(sshKeyOf(trimmed)), encodeKeyBlob(sshKeyOf(short)));

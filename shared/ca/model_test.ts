@@ -179,7 +179,7 @@ Deno.test("issueUserCertificate() sets serial, key, principal, KeyId and validit
 const SESSION = { purpose: "session", sessionMode: "shell", command: "" };
 const HOP = { role: "bastion", purpose: "session", command: "" };
 
-// The cases of the table of certificate contents.
+// The cases in the table of certificate contents.
 type Issued = [
   Partial<HostPolicy>,
   Partial<SshIntent>,

@@ -4,7 +4,7 @@ import { FakeClock } from "../testing/fake_clock.ts";
 import type { JsonClientRequest } from "./client.ts";
 import { UnansweredRequests, UpstreamWatch } from "./upstreams.ts";
 
-/** An upstream that answers with a status, or not at all with 0; and what is asked of it. */
+/** An upstream that answers with a status (0: does not answer), and the requests to it. */
 async function watch(status: number) {
   const clock = new FakeClock();
   const service = { status, asked: 0 };
@@ -80,7 +80,7 @@ const lostOne = (id: string, broker: string): JsonClientRequest => ({
   headers: { [REQUEST_ID_HEADER]: id },
 });
 
-/** Lost requests of brokers, and the brokers whose requests were told, in order. */
+/** Brokers whose requests were lost, and the brokers that were reported, in order. */
 function losing(statusFor: (broker: string) => number) {
   const told: string[] = [];
   const [clock, stop] = [new FakeClock(), new AbortController()];

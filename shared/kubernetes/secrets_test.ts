@@ -3,7 +3,7 @@ import { maskObject, maskText } from "./secrets.ts";
 
 const VALUE = "aHVudGVyMg==";
 const WHOLE = `{"data":{"password":"${VALUE}"}}`;
-/** As k3s keeps it: compressed, in base64. */
+/** In the format of k3s: compressed, in base64. */
 const PACKED = `H4sIAAAAAAAA_${"0123456789abcdef".repeat(4)}`;
 const SECRET = {
   apiVersion: "v1",

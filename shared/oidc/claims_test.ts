@@ -33,7 +33,7 @@ const emails = (...values: readonly unknown[]): readonly Row[] =>
     EMAIL,
   ]);
 
-/** By the user that the token is accepted for. */
+/** Accepted claims by the resulting user. */
 const ACCEPTED: Readonly<Record<string, readonly Row[]>> = {
   alice: [
     ["audience in a list", { aud: ["x", AUDIENCE] }],
@@ -52,7 +52,7 @@ const ACCEPTED: Readonly<Record<string, readonly Row[]>> = {
   "alice@example.com": emails(true, "true", undefined),
 };
 
-/** By the reason. */
+/** Rejected claims by the reason. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   "token is for another audience": [
     ["another audience", { aud: "x" }],

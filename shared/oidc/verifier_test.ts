@@ -24,7 +24,7 @@ const encodeText = (text: string) =>
   new TextEncoder().encode(text).toBase64({ alphabet: "base64url", omitPadding: true });
 const encode = (value: unknown) => encodeText(JSON.stringify(value));
 
-/** A token that is signed with a text of the attacker's choice instead of a private key. */
+/** A token that is signed with a text of the attacker's choice as a symmetric key. */
 async function signSymmetric(secret: string, header: object): Promise<string> {
   const input = `${encode(header)}.${encode(CLAIMS)}`;
   const bytes = new TextEncoder().encode(secret);
@@ -45,7 +45,7 @@ Deno.test.each([
 
 type Make = (issuer: TokenIssuer, token: string) => string | Promise<string>;
 
-/** A token without a signature of the issuer. */
+/** A token without a signature. */
 const unsigned = (header: object, signature: string) => `${encode(header)}.${encode(CLAIMS)}.${signature}`;
 /** A valid token with a different header, so that its signature is never checked. */
 const withHeader = (header: object): Make => (_issuer, token) =>
@@ -53,7 +53,7 @@ const withHeader = (header: object): Make => (_issuer, token) =>
 const signedBy = (key: IssuerKey, header = {}): Make => (issuer) => issuer.sign(CLAIMS, key, header);
 const claiming = (claims: object): Make => (issuer) => issuer.sign({ ...CLAIMS, ...claims }, RSA_KEY);
 
-/** By the reason. `make` gets a good token. */
+/** Rejected tokens by the reason. `make` receives a valid token. */
 const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: Make])[]>> = {
   "token malformed": [
     ["no text at all", () => ""],

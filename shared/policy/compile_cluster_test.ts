@@ -33,7 +33,7 @@ const widget = (keys: object) => ({
 });
 const NO_RESOURCE = "is not a resource of the core table nor of extra_resources";
 
-// The problem follows `kubernetes.clusters.prod.`.
+// The problem without its prefix `kubernetes.clusters.prod.`.
 Deno.test.each<[name: string, cluster: object, problem: string]>([
   [
     "an API server without TLS",
@@ -340,7 +340,7 @@ Deno.test("a waiver removes the warning of audit mode unless the command would b
   assert.ok(denied.kind === "allowed" && denied.wouldDeny && denied.wouldRequireApproval);
 });
 
-// The decision asks grants only where the host's own rules have no match: that has to be the same as asking all.
+// The decision evaluates grants only if no host rule matches. The result must equal evaluating all grants.
 Deno.test("evaluating grants last gives the same decision as evaluating them with the rules", () => {
   const word = fc.constantFrom("id", "who", "uptime", "date", "$x", "env");
   const command = fc.array(word, { minLength: 1, maxLength: 4 }).map((words) => words.join("; "));

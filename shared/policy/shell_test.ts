@@ -198,7 +198,7 @@ Deno.test("parseScript() accepts commands that parseCommand() rejects only for t
   });
 });
 
-// The characters that mean something, each more likely than in a random text.
+// Characters with a special meaning occur more often than in a random text.
 const hostileText = fc.string({
   unit: fc.oneof(
     fc.constantFrom(
@@ -232,7 +232,7 @@ Deno.test("parseCommand() rejects expansion, redirection and nesting outside quo
   fc.assert(
     fc.property(hostileText, (text) => {
       if (parseCommand(text).kind === "refused") return;
-      // Quotes and comments away; what is left is what a shell acts on.
+      // Without quotes and comments, only text with a meaning for the shell remains.
       const bare = text.replace(/'[^']*'|"(?:\\.|[^"\\])*"/g, "Q").replace(/(^|[ \t;|&])#.*$/, "$1");
       assert.doesNotMatch(
         bare,

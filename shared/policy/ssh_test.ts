@@ -245,7 +245,7 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   assert.deepEqual([decision.reason, decision.matchedRule, decision.enforcement], [reason, "", ""]);
 });
 
-// Each intent fails two neighbouring gates; the earlier one has to speak.
+// Each intent fails two adjacent gates. The error must come from the earlier gate.
 Deno.test.each<[name: string, fields: Partial<SshIntent>, reason: RegExp]>([
   ["role before purpose", { role: "x", purpose: "x" }, /unknown role/],
   ["purpose before identities", { purpose: "x", caller: "a b" }, /unknown purpose/],

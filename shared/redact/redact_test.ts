@@ -80,7 +80,7 @@ Deno.test("createRedactor() reports every operator rule that is not RE2", () => 
 
 const VALUE = `(?P<secret>"[^"]+"|'[^']+'|[^\\s"']+)`;
 const WORDS = "PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?|AUTH";
-/** The forms that the built-in rules of the specification mask, as RE2. */
+/** The patterns of the built-in rules in the specification, as RE2. */
 const SPECIFIED = [
   `(?i)--?(?:password|passwd|pwd|pass|token|secret|api-key|api_key|apikey)(?:=|\\s+)${VALUE}`,
   "(?i)\\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\\b[^\\n|;&]*?\\s-p(?P<secret>[^\\s-]\\S*)",
@@ -210,7 +210,7 @@ Deno.test.each(DOCUMENT_SAMPLES)("maskSecrets() masks $name", ({ text, masked })
   assert.equal(mask(masked), masked);
 });
 
-/** In commands, the working directory and the scheme of credentials stay. */
+/** Commands keep their working directory and the scheme of credentials. */
 const VISIBLE_IN_COMMANDS = ["/home", "Bearer "];
 
 Deno.test.each([

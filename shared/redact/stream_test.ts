@@ -229,6 +229,6 @@ Deno.test.each([
       const stream = openStream();
       for (let at = 0; at < size; at += unit.length) stream.push(unit);
       stream.end();
-      // Also the smaller one is longer than what is held.
+      // Even the smaller input is longer than the buffer.
     }, 9 * MAX_HELD),
 );
