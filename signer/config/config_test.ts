@@ -229,7 +229,7 @@ Deno.test("parseConfig() reads a value of any type like JSON.parse, including _ 
   }));
 });
 
-/** A `signer.json` with these members, read whole or host by host; the lines of the problems, sorted. */
+/** Loads a `signer.json` with these members, completely or host by host. Returns the problems, sorted. */
 function outcome(members: string, large: Readonly<Record<string, z.ZodType>>) {
   const text =
     `{"server_cert":"a","server_key":"b","client_ca":"c","audit_log":"e","audit_key":"f",${members}}`;

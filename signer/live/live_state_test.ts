@@ -67,7 +67,7 @@ Deno.test("a grant for everyone can be created while a caller is frozen", async 
   assert.equal(ids().length, 1);
 });
 
-// The record comes first: what could not be recorded has not happened.
+// The record is written first. A change that cannot be recorded must not take effect.
 Deno.test("a change that could not be recorded has no effect", async () => {
   const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);

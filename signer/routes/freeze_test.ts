@@ -150,7 +150,7 @@ Deno.test("GET /v1/revocations returns reason and admin only to admins (K8)", as
 Deno.test.each([
   { cn: "operator", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
   { cn: "control-plane", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
-  // Its poll finds what its sessions can be about.
+  // The broker's poll returns only freezes that can concern its sessions.
   { cn: "broker-1", values: ["Broker-1", "alice", "s-1", "7"] },
   { cn: "approver", values: ["approver"] },
   { cn: "agent", values: [] },

@@ -62,7 +62,7 @@ Deno.test("a caller with only_via gets hosts and certificates only through its f
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
-/** Asks for hosts with what was answered before in hand. */
+/** Requests hosts with the entity tag of an earlier response. */
 function ask(signer: Signer, tag: string, cn = "broker-1", headers: Record<string, string> = {}) {
   return signer.send(get("/v1/hosts", { ...headers, "if-none-match": tag }), cn);
 }
