@@ -87,7 +87,7 @@ Deno.test.each(
   await Deno.remove(path);
   const key = await load(agent.socket, `${path}.pub`);
   assert.equal(key.algorithm, type === "rsa" ? "ssh-rsa" : signs);
-  // Enough signatures for numbers that begin with zeros or with a set bit, which differ in length for SSH.
+  // Enough signatures to include numbers with leading zeros or a set top bit, which differ in SSH length.
   const count = type === "rsa" ? 4 : 64;
   const certificates = await Promise.all(
     Array.from(
@@ -218,7 +218,7 @@ Deno.test.each([
   assert.match(output, shows);
 });
 
-/** Listens in the place of an agent and asks it something else than it was asked. */
+/** Listens in place of an agent and forwards changed requests to it. */
 function startRelay(path: string, agentPath: string, change: (request: Uint8Array) => Uint8Array) {
   const listener = Deno.listen({ transport: "unix", path });
   let requests = 0;

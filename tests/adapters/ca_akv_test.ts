@@ -72,7 +72,7 @@ Deno.test.each(
   const key = await load(vault);
   assert.equal(key.backend, "akv");
   assert.equal(key.algorithm, algorithm);
-  // Enough signatures for numbers that begin with zeros or with a set bit, which differ in length for SSH.
+  // Enough signatures to include numbers with leading zeros or a set top bit, which differ in SSH length.
   const signatures = await Promise.all(SIGNABLE.map((data) => key.sign(data)));
   for (const [index, data] of SIGNABLE.entries()) {
     const signature = signatures[index] ?? new Uint8Array();

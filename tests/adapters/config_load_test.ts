@@ -94,7 +94,7 @@ class LookClock implements Clock {
     await pause.promise;
   }
 
-  /** Has the config looked at; resolves when all that came of it is done. */
+  /** Triggers a check of the config and resolves when its effects are complete. */
   async look(): Promise<void> {
     this.#pauseBegins = Promise.withResolvers();
     this.#pauseEnds.resolve();
@@ -102,7 +102,7 @@ class LookClock implements Clock {
   }
 }
 
-/** A signer that checks its config on demand; `onStart` runs between its first read and its first pause. */
+/** A signer that checks its config on demand. `onStart` runs between the first read and the first pause. */
 async function startWatching(folder: string, onStart: (configPath: string) => void) {
   const at = () => `127.0.0.1:${freePort()}`;
   const result = await run(folder, "init", "--direct", "--listen-signer", at(), "--monitor-signer", at());

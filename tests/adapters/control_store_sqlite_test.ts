@@ -95,7 +95,7 @@ Deno.test("the end user's token is never written to the database or its write-ah
     onStoreError: () => assert.fail(),
   });
   const token = "Bearer-eyJhbGciOiJFZERTQSJ9";
-  // Also where a caller of the registry forgot to take it out of the request.
+  // Even if a caller of the registry did not remove the secret from the request.
   const request = Object.assign({ bearer_token: token }, draftOf().request);
   await store.insertApproval(approvalOf({ request }));
   const created = await registry.create(draftOf({ bearerToken: token, request }));

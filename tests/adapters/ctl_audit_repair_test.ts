@@ -6,7 +6,7 @@ import { run, words } from "./ctl_fixture.ts";
 
 const TORN = '{"time":"2026-01-02T03:04:08Z","caller":"bro\x1b[2J';
 
-/** A log of three records with more at its end, and the seed that signed it. */
+/** A log of three records followed by `tail`, and the seed of its key. */
 async function createLog(tail: string | Uint8Array<ArrayBuffer>): Promise<LogFolder> {
   const log = new LogFolder();
   await log.write("one", "two", "three");
@@ -221,7 +221,7 @@ Deno.test("audit repair creates no file at the target of a symlink in place of t
   await using log = await createLog(`${TORN}\n`);
   const before = await Deno.readFile(log.path);
   await Deno.remove(`${log.path}.lock`);
-  // An attacker who compromises the service can create such a link and a torn end in its directory.
+  // An attacker who compromises the service can create such a link and an incomplete end in its directory.
   await Deno.symlink(`${log.folder}/elsewhere`, `${log.path}.lock`);
   assert.equal((await repair(log, "--apply")).exit, 1);
   assert.throws(() => Deno.lstatSync(`${log.folder}/elsewhere`), Deno.errors.NotFound);

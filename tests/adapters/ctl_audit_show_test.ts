@@ -30,7 +30,7 @@ const ENTRIES: readonly AuditEntry[] = [
   },
 ];
 
-/** A log with a second between its records. */
+/** A log whose records are a second apart. */
 async function createLog(): Promise<LogFolder> {
   const folder = new LogFolder();
   const log = await folder.open();
@@ -132,7 +132,7 @@ Deno.test("audit show skips malformed lines and reports their number", async () 
   assert.deepEqual([err, exit], ["4 malformed line(s) skipped; see broker-ctl audit verify\n", 0]);
 });
 
-/** A log of which two files were rotated away within one second. */
+/** A log with two files that were rotated within one second. */
 async function createRotatedLog(): Promise<LogFolder> {
   const log = await createLog();
   const lines = (await Deno.readTextFile(log.path)).split("\n").slice(0, 3);
@@ -234,7 +234,7 @@ Deno.test("audit show --request ignores the request ID inside a command of anoth
   await file.append({ outcome: "one", command: "uptime", request_id: "r-1" });
   await file.append({ outcome: "two", command: "ls rid=r-1", request_id: "r-2" });
   await file.append({ outcome: "three", command_line: "uptime", request_id: "r-1" });
-  // Without `ext`: as an earlier release wrote it.
+  // Without `ext`, as an earlier release wrote it.
   await file.append({ outcome: "four", command: "uptime rid=r-1" });
   await file.close();
   const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", "--request", "r-1");

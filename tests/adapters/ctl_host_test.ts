@@ -186,7 +186,7 @@ Deno.test("host krl issues an identity for one host and adds it to the config", 
   assert.deepEqual([err, exit], ["", 0]);
   assert.match(out, /^web01\.krl may fetch the revocation list for web01/);
   const at = join(folder.path, "krl-web01");
-  // As docs/guides/revocation-lists.md has it.
+  // The example in docs/guides/revocation-lists.md.
   const [, reload, copy, install, keep] = out.trimEnd().split("\n");
   assert.match(reload ?? "", /broker-ctl reload$/);
   assert.match(copy ?? "", / scp -r (?<folder>\S+)\/krl-web01 \/usr\/share\/gateway\/krl\/\* root@web01:$/);

@@ -250,7 +250,7 @@ Deno.test("identity revoke denies the name and reports the failure if the freeze
 Deno.test("identity revoke reports a name that denied_callers cannot contain as NOT added", async () => {
   await using it = await setUp();
   const before = await it.read("pki/denied_callers");
-  // A comment for readers of the list.
+  // A comment for people who read the list.
   const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze");
   assert.equal(exit, 1);
   assert.match(out, /NOT added to .*Cannot add "#agent-7" to denied_callers/);

@@ -213,7 +213,7 @@ const PLANE =
   "audit_log": "cp-audit.log", "audit_key": "pki/control_plane_audit.seed", "state_db": "cp.db" }
 `;
 
-/** An installation as the reference has it: keys of init, flat files, a chain of two files and a freeze. */
+/** An installation of the reference: keys of init, flat files, a chain of two files and a freeze. */
 async function createReference() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);

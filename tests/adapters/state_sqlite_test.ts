@@ -103,7 +103,7 @@ Deno.test("a damaged database is rejected because a freeze may be missing", asyn
   await store.close();
   const [page] = folder.query("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_freezes_1'");
   using file = Deno.openSync(folder.path, { write: true });
-  // Damage the entries of the index's first page: lookups by key then find nothing.
+  // Damage the first page of the index, so that lookups by key find nothing.
   file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(2048));
   assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
@@ -146,7 +146,7 @@ Deno.test("of processes that start concurrently at most one opens the database",
   const openers = [1, 2, 3].map(() => openerCommand(folder.path, flags, "stay").spawn());
   const readers = openers.map(({ stdout }) => stdout.pipeThrough(new TextDecoderStream()).getReader());
   const results = await Promise.all(readers.map(async (reader) => (await reader.read()).value ?? ""));
-  // Until all have tried, each stays as it is.
+  // Each opener keeps its state until all have tried.
   await Promise.all(openers.map(({ stdin }) => stdin.close()));
   await Promise.all(openers.map(({ status }) => status));
   await Promise.all(readers.map((reader) => reader.cancel()));
@@ -184,7 +184,7 @@ Deno.test("a checkpoint moves every freeze from the write-ahead log to the datab
   await store.putFreeze(freezeOf());
   await store.checkpoint();
   assert.equal(Deno.statSync(`${folder.path}-wal`).size, 0);
-  // The main file by itself, as after a loss of everything else.
+  // Only the main file, as after the loss of all other files.
   Deno.copyFileSync(folder.path, copy.path);
   assert.deepEqual(await contents(copy.open()), [[], [freezeOf()]]);
   await store.close();
