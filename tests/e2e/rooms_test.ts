@@ -14,12 +14,12 @@ interface Coverage {
   }[];
 }
 
-/** Counts, by V8's coverage, the files of this workspace that a process enters. */
+/** Determines, with V8's coverage, which files of this workspace a process executes. */
 class Inspector implements Disposable {
   readonly port: number = freePort();
   #socket: WebSocket | undefined;
 
-  /** The command, with Deno's inspector. */
+  /** Wraps the command to start Deno's inspector. */
   wrap({ args: [run = "", ...args], ...command }: ServiceCommand): ServiceCommand {
     return { ...command, args: [run, `--inspect=127.0.0.1:${this.port}`, ...args] };
   }
@@ -37,7 +37,7 @@ class Inspector implements Disposable {
     await this.#send("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   }
 
-  /** The files that were entered since the previous call. */
+  /** The files that were executed since the previous call. */
   async take(): Promise<ReadonlySet<string>> {
     const { result } = await this.#send("Profiler.takePreciseCoverage") as Coverage;
     return new Set(
@@ -72,7 +72,7 @@ Deno.test("a request enters at most as many files as tests/lint/sizes.json allow
     await mcp.initialize();
     for (const inspector of inspectors) await inspector.attach();
 
-    // Work in the background falls into few of the samples.
+    // Background work appears in few of the samples.
     let entered: readonly ReadonlySet<string>[] | undefined;
     for (let sample = 0; sample < 6; sample++) {
       for (const inspector of inspectors) await inspector.take();
