@@ -20,7 +20,7 @@ async function run(...args: string[]) {
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nfix: .*--help/ },
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
-  { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
+  { name: "an unknown option with one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   {
     name: "an option in place of a value",

@@ -35,8 +35,8 @@ class CountedSignal {
 Deno.test.each([
   { name: "the result of a step", make: () => () => Promise.resolve(7) },
   { name: "the result of a promise", make: () => Promise.resolve(7) },
-  { name: "what a step rejects with", make: () => () => Promise.reject(new Error("broken")), fails: true },
-  { name: "what a promise rejects with", make: () => Promise.reject(new Error("broken")), fails: true },
+  { name: "the rejection of a step", make: () => () => Promise.reject(new Error("broken")), fails: true },
+  { name: "the rejection of a promise", make: () => Promise.reject(new Error("broken")), fails: true },
   {
     name: "a synchronous error of a step",
     make: () => () => {
@@ -312,7 +312,7 @@ Deno.test.each([
   { name: "short work not at all", steps: 3, msALook: 0.25, pauses: 0 },
   { name: "long work every millisecond", steps: 100, msALook: 0.25, pauses: 25 },
   { name: "slow steps after each", steps: 10, msALook: 50, pauses: 10 },
-  { name: "no work where time stands still", steps: 100, msALook: 0, pauses: 0 },
+  { name: "no pauses if the clock stops", steps: 100, msALook: 0, pauses: 0 },
 ])("finishInSlices() pauses $name", async ({ steps, msALook, pauses }) => {
   const slow = slowClock(msALook);
   assert.equal(await finishInSlices(count(steps), slow.clock), steps);

@@ -223,7 +223,7 @@ Deno.test("RemoteAuthority.rules() requests the rules of only the named hosts", 
 });
 
 Deno.test.each([
-  { name: "for a broker that is frozen", code: "frozen" },
+  { name: "for a frozen broker", code: "frozen" },
   { name: "for a broker that may not have it", code: "denied" },
 ])("RemoteAuthority.hosts() fails with $code (403) $name", async ({ code }) => {
   const { authority } = replying(403, {

@@ -265,7 +265,7 @@ Deno.test.each<{ name: string; result: unknown; why: string }>([
     result: { action: "accept", content: { approve: false } },
     why: "declined: approve is not true",
   },
-  { name: "accept of nothing", result: { action: "accept" }, why: "declined: approve is not true" },
+  { name: "accept without content", result: { action: "accept" }, why: "declined: approve is not true" },
   {
     name: "accept with an empty form",
     result: { action: "accept", content: {} },
@@ -282,7 +282,7 @@ Deno.test.each<{ name: string; result: unknown; why: string }>([
     why: "declined: no answer that can be read",
   },
   { name: "no object", result: "accept", why: "declined: no answer that can be read" },
-  { name: "nothing", result: undefined, why: "declined: no answer that can be read" },
+  { name: "no result", result: undefined, why: "declined: no answer that can be read" },
 ])("readElicitation() declines on $name (A14)", ({ result, why }) => {
   assert.deepEqual(readElicitation(result), { kind: "declined", why });
 });

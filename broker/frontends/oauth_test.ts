@@ -26,7 +26,7 @@ Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
   { name: "the scheme alone", headers: [["authorization", "Bearer"]] },
   { name: "the token alone", headers: [["authorization", "abc.def.ghi"]] },
   { name: "another scheme", headers: [["authorization", "Basic YTpi"]] },
-  { name: "a scheme that only begins alike", headers: [["authorization", "BearerX abc"]] },
+  { name: "a scheme with the same prefix", headers: [["authorization", "BearerX abc"]] },
   { name: "three fields", headers: [["authorization", "Bearer abc def"]] },
   { name: "two headers", headers: [["authorization", "Bearer abc"], ["authorization", "Bearer def"]] },
   { name: "two headers, the first empty", headers: [["authorization", ""], ["authorization", "Bearer def"]] },

@@ -205,7 +205,7 @@ const metadata = (changes: object) => text({ metadata: { ...MANIFEST.metadata, .
 Deno.test.each([
   ["that matches", text({})],
   ["with blanks and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
-  ["without a namespace, which the request has", metadata({ namespace: undefined })],
+  ["without the namespace of the request", metadata({ namespace: undefined })],
   ["with line breaks as escapes", text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"')],
   ["with the largest integers", text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807")],
   ["of exactly the limit", text({}).padEnd(65_536)],
@@ -224,7 +224,7 @@ Deno.test("checkManifest() accepts a manifest of a cluster-scoped core kind with
 });
 
 Deno.test.each([
-  { name: "nothing", manifest: " \n", message: /k8s apply requires a manifest$/ },
+  { name: "an empty manifest", manifest: " \n", message: /k8s apply requires a manifest$/ },
   { name: "YAML", manifest: "kind: Deployment\n", message: /not JSON \(send JSON, not YAML\)$/ },
   { name: "YAML documents", manifest: "---\nkind: A\n---\nkind: B\n", message: /send JSON, not YAML/ },
   { name: "two documents", manifest: `${text({})}\n${text({})}`, message: /not one JSON document/ },

@@ -15,15 +15,15 @@ Deno.test.each<
   ["this broker", true, "caller", "broker-1"],
   ["another broker", false, "caller", "broker-2"],
   ["this broker, in other capitals and with a dot", true, "caller", "Broker-1."],
-  ["a caller of the end user's name", false, "caller", "Alice@Example"],
+  ["a caller with the end user's name", false, "caller", "Alice@Example"],
   ["its end user", true, "end_user", "Alice@Example"],
-  ["its end user, in other capitals and forms", true, "end_user", "\uff21lice@example"],
+  ["its end user in other case and Unicode form", true, "end_user", "\uff21lice@example"],
   ["another end user", false, "end_user", "bob"],
   ["its id", true, "session_id", "abc"],
   ["another id", false, "session_id", "abd"],
   ["a serial of before", true, "serial", "5"],
   ["its serial", true, "serial", "18446744073709551615"],
-  ["a serial that a number takes for the same", false, "serial", "18446744073709551614"],
+  ["a serial that is equal only as a number", false, "serial", "18446744073709551614"],
 ])("concerns() for %s returns %s", (_name, is, kind, value) => {
   assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
 });

@@ -213,7 +213,7 @@ Deno.test("openSession() requests a terminal in mode pty, and elevation", async 
 });
 
 Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: RegExp }>([
-  { name: "no elevation that was asked for", sudo: true, elevationPrefix: "", message: /no elevation/ },
+  { name: "a missing elevation", sudo: true, elevationPrefix: "", message: /no elevation/ },
   {
     name: "an elevation that was not requested",
     sudo: false,

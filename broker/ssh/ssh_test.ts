@@ -164,7 +164,7 @@ Deno.test.each([
   { name: "for another key", line: await certify(createEphemeralKey()) },
   { name: "that is a plain key", line: key.publicKeyLine },
   { name: "that is empty", line: "" },
-  { name: "that is cut off", line: good.trim().slice(0, -8) },
+  { name: "that is truncated", line: good.trim().slice(0, -8) },
   { name: "followed by another", line: good + good },
 ])("parseCertificateFor() rejects a certificate $name", ({ line }) => {
   assert.throws(() => parseCertificateFor(key, line), {
@@ -260,8 +260,8 @@ Deno.test.each([
   { name: "nothing", text: "" },
   { name: "blanks", text: " \n" },
   { name: "a comment only", text: "# none yet" },
-  { name: "a key that is cut off", text: line.slice(0, -8) },
-  { name: "a type that is not in the key", text: formatPublicKey("ssh-rsa", blob) },
+  { name: "a truncated key", text: line.slice(0, -8) },
+  { name: "a type that differs from the key's type", text: formatPublicKey("ssh-rsa", blob) },
   { name: "two keys", text: `${line}\n${createEphemeralKey().publicKeyLine}` },
   { name: "a marker", text: `@cert-authority * ${line}` },
   { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },

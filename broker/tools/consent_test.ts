@@ -159,7 +159,7 @@ Deno.test.each<[name: string, code: string, decision: WireDecision]>([
     allowed: false,
     matched_rule: "allowlist:no-match",
   }],
-  ["a rule that only begins like that", "denied", {
+  ["a rule that only has the same prefix", "denied", {
     allowed: false,
     matched_rule: "allowlist:no-match-at-all",
   }],

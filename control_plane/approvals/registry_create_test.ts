@@ -194,7 +194,7 @@ async function approved(scene: RegistryScene, registry: ApprovalRegistry): Promi
 Deno.test.each([
   { name: "an unknown caller", claimant: { caller: "broker-2" } },
   { name: "the approver", claimant: { caller: "alice" } },
-  { name: "nobody", claimant: { caller: "" } },
+  { name: "an empty caller", claimant: { caller: "" } },
   { name: "another caller with the key", claimant: { caller: "broker-2", publicKey: PUBLIC_KEY } },
   { name: "another caller with an invalid key", claimant: { caller: "broker-2", publicKey: "" } },
 ])("claim() returns not_owner to $name in every status", async ({ claimant }) => {

@@ -69,7 +69,7 @@ Deno.test("a denial or the timeout ends both identical requests", async () => {
 Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   { name: "of another caller", fields: { caller: "broker-2" } },
   { name: "for another end user", fields: { endUser: "alice" } },
-  { name: "for one that an untrusted broker names", fields: { request: { ...request, end_user: "alice" } } },
+  { name: "for an untrusted broker's end user", fields: { request: { ...request, end_user: "alice" } } },
   { name: "for one of other groups", fields: { request: { ...request, end_user_groups: [] } } },
   { name: "for another host", fields: { request: { ...request, host: "web02" } } },
   { name: "for another command", fields: { request: { ...request, command: "id" } } },
@@ -79,7 +79,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   { name: "for another life", fields: { request: { ...request, ttl_seconds: 60 } } },
   { name: "for a session", fields: { request: { ...request, purpose: "session", session_mode: "shell" } } },
   { name: "for a bastion", fields: { request: { ...request, role: "bastion" } } },
-  { name: "that only asks", fields: { request: { ...request, dry_run: true } } },
+  { name: "that is a dry run", fields: { request: { ...request, dry_run: true } } },
   { name: "of other content", fields: { request: { ...request, content_sha256: "aa".repeat(32) } } },
   { name: "with another reason", fields: { request: { ...request, reason: "because" } } },
   { name: "for another rule", fields: { rule: "behavior" } },

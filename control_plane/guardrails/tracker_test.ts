@@ -220,11 +220,11 @@ Deno.test("check() and learn() match the reference model within the limits (prop
 Deno.test.each([
   { name: "the first word", command: "systemctl restart nginx", fingerprint: "systemctl" },
   { name: "the word without the space around it", command: "  uptime  ", fingerprint: "uptime" },
-  { name: "the word up to a tab or a line's end", command: "\tid\n-u", fingerprint: "id" },
-  { name: "the path as it stands", command: "/usr/bin/id", fingerprint: "/usr/bin/id" },
-  { name: "the case as it stands", command: "ID", fingerprint: "ID" },
-  { name: "nothing for no command", command: "", fingerprint: "" },
-  { name: "nothing for space", command: " \t\n", fingerprint: "" },
+  { name: "the word up to a tab or newline", command: "\tid\n-u", fingerprint: "id" },
+  { name: "the unchanged path", command: "/usr/bin/id", fingerprint: "/usr/bin/id" },
+  { name: "the unchanged case", command: "ID", fingerprint: "ID" },
+  { name: "an empty fingerprint for no command", command: "", fingerprint: "" },
+  { name: "an empty fingerprint for white space", command: " \t\n", fingerprint: "" },
   {
     name: "all that a shell takes for one word",
     command: "ls\u00a0-l\u2003x",

@@ -214,7 +214,7 @@ Deno.test.each([
   { name: "a link", line: "[a](b)", expected: String.raw`\[a\]\(b\)` },
   { name: "emphasis", line: "*a* _b_", expected: String.raw`\*a\* \_b\_` },
   { name: "code, strikethrough and tables", line: "`a` ~b~ |c|", expected: "\\`a\\` \\~b\\~ \\|c\\|" },
-  { name: "what is escaped already", line: String.raw`\*`, expected: String.raw`\\\*` },
+  { name: "text that is already escaped", line: String.raw`\*`, expected: String.raw`\\\*` },
   { name: "tags and references", line: "<b> &lt;", expected: String.raw`\<b\> \&lt;` },
   { name: "a bullet", line: "- a - b", expected: String.raw`\- a - b` },
   { name: "a number", line: "1. a 2. b", expected: String.raw`1\. a 2. b` },

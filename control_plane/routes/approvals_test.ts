@@ -77,7 +77,7 @@ Deno.test.each<{ name: string; decision: object; status: string; outcome: string
 Deno.test.each<{ name: string; decision: unknown }>([
   { name: "without a time", decision: { approve: true, learn: true } },
   { name: "for 0 seconds", decision: { approve: true, learn: true, ttl_seconds: 0 } },
-  { name: "for less than nothing", decision: { approve: true, learn: true, ttl_seconds: -1 } },
+  { name: "for a negative time", decision: { approve: true, learn: true, ttl_seconds: -1 } },
 ])("POST /v1/approvals/{id} returns 400 to learn $name", async ({ decision }) => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.decide(id, decision);

@@ -109,7 +109,7 @@ Deno.test.each([
   { name: "finds it malformed", reply: refusal(400, "invalid_request", "x"), status: 400, outcome: "denied" },
   { name: "is too busy", reply: refusal(429, "rate_limited", "x"), status: 429, outcome: "rate-limited" },
   { name: "fails", reply: refusal(500, "internal", "x"), status: 502, outcome: "error" },
-  { name: "says nothing", reply: { body: {} }, status: 502, outcome: "error" },
+  { name: "returns an empty body", reply: { body: {} }, status: 502, outcome: "error" },
 ])("enforce: an unusual request returns $status if the signer $name", async ({ reply, status, outcome }) => {
   const plane = await startControlPlane(enforce());
   await plane.sign();

@@ -25,7 +25,7 @@ Deno.test.each([
     logs: [["01.5"], ["01.25", "01.75"]],
     merged: "01.25 01.5 01.75",
   },
-  { name: "those of one time in the order of the logs", logs: [["01", "01"], ["01"]], merged: "01 01 01" },
+  { name: "equal times in the order of the logs", logs: [["01", "01"], ["01"]], merged: "01 01 01" },
   {
     name: "lines that are not records at once",
     logs: [["02", "x", "03"], ["01", "x"]],

@@ -238,8 +238,8 @@ Deno.test.each<[string, ClusterFlags, RegExp]>([
   ["an effect that there is not", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
   ["a rule with too many words", { rule: ["allow get pods prod web"] }, /Cannot read rule/],
   ["a rule with two names", { rule: ["allow get pods prod/a/b"] }, /Cannot read rule/],
-  ["a rule whose verbs would be all", { rule: ["allow , pods prod"] }, /Cannot read rule/],
-  ["a rule whose names would be all", { rule: ["allow get pods prod/"] }, /Cannot read rule/],
+  ["a rule with an empty list of verbs", { rule: ["allow , pods prod"] }, /Cannot read rule/],
+  ["a rule with an empty name", { rule: ["allow get pods prod/"] }, /Cannot read rule/],
   ["a rule with an empty namespace", { rule: ["allow get pods prod,"] }, /Cannot read rule/],
   ["an empty rule among others", { rule: ["", "allow get pods"] }, /Cannot read rule ""/],
   ["an account without a namespace", { serviceAccount: ["agent"] }, /Cannot read ServiceAccount/],
@@ -342,7 +342,7 @@ Deno.test.each<{ name: string; token: string; claims: ReturnType<typeof readClai
   { name: "no claims from another kind of token", token: "opaque", claims: undefined },
   { name: "no claims from text that is not base64url", token: "a.!!.c", claims: undefined },
   { name: "no claims from text that is not JSON", token: "a.YWJj.c", claims: undefined },
-  { name: "no ID that is not a string", token: jwt({ jti: 7 }), claims: undefined },
+  { name: "no ID unless it is a string", token: jwt({ jti: 7 }), claims: undefined },
 ])("readClaims() reads $name", ({ token, claims }) => {
   assert.deepEqual(readClaims(token), claims);
 });

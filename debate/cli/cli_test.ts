@@ -272,7 +272,7 @@ Deno.test.each([
   { name: "right-to-left overrides escaped", text: "a\u202eb", shown: "a\\u{202e}b" },
   { name: "a line end", text: "a\nb", shown: "a\\x0ab" },
   { name: "a no-break space", text: "a\u00a0b", shown: "a\\xa0b" },
-  { name: "a filler that is drawn as nothing", text: "a\u3164b", shown: "a\\u{3164}b" },
+  { name: "a filler that is invisible", text: "a\u3164b", shown: "a\\u{3164}b" },
   { name: "several spaces", text: "a  b", shown: "a  b" },
   { name: "the beginning of a long text", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
   {

@@ -294,7 +294,7 @@ Deno.test.each([
   { name: "the symptom's component", answer: RIGHT.replace("orders-api/pool", "load-balancer") },
   { name: "part of a name", answer: RIGHT.replace("orders-api/pool", "pool") },
   { name: "another kind of fault", answer: RIGHT.replace("resource_leak", "capacity") },
-  { name: "that nothing is broken", answer: "{component: none; fault: none}" },
+  { name: "that no component is faulty", answer: "{component: none; fault: none}" },
   { name: "a placeholder", answer: "{component: <name>; fault: <kind>; path: <state> > <state>}" },
   { name: "nothing", answer: "" },
 ])("scoreAnswer() rejects $name", ({ answer }) => {

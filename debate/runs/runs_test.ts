@@ -55,9 +55,9 @@ Deno.test.each([
   { name: "a kept one", id: "1", next: "1.1" },
   { name: "an ephemeral one", id: "1.1", next: "1.2" },
   { name: "the last ephemeral one", id: "1.2", next: "2" },
-  { name: "one that the record does not have", id: "1.9", next: "2" },
+  { name: "an ID that the record does not have", id: "1.9", next: "2" },
   { name: "the last", id: "2", next: undefined },
-  { name: "one that never was", id: "77", next: "0.1" },
+  { name: "an ID that never existed", id: "77", next: "0.1" },
   { name: "no number", id: "abc", next: "0.1" },
   { name: "a negative one", id: "-1", next: "0.1" },
 ])("placeAfter() $name continues with $next", ({ id, next }) => {

@@ -145,7 +145,7 @@ Deno.test("GroupCommit.append() acknowledges a record only after the sync (L16)"
 
 Deno.test.each([
   ["a partial write (L19)", { failWriteAfter: 100 }, "no space left on device"],
-  ["a write that wrote nothing", { failWriteAfter: 0 }, "no space left on device"],
+  ["a write that wrote no bytes", { failWriteAfter: 0 }, "no space left on device"],
   ["a sync that failed after a whole write (L12)", { failSyncs: 1 }, "input/output error"],
 ])("GroupCommit.append() truncates to the last record after %s and recovers", async (_name, fault, cause) => {
   const { disk, log } = setUp();

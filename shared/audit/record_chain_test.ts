@@ -137,7 +137,7 @@ Deno.test.each([
   { name: "half a line", line: LINE.slice(0, 200) },
   { name: "JSON that is not an object", line: `[${LINE}]` },
   { name: "JSON without a chain", line: '{"outcome":"issued"}' },
-  { name: "a blank after it", line: LINE + " " },
+  { name: "a trailing space", line: LINE + " " },
   { name: "a carriage return after it", line: LINE + "\r" },
   { name: "a byte order mark before it", line: "\ufeff" + LINE },
   { name: "two records", line: LINE + LINE },

@@ -41,8 +41,8 @@ Deno.test("checkLog() accepts a complete chain", async () => {
 Deno.test.each([
   { name: "nothing", content: "" },
   { name: "a last record without newline", content: text(A, B) + C },
-  { name: "blank lines", content: `${A}\n\n${B}\n` },
-  { name: "a first record that is linked to something unseen", content: text(B, C) },
+  { name: "empty lines", content: `${A}\n\n${B}\n` },
+  { name: "a first record that is linked to a missing record", content: text(B, C) },
 ])("checkLog() accepts $name", async ({ content }) => {
   assert.deepEqual((await check(content)).found, []);
 });
@@ -58,7 +58,7 @@ Deno.test.each([
   ],
   ["a repeated record", text(A, B, B, C), undefined, ["3 gap", "3 prev_hash"]],
   ["a malformed line", text(A, "x", B), undefined, ["2 malformed", "3 prev_hash"]],
-  ["a last line that is cut off", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
+  ["a truncated last line", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
   [
     "a line over the cap, and what follows it",
     text(A, "x".repeat(300_000), B.replace("r1", "r7")),
@@ -206,7 +206,7 @@ Deno.test.each([
     '"serial":18446744073709551614',
     "signature invalid",
   ],
-  ["what only ext holds", '"request_id":"r-1"', '"request_id":"r-2"', "prev_hash mismatch"],
+  ["a value that only ext contains", '"request_id":"r-1"', '"request_id":"r-2"', "prev_hash mismatch"],
 ])("a verifier with only the reference's fields detects a change of %s", (_name, from, to, defect) => {
   const [first = "", ...more] = writeLog();
   assert.equal(findDefect([first.replace(from, to), ...more]), defect);

@@ -133,7 +133,7 @@ Deno.test.each<Fault>([
     signing(new SshWriter().text("ssh-rsa\n").string(new Uint8Array(64)).bytes()),
     /signed with "ssh-rsa\\n", not with ssh-ed25519/,
   ],
-  ["sends bytes behind the signature", signing(ca.sign(DATA), 0, 0, 0, 0), /malformed/],
+  ["sends bytes after the signature", signing(ca.sign(DATA), 0, 0, 0, 0), /malformed/],
 ])("signing with an agent's key fails if the agent %s", async (_name, answer, message) => {
   const { connections, load } = setUp([HONEST[0], answer]);
   const key = await load();

@@ -36,7 +36,7 @@ Deno.test.each([
   { name: "OpenSSH's format with DOS line ends", text: PEM.replaceAll("\n", "\r\n") },
   { name: "OpenSSH's format without last line end", text: PEM.trimEnd() },
   { name: "PKCS #8", text: PKCS8 },
-  { name: "PKCS #8 between blank lines", text: `\n${PKCS8}\n` },
+  { name: "PKCS #8 between empty lines", text: `\n${PKCS8}\n` },
 ])("parsePrivateKey() reads Ed25519 in $name", ({ text }) => {
   const key = parsePrivateKey(text);
   assert.equal(key.algorithm, "ssh-ed25519");
@@ -132,7 +132,7 @@ Deno.test("parsePrivateKey() rejects an OpenSSH key that is truncated at any byt
 // ssh-keygen checks only some of these bytes. Our parser must reject every incomplete key.
 Deno.test.each([
   { name: "a seed only", change: { pair: SEED } },
-  { name: "another public key beside the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
+  { name: "a public key that does not match the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
   { name: "wrong padding", change: { padding: [1, 2, 4] } },
   { name: "no padding", change: { padding: [] } },
 ])("parsePrivateKey() reads an OpenSSH key with $name", ({ change }) => {

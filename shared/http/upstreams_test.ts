@@ -32,8 +32,8 @@ async function watch(status: number) {
 
 Deno.test.each([
   { name: "answers", status: 200 },
-  { name: "has no such page, which is an answer", status: 404 },
-  { name: "answers that it has a problem of its own", status: 500 },
+  { name: "answers 404", status: 404 },
+  { name: "answers 500", status: 500 },
 ])("an upstream that $name causes no problem report", async ({ status }) => {
   await using watched = await watch(status);
   await watched.clock.advance(60_000);

@@ -61,7 +61,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: M
     ["five parts, an encrypted token", () => "a.b.c.d.e"],
     ["parts that are not JSON", () => "YQ.YQ.YQ"],
     ["a scheme before it", (_issuer, token) => `Bearer ${token}`],
-    ["a line end behind it", (_issuer, token) => `${token}\n`],
+    ["a trailing newline", (_issuer, token) => `${token}\n`],
     [
       "a header that the library could misread",
       (_issuer, token) => splice(token, 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
@@ -75,11 +75,11 @@ const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: M
   "signature does not verify": [
     ["changed claims", (_issuer, token) => splice(token, 1, encode({ ...CLAIMS, sub: "root" }))],
     ["a changed signature", (_issuer, token) => splice(token, 2, "A".repeat(342))],
-    ["a signature by a stranger under a known key id", signedBy({ ...OTHER_KEY, kid: "k1" })],
+    ["an attacker's signature under a known key ID", signedBy({ ...OTHER_KEY, kid: "k1" })],
   ],
   "no key of the issuer fits the token": [
     ["an unknown key id", signedBy(OTHER_KEY)],
-    ["a key of its own in the header", signedBy({ ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk })],
+    ["an attacker's key in the header", signedBy({ ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk })],
   ],
   "signature algorithm not allowed": [
     ["alg none and a signature", () => unsigned({ alg: "none" }, "AAAA")],

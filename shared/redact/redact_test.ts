@@ -60,7 +60,7 @@ Deno.test("createRedactor() applies the built-in rules for an empty block and no
 Deno.test.each([
   ["masks the whole match", "T-[0-9]+", "see T-12, T-3", `see ${m("op")}, ${m("op")}`],
   ["masks the secret group only", "pin (?P<secret>[0-9]+)!", "pin 12!", `pin ${m("op")}!`],
-  ["takes the other spelling of a group", "pin (?<secret>[0-9]+)", "pin 12", `pin ${m("op")}`],
+  ["accepts the other syntax of a named group", "pin (?<secret>[0-9]+)", "pin 12", `pin ${m("op")}`],
   ["masks all where the group took no part", "a(?P<secret>b)?", "a ab", `${m("op")} a${m("op")}`],
   ["ignores empty matches", "x*", "axb", `a${m("op")}b`],
   ["works on the output of the rules before it", "REDACTED", "TOKEN=x", `TOKEN=[${m("op")}:env-assignment]`],

@@ -147,7 +147,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "a part of a word", text: "a\nftp://u:hun", left: "a\n" },
   { name: "what a quote begins", text: 'a\nTOKEN="b c\nd e', left: "a\nTOKEN=[REDACTED:env-assignment]" },
-  { name: "nothing of other lines", text: "a\n b ", left: "a\n b " },
+  { name: "no text of other lines", text: "a\n b ", left: "a\n b " },
   { name: "a key", text: "-----BEGIN PRIVATE KEY-----\nab", left: "[REDACTED:private-key-block]" },
   { name: "a value", text: "a --token\nabc", left: "a --token\n" },
   { name: "no mark", text: "TOKEN=abc\nx", left: "TOKEN=[REDACTED:env-assignment]\n" },

@@ -85,7 +85,7 @@ Deno.test.each([
 const notEd25519 = encodeKeyBlob({ kind: "rsa", exponent: Uint8Array.of(3), modulus: Uint8Array.of(9) });
 Deno.test.each([
   { name: "nothing", line: "" },
-  { name: "a leading blank", line: ` ${LINE}` },
+  { name: "a leading space", line: ` ${LINE}` },
   { name: "a leading line end", line: `\n${LINE}` },
   { name: "two line ends", line: `${LINE}\n\n` },
   { name: "a second line", line: `${LINE}\n${LINE}` },
@@ -196,10 +196,10 @@ Deno.test.each([
   { name: "an empty caller", more: { caller: "" } },
   { name: "an empty host", more: { host: "" } },
   { name: "an empty role", more: { role: "" } },
-  { name: "a caller with a blank", more: { caller: "a user=root" } },
+  { name: "a caller with a space", more: { caller: "a user=root" } },
   { name: "a host with a tab", more: { host: "a\tb" } },
   { name: "a role with a line end (L14)", more: { role: "target\n" } },
-  { name: "an end user with a blank", more: { endUser: "alice pty=1" } },
+  { name: "an end user with a space", more: { endUser: "alice pty=1" } },
   { name: "an end user with a no-break space", more: { endUser: "alice\u00a0pty=1" } },
   { name: "an end user with a C1 control (L14)", more: { endUser: "a\u009b2J" } },
   { name: "an end user with a line separator", more: { endUser: "a\u2028b" } },
@@ -264,7 +264,7 @@ Deno.test.each([
   { name: "a signature cut short", signature: blob("ssh-ed25519", value.subarray(1)) },
   { name: "a longer signature", signature: blob("ssh-ed25519", Uint8Array.of(...value, 0)) },
   { name: "trailing bytes", signature: Uint8Array.of(...blob("ssh-ed25519", value), 0) },
-  { name: "nothing", signature: new Uint8Array(0) },
+  { name: "an empty signature", signature: new Uint8Array(0) },
   { name: "an empty signature", signature: blob("ssh-ed25519", new Uint8Array(0)) },
   { name: "a key of another type", signature: blob("ssh-ed25519", value), key: new Uint8Array(3) },
   // S plus the order of the group is equivalent to S and must not verify.
@@ -294,7 +294,7 @@ Deno.test.each([
   { name: "the right numbers and one more", value: new SshWriter().raw(right).mpint(one).bytes() },
   { name: "the right numbers under another curve", algorithm: "ecdsa-sha2-nistp384", value: right },
   { name: "the right numbers under Ed25519", algorithm: "ssh-ed25519", value: right },
-  { name: "the right numbers for a point beside the curve", key: offCurve, value: right },
+  { name: "valid numbers for a point that is not on the curve", key: offCurve, value: right },
 ])("verifySignature() rejects an ECDSA signature of $name", (row) => {
   const { key, algorithm, value } = { key: signer.publicKey, algorithm: "ecdsa-sha2-nistp256", ...row };
   assert.equal(verifySignature(key, blob(algorithm, value), MESSAGE), false);

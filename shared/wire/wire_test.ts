@@ -18,7 +18,7 @@ Deno.test.each([
   { name: "no kind", body: { value: "a" } },
   { name: "no value", body: { kind: "caller" } },
   { name: "an empty value", body: { kind: "caller", value: "" } },
-  { name: "a value with a blank", body: { kind: "caller", value: "a b" } },
+  { name: "a value with a space", body: { kind: "caller", value: "a b" } },
   { name: "a value with a newline", body: { kind: "caller", value: "a\n" } },
   { name: "a value with a NUL", body: { kind: "caller", value: "a\0" } },
   { name: "a value with a C1 control", body: { kind: "caller", value: "a\u0085" } },
@@ -30,7 +30,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a reason with a blank", body: { reason: "incident 42" } },
+  { name: "a reason with a space", body: { reason: "incident 42" } },
   { name: "a reason with an escape sequence", body: { reason: "\x1b[2J" } },
   { name: "a volatile that is not a boolean", body: { allow_volatile: "yes" } },
 ])("freezeRequest rejects $name", ({ body }) => {

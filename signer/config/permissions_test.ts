@@ -80,9 +80,9 @@ Deno.test.each<{ name: string; changes: Partial<typeof SIGNER>; config?: string;
 });
 
 Deno.test.each<{ name: string; changes: Partial<typeof SIGNER> }>([
-  { name: "a log in the root folder", changes: { audit_log: "/audit.log" } },
+  { name: "a log in the root directory", changes: { audit_log: "/audit.log" } },
   { name: "a CA key that is the log", changes: { ca_key: "/var/log/signer/audit.log" } },
-  { name: "a certificate that is the log's folder", changes: { server_cert: "/var/log/signer/" } },
+  { name: "a certificate path that is the log's directory", changes: { server_cert: "/var/log/signer/" } },
   { name: "a listen address with a host name", changes: { listen: "signer.example:9443" } },
 ])("signerPermissions() rejects $name", ({ changes }) => {
   assert.throws(() => signer(changes), INVALID);

@@ -44,7 +44,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
   { name: "the end user", kind: "end_user", value: "Alice", left: [BOB] },
   { name: "the caller", kind: "caller", value: "broker-1", left: [] },
   { name: "the forwarder", kind: "caller", value: "control-plane", left: [BOB] },
-  { name: "somebody else", kind: "end_user", value: "eve", left: [ALICE, BOB] },
+  { name: "another end user", kind: "end_user", value: "eve", left: [ALICE, BOB] },
 ])("a freeze of $name deletes only the Secrets of its tokens", async ({ kind, value, left }) => {
   const signer = await startLeaseSigner();
   await signer.get("alice", VIA, "control-plane");

@@ -74,7 +74,7 @@ Deno.test("POST /v1/sign denies a frozen caller before it checks key or host", a
 Deno.test.each([
   ["an unknown kind", { kind: "host", value: "web01", ...VOLATILE }, 400],
   ["an empty value", { kind: "caller", value: "", ...VOLATILE }, 400],
-  ["a blank in the value", { kind: "caller", value: "a b", ...VOLATILE }, 400],
+  ["a space in the value", { kind: "caller", value: "a b", ...VOLATILE }, 400],
   ["a line break in the reason", { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE }, 400],
   ["a freeze that a restart forgets, unless that is accepted (K1)", { kind: "caller", value: "a" }, 409],
   ["a body over 16 KiB", { kind: "caller", value: "a", x: "x".repeat(16384) }, 413],

@@ -151,7 +151,7 @@ Deno.test("R6: signing fails with upstream_failure if a real ssh-agent hangs", a
 });
 
 Deno.test.each([
-  { name: "nothing", prepare: () => Promise.resolve(), text: /no such socket/ },
+  { name: "no socket", prepare: () => Promise.resolve(), text: /no such socket/ },
   {
     name: "a socket without a listening program",
     prepare: (path: string) => Promise.resolve(Deno.listen({ transport: "unix", path }).close()),
@@ -194,9 +194,9 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "signs with read, write and net on the socket alone", without: "none", shows: /^signed 83$/ },
-  { name: "says so without read", without: "read", shows: /outside this process's permissions/ },
-  { name: "says so without write", without: "write", shows: /outside this process's permissions/ },
-  { name: "says so without net", without: "net", shows: /outside this process's permissions/ },
+  { name: "reports missing read permission", without: "read", shows: /outside this process's permissions/ },
+  { name: "reports missing write permission", without: "write", shows: /outside this process's permissions/ },
+  { name: "reports missing net permission", without: "net", shows: /outside this process's permissions/ },
 ])("the key of an ssh-agent in a separate process $name", async ({ without, shows }) => {
   await using agent = await startAgent();
   const publicKeyPath = `${await agent.addKey("ca", "ed25519")}.pub`;

@@ -67,7 +67,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "a missing file", path: "/nonexistent/signer.json", problem: "no such file" },
-  { name: "a folder", path: "/tmp", problem: "it is a directory, not a file" },
+  { name: "a directory", path: "/tmp", problem: "it is a directory, not a file" },
 ])("loadConfig() rejects $name", async ({ path, problem }) => {
   await assert.rejects(
     loadConfig({ path, what: "signer config", schema }),
@@ -223,7 +223,7 @@ Deno.test("deno.json pins every package to an exact version, and deno.lock has a
 const seedOf = (length: number) => new Uint8Array(length).fill(7);
 
 Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | undefined }>([
-  { name: "takes a seed of 32 bytes", seed: seedOf(32), problem: undefined },
+  { name: "accepts a seed of 32 bytes", seed: seedOf(32), problem: undefined },
   { name: "refuses a file that is shorter", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
   {
     name: "rejects a file with one byte more, such as a newline",

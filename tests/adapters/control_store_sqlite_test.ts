@@ -145,7 +145,7 @@ Deno.test.each([
   { name: "no status", set: "status = ''", column: /status/ },
   { name: "a flag that is neither", set: "consumed = 2", column: /consumed/ },
   { name: "consumed and never approved", set: "consumed = 1", column: /consumed/ },
-  { name: "an approval by nobody", set: "status = 'approved'", column: /decided_by/ },
+  { name: "an approval without an approver", set: "status = 'approved'", column: /decided_by/ },
   {
     name: "an approval by its caller (A1)",
     set: "status = 'approved', decided_by = caller",

@@ -347,7 +347,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: ["allow", ID, "--learn", "2h"],
     error: /"2h": expected an approval ID/,
   },
-  { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
+  { name: "an extra word after a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
   { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
   { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },
 ])("approval rejects $name before it sends a request, with exit code 2", async ({ args, error }) => {

@@ -148,9 +148,9 @@ async function createRotatedLog(): Promise<LogFolder> {
 
 Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "the log alone", flags: "", seqs: [3] },
-  { name: "with --all what was rotated away before it, oldest first", flags: "--all", seqs: [1, 2, 3] },
+  { name: "with --all, records of rotated files first, oldest first", flags: "--all", seqs: [1, 2, 3] },
   { name: "with --all the newest of all files", flags: "-all=true --limit 2", seqs: [2, 3] },
-  { name: "with --all what matches in any file", flags: "--all --caller broker-1", seqs: [1, 3] },
+  { name: "with --all, matching records of any file", flags: "--all --caller broker-1", seqs: [1, 3] },
 ])("audit show reads $name", async ({ flags, seqs }) => {
   await using log = await createRotatedLog();
   const { out } = await show(log, "--json", ...words(flags));

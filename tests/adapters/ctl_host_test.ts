@@ -261,7 +261,7 @@ Deno.test("sshTo() fails if a host does not respond for three minutes", async ()
 Deno.test.each([
   { name: "an account that is an option", addr: "127.0.0.1:22", login: "-oProxyCommand=id" },
   { name: "an address that is an option", addr: "-oProxyCommand=id:22", login: "root" },
-  { name: "an address with what ssh would replace", addr: "%h:22", login: "root" },
+  { name: "an address with a token that ssh would expand", addr: "%h:22", login: "root" },
 ])("runOverSsh() rejects $name", async ({ addr, login }) => {
   await assert.rejects(
     runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: [""], login }),

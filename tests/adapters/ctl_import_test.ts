@@ -19,10 +19,10 @@ function hashed(name: string): string {
 
 Deno.test.each<{ name: string; text: string; lookUp?: string; key: string | undefined }>([
   { name: "a name", text: `web01,10.0.0.5 ${ED} a comment`, key: ED },
-  { name: "a name beside another port", text: `[web01]:2222 ${ED}`, lookUp: "[web01]:2222", key: ED },
+  { name: "a name with another port", text: `[web01]:2222 ${ED}`, lookUp: "[web01]:2222", key: ED },
   { name: "a hashed name", text: `${hashed("web01")} ${ED}`, key: ED },
   { name: "a pattern", text: `*01,!web02 ${ED}`, key: ED },
-  { name: "no name that a pattern takes out", text: `*,!web01 ${ED}`, key: undefined },
+  { name: "no name that a pattern excludes", text: `*,!web01 ${ED}`, key: undefined },
   { name: "no other name", text: `web011 ${ED}\n${hashed("web02")} ${ED}`, key: undefined },
   { name: "no key of an authority", text: `@cert-authority web01 ${ED}`, key: undefined },
   {

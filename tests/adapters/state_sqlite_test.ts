@@ -164,8 +164,8 @@ Deno.test("opening a database requires only read and write permission for that f
 });
 
 Deno.test.each([
-  { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /directory does not exist/ },
-  { name: "that is a folder", path: "/tmp", message: /unable to open database file/ },
+  { name: "in a missing directory", path: "/nowhere/state.db", message: /directory does not exist/ },
+  { name: "that is a directory", path: "/tmp", message: /unable to open database file/ },
 ])("a database $name is rejected", ({ path, message }) => {
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
 });

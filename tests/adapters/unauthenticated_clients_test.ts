@@ -100,8 +100,8 @@ Deno.test("an answer before the body reaches a client that sends everything firs
 });
 
 Deno.test.each([
-  { name: "says nothing", text: undefined },
-  { name: "completes TLS and says nothing", text: "" },
+  { name: "sends nothing", text: undefined },
+  { name: "completes TLS and sends nothing", text: "" },
   { name: "does not end its headers", text: "GET / HTTP/1.1\r\nHost: x\r\nX: " },
 ])("an unauthenticated client that $name is disconnected after the time limit", async ({ text }) => {
   await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs: 500 } });

@@ -52,8 +52,8 @@ function sample(): IssuedCertificates {
 
 Deno.test.each<[name: string, subject: CertificateSubject, expected: readonly bigint[]]>([
   ["a caller", { kind: "caller", value: "broker-1" }, OF_HOLDER],
-  ["a caller whose name is written in another way", { kind: "caller", value: "BROKER-2." }, [4n]],
-  ["a forwarder: all that it asked for", { kind: "caller", value: "control-plane" }, OF_HOLDER],
+  ["a caller in another spelling", { kind: "caller", value: "BROKER-2." }, [4n]],
+  ["a forwarder: all certificates that it requested", { kind: "caller", value: "control-plane" }, OF_HOLDER],
   ["an end user", { kind: "end_user", value: "Alice" }, OF_HOLDER],
   ["a serial of 64 bits", { kind: "serial", value: "18446744073709551615" }, [2n ** 64n - 1n]],
   ["a serial that is no number", { kind: "serial", value: "0x1" }, []],
