@@ -108,7 +108,7 @@ Deno.test("the limit of the error stream applies to each command, not to the ses
 
 type Step = keyof RecordingFile;
 
-/** A file whose disk stops answering at one step. */
+/** A file whose disk hangs at one step. */
 class HangingFile implements RecordingFile {
   readonly asked: Step[] = [];
   hangsAt: Step | undefined;

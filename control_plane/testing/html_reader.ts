@@ -22,8 +22,8 @@ const TOKEN =
   /<!doctype html>|<(?<close>\/?)(?<tag>[a-z][a-z0-9]*)(?<attributes>(?: [a-z-]+(?:="[^"<>]*")?)*)>|(?<text>(?:[^<>&"'`\0\r]|&(?:amp|lt|gt|quot|#39|#96|#13|#xfffd);)+|["'`])/y;
 
 /**
- * Reads a page that is written in our form of HTML. Anything that a browser would have to guess is an error,
- * so that all browsers read an accepted page alike.
+ * Reads a page in our strict form of HTML. Any markup that a browser would have to guess is an error, so that
+ * all browsers parse an accepted page alike.
  *
  * @param sources the contents of script and style that are allowed
  */

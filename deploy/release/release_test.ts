@@ -133,7 +133,7 @@ Deno.test("serialize() rejects a package without a hash", () => {
 const PUBLICATION = { name: "org.example/gateway", image: "registry.example.org/tools/gateway" };
 
 /**
- * The parts of server.schema.json of 2025-12-11 that apply to our kind of server, and what the registry also requires.
+ * The parts of server.schema.json of 2025-12-11 for our kind of server, and further rules of the registry.
  */
 const input = {
   value: z.string(),
@@ -168,7 +168,7 @@ const SCHEMA = z.strictObject({
 Deno.test("describeServer() returns a document that matches the schema of the MCP registry", () => {
   const server = SCHEMA.parse(JSON.parse(describeServer(PUBLICATION, "0.2.0")));
   assert.equal(server.packages[0].identifier, "registry.example.org/tools/gateway:0.2.0");
-  // Each name in braces is a variable that the client asks for.
+  // Each name in braces is a variable that the client requests from its user.
   for (const { value, variables = {} } of server.packages[0].runtimeArguments) {
     const names = [...value.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     assert.deepEqual(names, Object.keys(variables));

@@ -53,7 +53,7 @@ Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
           pty,
           limits: PATIENT_LIMITS,
         });
-        // A terminal is refused before anything runs: the certificate does not permit one.
+        // The terminal is denied before any command runs, because the certificate does not permit it.
         if (pty) await assert.rejects(tried, { code: "upstream_failure" });
         else assert.deepEqual([(await tried).exitCode, text((await tried).stdout.head)], [1, ""]);
       }

@@ -186,7 +186,7 @@ Deno.test(
   async () => {
     await using server = await PostgresServer.start();
     await withStage({}, async (stage) => {
-      // The tables are the owner's, whose rights the accounts have.
+      // The owner owns the tables. The accounts have the owner's rights.
       const state_db = server.url();
       const first = await addMember(stage, { name: "first", state_db });
       const process = await startMember(stage, first);

@@ -87,7 +87,7 @@ const OLD_RECORD = {
   ],
 };
 
-/** Plays runs of every state on one server and opens each in a browser. */
+/** Runs debates of every state on one server and opens each in a browser. */
 export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Promise<void>): Promise<void> {
   await withHome(async (home) => {
     await using world = await startScenario("memory_leak", `${home}/project`);

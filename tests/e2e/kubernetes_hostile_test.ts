@@ -165,7 +165,7 @@ function listOfOne(): Treatment {
 
 const MINTING = /^minting token for gateway-\w+\/agent on "prod": /;
 
-/** The signer's answer if an API server creates no token: 403 if the API server refused, else 502. */
+/** The signer's answer if an API server creates no token: 403 if the API server rejects, else 502. */
 const REFUSALS = {
   "closes without an answer": [502, /could not reach the API server$/],
   "closes in the body": [502, /could not reach the API server$/],

@@ -70,9 +70,9 @@ export class OpenIdServer implements AsyncDisposable {
 }
 
 /**
- * Does what a human does in a browser: signs in, consents, and is sent back to the client.
+ * Acts like a human in a browser: signs in, consents, and returns to the client.
  *
- * @returns the URL that the client gets
+ * @returns the URL that the client receives
  */
 export async function signIn(authorizationUrl: URL, login: string): Promise<URL> {
   const browser = new Browser();

@@ -8,7 +8,7 @@ export interface Step extends ApiRequest {
   readonly name: string;
   readonly as: Asker;
   readonly status: number;
-  /** The required content of the answer's text. */
+  /** The text that the answer must contain. */
   readonly says?: string;
   /** Compared fields in addition to the status, because only the real server sets some fields. */
   readonly compare?: readonly (readonly string[])[] | "status";
@@ -82,10 +82,7 @@ export async function play(
   return played;
 }
 
-/**
- * The values that later steps may use: `<uid>`, `<token>` and `<continue>` of the last answer that contained
- * one.
- */
+/** The values for later steps: `<uid>`, `<token>` and `<continue>` of the last answer that contained each. */
 function remembered({ text }: ApiAnswer): Record<string, string> {
   const [, uid] = /"uid":"([^"]+)"/.exec(text) ?? [];
   const [, next] = /"continue":"([^"]+)"/.exec(text) ?? [];

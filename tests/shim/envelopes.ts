@@ -1,5 +1,5 @@
 /**
- * Envelopes that the signer would never make: what a test wants signed is signed, however wrong.
+ * Envelopes that the signer would never create. The test key signs any content, even if it is invalid.
  *
  * @module
  */

@@ -45,7 +45,7 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
   return { signal, ended };
 }
 
-/** Gives the command what the client sends; reads on without it, or the channel would never come to its end. */
+/** Writes the client's input to the command. Reads on after its end, so that the channel can close. */
 async function feed(channel: ServerChannel, stdin: WritableStream<Uint8Array>): Promise<void> {
   const writer = stdin.getWriter();
   channel.on("data", (chunk: Uint8Array) => void writer.write(chunk).catch(() => {}));
