@@ -89,7 +89,7 @@ Deno.test("isUnsafe() detects every character that a reader of records treats as
 Deno.test.each([
   ["leaves printable text", 'ls -l "é日😀" \\ | wc', 'ls -l "é日😀" \\ | wc'],
   ["shows escape sequences", "\x1b]0;owned\x07", String.raw`\x1b]0;owned\x07`],
-  ["shows line ends and tabs", "a\r\n\tb\0", String.raw`a\x0d\x0a\x09b\x00`],
+  ["shows line breaks and tabs", "a\r\n\tb\0", String.raw`a\x0d\x0a\x09b\x00`],
   ["shows DEL and C1", "\x7f\x9b31m", String.raw`\x7f\x9b31m`],
   ["shows bidi controls", "\u202egpj\u2069", String.raw`\u{202e}gpj\u{2069}`],
   ["shows zero width characters", "a\u200bb\ufeff", String.raw`a\u{200b}b\u{feff}`],
@@ -98,7 +98,7 @@ Deno.test.each([
   ["shows tag characters", "\u{e0041}", String.raw`\u{e0041}`],
   ["shows invisible letters", "a\u3164\ufe0f\u2800", String.raw`a\u{3164}\u{fe0f}\u{2800}`],
   ["shows private use", "\ue000", String.raw`\u{e000}`],
-  ["shows odd blanks", "al\u00a0ice \u3000", String.raw`al\xa0ice \u{3000}`],
+  ["shows unusual spaces", "al\u00a0ice \u3000", String.raw`al\xa0ice \u{3000}`],
   ["shows towers of marks", "e\u0301\u0302\u0303", "e\u0301\u0302" + String.raw`\u{303}`],
   ["shows a mark without a base character", "\u0301a", String.raw`\u{301}a`],
   ["shows lone surrogates", "\udc00", String.raw`\u{dc00}`],

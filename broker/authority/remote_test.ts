@@ -285,7 +285,7 @@ Deno.test("RemoteAuthority.hosts() returns the same object while the signer repo
 });
 
 Deno.test.each([
-  ["before there is a list", [{ status: 304, etag: '"a"' }]],
+  ["before a list exists", [{ status: 304, etag: '"a"' }]],
   ["of another list", [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304, etag: '"b"' }]],
   ["without a tag", [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304 }]],
   ["of a list without a tag", [{ status: 200, body: HOSTS }, { status: 304 }]],

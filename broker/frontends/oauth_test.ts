@@ -14,7 +14,7 @@ Deno.test.each([
   { name: "the usual form", value: "Bearer abc.def.ghi" },
   { name: "a scheme in lower case", value: "bearer abc.def.ghi" },
   { name: "a scheme in upper case", value: "BEARER abc.def.ghi" },
-  { name: "several blanks and a tab between", value: "Bearer  \tabc.def.ghi" },
+  { name: "several spaces and a tab between", value: "Bearer  \tabc.def.ghi" },
 ])("readBearer() returns the token of $name", ({ value }) => {
   const headers = new Headers({ authorization: value });
   assert.deepEqual(readBearer({ headers, url: ENDPOINT }), "abc.def.ghi");

@@ -62,7 +62,7 @@ Deno.test.each<
     `${PATH}: 403 pods "web-1" is forbidden: cannot get resource`,
     {},
   ],
-  ["what is not there", status(404, "not found"), `${PATH}: 404 not found`, {}],
+  ["a missing object", status(404, "not found"), `${PATH}: 404 not found`, {}],
   [
     "a token that is good no more",
     status(401, "Unauthorized"),

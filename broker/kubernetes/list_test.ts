@@ -204,7 +204,7 @@ const metadata = (changes: object) => text({ metadata: { ...MANIFEST.metadata, .
 
 Deno.test.each([
   ["that matches", text({})],
-  ["with blanks and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
+  ["with spaces and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
   ["without the namespace of the request", metadata({ namespace: undefined })],
   ["with line breaks as escapes", text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"')],
   ["with the largest integers", text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807")],

@@ -60,7 +60,7 @@ Deno.test("execInSession() creates a new key for each preflight", async () => {
 });
 
 Deno.test.each([
-  ["a session that there is not", "nope", "alice", 'unknown or expired session: "nope"'],
+  ["an unknown session", "nope", "alice", 'unknown or expired session: "nope"'],
   ["another's session", undefined, "bob", /^session "[0-9a-f]+" does not belong to the current caller$/],
 ])(
   "execInSession() rejects %s without a request, a change or a record (I1, I2)",

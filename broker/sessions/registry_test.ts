@@ -230,8 +230,8 @@ Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: 
 Deno.test.each<
   [name: string, request: Parameters<SessionFixture["open"]>[0], message: string, outcomes: readonly string[]]
 >([
-  ["a host that there is not", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
-  ["a mode that there is not", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
+  ["an unknown host", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
+  ["an unknown mode", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
   ["a host whose bastion is missing", { host: "db01" }, 'unknown host in chain: "bastion01"', ["denied"]],
 ])("openSession() rejects %s and requests no certificate", async (_name, request, message, outcomes) => {
   const broker = new SessionFixture();

@@ -237,7 +237,7 @@ const { blob } = parsePublicKey(line);
 
 Deno.test.each([
   ["authorized_keys", line],
-  ["authorized_keys with comment and line end", `${line} root@web01\n`],
+  ["authorized_keys with comment and newline", `${line} root@web01\n`],
   ["known_hosts", `[web01.example.com]:2222,10.0.0.1 ${line}`],
   ["ssh-keyscan with its comment", `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`],
 ])("parseHostPin() parses a line of %s", (_name, text) => {
@@ -258,7 +258,7 @@ Deno.test("parseHostPin() matches only the same bytes", () => {
 
 Deno.test.each([
   { name: "nothing", text: "" },
-  { name: "blanks", text: " \n" },
+  { name: "white space", text: " \n" },
   { name: "a comment only", text: "# none yet" },
   { name: "a truncated key", text: line.slice(0, -8) },
   { name: "a type that differs from the key's type", text: formatPublicKey("ssh-rsa", blob) },

@@ -163,7 +163,7 @@ Deno.test.each<[name: string, code: string, decision: WireDecision]>([
     allowed: false,
     matched_rule: "allowlist:no-match-at-all",
   }],
-  ["refused sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
+  ["denied sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
 ])("viewDecision() returns for %s the code %s", (_name, code, decision) => {
   assert.equal(viewDecision(decision, "x").reason_code, code);
 });

@@ -171,7 +171,7 @@ const OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 
 Deno.test.each([
   { name: "the same line", line: PUBLIC_KEY, same: true },
-  { name: "another comment and a line end", line: `${PUBLIC_KEY} broker@example\n`, same: true },
+  { name: "another comment and a newline", line: `${PUBLIC_KEY} broker@example\n`, same: true },
   { name: "another key", line: OTHER, same: false },
   { name: "nothing", line: "", same: false },
   { name: "options before the key", line: `command="id" ${PUBLIC_KEY}`, same: false },

@@ -19,7 +19,7 @@ Deno.test.each([
     template: "https://cp.example/ui",
     expected: "https://cp.example/ui",
   },
-  { name: "gives none without template", template: "", expected: undefined },
+  { name: "returns undefined without template", template: "", expected: undefined },
 ])("createApprovalLink() $name", ({ template, expected }) => {
   assert.equal(createApprovalLink(template)(APPROVAL_ID), expected);
 });

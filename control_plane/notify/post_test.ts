@@ -218,9 +218,9 @@ Deno.test.each([
   { name: "tags and references", line: "<b> &lt;", expected: String.raw`\<b\> \&lt;` },
   { name: "a bullet", line: "- a - b", expected: String.raw`\- a - b` },
   { name: "a number", line: "1. a 2. b", expected: String.raw`1\. a 2. b` },
-  { name: "a bullet after blanks", line: "  + a", expected: "\u00a0 \\+ a" },
+  { name: "a bullet after spaces", line: "  + a", expected: "\u00a0 \\+ a" },
   { name: "indented code", line: "    a", expected: "\u00a0\u00a0\u00a0 a" },
-  { name: "a run of blanks", line: "a   b", expected: "a\u00a0\u00a0 b" },
+  { name: "a run of spaces", line: "a   b", expected: "a\u00a0\u00a0 b" },
   { name: "a card's own functions", line: "{{DATE(x)}}", expected: String.raw`{{DATE\(x\)}}` },
 ])("escapeMarkdown() escapes $name", ({ line, expected }) => {
   assert.equal(escapeMarkdown(line), expected);

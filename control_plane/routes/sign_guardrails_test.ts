@@ -105,7 +105,7 @@ Deno.test("enforce: an unusual request that the policy denies returns 403 withou
 });
 
 Deno.test.each([
-  { name: "refuses", reply: refusal(403, "frozen", "subject is frozen"), status: 403, outcome: "denied" },
+  { name: "rejects it", reply: refusal(403, "frozen", "subject is frozen"), status: 403, outcome: "denied" },
   { name: "finds it malformed", reply: refusal(400, "invalid_request", "x"), status: 400, outcome: "denied" },
   { name: "is too busy", reply: refusal(429, "rate_limited", "x"), status: 429, outcome: "rate-limited" },
   { name: "fails", reply: refusal(500, "internal", "x"), status: 502, outcome: "error" },

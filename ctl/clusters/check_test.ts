@@ -235,7 +235,7 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
 
 Deno.test.each<[string, ClusterFlags, RegExp]>([
   ["a rule without resources", { rule: ["allow get"] }, /Cannot read rule "allow get"/],
-  ["an effect that there is not", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
+  ["an unknown effect", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
   ["a rule with too many words", { rule: ["allow get pods prod web"] }, /Cannot read rule/],
   ["a rule with two names", { rule: ["allow get pods prod/a/b"] }, /Cannot read rule/],
   ["a rule with an empty list of verbs", { rule: ["allow , pods prod"] }, /Cannot read rule/],
@@ -298,8 +298,8 @@ Deno.test.each<[string, ApiOutcome, RegExp]>([
   ["a flood", { kind: "too_large" }, /larger than 4194304 bytes/],
   ["a foreign certificate", ended("untrusted", "UnknownIssuer"), /ca_cert.*UnknownIssuer/],
   ["nobody", ended("unreachable", "refused"), /it is unreachable \(refused\)/],
-  ["a refused token", answer(401, { message: "Unauthorized" }), /it rejected the token/],
-  ["a refused right", answer(403, { message: "secrets is forbidden" }), /HTTP 403: secrets is forbidden/],
+  ["a rejected token", answer(401, { message: "Unauthorized" }), /it rejected the token/],
+  ["a denied right", answer(403, { message: "secrets is forbidden" }), /HTTP 403: secrets is forbidden/],
   ["a redirect", answer(302, "<html>"), /redirect \(HTTP 302\), which is not followed/],
   ["an error without words", answer(500, "<html>"), /^it responded with HTTP 500$/],
   ["a page", answer(200, "<html>ok</html>"), NO_API],

@@ -319,7 +319,7 @@ Deno.test.each([
     answer: "{component: login; fault: dependency; path: login-broken > orders-fall}",
     right: false,
   },
-  { name: "refuses prose", answer: "Nothing is broken", right: false },
+  { name: "rejects prose", answer: "Nothing is broken", right: false },
 ])("scoreAnswer() of an incident without a fault $name", ({ answer, right }) => {
   assert.equal(scoreAnswer(answer, HOLIDAY).right, right);
 });

@@ -33,7 +33,7 @@ Deno.test.each([
     text: 'const { Client } = await import("./lib-A1.js");\n',
     expected: 'const { Client } = await import("./lib-A1.js").then((module) => module.default);\n',
   },
-  { name: "leaves what has names", text: 'const { a } = await import("./esm-B2.js");\n' },
+  { name: "leaves named imports", text: 'const { a } = await import("./esm-B2.js");\n' },
 ])("mendCommonJs() $name", ({ text, expected }) => {
   assert.equal(mend(text), expected ?? text);
 });
@@ -104,7 +104,7 @@ Deno.test("narrowComments() replaces non-ASCII characters if they occur only in 
 
 Deno.test.each([
   ["in a string", "// a — b\nlet a = '—';\n"],
-  ["behind code", "// a — b\nlet a = 1; // —\n"],
+  ["after code", "// a — b\nlet a = 1; // —\n"],
   ["nowhere", "// é\nlet a = 1;\n"],
 ])("narrowComments() does not change a module that has non-ASCII characters %s", (_where, text) => {
   assert.equal(narrowComments(text), text);

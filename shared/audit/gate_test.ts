@@ -210,7 +210,7 @@ const good = (seq: number, line: string, terminated = true, tornBytes = 0) => ({
 
 Deno.test.each([
   ["an empty file", "", { kind: "empty", tornBytes: 0 }],
-  ["blank lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
+  ["empty lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
   ["one record", `${A}\n`, good(1, A)],
   ["several records (L1)", `${A}\n${B}\n${C}\n`, good(3, C)],
   ["an empty line after the last record", `${A}\n${B}\n\n`, good(2, B)],
@@ -274,7 +274,7 @@ Deno.test.each([
   ["marks a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
   ["joins chunks", ["a", "b\nc", "", "d\n"], [["ab", true, false], ["cd", true, false]], undefined],
   ["keeps CR", ["a\r\n"], [["a\r", true, false]], undefined],
-  ["keeps blank lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
+  ["keeps empty lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
   ["accepts a line of maximum length", ["aaaa\n"], [["aaaa", true, false]], 4],
   ["cuts a longer line", ["aaaab\nc\n"], [["aaaa", true, true], ["c", true, false]], 4],
   [

@@ -33,8 +33,8 @@ const PKCS8 = pem(
 
 Deno.test.each([
   { name: "OpenSSH's format", text: PEM },
-  { name: "OpenSSH's format with DOS line ends", text: PEM.replaceAll("\n", "\r\n") },
-  { name: "OpenSSH's format without last line end", text: PEM.trimEnd() },
+  { name: "OpenSSH's format with CR LF", text: PEM.replaceAll("\n", "\r\n") },
+  { name: "OpenSSH's format without last newline", text: PEM.trimEnd() },
   { name: "PKCS #8", text: PKCS8 },
   { name: "PKCS #8 between empty lines", text: `\n${PKCS8}\n` },
 ])("parsePrivateKey() reads Ed25519 in $name", ({ text }) => {

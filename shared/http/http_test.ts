@@ -42,7 +42,7 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
 
 Deno.test.each([
   { name: "no names of an empty file", text: "", names: [] },
-  { name: "a name a line, without comments and blanks", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
+  { name: "a name a line, without comments and spaces", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
 ])("parseDeniedCallers() returns $name", ({ text, names }) => {
   assert.deepEqual([...parseDeniedCallers(text)], names);
 });

@@ -43,7 +43,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "does not answer", status: 0 },
-  { name: "does not take the certificate", status: 401 },
+  { name: "rejects the certificate", status: 401 },
 ])("an upstream that $name is reported after exactly 10 s, until it answers", async ({ status }) => {
   await using watched = await watch(200);
   const { clock, upstream, service } = watched;

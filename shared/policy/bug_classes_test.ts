@@ -23,8 +23,8 @@ const NO_RM_RF: CommandPolicy = { mode: "denylist", deny: ["^rm -rf "] };
 
 Deno.test.each(
   [
-    { name: "F1: a second line behind an allowed first", policy: PS, command: "ps\nrm -rf /" },
-    { name: "F1: a second line behind a carriage return", policy: PS, command: "ps\r\nrm -rf /" },
+    { name: "F1: a second line after an allowed first", policy: PS, command: "ps\nrm -rf /" },
+    { name: "F1: a second line after a carriage return", policy: PS, command: "ps\r\nrm -rf /" },
     { name: "F1: a second line without parsing", policy: { ...PS, shell_parse: false }, command: "ps\nrm" },
     { name: "F2: a compound command whose head is allowed", policy: PS, command: "ps; rm -rf /" },
     { name: "F2: the same with &&", policy: PS, command: "ps && rm -rf /" },

@@ -95,10 +95,10 @@ Deno.test.each<[name: string, policy: CommandPolicy, rule: string]>([
 Deno.test.each<[name: string, policies: CommandPolicy[], parses: boolean]>([
   ["on for no member", [], true],
   ["on by default", [{}], true],
-  ["on when explicitly so", [{ shell_parse: true }], true],
+  ["on if explicitly on", [{ shell_parse: true }], true],
   ["off if the only member is off", [{ shell_parse: false }], false],
   ["on when one member is silent", [{ shell_parse: false }, {}], true],
-  ["off when all members say so", [{ shell_parse: false }, { shell_parse: false }], false],
+  ["off if all members are off", [{ shell_parse: false }, { shell_parse: false }], false],
 ])("composePolicies() sets parsing %s", (_name, policies, parses) => {
   assert.equal(composePolicies(policies.map(compile)).parses, parses);
 });

@@ -228,7 +228,7 @@ Deno.test.each<
 >([
   ["a command that it does not match", RULES, "who", "allowlist:no-match", {}],
   ["a chain with an unlisted command", RULES, "id; who", "allowlist:no-match", {}],
-  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", ANY],
+  ["a denied command", RULES, "cat /etc/shadow", "deny:shadow", ANY],
   ["a denied command after an allowed one", RULES, "id; cat /etc/shadow", "deny:shadow", ANY],
   ["a command that cannot be parsed", RULES, "id $(id)", "shell-parse:", ANY],
   ["a wrapper", RULES, "sudo id", "shell-parse:", ANY],

@@ -119,8 +119,8 @@ Deno.test.each([
   { name: "no cap", seconds: 100, max: 0, ttl: 100 },
   { name: "a higher cap", seconds: 100, max: 200, ttl: 100 },
   { name: "a lower cap", seconds: 100, max: 50, ttl: 50 },
-  { name: "no cap, beyond all dates", seconds: 1e15, max: 0, ttl: LONGEST_GRANT_TTL_SECONDS },
-  { name: "a cap beyond all dates", seconds: 1e15, max: 1e14, ttl: LONGEST_GRANT_TTL_SECONDS },
+  { name: "no cap, for a time later than any date", seconds: 1e15, max: 0, ttl: LONGEST_GRANT_TTL_SECONDS },
+  { name: "a cap later than any date", seconds: 1e15, max: 1e14, ttl: LONGEST_GRANT_TTL_SECONDS },
 ])("clampWaiverTtl() under $name", ({ seconds, max, ttl }) => {
   assert.equal(clampWaiverTtl(seconds, max), ttl);
 });

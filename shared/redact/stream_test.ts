@@ -113,8 +113,8 @@ Deno.test.each([
   { name: "a quote", start: 'TOKEN="', close: '"' },
   { name: "the other quote", start: "x --token 'a ", close: "'" },
   { name: "an option on a long line", start: "mysql -u x ", close: "-psecretsecret " },
-  { name: "an option after blanks", start: "--token ", close: "secretsecret ", filler: " \n" },
-  { name: "a header after blanks", start: "authorization ", close: ": bearer secretsecret ", filler: "   " },
+  { name: "an option after spaces", start: "--token ", close: "secretsecret ", filler: " \n" },
+  { name: "a header after spaces", start: "authorization ", close: ": bearer secretsecret ", filler: "   " },
   { name: "a word of that length", start: "TOKEN=", close: "secretsecret ", filler: "secret" },
   {
     name: "a word with a secret behind its beginning",

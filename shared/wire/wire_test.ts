@@ -62,7 +62,7 @@ Deno.test.each([
   { name: "a negative ttl", body: { allow: ["x"], ttl_seconds: -1 } },
   { name: "half a second", body: { allow: ["x"], ttl_seconds: 0.5 } },
   { name: "a ttl as text", body: { allow: ["x"], ttl_seconds: "60" } },
-  { name: "a ttl beyond all dates", body: { allow: ["x"], ttl_seconds: LONGEST_GRANT_TTL_SECONDS + 1 } },
+  { name: "a ttl later than any date", body: { allow: ["x"], ttl_seconds: LONGEST_GRANT_TTL_SECONDS + 1 } },
   { name: "a caller that a NUL would end", body: { allow: ["x"], ttl_seconds: 60, caller: "\0x" } },
   { name: "an end user with a newline", body: { allow: ["x"], ttl_seconds: 60, end_user: "a\n" } },
   { name: "a list of callers", body: { allow: ["x"], ttl_seconds: 60, caller: ["a"] } },

@@ -57,7 +57,7 @@ Deno.test("POST /v1/freeze blocks a caller immediately, and POST /v1/unfreeze al
 Deno.test.each([
   { name: "the caller", value: "broker-1", cn: "broker-1", headers: {} },
   { name: "the forwarder", value: "control-plane", cn: "control-plane", headers: BEHALF },
-  { name: "the broker behind a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
+  { name: "the broker of a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
 ])("GET /v1/hosts returns code frozen if $name is frozen (K6)", async ({ value, cn, headers }) => {
   const signer = await startSigner();
   assert.equal((await signer.send(get("/v1/hosts", headers), cn)).status, 200);

@@ -273,7 +273,7 @@ const NO_SECRET = /environment variable CA_SECRET of client_secret_env is not se
 Deno.test.each([
   ["signs with a token from elsewhere", "token", "", SIGNED, "none"],
   ["signs in with a client secret", "secret", CLIENT_SECRET, SIGNED, "none"],
-  ["is refused with a wrong client secret", "secret", "wrong", FAILED, "none"],
+  ["is rejected with a wrong client secret", "secret", "wrong", FAILED, "none"],
   ["reports which variable is missing", "secret", "", NO_SECRET, "none"],
   ["does not find default credentials on this machine", "default", "", FAILED, "none"],
   ["reports a missing sys permission", "token", "", /the process needs --allow-sys=osRelease/, "sys"],

@@ -224,13 +224,13 @@ const seedOf = (length: number) => new Uint8Array(length).fill(7);
 
 Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | undefined }>([
   { name: "accepts a seed of 32 bytes", seed: seedOf(32), problem: undefined },
-  { name: "refuses a file that is shorter", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
+  { name: "rejects a shorter file", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
   {
     name: "rejects a file with one byte more, such as a newline",
     seed: seedOf(33),
     problem: /envelope_key ".*": .* 33 bytes/,
   },
-  { name: "refuses an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
+  { name: "rejects an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
   {
     name: "rejects a path that does not exist",
     seed: undefined,

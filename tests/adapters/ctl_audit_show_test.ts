@@ -98,7 +98,7 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "since a time elsewhere", flags: "--since 2026-01-02T05:04:06.5+02:00", seqs: [3] },
   { name: "since a day", flags: "--since 2026-01-02", seqs: [1, 2, 3] },
   { name: "since tomorrow", flags: "--since 2026-01-03", seqs: [] },
-  { name: "by all that is given", flags: "--host 0.2 --caller broker-1 --outcome issued", seqs: [3] },
+  { name: "by all filters", flags: "--host 0.2 --caller broker-1 --outcome issued", seqs: [3] },
   { name: "the newest", flags: "--limit 2", seqs: [2, 3] },
   { name: "the newest that matches", flags: "--limit 1 --caller broker-1", seqs: [3] },
   { name: "no more than there are", flags: "--limit 9", seqs: [1, 2, 3] },

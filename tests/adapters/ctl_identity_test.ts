@@ -124,7 +124,7 @@ Deno.test.each([
     text: /'--san' has no effect for kind agent/,
   },
   { name: "a bundle without the key", args: "agent x --p12 --csr f", text: /Cannot use --p12 with --csr/ },
-  { name: "a request that is none", args: "agent x --csr signer.json", text: /expected a PKCS #10 request/ },
+  { name: "an invalid request", args: "agent x --csr signer.json", text: /expected a PKCS #10 request/ },
   { name: "the CA key of another CA", args: "agent x --ca-key pki/agent.key", text: /does not belong/ },
   { name: "a CA key that is not there", args: "agent x --ca-key no.key", text: /Cannot read the CA's key/ },
 ])("identity add rejects $name and creates no files", async ({ args, text }) => {

@@ -261,7 +261,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an empty pattern", args: ["policy", "grant", "--host", "h", "--allow", ""], error: /allow\.0/ },
   { name: "a grant without time", args: [...GRANT, "--ttl", "0s"], error: /Cannot read duration "0s"/ },
   { name: "a grant for less than a second", args: [...GRANT, "--ttl", "10ms"], error: /whole seconds/ },
-  { name: "a grant for ever", args: [...GRANT, "--ttl", "2000000h"], error: /ttl_seconds/ },
+  { name: "an endless grant", args: [...GRANT, "--ttl", "2000000h"], error: /ttl_seconds/ },
   { name: "a second pattern to add", args: [...ADD, "--allow", "y"], error: /passed twice/ },
   { name: "no host", args: ["policy", "grant", "--allow", "x"], error: /--host or --cluster/ },
   {

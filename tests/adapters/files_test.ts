@@ -134,7 +134,7 @@ Deno.test("writeFileAtomic() creates a file with mode 0600 (C4)", async () => {
 
 Deno.test.each([
   { name: "keeps the mode of the file it replaces", old: 0o640, mode: undefined, after: 0o640 },
-  { name: "sets the mode it is given", old: 0o644, mode: 0o600, after: 0o600 },
+  { name: "sets the given mode", old: 0o644, mode: 0o600, after: 0o600 },
   { name: "sets bits that the umask would hold back", old: 0o600, mode: 0o666, after: 0o666 },
 ])("writeFileAtomic() $name", async ({ old, mode, after }) => {
   await using folder = new Folder();

@@ -130,7 +130,7 @@ Deno.test.each<[name: string, wrong: Partial<Answers>, err: RegExp]>([
   ],
   ["an empty list", { body: bytes("") }, /cannot install the list: it is empty/],
   ["garbage", { body: bytes("x".repeat(500)) }, /cannot install the list: ssh-keygen cannot read it/],
-  ["a list that is cut off", { body: newer.bytes.slice(0, -3) }, /ssh-keygen cannot read it/],
+  ["a truncated list", { body: newer.bytes.slice(0, -3) }, /ssh-keygen cannot read it/],
   [
     "a list of keys in text, which sshd reads too",
     { body: bytes("# KRL version 9\nserial: 1\n") },

@@ -110,7 +110,7 @@ Deno.test("a damaged database is rejected because a freeze may be missing", asyn
 });
 
 Deno.test.each([
-  { name: "is cut off", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
+  { name: "is truncated", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
   { name: "has lost its list of tables", damage: (file: Deno.FsFile) => overwrite(file, 100) },
   { name: "has lost the beginning of a table", damage: (file: Deno.FsFile) => overwrite(file, 4096) },
 ])("a database that $name is rejected with a fix", async ({ damage }) => {
@@ -199,7 +199,7 @@ Deno.test.each([
   ["patterns that are not a list", `'{"a":1}', '', 0, 9999999999`],
   ["patterns of numbers", "'[1]', '', 0, 9999999999"],
   ["patterns in bytes that are not UTF-8", "x'ff', '', 0, 9999999999"],
-  ["a caller that is cut off by a NUL", "'[]', char(0) || 'x', 0, 9999999999"],
+  ["a caller that is truncated by a NUL", "'[]', char(0) || 'x', 0, 9999999999"],
   ["a caller that is not UTF-8", "'[]', x'ff41', 0, 9999999999"],
   ["a sudo that is neither true nor false", "'[]', '', 2, 9999999999"],
   ["a sudo that is a text", "'[]', '', 'no', 9999999999"],
@@ -220,7 +220,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "has an unknown kind", row: "'host', 'web01', '', 'op', 1", message: /unknown kind "host"/ },
-  { name: "has a value cut off by a NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
+  { name: "has a value truncated by NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
   { name: "has a value that is not UTF-8", row: "'caller', x'ff', '', 'op', 1", message: /UTF-8/ },
   { name: "has no readable time", row: "'caller', 'a', '', 'op', 'soon'", message: /frozen_at/ },
 ])("a freeze that $name stops the start, with path and fix", async ({ row, message }) => {

@@ -63,7 +63,7 @@ Deno.test.each<[name: string, attempts: ApprovalAttempt[], bad: string]>([
     atApproval("deny", 0, 503),
     collect,
   ], "collected, and nobody approved it"],
-  ["an approval whose answer was lost", [lost, collect], CONSISTENT],
+  ["an approval with a lost answer", [lost, collect], CONSISTENT],
   [
     "one that nobody had and is used up",
     [approve, used],

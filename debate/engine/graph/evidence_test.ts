@@ -40,7 +40,7 @@ Deno.test.each([
     name: "puts JSON between double quotes",
     line: '[tool:http_get#1] ""entries": 15212, "mb": 1498" retained',
   },
-  { name: "changes case and blanks", line: '[tool:http_get#1] "SRC/Pricing/price_cache.ts   pricecache"' },
+  { name: "changes case and spaces", line: '[tool:http_get#1] "SRC/Pricing/price_cache.ts   pricecache"' },
   { name: "quotes in another way", line: "[tool:run_local_command#3] «killed reason=oom»" },
   { name: "composes letters differently", line: '[tool:http_get#1] "cafe\u0301 \u2014 98,5\u00a0% used"' },
   {
