@@ -4,7 +4,7 @@ import { approvalOf, EVER } from "../testing/sample_approval.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
 
-/** Two registries over one store, and functions that poll each of them. */
+/** Two registries over one store, and a function that loads the store into one of them. */
 async function openTwo() {
   const scene = new RegistryScene();
   const [a, b] = [await scene.open(), await scene.open()];

@@ -54,7 +54,7 @@ Deno.test("the store is purged at intervals", async () => {
     await scene.clock.advance(TIMEOUT_MS / 10);
   }
   await registry.close();
-  // After two approval timeouts, the next purge is due.
+  // The store keeps approvals for two timeouts and until the next purge.
   const { length } = await scene.store.loadApprovals(EVER);
   assert.ok(length >= 20 && length <= 24, `${length}`);
   const purges = scene.store.calls.filter((call) => call === "deleteApprovals").length;

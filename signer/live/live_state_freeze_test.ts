@@ -155,7 +155,7 @@ Deno.test("unfreeze() of a subject that is not frozen keeps its grants", async (
   assert.deepEqual([ids(), (await restart(store)).ids()], [[id], [id]]);
 });
 
-// K5, A13: in either order, the subject is frozen afterwards and gets no certificate or token.
+// K5, A13: in either order, the subject is frozen afterwards and has no grant and no waiver.
 Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   { name: "a freeze", first: "freeze" },
   { name: "a grant", first: "grant" },

@@ -95,7 +95,7 @@ Deno.test("readRegularFile() does not block if a pipe replaces the file during t
       await Deno.writeTextFile(`${path}.new`, "text");
       await Deno.rename(`${path}.new`, path);
       readRegularFile(path).then(() => ended++, () => ended++);
-      // Replaces the file after it was checked.
+      // Replaces the file by a pipe during the call.
       Deno.linkSync(pipe, `${path}.new`);
       Deno.renameSync(`${path}.new`, path);
       await poll(() => ended === count, { what: "the end of a reading" });
@@ -168,7 +168,7 @@ Deno.test("writeFileAtomic() removes only temporary files that killed processes 
   ];
   for (const name of [...left, ...kept]) Deno.writeTextFileSync(`${folder.path}/${name}`, "");
   Deno.mkdirSync(`${folder.path}/.config.json.${hex.replace("0", "b")}`);
-  // The oldest kept file may belong to another process that is still writing.
+  // The first kept file may belong to another process that is still writing.
   for (const name of [...left, ...kept.slice(1)]) Deno.utimeSync(`${folder.path}/${name}`, old, old);
   await writeFileAtomic(folder.file, bytes("new"));
   assert.deepEqual(

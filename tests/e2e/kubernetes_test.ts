@@ -220,7 +220,7 @@ Deno.test("a signer killed between Secret and token leaves no permanent objects 
 
     treatment = () => ({ kind: "pass" });
     await stage.startSigner();
-    // The UID was not stored, so objects bound to it must be deleted before a new token is used.
+    // The UID was not stored. Tokens bound to it must not stay valid because of a newer token.
     const api = cluster.connect({ token: await mint(stage, namespace) });
     assert.equal(await listPods(api, namespace), 200);
     assert.equal((await secrets()).length, 1);

@@ -60,7 +60,7 @@ async function killOften(command: KilledCommand, folder: SetUpFolder, rounds: nu
   const count = { name: command.name, killed: 0, ended: 0, left: 0, again: 0, done: 0, mended: 0 };
   for (let round = 0; round < rounds; round++) {
     await folder.putBack();
-    // Alternate between times and file changes, because the changes happen close together at the end.
+    // Kill at a time or at a file change, because the changes happen close together at the end.
     const moment = round % 3 === 0
       ? { delay: takes * (0.3 + 0.8 * Math.random()) }
       : { event: 1 + Math.floor(events * Math.random()) };
