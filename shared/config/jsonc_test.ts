@@ -281,7 +281,7 @@ Deno.test("a config is parsed to the same result whatever config it replaces", (
       const previous = outcome(before);
       if (typeof previous === "string") return;
       assert.deepEqual(outcome(after, previous as Config), outcome(after));
-      // Also if nothing, or everything except the end, was parsed before.
+      // Also for an unchanged text, and for changes only at its start or end.
       for (const next of [before, `${before}x`, before.slice(0, -1), ` ${before}`]) {
         assert.deepEqual(outcome(next, previous as Config), outcome(next));
       }

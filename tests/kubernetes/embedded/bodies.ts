@@ -47,7 +47,7 @@ export function parseManifest(text: string): Json {
   return manifest;
 }
 
-/** The fields of a kind that are common to all versions. The real server knows all fields. */
+/** Checks the well-known fields of a kind. The real server checks all fields. */
 export function checkFields(type: Resource, manifest: Json): void {
   const { name = "", namespace = "" } = isObject(manifest.metadata) ? manifest.metadata : {};
   const refuse = (problem: string) =>
