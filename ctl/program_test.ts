@@ -3,7 +3,7 @@ import { VERSION } from "@gateway/shared/service";
 import type { Command } from "commander";
 import { createProgram, runProgram } from "./program.ts";
 
-/** The commands before which the right to start programs was given up. */
+/** The commands that dropped the permission to run programs before they started. */
 const dropped: (readonly string[])[] = [];
 
 async function run(...args: string[]) {
@@ -20,7 +20,7 @@ async function run(...args: string[]) {
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nfix: .*--help/ },
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
-  { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
+  { name: "an unknown option with one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   {
     name: "an option in place of a value",
@@ -53,7 +53,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   assert.deepEqual([result.exit, result.out], [2, ""]);
 });
 
-/** Each command with a value for every argument and option that it requires. */
+/** Each command with values for all required arguments and options. */
 function completeCommands(command: Command, path: readonly string[] = []): readonly (readonly string[])[] {
   if (command.commands.length > 0) {
     return command.commands.flatMap((inner) => completeCommands(inner, [...path, inner.name()]));

@@ -5,7 +5,7 @@ import { FakeClock } from "./testing/fake_clock.ts";
 const late = () => new Error("too late");
 const never = () => new Promise<never>(() => {});
 
-/** A signal that knows how many listen to it. */
+/** A signal that counts its listeners. */
 class CountedSignal {
   readonly controller = new AbortController();
   readonly #listeners = new Set<unknown>();
@@ -35,8 +35,8 @@ class CountedSignal {
 Deno.test.each([
   { name: "the result of a step", make: () => () => Promise.resolve(7) },
   { name: "the result of a promise", make: () => Promise.resolve(7) },
-  { name: "what a step rejects with", make: () => () => Promise.reject(new Error("broken")), fails: true },
-  { name: "what a promise rejects with", make: () => Promise.reject(new Error("broken")), fails: true },
+  { name: "the rejection of a step", make: () => () => Promise.reject(new Error("broken")), fails: true },
+  { name: "the rejection of a promise", make: () => Promise.reject(new Error("broken")), fails: true },
   {
     name: "a synchronous error of a step",
     make: () => () => {
@@ -182,7 +182,7 @@ Deno.test("within() releases a result that arrives in the turn of the abort, bef
   }
 });
 
-/** Whether anything was rejected that nobody listened to; without this listener it would end the process. */
+/** Counts unhandled rejections. Without this listener, they would end the process. */
 async function countUnhandled(run: () => Promise<void>): Promise<number> {
   let count = 0;
   const onUnhandled = (event: Event) => {
@@ -288,7 +288,7 @@ function* fail(): Steps<never> {
   throw new Error("the last step");
 }
 
-/** A clock on which every look takes a millisecond, and the number of its pauses. */
+/** A clock that advances one millisecond per read, and the number of its pauses. */
 function slowClock(msALook: number) {
   let [now, pauses] = [0, 0];
   const clock: Clock = {
@@ -312,7 +312,7 @@ Deno.test.each([
   { name: "short work not at all", steps: 3, msALook: 0.25, pauses: 0 },
   { name: "long work every millisecond", steps: 100, msALook: 0.25, pauses: 25 },
   { name: "slow steps after each", steps: 10, msALook: 50, pauses: 10 },
-  { name: "no work where time stands still", steps: 100, msALook: 0, pauses: 0 },
+  { name: "no pauses if the clock stops", steps: 100, msALook: 0, pauses: 0 },
 ])("finishInSlices() pauses $name", async ({ steps, msALook, pauses }) => {
   const slow = slowClock(msALook);
   assert.equal(await finishInSlices(count(steps), slow.clock), steps);

@@ -154,7 +154,7 @@ Deno.test("parseJson() throws only SyntaxError for any text", () => {
   }));
 });
 
-/** A text after which the engine takes an escaped key for another one. */
+/** A text after which the engine mistakes an escaped key for another one. */
 interface Misread {
   readonly name: string;
   readonly before: string;

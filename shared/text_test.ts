@@ -89,18 +89,18 @@ Deno.test("isUnsafe() detects every character that a reader of records treats as
 Deno.test.each([
   ["leaves printable text", 'ls -l "é日😀" \\ | wc', 'ls -l "é日😀" \\ | wc'],
   ["shows escape sequences", "\x1b]0;owned\x07", String.raw`\x1b]0;owned\x07`],
-  ["shows line ends and tabs", "a\r\n\tb\0", String.raw`a\x0d\x0a\x09b\x00`],
+  ["shows line breaks and tabs", "a\r\n\tb\0", String.raw`a\x0d\x0a\x09b\x00`],
   ["shows DEL and C1", "\x7f\x9b31m", String.raw`\x7f\x9b31m`],
   ["shows bidi controls", "\u202egpj\u2069", String.raw`\u{202e}gpj\u{2069}`],
   ["shows zero width characters", "a\u200bb\ufeff", String.raw`a\u{200b}b\u{feff}`],
   ["shows the soft hyphen as a code point", "a\u00adb", String.raw`a\u{ad}b`],
   ["shows separators", "\u2028\u2029", String.raw`\u{2028}\u{2029}`],
   ["shows tag characters", "\u{e0041}", String.raw`\u{e0041}`],
-  ["shows letters that show nothing", "a\u3164\ufe0f\u2800", String.raw`a\u{3164}\u{fe0f}\u{2800}`],
+  ["shows invisible letters", "a\u3164\ufe0f\u2800", String.raw`a\u{3164}\u{fe0f}\u{2800}`],
   ["shows private use", "\ue000", String.raw`\u{e000}`],
-  ["shows odd blanks", "al\u00a0ice \u3000", String.raw`al\xa0ice \u{3000}`],
+  ["shows unusual spaces", "al\u00a0ice \u3000", String.raw`al\xa0ice \u{3000}`],
   ["shows towers of marks", "e\u0301\u0302\u0303", "e\u0301\u0302" + String.raw`\u{303}`],
-  ["shows a mark on nothing", "\u0301a", String.raw`\u{301}a`],
+  ["shows a mark without a base character", "\u0301a", String.raw`\u{301}a`],
   ["shows lone surrogates", "\udc00", String.raw`\u{dc00}`],
 ])("visibleText() %s", (_name, text, shown) => {
   assert.equal(visibleText(text), shown);
@@ -134,14 +134,14 @@ Deno.test.each([
   { name: "nothing", word: "", quoted: "''" },
   { name: "a path", word: "/etc/gateway/signer.json", quoted: "/etc/gateway/signer.json" },
   { name: "a dash", word: "a-b", quoted: "a-b" },
-  { name: "what zsh takes for the path of a program", word: "=ls", quoted: "'=ls'" },
+  { name: "a word that zsh expands to the path of a program", word: "=ls", quoted: "'=ls'" },
   { name: "an option with its value", word: "--lines=5", quoted: "'--lines=5'" },
-  { name: "a blank", word: "a b", quoted: "'a b'" },
+  { name: "a space", word: "a b", quoted: "'a b'" },
   { name: "a line break", word: "a\nb", quoted: "'a\nb'" },
   { name: "a quote", word: "a'b", quoted: String.raw`'a'\''b'` },
   { name: "a substitution", word: "$(id)", quoted: "'$(id)'" },
   { name: "brackets", word: "[::1]:1", quoted: "'[::1]:1'" },
-  { name: "a home folder", word: "~/x", quoted: "'~/x'" },
+  { name: "a home directory", word: "~/x", quoted: "'~/x'" },
 ])("shellQuote() writes $name", ({ word, quoted }) => {
   assert.equal(shellQuote(word), quoted);
 });
@@ -182,7 +182,7 @@ Deno.test.each([
   { name: "accents", left: "zoe", right: "zo\u00eb" },
   { name: "dots elsewhere", left: ".a.b", right: "ab" },
   { name: "another script", left: "alice", right: "\u0430lice" },
-  { name: "nothing but dots, and no name", left: "...", right: "" },
+  { name: "only dots, without a name", left: "...", right: "" },
 ])("isSameIdentity() distinguishes $name", ({ left, right }) => {
   assert.ok(!isSameIdentity(left, right));
 });
@@ -210,7 +210,7 @@ Deno.test("foldIdentity() maps upper and lower case of each character to one for
 Deno.test.each([
   { name: "plain names", path: ["hosts", "web01", "addr"], text: "hosts.web01.addr" },
   { name: "a place in a list", path: ["redact", "patterns", 0, "name"], text: "redact.patterns[0].name" },
-  { name: "a blank", path: ["hosts", "web 01", "jump"], text: 'hosts["web 01"].jump' },
+  { name: "a space", path: ["hosts", "web 01", "jump"], text: 'hosts["web 01"].jump' },
   { name: "a dot, which is not a step", path: ["hosts", "web.01", "addr"], text: 'hosts["web.01"].addr' },
   { name: "an at sign", path: ["hosts", "db@1", "addr"], text: 'hosts["db@1"].addr' },
   { name: "an empty name", path: ["hosts", "", "addr"], text: 'hosts[""].addr' },
@@ -219,7 +219,7 @@ Deno.test.each([
   { name: "an escape", path: ["hosts", "\x1b[2J"], text: String.raw`hosts["\x1b[2J"]` },
   { name: "a name at the top", path: ["a.b"], text: '["a.b"]' },
   { name: "a number as a name", path: ["hosts", "0"], text: "hosts.0" },
-  { name: "nothing", path: [], text: "" },
+  { name: "an empty path", path: [], text: "" },
 ])("formatKeyPath() of $name", ({ path, text }) => {
   assert.equal(formatKeyPath(path), text);
 });
@@ -288,7 +288,7 @@ Deno.test.each<
     kind: "AggregateError",
   },
   { name: "a text", error: "gone", text: "gone", kind: "string" },
-  { name: "nothing", error: undefined, text: "undefined", kind: "undefined" },
+  { name: "undefined", error: undefined, text: "undefined", kind: "undefined" },
 ])("errorText() and errorName() of $name", ({ error, text, kind }) => {
   assert.deepEqual([errorText(error), errorName(error), describeFault(error)], [text, kind, text]);
 });

@@ -25,9 +25,9 @@ Deno.test("openEnvelope() reads the reference's test vector and reproduces its s
 });
 
 Deno.test.each([
-  { name: "is good", now: EXPIRY - 30_000 },
-  { name: "is good in its last second", now: EXPIRY + 999 },
-  { name: "is good five minutes before its end", now: EXPIRY - 300_000 },
+  { name: "is valid", now: EXPIRY - 30_000 },
+  { name: "is valid in its last second", now: EXPIRY + 999 },
+  { name: "is valid five minutes before it expires", now: EXPIRY - 300_000 },
   { name: "has expired a second later", now: EXPIRY + 1000, reason: "the envelope has expired" },
   {
     name: "is not good more than five minutes before its end",

@@ -38,7 +38,7 @@ const CHARACTERS = [
   ..."\0\t\n\xa0é漢\u2028𝒜",
 ];
 
-/** CPU time that no linear path reaches at its maximum length; a quadratic one takes more than a second. */
+/** CPU time that no linear path reaches at its maximum length. A quadratic path takes more than a second. */
 const SUSPECT_MS = 100;
 
 const RULES = {
@@ -53,7 +53,7 @@ const policy = compileSample(sampleConfig({
 }));
 const open = compileSample(sampleConfig({ allow_sudo: true }));
 const redact = createRedactor(undefined);
-/** With the start of a command, 64 KiB at most. */
+/** 64 KiB at most, including the start of a command. */
 const MAX_BYTES = 64 * 1024 - 32;
 
 /** Functions that parse texts of callers, hosts and API servers for a decision, with the longest text that each accepts. */
@@ -155,7 +155,7 @@ const loads = (name: string, host: object) =>
 const permits = (fields: object) =>
   decideSsh(compileSample(sampleConfig()), sampleIntent(fields)).kind === "allowed";
 
-/** Every place where a name is let in, or becomes a word of a record or a certificate. */
+/** Every place that accepts a name or writes it into an audit record or a certificate. */
 const DOORS: Readonly<Record<string, (name: string) => boolean>> = {
   "a token's user": (sub) => claimsOf({ sub }),
   "a token's group": (group) => claimsOf({ groups: [group] }),

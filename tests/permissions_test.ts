@@ -121,7 +121,7 @@ async function assertRefused(
   for (const { what } of allowed) assert.equal(results.get(what), "done", `${command.name} may not ${what}`);
 }
 
-/** A file next to the installation that no config names. */
+/** A file next to the installation that is named in no config. */
 async function strangersFile({ init }: Stage): Promise<string> {
   const path = `${init.folder}/stranger.js`;
   await Deno.writeTextFile(path, "export default 1;");

@@ -24,7 +24,7 @@ interface Hold {
   readonly reply: SignerReply | Error;
 }
 
-/** A control plane with scripted answers that keeps the time and path of each poll. */
+/** A control plane with scripted answers that records the time and path of each poll. */
 class ScriptedControlPlane {
   readonly clock = new FakeClock(0);
   readonly polls: { readonly at: number; readonly path: string; readonly timeoutMs: number | undefined }[] =
@@ -61,7 +61,7 @@ function collect(waits: ApprovalWaits, options: { signal?: AbortSignal; endUser?
   return waits.collect({ ...parked, endUser }, { signal });
 }
 
-/** Lets the time pass until a wait has ended. */
+/** Advances the time until a wait has ended. */
 async function finish<T>(clock: FakeClock, waiting: Promise<T>): Promise<T> {
   let done = false;
   const settled = waiting.finally(() => done = true);

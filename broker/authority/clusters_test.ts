@@ -110,8 +110,8 @@ Deno.test.each<[name: string, changes: Partial<TokenRequest>, status: number, de
     403,
     /^not allowed by cluster policy$/,
   ],
-  ["a command that says something else", { command: "get pods web/web-2" }, 400, /canonical form/],
-  ["a caller who would forge a record", { end_user: "a outcome=issued" }, 400, /invalid end_user/],
+  ["another command in the response", { command: "get pods web/web-2" }, 400, /canonical form/],
+  ["an end user that would forge a record", { end_user: "a outcome=issued" }, 400, /invalid end_user/],
 ])(
   "LocalAuthority.token() rejects %s without a request to the cluster",
   async (_name, changes, status, detail) => {

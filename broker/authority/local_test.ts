@@ -198,7 +198,7 @@ function compile(hosts: Record<string, BrokerHost>, keys: Partial<LocalPolicyCon
 }
 
 Deno.test.each([
-  { name: "the global one where the host says none", own: undefined, expected: "10.9.0.0/16" },
+  { name: "the global value if the host has none", own: undefined, expected: "10.9.0.0/16" },
   { name: "the global one where the host's is empty", own: "", expected: "10.9.0.0/16" },
   { name: "the host's own", own: "10.1.1.1", expected: "10.1.1.1" },
 ])("compileLocalPolicy() uses as source address $name", ({ own, expected }) => {
@@ -271,7 +271,7 @@ function pem(which: string): string {
   return CERTIFICATES[which] ?? "";
 }
 
-/** Made by: `openssl req -x509 -newkey ed25519 -keyout key -nodes -days 36500 -subj <subject>` */
+/** Created with: `openssl req -x509 -newkey ed25519 -keyout key -nodes -days 36500 -subj <subject>` */
 const CERTIFICATES: Readonly<Record<string, string>> = {
   // /O=acme/CN=broker\, one
   ONE: `-----BEGIN CERTIFICATE-----
@@ -312,7 +312,7 @@ const HEAD = "warning: remote mode (signer block set): ignoring local-mode confi
 const TAIL = ". Host inventory and policy come from the signer.";
 
 Deno.test.each([
-  { name: "nothing of a clean config", keys: {}, line: undefined },
+  { name: "no line for a valid config", keys: {}, line: undefined },
   {
     name: "hosts without policy fields",
     keys: { hosts: { web01: { addr: "h:22", user: "u", host_key: "k", jump: "b", groups: ["g"] } } },

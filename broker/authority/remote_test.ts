@@ -223,7 +223,7 @@ Deno.test("RemoteAuthority.rules() requests the rules of only the named hosts", 
 });
 
 Deno.test.each([
-  { name: "for a broker that is frozen", code: "frozen" },
+  { name: "for a frozen broker", code: "frozen" },
   { name: "for a broker that may not have it", code: "denied" },
 ])("RemoteAuthority.hosts() fails with $code (403) $name", async ({ code }) => {
   const { authority } = replying(403, {
@@ -248,7 +248,7 @@ Deno.test.each([
 
 const HOSTS = { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "k" } };
 
-/** A signer that gives these replies, one after the other. */
+/** A signer that returns these replies in order. */
 function scripted(replies: readonly { status: number; body?: unknown; etag?: string }[]) {
   const signer = new ScriptedSigner((count) => {
     const { status, body, etag } = replies[count] ?? { status: 500 };
@@ -285,7 +285,7 @@ Deno.test("RemoteAuthority.hosts() returns the same object while the signer repo
 });
 
 Deno.test.each([
-  ["before there is a list", [{ status: 304, etag: '"a"' }]],
+  ["before a list exists", [{ status: 304, etag: '"a"' }]],
   ["of another list", [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304, etag: '"b"' }]],
   ["without a tag", [{ status: 200, body: HOSTS, etag: '"a"' }, { status: 304 }]],
   ["of a list without a tag", [{ status: 200, body: HOSTS }, { status: 304 }]],

@@ -21,7 +21,7 @@ function parse(keys: object) {
 }
 
 Deno.test.each([
-  ["remote mode with a long life, which the signer cuts", { signer: SIGNER, max_ttl_seconds: 3600 }],
+  ["remote mode with a long lifetime, which the signer shortens", { signer: SIGNER, max_ttl_seconds: 3600 }],
   ["remote mode with keys of local mode", { signer: SIGNER, ca_key: "k", hosts: { web01: HOST } }],
   ["local mode with one key", { ca_key: "ssh_ca", hosts: { web01: HOST } }],
   ["the largest file that can be read whole", { signer: SIGNER, file_transfer_max_bytes: 10_485_759 }],

@@ -13,7 +13,7 @@ import { accepts } from "./mcp_http.ts";
 
 const caller = callerFromCertificate(true, "agent-1");
 
-/** Sends a request as the listener would, which turns what is thrown into an answer. */
+/** Sends a request as the listener does: a thrown error becomes a response. */
 async function send(
   broker: BrokerFixture,
   path: string,
@@ -117,7 +117,7 @@ const body = { host: "web01", command: "uptime" };
 
 Deno.test.each<[name: string, status: number, init: RequestInit, code: string, more: { detail?: string }]>([
   ["broken JSON", 400, post("{"), "invalid_request", {}],
-  ["a body cut off half-way", 400, post('{"host":"web01","comm'), "invalid_request", {}],
+  ["a truncated body", 400, post('{"host":"web01","comm'), "invalid_request", {}],
   ["an empty body", 400, post(""), "invalid_request", {}],
   ["a list", 400, post([]), "invalid_request", {}],
   ["no host", 400, post({ command: "x" }), "invalid_request", {}],

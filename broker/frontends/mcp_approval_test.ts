@@ -16,7 +16,7 @@ const QUESTION = {
 };
 const YES = { action: "accept", content: { approve: true } };
 
-/** A client with a human at a broker whose signer wants every command approved. */
+/** A client with a human, at a broker whose signer requires an approval for every command. */
 async function connect(generation: Generation, capabilities: object = { elicitation: {} }, askInChat = true) {
   const client = await RawMcpClient.connect(generation, { capabilities, askInChat });
   client.broker.authority.answer = ({ approved }) =>
@@ -24,7 +24,7 @@ async function connect(generation: Generation, capabilities: object = { elicitat
   return client;
 }
 
-/** Calls the tool, answers its question in the way of the generation, and gives the question and the result. */
+/** Calls the tool, answers the question as the generation requires, returns question and result. */
 async function callAndAnswer(client: RawMcpClient, generation: Generation, answer: unknown) {
   if (generation === "2025-11-25") {
     await client.start("tools/call", CALL);
@@ -43,7 +43,7 @@ async function callAndAnswer(client: RawMcpClient, generation: Generation, answe
   return { question: first.inputRequests.approval.params, result };
 }
 
-/** Makes a stateless call that is asked about, and gives the call that brings the answer. */
+/** Makes a stateless call that requires consent, and returns the call that carries the answer. */
 async function pause(client: RawMcpClient) {
   const { result } = await client.request("tools/call", CALL);
   return { ...CALL, requestState: result.requestState, inputResponses: { approval: YES } };
@@ -265,7 +265,7 @@ Deno.test.each<{ name: string; result: unknown; why: string }>([
     result: { action: "accept", content: { approve: false } },
     why: "declined: approve is not true",
   },
-  { name: "accept of nothing", result: { action: "accept" }, why: "declined: approve is not true" },
+  { name: "accept without content", result: { action: "accept" }, why: "declined: approve is not true" },
   {
     name: "accept with an empty form",
     result: { action: "accept", content: {} },
@@ -282,7 +282,7 @@ Deno.test.each<{ name: string; result: unknown; why: string }>([
     why: "declined: no answer that can be read",
   },
   { name: "no object", result: "accept", why: "declined: no answer that can be read" },
-  { name: "nothing", result: undefined, why: "declined: no answer that can be read" },
+  { name: "no result", result: undefined, why: "declined: no answer that can be read" },
 ])("readElicitation() declines on $name (A14)", ({ result, why }) => {
   assert.deepEqual(readElicitation(result), { kind: "declined", why });
 });

@@ -23,7 +23,7 @@ import { renderExecuted } from "../tools/executed.ts";
 import type { Tool } from "../tools/tool.ts";
 import { textLength, USER_BOUNDS } from "./user_budget.ts";
 
-/** A frontend with an open SSH session of alice's, whose commands a test answers, and the call of one. */
+/** A frontend with an open SSH session of alice. The test answers its commands; `call` runs one. */
 async function openSshSession() {
   const broker = new SessionFixture();
   const frontend = new McpHttpFixture({ tools: [createSshSessionExecTool(broker)] });
@@ -168,7 +168,7 @@ const LONG_TOOL: Tool = {
   call: () => Promise.resolve(LONGEST),
 };
 
-/** Which of some promises are fulfilled by now. */
+/** Reports which of several promises are fulfilled. */
 class Arrivals<T> {
   readonly values: T[] = [];
 
@@ -190,7 +190,7 @@ Deno.test("createMcpHttp() holds a limited number of long answers per user until
     const body = { ...CALL_RPC, id: call };
     const reader = (await frontend.send({ token: "alice", session, body })).body?.getReader();
     assert.ok(reader !== undefined);
-    // The event that only gives the id.
+    // The first event only announces the ID.
     await readEvents(reader, 1);
     readers.push(reader);
   }

@@ -248,7 +248,7 @@ Deno.test("createMcpHttp() on DELETE returns 204, ends the session and cancels i
 
 Deno.test("createMcpHttp() cancels all calls on close and opens no further session", async () => {
   const frontend = new McpHttpFixture();
-  // As a remote command, which takes its time to end.
+  // Like a remote command, which takes time to end.
   frontend.broker.runner.answer = (options) =>
     hangUntilAborted(options).catch(async (error) => {
       await frontend.clock.advance(0);

@@ -49,7 +49,7 @@ class Scene implements AsyncDisposable {
     });
   }
 
-  /** Opens a session and a stream in it that stays. */
+  /** Opens a session with a stream that stays open. */
   async openBusy(user: string) {
     const session = this.sessions.open(user);
     const post = new Request("https://localhost/", {
@@ -188,7 +188,7 @@ Deno.test("McpSessions serves a session only to its own user, whatever the users
 const K8S_TOOLS = ["k8s_apply", "k8s_delete", "k8s_get", "k8s_list", "k8s_list_clusters", "k8s_logs"];
 const { sessions } = new SessionFixture();
 
-/** A broker's tools, and what sets the clusters that it knows. */
+/** The tools of a broker, and a function that sets the clusters that it knows. */
 function scene() {
   const fixture = new ClusterFixture();
   fixture.authority.clusterList = () => ({});
@@ -224,7 +224,7 @@ Deno.test("MCP over stdio lists six cluster tools while a cluster exists and ann
   assert.deepEqual(k8sOf(await client.request("tools/list")), []);
 });
 
-/** The characters of all descriptions in a JSON value. */
+/** The total length of all descriptions in a JSON value. */
 function describedLength(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   return Object.entries(value).reduce(
@@ -243,7 +243,7 @@ Deno.test("the instructions and all descriptions for a model have at most 8,000 
   await client.message();
   const { result } = await client.request("tools/list");
   assert.equal(result.tools.length, 13);
-  // Over HTTP the instructions have two more limits, of about 100 characters.
+  // The instructions over HTTP contain two more limits, about 100 characters.
   assert.ok(instructions.length + describedLength(result) <= 7_900, "move shared text to the instructions");
   await client.end();
 });

@@ -14,7 +14,7 @@ Deno.test.each([
   { name: "the usual form", value: "Bearer abc.def.ghi" },
   { name: "a scheme in lower case", value: "bearer abc.def.ghi" },
   { name: "a scheme in upper case", value: "BEARER abc.def.ghi" },
-  { name: "several blanks and a tab between", value: "Bearer  \tabc.def.ghi" },
+  { name: "several spaces and a tab between", value: "Bearer  \tabc.def.ghi" },
 ])("readBearer() returns the token of $name", ({ value }) => {
   const headers = new Headers({ authorization: value });
   assert.deepEqual(readBearer({ headers, url: ENDPOINT }), "abc.def.ghi");
@@ -26,7 +26,7 @@ Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
   { name: "the scheme alone", headers: [["authorization", "Bearer"]] },
   { name: "the token alone", headers: [["authorization", "abc.def.ghi"]] },
   { name: "another scheme", headers: [["authorization", "Basic YTpi"]] },
-  { name: "a scheme that only begins alike", headers: [["authorization", "BearerX abc"]] },
+  { name: "a scheme with the same prefix", headers: [["authorization", "BearerX abc"]] },
   { name: "three fields", headers: [["authorization", "Bearer abc def"]] },
   { name: "two headers", headers: [["authorization", "Bearer abc"], ["authorization", "Bearer def"]] },
   { name: "two headers, the first empty", headers: [["authorization", ""], ["authorization", "Bearer def"]] },

@@ -12,11 +12,11 @@ import type { EventStore, JSONRPCMessage } from "@modelcontextprotocol/server";
 import { OpenRequests, type RequestId } from "./open_requests.ts";
 
 const NEVER = new AbortController().signal;
-/** Two of these do not fit. */
+/** Two messages of this length exceed the limit. */
 const LONG = USER_BOUNDS.sending / 2 + 1;
 const HALF = USER_BOUNDS.sending / 2;
 
-/** Which promises are fulfilled by now. */
+/** Returns which promises are fulfilled. */
 async function fulfilled(promises: readonly Promise<unknown>[]): Promise<readonly boolean[]> {
   await new Promise((resolve) => setTimeout(resolve, 0));
   const pending = Symbol();
@@ -144,11 +144,11 @@ Deno.test("Exchange stays open until a slow reader reads the end of the body", a
 
 Deno.test.each([
   ["counts the characters of strings", "x".repeat(1000), 1000, 1050],
-  ["counts what is nested", { a: [{ b: "x".repeat(1000) }] }, 1000, 1100],
+  ["counts nested values", { a: [{ b: "x".repeat(1000) }] }, 1000, 1100],
   ["counts names", { ["x".repeat(1000)]: 1 }, 1000, 1050],
-  ["counts what has no text", new Array(1000).fill(null), 4000, 30_000],
-  ["counts each of what stands there twice", ["x".repeat(500), "x".repeat(500)], 1000, 1100],
-  ["takes numbers that JSON does not know", 1n, 1, 50],
+  ["counts values without text", new Array(1000).fill(null), 4000, 30_000],
+  ["counts a repeated value twice", ["x".repeat(500), "x".repeat(500)], 1000, 1100],
+  ["accepts numbers that JSON does not have", 1n, 1, 50],
 ])("textLength() %s", (_name, value, least, most) => {
   const length = textLength(value);
   assert.ok(length >= least && length <= most, `${length}`);
@@ -163,7 +163,7 @@ const long = (id: string, length = 20_000): JSONRPCMessage => ({
 });
 /** The cost of one event in these tests. */
 const COST = costOf(message("a1"));
-/** More than a note in the place of an answer costs. */
+/** More than the cost of a note that replaces an answer. */
 const NOTE = 600;
 
 function costOf(event: JSONRPCMessage): number {
@@ -325,7 +325,7 @@ Deno.test.each<{ name: string; first: readonly unknown[]; then: readonly unknown
   { name: "any other request of the same id", first: [call(7)], then: [ping(7)] },
   { name: "a batch with the id in it", first: [call(7)], then: [call(8), call(7)] },
   { name: "a batch that has an id twice", first: [], then: [call("x"), ping("x")] },
-  { name: "an id of a batch that is answered in part", first: [call(7), call(8)], then: [call(8)] },
+  { name: "an id of a batch that was partly answered", first: [call(7), call(8)], then: [call(8)] },
 ])("OpenRequests rejects $name and everything in the same message", ({ first, then }) => {
   const requests = new OpenRequests();
   requests.begin(first);
@@ -380,7 +380,7 @@ Deno.test.each<{ name: string; message: unknown }>([
   { name: "an answer of the client", message: answer(7) },
   { name: "no id", message: call(null) },
   { name: "no message", message: "x" },
-  { name: "nothing", message: null },
+  { name: "null", message: null },
 ])("OpenRequests accepts $name twice", ({ message }) => {
   const requests = new OpenRequests();
   requests.begin([message, message]);

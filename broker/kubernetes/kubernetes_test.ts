@@ -62,7 +62,7 @@ Deno.test.each<
     `${PATH}: 403 pods "web-1" is forbidden: cannot get resource`,
     {},
   ],
-  ["what is not there", status(404, "not found"), `${PATH}: 404 not found`, {}],
+  ["a missing object", status(404, "not found"), `${PATH}: 404 not found`, {}],
   [
     "a token that is good no more",
     status(401, "Unauthorized"),
@@ -78,7 +78,7 @@ Deno.test.each<
     `${PATH}: 307 redirects are not followed`,
     {},
   ],
-  ["HTML that says it is well", answered("<html>"), `${PATH}: the answer is not JSON`, {}],
+  ["HTML with a success status", answered("<html>"), `${PATH}: the answer is not JSON`, {}],
   ["a list for an object", answered("[]"), `${PATH}: the answer is not a JSON object`, {}],
   ["nothing at all", { kind: "timed_out" }, `${PATH}: request timed out`, {}],
   ["a canceled request", { kind: "canceled" }, `${PATH}: request canceled`, { code: "canceled" }],
@@ -155,7 +155,7 @@ Deno.test.each<
   ["nothing is named", [""], [], [".a"]],
   ["all that conflict are named", ["&dryRun=All", "&force=true"], [".a", ".b"], [".a"]],
   ["another field conflicts by now", ["&dryRun=All", ""], [".a"], [".a", ".b"]],
-  ["nothing conflicts any more", ["&dryRun=All", ""], [".a"], []],
+  ["the conflict no longer exists", ["&dryRun=All", ""], [".a"], []],
 ])("act() of an apply if %s sends %s", async (_name, sent, named, conflicts) => {
   const causes = conflicts.map((field) => ({ reason: "FieldManagerConflict", field }));
   const body = { kind: "Status", message: "Apply failed", details: { causes } };

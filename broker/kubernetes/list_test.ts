@@ -7,7 +7,7 @@ import { list, type ListOptions } from "./act.ts";
 import { AppError } from "@gateway/shared/errors";
 import { checkManifest } from "./run_action.ts";
 
-/** An API server with so many pods, each of which takes so many bytes. */
+/** A fake API server with `count` pods of the given size in bytes. */
 class Pods extends FakeConnection {
   constructor(count: number, itemOf: (index: number) => unknown = (index) => ({ name: `p${index}` })) {
     super();
@@ -52,7 +52,7 @@ Deno.test("list() returns one page with one item per line and without managedFie
   assert.deepEqual([warnings, connection.requests.length], [[], 1]);
 });
 
-/** An API server with so many rows of a Table in pages. */
+/** A fake API server that returns a paged Table with the given number of rows. */
 function tableOf(count: number, cells: readonly unknown[] = ["x", "1/1"]): FakeConnection {
   const connection = new FakeConnection();
   connection.answer = ({ path }) => {
@@ -204,8 +204,8 @@ const metadata = (changes: object) => text({ metadata: { ...MANIFEST.metadata, .
 
 Deno.test.each([
   ["that matches", text({})],
-  ["with blanks and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
-  ["without a namespace, which the request has", metadata({ namespace: undefined })],
+  ["with spaces and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
+  ["without the namespace of the request", metadata({ namespace: undefined })],
   ["with line breaks as escapes", text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"')],
   ["with the largest integers", text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807")],
   ["of exactly the limit", text({}).padEnd(65_536)],
@@ -224,7 +224,7 @@ Deno.test("checkManifest() accepts a manifest of a cluster-scoped core kind with
 });
 
 Deno.test.each([
-  { name: "nothing", manifest: " \n", message: /k8s apply requires a manifest$/ },
+  { name: "an empty manifest", manifest: " \n", message: /k8s apply requires a manifest$/ },
   { name: "YAML", manifest: "kind: Deployment\n", message: /not JSON \(send JSON, not YAML\)$/ },
   { name: "YAML documents", manifest: "---\nkind: A\n---\nkind: B\n", message: /send JSON, not YAML/ },
   { name: "two documents", manifest: `${text({})}\n${text({})}`, message: /not one JSON document/ },

@@ -56,10 +56,10 @@ Deno.test("execute() forwards sudo, pty and groups, and keeps an empty group lis
 });
 
 Deno.test.each([
-  { name: "the maximum when none is asked for", asked: 0, sent: MAX_TTL_SECONDS },
+  { name: "the maximum if the request has none", asked: 0, sent: MAX_TTL_SECONDS },
   { name: "the maximum when a negative one is", asked: -1, sent: MAX_TTL_SECONDS },
   { name: "the maximum when more is", asked: MAX_TTL_SECONDS + 1, sent: MAX_TTL_SECONDS },
-  { name: "what is asked for within it", asked: 60, sent: 60 },
+  { name: "a requested lifetime below the maximum", asked: 60, sent: 60 },
 ])("execute() requests a validity of $name", async ({ asked, sent }) => {
   const broker = new BrokerFixture();
   await broker.run({ ttlSeconds: asked });
@@ -318,7 +318,7 @@ Deno.test.each([
   ]);
 });
 
-/** Lets everything run that does not wait for the outside. */
+/** Runs all pending continuations that do not wait for I/O. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }

@@ -37,9 +37,9 @@ Deno.test.each([
   { name: "a relative path", path: "notes.txt" },
   { name: "other scripts", path: "/tmp/größe-日本" },
   { name: "quotes and wildcards", path: "/tmp/'\"*?[x]" },
-  { name: "a folder that is called like the kernel's", path: "/srv/dev/tcp/a" },
-  { name: "such a folder beside the working one", path: "dev/notes" },
-  { name: "a name that begins like it", path: "/devices/a" },
+  { name: "a directory with the name of a kernel directory", path: "/srv/dev/tcp/a" },
+  { name: "such a directory in the working directory", path: "dev/notes" },
+  { name: "a name with the same prefix", path: "/devices/a" },
 ])("checkPath() accepts $name", ({ path }) => checkPath(path));
 
 Deno.test.each([
@@ -64,7 +64,7 @@ Deno.test.each([
   { name: "a NUL", path: "/a\0", message: "path contains null bytes" },
   { name: "a line feed", path: "/a\n", message: "path contains newline characters" },
   { name: "a carriage return", path: "/a\r", message: "path contains newline characters" },
-  { name: "a blank", path: "/a b", message: "path contains whitespace or control characters" },
+  { name: "a space", path: "/a b", message: "path contains whitespace or control characters" },
   { name: "a tab", path: "/a\tb", message: "path contains whitespace or control characters" },
   { name: "an escape", path: "/a\x1b", message: "path contains whitespace or control characters" },
   { name: "a no-break space", path: "/a\u00a0b", message: "path contains whitespace or control characters" },
@@ -114,16 +114,16 @@ Deno.test.each([
   ["empty base64", "", true, []],
   ["text that looks like base64", "AAE=", false, [65, 65, 69, 61]],
   ["base64", "AAEC/w==", true, [0, 1, 2, 255]],
-  ["base64 with line ends", "AAEC\r\n/w==\n", true, [0, 1, 2, 255]],
+  ["base64 with line breaks", "AAEC\r\n/w==\n", true, [0, 1, 2, 255]],
 ])("decodeContent() decodes %s", (_name, content, base64, bytes) => {
   assert.deepEqual([...decodeContent(content, { base64 })], bytes);
 });
 
 Deno.test.each([
   { name: "base64 without padding", content: "AAEC/w" },
-  { name: "base64 with a blank", content: "AAEC /w==" },
+  { name: "base64 with a space", content: "AAEC /w==" },
   { name: "base64 of the URL alphabet", content: "AAEC_w==" },
-  { name: "base64 with more behind its end", content: "AA==AA==" },
+  { name: "base64 with text after its padding", content: "AA==AA==" },
   { name: "text for base64", content: "hello, world" },
 ])("decodeContent() rejects $name", ({ content }) => {
   assert.throws(() => decodeContent(content, { base64: true }), {
@@ -144,7 +144,7 @@ Deno.test.each([
   ["UTF-8 as text", [0xc3, 0xb6, 0x0a], { content: "ö\n", base64: false }],
   ["a byte order mark and all", [0xef, 0xbb, 0xbf, 0x61], { content: "\ufeffa", base64: false }],
   ["a NUL as base64", [0x61, 0], { content: "YQA=", base64: true }],
-  ["what is not UTF-8 as base64", [0xff], { content: "/w==", base64: true }],
+  ["binary content as base64", [0xff], { content: "/w==", base64: true }],
 ])("encodeContent() returns %s", (_name, bytes, expected) => {
   assert.deepEqual(encodeContent(Uint8Array.from(bytes)), expected);
 });
@@ -157,7 +157,7 @@ Deno.test.each([
     content: "é".repeat(1000) + "\u{1f600}".repeat(1000),
     head: "é".repeat(1000) + "\u{1f600}".repeat(250),
   },
-  { name: "nothing of what is not text", content: "a\0b", head: "" },
+  { name: "no head of binary content", content: "a\0b", head: "" },
 ])("describeContent() shows approvers $name", ({ content, head }) => {
   const bytes = new TextEncoder().encode(content);
   const { content_head, content_bytes, content_sha256 } = describeContent(bytes);
@@ -222,7 +222,7 @@ Deno.test.each([
   ["an allow rule names it", true, "allow:^head -c [0-9]+ < '/proc/(version|loadavg)'$"],
   ["no rule decides", false, undefined],
   ["a rule allows everything", false, "allow:^head .*$"],
-  ["a rule names another folder", false, "allow:^head -c [0-9]+ < '/process/.*|/sys/.*'$"],
+  ["a rule names another directory", false, "allow:^head -c [0-9]+ < '/process/.*|/sys/.*'$"],
   ["a rule of approval names it", false, "require_approval:/proc"],
 ])("getFile() of a path in /proc if %s (allowed: %s)", async (_name, allowed, rule) => {
   const broker = new BrokerFixture();
@@ -253,7 +253,7 @@ Deno.test("putFile() does not hold the stdin open on a host with stop_on_disconn
 });
 
 Deno.test.each([
-  { name: "none is asked for", asked: 0, limit: MAX_TRANSFER_BYTES },
+  { name: "the request has no limit", asked: 0, limit: MAX_TRANSFER_BYTES },
   { name: "a negative one is", asked: -1, limit: MAX_TRANSFER_BYTES },
   { name: "a larger one is", asked: MAX_TRANSFER_BYTES + 1, limit: MAX_TRANSFER_BYTES },
   { name: "a smaller one is", asked: 10, limit: 10 },

@@ -8,7 +8,7 @@ import type { Authority, CertificateRequest, SignAnswer } from "../authority/aut
 import { Semaphore } from "./semaphore.ts";
 import { ask, type ObtainPorts, obtainRoute } from "./obtain.ts";
 
-/** Keeps the order in which things happened. */
+/** Records the order of events. */
 function fixture(fails: boolean) {
   const happened: string[] = [];
   const log: Events = {
@@ -84,7 +84,7 @@ const REQUEST: CertificateRequest = {
 const notAsked = () => Promise.reject(new Error("not asked"));
 const NOT_ASKED = { hosts: notAsked, rules: notAsked, clusters: notAsked, token: notAsked };
 
-/** The series that one answer of an authority leads to. */
+/** The metric series that one answer of an authority increments. */
 async function counted(sign: Authority["sign"]): Promise<readonly string[]> {
   const metrics = createMetrics();
   const inner: Authority = { ...NOT_ASKED, sign };
@@ -137,7 +137,7 @@ Deno.test("timeAuthority() forwards the progress of waits", async () => {
   assert.deepEqual([told, answer], [["web01"], GRANTED]);
 });
 
-/** Enters, and shows whether there was room. */
+/** Enters the semaphore and shows whether it had room. */
 function enter(gate: Semaphore, size: number, signal = NEVER) {
   const entered = { has: false, leave: () => {}, failure: undefined as unknown };
   gate.enter(signal, { size }).then(
@@ -159,7 +159,7 @@ Deno.test("Semaphore admits requests that fit and queues the rest in order", asy
   assert.deepEqual(states(), [true, true, false, false, false]);
   entered[1]?.leave();
   await settle();
-  // The last one would fit, but the others have waited longer.
+  // The last request would fit, but the others have waited longer.
   assert.deepEqual(states(), [true, true, false, false, false]);
   entered[0]?.leave();
   await settle();

@@ -79,7 +79,7 @@ Deno.test("routeSignature() ignores policy fields", () => {
 
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
 
-/** A fetch whose answers the test gives one by one. */
+/** A fetch whose responses the test sends one by one. */
 class ScriptedFetch {
   readonly #waiting: PromiseWithResolvers<HostsResponse>[] = [];
   calls = 0;

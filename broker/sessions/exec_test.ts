@@ -60,7 +60,7 @@ Deno.test("execInSession() creates a new key for each preflight", async () => {
 });
 
 Deno.test.each([
-  ["a session that there is not", "nope", "alice", 'unknown or expired session: "nope"'],
+  ["an unknown session", "nope", "alice", 'unknown or expired session: "nope"'],
   ["another's session", undefined, "bob", /^session "[0-9a-f]+" does not belong to the current caller$/],
 ])(
   "execInSession() rejects %s without a request, a change or a record (I1, I2)",
@@ -197,7 +197,7 @@ Deno.test.each(
     await assert.rejects(broker.exec(id), { message });
     assert.deepEqual([broker.authority.requests.length, broker.registry.size], [asked, 1]);
     assert.equal(broker.outcomes.at(-1), "session_exec_denied");
-    // Back to what it was, it works again.
+    // After the host's entry is restored, the session works again.
     broker.authority.list = () => CHAINED_HOSTS;
     await broker.exec(id);
   },
@@ -248,7 +248,7 @@ Deno.test.each([
       return given.kind === "issued" ? { ...given, elevationPrefix: prefix } : given;
     };
     const id = await broker.open({ mode, sudo });
-    // The policy of now counts, not that of when the session was opened.
+    // The current policy applies, not the policy at the time when the session was opened.
     broker.authority.list = () => ({ web01: { ...HOSTS["web01"]!, stop_on_disconnect: flag } });
     let isHeld: boolean | undefined;
     broker.links[0]!.answer = (_command, { stopsAtStdinEnd }) => {

@@ -271,7 +271,7 @@ Deno.test.each([
   { name: "no number", field: ":x\n" },
   { name: "a number out of range", field: ":256\n" },
   { name: "four digits", field: ":1000\n" },
-  { name: "nothing", field: "\n" },
+  { name: "an empty field", field: "\n" },
 ])("FramedOutput ends without an exit code if the end mark has $name", ({ field }) => {
   const { ended, exitCode } = cut([`__BRK_aa__:0\n__BRK_bb__${field}`]);
   assert.deepEqual({ ended, exitCode }, { ended: true, exitCode: undefined });

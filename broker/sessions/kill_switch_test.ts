@@ -15,20 +15,20 @@ Deno.test.each<
   ["this broker", true, "caller", "broker-1"],
   ["another broker", false, "caller", "broker-2"],
   ["this broker, in other capitals and with a dot", true, "caller", "Broker-1."],
-  ["a caller of the end user's name", false, "caller", "Alice@Example"],
+  ["a caller with the end user's name", false, "caller", "Alice@Example"],
   ["its end user", true, "end_user", "Alice@Example"],
-  ["its end user, in other capitals and forms", true, "end_user", "\uff21lice@example"],
+  ["its end user in other case and Unicode form", true, "end_user", "\uff21lice@example"],
   ["another end user", false, "end_user", "bob"],
   ["its id", true, "session_id", "abc"],
   ["another id", false, "session_id", "abd"],
   ["a serial of before", true, "serial", "5"],
   ["its serial", true, "serial", "18446744073709551615"],
-  ["a serial that a number takes for the same", false, "serial", "18446744073709551614"],
+  ["a serial that is equal only as a number", false, "serial", "18446744073709551614"],
 ])("concerns() for %s returns %s", (_name, is, kind, value) => {
   assert.equal(concerns({ kind, value }, SESSION, "broker-1"), is);
 });
 
-/** A recording whose file takes everything, and can't be closed before the disk answers. */
+/** A recording whose file accepts all writes, but can be closed only after `disk` resolves. */
 function startRecording(disk: Promise<void>, clock = new FakeClock()): Promise<Recorder> {
   const file = { write: () => Promise.resolve(), truncate: () => Promise.resolve(), close: () => disk };
   const header = { sessionId: "a", caller: "alice", host: "web01", serial: SERIAL, startedAt: 0 };
@@ -49,10 +49,10 @@ class Scene {
   frozen: unknown = [];
   status = 200;
   polls = 0;
-  /** The start counts as the first. */
+  /** The poll at the start is the first one. */
   polled = -1;
   readonly errors: unknown[] = [];
-  /** The serials that the signer received for revocation. */
+  /** The serials that the signer was asked to revoke. */
   readonly told: unknown[] = [];
   toldStatus = 200;
 
@@ -98,7 +98,7 @@ class Scene {
     await this.stop();
   }
 
-  /** Ends the watch, and waits for that. */
+  /** Stops the watch and waits until it has stopped. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#watching;

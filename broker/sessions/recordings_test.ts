@@ -91,7 +91,7 @@ Deno.test("encodeHeader() returns an asciicast v2 header with the exact serial",
 
 Deno.test.each([
   ["writes seconds", 1500, "a\n", '[1.5, "o", "a\\r\\n"]\n'],
-  ["leaves the line ends of a terminal", 0, "a\r\n\rb", '[0, "o", "a\\r\\n\\rb"]\n'],
+  ["keeps the line breaks of a terminal", 0, "a\r\n\rb", '[0, "o", "a\\r\\n\\rb"]\n'],
   ["starts at zero", 0, "a", '[0, "o", "a"]\n'],
   ["escapes controls", 1, "\u001b[31m\u0000", '[0.001, "o", "\\u001b[31m\\u0000"]\n'],
   ["replaces lone surrogates", 1, "a\ud800b", '[0.001, "o", "a\ufffdb"]\n'],
@@ -108,11 +108,11 @@ const HEADER_RECORDER = {
 };
 const FIRST_LINE = encodeHeader(HEADER_RECORDER);
 
-/** A file in memory that can fail, after it has taken a part. */
+/** A file in memory that can fail after a partial write. */
 class FakeFile implements RecordingFile {
   text = "";
   failing = false;
-  /** A line that is torn stays. */
+  /** While true, an incomplete line cannot be truncated. */
   uncuttable = false;
   closed = false;
 

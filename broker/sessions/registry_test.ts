@@ -213,7 +213,7 @@ Deno.test("openSession() requests a terminal in mode pty, and elevation", async 
 });
 
 Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: RegExp }>([
-  { name: "no elevation that was asked for", sudo: true, elevationPrefix: "", message: /no elevation/ },
+  { name: "a missing elevation", sudo: true, elevationPrefix: "", message: /no elevation/ },
   {
     name: "an elevation that was not requested",
     sudo: false,
@@ -230,8 +230,8 @@ Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: 
 Deno.test.each<
   [name: string, request: Parameters<SessionFixture["open"]>[0], message: string, outcomes: readonly string[]]
 >([
-  ["a host that there is not", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
-  ["a mode that there is not", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
+  ["an unknown host", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
+  ["an unknown mode", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
   ["a host whose bastion is missing", { host: "db01" }, 'unknown host in chain: "bastion01"', ["denied"]],
 ])("openSession() rejects %s and requests no certificate", async (_name, request, message, outcomes) => {
   const broker = new SessionFixture();
@@ -335,6 +335,6 @@ Deno.test("openSession() uses and records the host's new route after an approval
   assert.equal(broker.connects[0]?.hops[0].addr, "10.0.0.9:22");
   assert.equal(broker.log.entries[0]?.host, "10.0.0.9:22");
   broker.authority.answer = answer;
-  // Each command is refused when the way is not the one that the session remembers.
+  // Each command is rejected if the route differs from the one that the session stored.
   await broker.exec(id);
 });

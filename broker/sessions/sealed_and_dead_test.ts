@@ -72,7 +72,7 @@ Deno.test("execInSession() sends terminal and account in each preflight and obey
   assert.equal(broker.links[0]?.runs.length, 1);
 });
 
-/** A shell each of whose commands prints its own letter on the error stream, the start `a`. */
+/** A shell whose commands each print their own letter on stderr; the start prints `a`. */
 function chattyShell(onOutput: OnOutput): ShellChannel {
   const letters = "abcd"[Symbol.iterator]();
   return {
@@ -108,7 +108,7 @@ Deno.test("the limit of the error stream applies to each command, not to the ses
 
 type Step = keyof RecordingFile;
 
-/** A file whose disk stops answering at one step. */
+/** A file whose disk hangs at one step. */
 class HangingFile implements RecordingFile {
   readonly asked: Step[] = [];
   hangsAt: Step | undefined;

@@ -26,7 +26,7 @@ class FakeShell implements ShellChannel {
   readonly signals: string[] = [];
   closed = false;
   exitCode: number | undefined;
-  /** The ends of packets in its output. */
+  /** The positions at which its output is split into packets. */
   cutAt = 0;
   answer: (line: string, reply: (text: { out?: string; err?: string; code?: string }) => void) => void = (
     _line,
@@ -155,7 +155,7 @@ Deno.test("ShellLink reports a command that left the shell's loop and starts a n
   assert.equal(link.broken, undefined);
   assert.equal(shells.length, 2);
   shells[1]!.answer = (line, reply) => {
-    // The shell before it may have a background process that prints.
+    // The previous shell may have left a background process that prints.
     shell.print("stdout", `${BEGIN.exec(line)?.[1]}:0\nforged\n`);
     reply({ out: "mine\n" });
   };

@@ -164,7 +164,7 @@ Deno.test.each([
   { name: "for another key", line: await certify(createEphemeralKey()) },
   { name: "that is a plain key", line: key.publicKeyLine },
   { name: "that is empty", line: "" },
-  { name: "that is cut off", line: good.trim().slice(0, -8) },
+  { name: "that is truncated", line: good.trim().slice(0, -8) },
   { name: "followed by another", line: good + good },
 ])("parseCertificateFor() rejects a certificate $name", ({ line }) => {
   assert.throws(() => parseCertificateFor(key, line), {
@@ -173,7 +173,7 @@ Deno.test.each([
   });
 });
 
-/** A client on a connection to nowhere. */
+/** A client whose connection has no peer. */
 async function connecting(): Promise<Ssh2Client> {
   const { Client } = await loadSsh2();
   const client = new Client();
@@ -237,7 +237,7 @@ const { blob } = parsePublicKey(line);
 
 Deno.test.each([
   ["authorized_keys", line],
-  ["authorized_keys with comment and line end", `${line} root@web01\n`],
+  ["authorized_keys with comment and newline", `${line} root@web01\n`],
   ["known_hosts", `[web01.example.com]:2222,10.0.0.1 ${line}`],
   ["ssh-keyscan with its comment", `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`],
 ])("parseHostPin() parses a line of %s", (_name, text) => {
@@ -258,10 +258,10 @@ Deno.test("parseHostPin() matches only the same bytes", () => {
 
 Deno.test.each([
   { name: "nothing", text: "" },
-  { name: "blanks", text: " \n" },
+  { name: "white space", text: " \n" },
   { name: "a comment only", text: "# none yet" },
-  { name: "a key that is cut off", text: line.slice(0, -8) },
-  { name: "a type that is not in the key", text: formatPublicKey("ssh-rsa", blob) },
+  { name: "a truncated key", text: line.slice(0, -8) },
+  { name: "a type that differs from the key's type", text: formatPublicKey("ssh-rsa", blob) },
   { name: "two keys", text: `${line}\n${createEphemeralKey().publicKeyLine}` },
   { name: "a marker", text: `@cert-authority * ${line}` },
   { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },

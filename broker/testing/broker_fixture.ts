@@ -9,7 +9,7 @@ import type { Toolset } from "../tools/toolset.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 
-/** The longest certificate life in tests, in seconds. */
+/** The longest certificate lifetime in tests, in seconds. */
 export const MAX_TTL_SECONDS = 300;
 /** The largest file in tests, in bytes. */
 export const MAX_TRANSFER_BYTES = 1000;
@@ -37,7 +37,7 @@ export const ASKED = {
   dry_run: false,
 } as const;
 
-/** Asks for `uptime` on `web01`. */
+/** Requests `uptime` on `web01`. */
 export const UPTIME: ExecuteRequest = {
   caller: "agent-1",
   callerGroups: null,
@@ -64,7 +64,7 @@ export class BrokerFixture {
   readonly runner = new FakeRunner();
   readonly log = new MemoryAuditLog();
   readonly hosts = new Inventory(() => this.authority.hosts());
-  /** The outcomes that were counted, in order. */
+  /** The counted outcomes, in order. */
   readonly counted: string[] = [];
   blocked = 0;
   readonly execute: Execute;
@@ -99,7 +99,7 @@ export class BrokerFixture {
     this.getFile = (request, signal) => getFile(transfer, request, signal);
   }
 
-  /** Executes `uptime` on `web01`, or what differs from that. */
+  /** Executes `uptime` on `web01` with the given fields changed. */
   run(request: Partial<ExecuteRequest> = {}, signal: AbortSignal = new AbortController().signal) {
     return this.execute({ ...UPTIME, ...request }, signal);
   }

@@ -8,7 +8,7 @@ import { TEST_LIMITS } from "./broker_fixture.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeConnection } from "./fake_cluster.ts";
 
-/** A cluster as a signer would list it. */
+/** A cluster as a signer lists it. */
 export const CLUSTER: ClusterInfo = {
   api_server: "https://10.0.0.5:6443",
   ca_cert_pem: "PEM",
@@ -28,7 +28,7 @@ export class ClusterFixture {
   readonly connection = new FakeConnection();
   readonly log = new MemoryAuditLog();
   readonly clock = new FakeClock();
-  /** The clusters that were connected to, and how many connections were closed. */
+  /** The clusters with a connection, and the number of closed connections. */
   readonly connected: ClusterInfo[] = [];
   closed = 0;
   readonly clusters: Clusters;
@@ -65,7 +65,7 @@ export class ClusterFixture {
     this.runAction = (request, signal) => runAction(ports, request, signal);
   }
 
-  /** Reads the pod `web-1`, or what differs from that. */
+  /** Reads the pod `web-1`, with the given fields changed. */
   run(
     { asked, ...request }: Omit<Partial<ActionRequest>, "asked"> & {
       readonly asked?: Partial<ActionRequest["asked"]>;

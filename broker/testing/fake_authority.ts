@@ -8,10 +8,10 @@ import type {
   TokenRequest,
 } from "../authority/authority.ts";
 
-/** The serial of the certificates of a {@linkcode FakeAuthority}: beyond the range of `number`. */
+/** The certificate serial of a {@linkcode FakeAuthority}. It exceeds the safe range of `number`. */
 export const SERIAL = 18446744073709551615n;
 
-/** Two hosts, one of them behind a bastion, as a signer would list them. */
+/** Two hosts as a signer lists them. One is behind a bastion. */
 export const HOSTS: HostsResponse = {
   web01: {
     addr: "10.0.0.1:22",
@@ -29,13 +29,13 @@ export const HOSTS: HostsResponse = {
   },
 };
 
-/** The same hosts with the bastion. */
+/** {@linkcode HOSTS} and the bastion. */
 export const CHAINED_HOSTS: HostsResponse = {
   ...HOSTS,
   bastion01: { addr: "10.0.0.9:22", user: "jump", host_key: "k" },
 };
 
-/** A certificate for `uptime` that nobody had to be asked for. */
+/** A certificate for `uptime` that needed no approval. */
 export const ISSUED_UPTIME = {
   kind: "issued",
   certificate: "ssh-ed25519-cert-v01@openssh.com CCCC",
@@ -45,7 +45,7 @@ export const ISSUED_UPTIME = {
   waited: false,
 } as const satisfies SignAnswer;
 
-/** An authority with scripted answers that keeps its requests. */
+/** An authority with scripted answers that records its requests. */
 export class FakeAuthority implements Authority {
   readonly requests: CertificateRequest[] = [];
   fetches = 0;

@@ -55,7 +55,7 @@ export const ACTIONS = {
   },
 } as const satisfies Record<string, ClusterAction>;
 
-/** An API server with scripted answers that keeps its requests. */
+/** An API server with scripted answers that records its requests. */
 export class FakeConnection implements ApiConnection {
   readonly requests: ApiRequest[] = [];
   answer: (request: ApiRequest) => ApiOutcome | Promise<ApiOutcome> = () => answered({ kind: "Pod" });
@@ -66,7 +66,7 @@ export class FakeConnection implements ApiConnection {
   }
 }
 
-/** An answer with a JSON body, or with a text. */
+/** An answer with a JSON or text body. */
 export function answered(
   body: unknown,
   { status = 200, headers = {} }: {

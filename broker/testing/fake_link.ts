@@ -3,7 +3,7 @@ import type { LinkRunOptions, SessionLink } from "../sessions/session.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { keepOf, printed } from "./fake_runner.ts";
 
-/** A link to no host, with scripted results, that keeps its commands. */
+/** A link without a host. It returns scripted results and records its commands. */
 export class FakeLink implements SessionLink {
   readonly runs: string[] = [];
   broken: string | undefined;

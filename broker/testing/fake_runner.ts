@@ -1,13 +1,13 @@
 import { keptBytes, type Output, OutputBuffer } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 
-/** A stream that a host has sent, all of it kept. */
+/** A stream that a host has sent, kept completely. */
 export function sent(content: string | Uint8Array<ArrayBuffer>): Output {
   const head = typeof content === "string" ? new TextEncoder().encode(content) : content;
   return { head, tail: new Uint8Array(), totalBytes: head.length };
 }
 
-/** The same with as much kept as a request asks for. */
+/** The same result, truncated to the length that a request keeps. */
 export function keepOf(result: CommandResult, { output }: Pick<RunCommandOptions, "output">): CommandResult {
   if (output === undefined) return result;
   const keep = (stream: Output) => {
@@ -18,7 +18,7 @@ export function keepOf(result: CommandResult, { output }: Pick<RunCommandOptions
   return { ...result, stdout: keep(result.stdout), stderr: keep(result.stderr) };
 }
 
-/** Output as a host would send it. */
+/** Output of a command, as a host sends it. */
 export function printed(
   stdout: string,
   options: { readonly stderr?: string; readonly exitCode?: number } = {},
@@ -31,7 +31,7 @@ export function printed(
   return result;
 }
 
-/** Runs nothing, returns scripted results and keeps its requests. */
+/** Runs nothing, returns scripted results and records its requests. */
 export class FakeRunner {
   readonly runs: RunCommandOptions[] = [];
   answer: (options: RunCommandOptions) => CommandResult | Promise<CommandResult> = () =>
@@ -43,7 +43,7 @@ export class FakeRunner {
   };
 }
 
-/** A command that never ends by itself. */
+/** A command that ends only when it is aborted. */
 export function hangUntilAborted({ signal }: RunCommandOptions): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });

@@ -1,6 +1,6 @@
 import type { StdioStreams } from "../frontends/mcp_stdio.ts";
 
-/** A client's end of the standard streams. */
+/** The client side of the standard streams. */
 export class LinePipe {
   readonly streams: StdioStreams;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
@@ -23,7 +23,7 @@ export class LinePipe {
     await this.#input.write(bytes);
   }
 
-  /** The next line that was written, without its end. */
+  /** The next written line, without its line end. */
   async line(): Promise<string> {
     for (;;) {
       const end = this.#text.indexOf("\n");
@@ -43,7 +43,7 @@ export class LinePipe {
     await this.#input.close();
   }
 
-  /** Stops reading, as a client does that has crashed. */
+  /** Stops reading, like a crashed client. */
   async closeOutput(): Promise<void> {
     await this.#output.cancel();
   }

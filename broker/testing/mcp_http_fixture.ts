@@ -13,12 +13,12 @@ import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 /** The URL of the frontend in tests. */
 const RESOURCE_URL = "https://gateway.example/mcp";
 
-/** Both kinds of answers, as a client of the protocol asks for them. */
+/** Both content types of answers, as clients of the protocol must accept them. */
 export const ACCEPT = "application/json, text/event-stream";
 
 export interface TestRequest {
   readonly method?: string;
-  /** The user's token; absent: none. */
+  /** The user's token, if any. */
   readonly token?: string;
   readonly session?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -28,8 +28,8 @@ export interface TestRequest {
 }
 
 /**
- * The MCP frontend over HTTP without network. Its tokens read `name` or `name:group,group`, and `bad` is a bad
- * one.
+ * The MCP frontend over HTTP without network. Valid tokens are `name` or `name:group,group`; `bad` is
+ * invalid.
  */
 export class McpHttpFixture implements AsyncDisposable {
   readonly broker = new BrokerFixture();
@@ -59,7 +59,7 @@ export class McpHttpFixture implements AsyncDisposable {
     });
   }
 
-  /** Sends a request; a JSON body unless there is none, which is a GET. */
+  /** Sends a request with a JSON body, or a GET request if there is no body. */
   send({ method, token, session, headers, body, path = "/mcp", signal }: TestRequest): Promise<Response> {
     const request = new Request(`https://localhost${path}`, {
       method: method ?? (body === undefined ? "GET" : "POST"),
@@ -77,14 +77,14 @@ export class McpHttpFixture implements AsyncDisposable {
     return this.frontend.fetch(request);
   }
 
-  /** How a request fails: by what the listener turns into an answer. */
+  /** The error of a rejected request, which the listener turns into a response. */
   async refusalOf(request: TestRequest): Promise<{ readonly code: ErrorCode; readonly message: string }> {
     const error = await this.send(request).then(() => undefined, (error) => error);
     assert.ok(error instanceof AppError, "was served");
     return { code: error.code, message: error.message };
   }
 
-  /** Opens a session, and gives its id. */
+  /** Opens a session and returns its ID. */
   async open(token: string, protocolVersion = "2025-11-25"): Promise<string> {
     const response = await this.send({ token, body: initialize(protocolVersion) });
     await response.text();
@@ -111,10 +111,10 @@ export function rpc(id: number | string, method: string, params: object = {}): o
 /** The notification of a client after its session is open. */
 export const INITIALIZED = { jsonrpc: "2.0", method: "notifications/initialized" };
 
-/** Asks for the tools, within a session. */
+/** Requests the tool list within a session. */
 export const LIST = rpc(1, "tools/list");
 
-/** Runs `uptime` on `web01`: the parameters of a call. */
+/** The parameters of a call that runs `uptime` on `web01`. */
 export const CALL = { name: "ssh_execute", arguments: { server: "web01", command: "uptime" } };
 
 /** {@linkcode CALL} within a session, with the id 7. */
@@ -141,11 +141,11 @@ export function statelessHeaders(method: string, name?: string): Record<string, 
 
 export interface ServerEvent {
   readonly id?: string;
-  /** The message; absent in an event that only gives its id. */
+  /** The message. Absent in an event that only announces its ID. */
   readonly data?: unknown;
 }
 
-/** The events of a text in `text/event-stream`. */
+/** Parses a `text/event-stream` text into events. */
 export function parseEvents(text: string): readonly ServerEvent[] {
   return text.split("\n\n").filter((block) => block !== "" && !block.startsWith(":")).map((block) => {
     const fields = new Map(
@@ -162,7 +162,7 @@ export function parseEvents(text: string): readonly ServerEvent[] {
   });
 }
 
-/** Reads a stream until it has so many events; the rest is left unread. */
+/** Reads the given number of events from a stream and leaves the rest unread. */
 export async function readEvents(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   count: number,

@@ -49,14 +49,14 @@ export class RawMcpClient implements AsyncDisposable {
     });
   }
 
-  /** A client that has opened its connection. */
+  /** Creates a client and opens its connection. */
   static async connect(generation: Generation, options?: RawMcpClientOptions): Promise<RawMcpClient> {
     const client = new RawMcpClient(generation, options);
     await client.open();
     return client;
   }
 
-  /** Does what the generation wants done first. */
+  /** Sends the messages that the generation requires first. */
   async open(): Promise<void> {
     if (this.#generation === "2026-07-28") return;
     await this.initialize(this.#generation);
@@ -71,7 +71,7 @@ export class RawMcpClient implements AsyncDisposable {
     });
   }
 
-  /** Sends a request and gives the raw line of its answer. */
+  /** Sends a request and returns the raw line of its answer. */
   async requestLine(method: string, params: object = {}): Promise<string> {
     await this.start(method, params);
     return await this.#pipe.line();
@@ -98,7 +98,7 @@ export class RawMcpClient implements AsyncDisposable {
     return this.#id;
   }
 
-  /** Sends a request with an id that the test chooses. */
+  /** Sends a request with the given ID. */
   async startAs(id: number, method: string, params: object): Promise<void> {
     await this.#send({ jsonrpc: "2.0", id, method, params: this.#dress(params) });
   }
@@ -151,7 +151,7 @@ export class RawMcpClient implements AsyncDisposable {
   }
 }
 
-/** Waits for a condition without a promise. */
+/** Waits for a condition that has no promise. */
 export async function until(isSo: () => boolean): Promise<void> {
   for (let turn = 0; !isSo(); turn++) {
     assert.ok(turn < 10_000, "did not come about");

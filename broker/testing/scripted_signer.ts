@@ -4,7 +4,7 @@ import { RemoteAuthority } from "../authority/remote.ts";
 import type { JsonClientRequest } from "@gateway/shared/http";
 import type { SignerClient, SignerReply } from "../authority/authority.ts";
 
-/** A signer that gives one reply to everything, and keeps what it was asked. */
+/** A signer that returns the same reply to every request and records the requests. */
 export class ScriptedSigner {
   readonly requests: JsonClientRequest[] = [];
   readonly #reply: (count: number) => SignerReply;
@@ -20,12 +20,12 @@ export class ScriptedSigner {
   }
 }
 
-/** An authority over this client that waits for no approval, or as long as this. */
+/** An authority over this client. It waits for approvals for the given time, by default not at all. */
 export function connect(client: SignerClient, seconds = 0): RemoteAuthority {
   return new RemoteAuthority(client, new ApprovalWaits({ client, clock: systemClock, seconds }));
 }
 
-/** An authority over a signer that gives this reply to everything. */
+/** An authority over a signer that returns this reply to every request. */
 export function replying(status: number, body: unknown, text = JSON.stringify(body) ?? "") {
   const signer = new ScriptedSigner(() => ({ status, body, text }));
   return { signer, authority: connect(signer) };

@@ -17,7 +17,7 @@ import { FakeLink } from "./fake_link.ts";
 /** The caller of the sessions of a {@linkcode SessionFixture}. */
 export const CALLER = "alice";
 
-/** How long the sessions of a {@linkcode SessionFixture} live. */
+/** The lifetimes of the sessions of a {@linkcode SessionFixture}. */
 const LIFETIMES = { idleSeconds: 300, maxSeconds: 1800 };
 
 /** Sessions without network, disk and hosts. */
@@ -34,7 +34,7 @@ export class SessionFixture {
   readonly limits = TEST_LIMITS;
   readonly random = new FixedRandom([0xab]);
   readonly connects: ConnectSessionOptions[] = [];
-  /** Makes the link of the next session. */
+  /** Creates the link of the next session. */
   connect: () => FakeLink | Promise<FakeLink> = () => new FakeLink();
   startRecording: (() => Promise<Recorder | undefined>) | undefined;
 
@@ -70,7 +70,7 @@ export class SessionFixture {
     return this.log.entries.map(({ outcome }) => outcome);
   }
 
-  /** Opens an exec session on `web01`, or what differs from that. */
+  /** Opens an exec session on `web01`, with the given fields changed. */
   async open(request: Partial<OpenRequest> = {}, signal = new AbortController().signal): Promise<string> {
     const { sessionId } = await this.sessions.open({
       caller: CALLER,
@@ -96,7 +96,7 @@ export class SessionFixture {
     );
   }
 
-  /** Answers the preflight of a host otherwise than the rest. */
+  /** Answers the preflight of one host differently from the others. */
   answerPreflight(answer: SignAnswer, host = "web01"): void {
     const { answer: usual } = this.authority;
     this.authority.answer = (request, signal, options) =>
@@ -114,7 +114,7 @@ export async function openedSession(...request: Parameters<SessionFixture["open"
   return { broker, id: await broker.open(...request) };
 }
 
-/** Different numbers every time, and always the same. */
+/** A deterministic sequence in which no number repeats. */
 class CountingRandom implements Random {
   #count = 0;
 

@@ -13,7 +13,7 @@ const NEEDED: SignAnswer = { kind: "needs_approval", rule: "require_approval:^re
 const REQUIRED = 'command on "web01" requires human approval (require_approval:^reboot); ' +
   "approve it in-chat (if enabled), via the control plane, or with broker-ctl";
 
-/** A chat whose human gives this answer, at a broker whose signer lets only approved commands pass. */
+/** A chat whose human gives this answer. The broker's signer requires an approval for every command. */
 class Chat {
   readonly broker = new BrokerFixture();
   readonly questions: string[] = [];
@@ -159,11 +159,11 @@ Deno.test.each<[name: string, code: string, decision: WireDecision]>([
     allowed: false,
     matched_rule: "allowlist:no-match",
   }],
-  ["a rule that only begins like that", "denied", {
+  ["a rule that only has the same prefix", "denied", {
     allowed: false,
     matched_rule: "allowlist:no-match-at-all",
   }],
-  ["refused sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
+  ["denied sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
 ])("viewDecision() returns for %s the code %s", (_name, code, decision) => {
   assert.equal(viewDecision(decision, "x").reason_code, code);
 });

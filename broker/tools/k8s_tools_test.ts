@@ -22,7 +22,7 @@ const schema = z.object({
   additionalProperties: z.literal(false),
 });
 
-/** Calls a tool with what it needs, and what differs from that. */
+/** Calls a tool with its required arguments and the given changes. */
 function call(
   fixture: ClusterFixture,
   name: string,

@@ -161,7 +161,7 @@ Deno.test("ssh_execute has a closed input schema without defaults and an unsigne
 });
 
 const LIMITS = { ...TEST_LIMITS, maxOutputBytes: 1000 };
-/** More than the readable part of a stream. */
+/** Longer than the part of a stream that a result can contain. */
 const LONG = 300_000;
 
 function render(
@@ -189,7 +189,7 @@ Deno.test.each([
   { name: "bytes that are not text", unit: "\ufffd", stderr: "\ufffd" },
   { name: "bidi controls, which the text writes out", unit: "\u202e", stderr: "\u{e0001}" },
   { name: "astral characters", unit: "😀", stderr: "😀" },
-  { name: "line ends of a terminal", unit: "a\r\n", stderr: "" },
+  { name: "line breaks of a terminal", unit: "a\r\n", stderr: "" },
 ])("a result of any length fits 1 MiB of JSON at the default settings: $name", ({ unit, stderr }) => {
   for (const length of [409_600, 3_000_000]) {
     for (const args of [{}, { tail: true }]) {

@@ -48,7 +48,7 @@ Deno.test("ssh_list_servers returns no address, account, key or group", async ()
 
 Deno.test.each<{ name: string; groups: readonly string[] | null; names: readonly string[] }>([
   { name: "all without groups", groups: null, names: ["db01", "web01"] },
-  { name: "those that share a group", groups: ["ops", "web"], names: ["web01"] },
+  { name: "hosts that share a group", groups: ["ops", "web"], names: ["web01"] },
   { name: "none for other groups", groups: ["ops"], names: [] },
   { name: "none for an empty group list", groups: [], names: [] },
 ])("ssh_list_servers lists $name (I16)", async ({ groups, names }) => {

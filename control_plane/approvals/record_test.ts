@@ -48,7 +48,7 @@ Deno.test("toRecord() of an approval with all fields keeps the order of the spec
 });
 
 Deno.test.each([
-  { name: "one that has expired", fields: { createdAt: CREATED_AT - 120_000 }, status: "expired" },
+  { name: "an expired request", fields: { createdAt: CREATED_AT - 120_000 }, status: "expired" },
   {
     name: "an approved one that was never collected",
     fields: { createdAt: CREATED_AT - 200_000, state: { ...APPROVED, at: CREATED_AT - 120_000 } },
@@ -126,7 +126,7 @@ Deno.test.each([
     now: AT + 100 * TIMEOUT_MS,
     status: "approved",
   },
-  { name: "denied for good", state: DENIED, now: AT + 100 * TIMEOUT_MS, status: "denied" },
+  { name: "denied permanently", state: DENIED, now: AT + 100 * TIMEOUT_MS, status: "denied" },
 ])("statusOf() $name", ({ state, now, status }) => {
   assert.equal(statusOf(approvalOf({ state }), { now, timeoutMs: TIMEOUT_MS }), status);
 });
@@ -171,7 +171,7 @@ const OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 
 Deno.test.each([
   { name: "the same line", line: PUBLIC_KEY, same: true },
-  { name: "another comment and a line end", line: `${PUBLIC_KEY} broker@example\n`, same: true },
+  { name: "another comment and a newline", line: `${PUBLIC_KEY} broker@example\n`, same: true },
   { name: "another key", line: OTHER, same: false },
   { name: "nothing", line: "", same: false },
   { name: "options before the key", line: `command="id" ${PUBLIC_KEY}`, same: false },
@@ -226,7 +226,7 @@ Deno.test.each([
   { name: "an approved one", fields: { state: APPROVED_TRANSITIONS }, status: "approved" },
   { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS }, status: "approved" },
   { name: "a denied one", fields: { state: DENIED_TRANSITIONS }, status: "denied" },
-  { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 }, status: "expired" },
+  { name: "an expired request", fields: { createdAt: NOW - TIMEOUT_MS - 1 }, status: "expired" },
 ])("decide() rejects both decisions on $name", ({ fields, status }) => {
   for (const approve of [true, false]) {
     assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve }), { kind: "not_pending", status });
@@ -237,7 +237,7 @@ Deno.test.each([
   { name: "a pending one", fields: {} },
   { name: "a denied one", fields: { state: DENIED_TRANSITIONS } },
   { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS } },
-  { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 } },
+  { name: "an expired request", fields: { createdAt: NOW - TIMEOUT_MS - 1 } },
 ])("decide() never lets callers decide their own approvals: $name (A1)", ({ fields }) => {
   for (const approve of [true, false]) {
     assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve, approver: "broker-1" }), {

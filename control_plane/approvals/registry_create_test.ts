@@ -66,7 +66,7 @@ Deno.test("create() rejects a command with a NUL", async () => {
   assert.deepEqual([registry.list(), registry.pendingCount()], [[], 0]);
 });
 
-/** A broker's request for a person. */
+/** A broker's request for an end user. */
 const of = (endUser: string, caller = "broker-1") => {
   const draft = draftOf({ caller });
   return { ...draft, request: { ...draft.request, end_user: endUser } };
@@ -147,7 +147,7 @@ Deno.test("list() returns pending approvals first and then the newest first", as
   const { scene, registry } = await openRegistry();
   const approvals = [];
   for (let n = 0; n < 6; n++) {
-    // Two of them in the same millisecond.
+    // Two approvals in the same millisecond.
     await scene.clock.advance(n % 2);
     approvals.push(await park(registry, { command: `${n}` }));
   }
@@ -194,7 +194,7 @@ async function approved(scene: RegistryScene, registry: ApprovalRegistry): Promi
 Deno.test.each([
   { name: "an unknown caller", claimant: { caller: "broker-2" } },
   { name: "the approver", claimant: { caller: "alice" } },
-  { name: "nobody", claimant: { caller: "" } },
+  { name: "an empty caller", claimant: { caller: "" } },
   { name: "another caller with the key", claimant: { caller: "broker-2", publicKey: PUBLIC_KEY } },
   { name: "another caller with an invalid key", claimant: { caller: "broker-2", publicKey: "" } },
 ])("claim() returns not_owner to $name in every status", async ({ claimant }) => {

@@ -139,7 +139,7 @@ Deno.test("an approval that is collected or being collected cannot be decided ag
 
 const NEVER = new AbortController().signal;
 
-/** A wait, and whether it is over. */
+/** A wait with a flag that shows whether it has ended. */
 function wait(registry: ApprovalRegistry, { id }: Approval, { ms = 8000, signal = NEVER } = {}) {
   const waiting = { isOver: false };
   void registry.waitForDecision(id, { ms, signal }).then(() => waiting.isOver = true);

@@ -15,7 +15,7 @@ import type { ApprovalRegistry } from "./registry.ts";
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const { request } = draftOf();
 
-/** The same request for another key and with another token, as a broker sends it that tries again. */
+/** The same request with another key and token, as a broker sends it on a retry. */
 const again = (fields: Partial<ApprovalDraft> = {}): ApprovalDraft =>
   draftOf({ request: { ...request, public_key: OTHER_KEY }, bearerToken: "second", ...fields });
 
@@ -69,7 +69,7 @@ Deno.test("a denial or the timeout ends both identical requests", async () => {
 Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   { name: "of another caller", fields: { caller: "broker-2" } },
   { name: "for another end user", fields: { endUser: "alice" } },
-  { name: "for one that an untrusted broker names", fields: { request: { ...request, end_user: "alice" } } },
+  { name: "for an untrusted broker's end user", fields: { request: { ...request, end_user: "alice" } } },
   { name: "for one of other groups", fields: { request: { ...request, end_user_groups: [] } } },
   { name: "for another host", fields: { request: { ...request, host: "web02" } } },
   { name: "for another command", fields: { request: { ...request, command: "id" } } },
@@ -79,7 +79,7 @@ Deno.test.each<{ name: string; fields: Partial<ApprovalDraft> }>([
   { name: "for another life", fields: { request: { ...request, ttl_seconds: 60 } } },
   { name: "for a session", fields: { request: { ...request, purpose: "session", session_mode: "shell" } } },
   { name: "for a bastion", fields: { request: { ...request, role: "bastion" } } },
-  { name: "that only asks", fields: { request: { ...request, dry_run: true } } },
+  { name: "that is a dry run", fields: { request: { ...request, dry_run: true } } },
   { name: "of other content", fields: { request: { ...request, content_sha256: "aa".repeat(32) } } },
   { name: "with another reason", fields: { request: { ...request, reason: "because" } } },
   { name: "for another rule", fields: { rule: "behavior" } },
@@ -241,7 +241,7 @@ Deno.test("requests that join after the approver's view stay pending as a group 
     assert.deepEqual(by.describe(next).joined, rest.map(({ id }) => id));
     assert.deepEqual(by.describe(by.find(first.id) ?? first).joined, [second.id]);
   }
-  // One of a group alone: the others go on waiting, and approvers know of them.
+  // The decision covers one request of the group. The others stay pending and visible to approvers.
   const last = await scene.decide(registry, rest[1] ?? next, { shown: [], approve: false });
   assert.deepEqual(last.kind === "decided" && last.remaining, []);
   assert.deepEqual(late.map((each) => poll(registry, each)), ["pending", "pending", "denied"]);

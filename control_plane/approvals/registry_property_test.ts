@@ -6,7 +6,7 @@ import type { ClaimOutcome } from "./outcomes.ts";
 
 const APPROVALS = 3;
 const MAX_PENDING = APPROVALS + 2;
-/** The first two are identical, and decided as one where both were shown. */
+/** The first two are identical. One decision covers both if the approver was shown both. */
 const COMMANDS = ["same", "same", "other"];
 
 const target = fc.nat(APPROVALS - 1);
@@ -39,7 +39,7 @@ const step = fc.oneof(
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 type StepOf<K extends Step["kind"]> = Extract<Step, { readonly kind: K }>;
 
-/** How far an approval can have come: never back. */
+/** The order of the states of an approval. An approval never returns to an earlier state. */
 const RANK: Readonly<Record<ClaimOutcome["kind"], number>> = {
   pending: 0,
   claimed: 1,
@@ -72,7 +72,7 @@ class Model {
   }
 }
 
-/** Plays all steps concurrently. fast-check picks the order in which waits end. */
+/** Runs all steps concurrently. fast-check selects the order in which waits end. */
 async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailures: fc.Stream<boolean>) {
   const scene = new RegistryScene();
   let now = scene.clock.now();
@@ -117,7 +117,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   async function collect({ target, ...trouble }: StepOf<"collect">): Promise<void> {
     const model = models[target]!;
     const polled = registry.claim(approvals[target]!.id, { caller: "broker-1" });
-    // Between the store and the one who decided it may be collected already.
+    // The requester may collect the approval before the decision's caller receives the result.
     if (polled.kind === "claimed") model.decided ??= "approved";
     model.observe(polled.kind);
     if (polled.kind !== "claimed") return;
@@ -153,7 +153,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
       case "collect":
         return await collect(step);
       case "create":
-        // One that may join the first two, at any moment of their being decided.
+        // A request that may join the first two at any moment of their decision.
         await registry.create(draftOf({ command: "same" }));
         return;
       case "tick":
@@ -178,7 +178,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   }
   scene.store.before = () => Promise.resolve();
 
-  // Now that all is quiet: memory is what the store has, and so is the count.
+  // All steps have ended: memory and the count must match the store.
   const stored = await scene.store.loadApprovals(EVER);
   const known = stored.flatMap(({ id }) => registry.find(id) ?? []);
   for (const listed of registry.list()) assert.ok(known.includes(listed));
@@ -186,7 +186,7 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
   const pending = known.filter((approval) => registry.describe(approval).status === "pending");
   assert.equal(registry.pendingCount(), pending.length);
 
-  // And after a restart nothing can be collected that was served, denied or never approved.
+  // After a restart, approvals that were served, denied or never approved cannot be collected.
   const restarted = await scene.open({ clock, maxPendingPerCaller: MAX_PENDING });
   for (const [index, { id }] of approvals.entries()) {
     const model = models[index]!;

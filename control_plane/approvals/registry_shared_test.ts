@@ -4,7 +4,7 @@ import { approvalOf, EVER } from "../testing/sample_approval.ts";
 import type { Approval } from "./approval.ts";
 import type { ApprovalRegistry } from "./registry.ts";
 
-/** Two registries over one store, and the first's and second's look at it. */
+/** Two registries over one store, and a function that loads the store into one of them. */
 async function openTwo() {
   const scene = new RegistryScene();
   const [a, b] = [await scene.open(), await scene.open()];
@@ -68,7 +68,7 @@ Deno.test("takeOver() separates a request from a group that was decided elsewher
   const { scene, a, b, look } = await openTwo();
   const first = await park(a);
   await look(b);
-  // The other does not know of the second when it decides the first.
+  // The other registry does not know the second request when it decides the first.
   const second = await park(a);
   assert.equal(a.findFirst(second.id), undefined, "it is announced with the first");
   await scene.decide(b, first);
@@ -107,7 +107,7 @@ Deno.test("takeOver() keeps each approval's own timeout on every instance", asyn
   assert.equal(poll(slow, approved), "expired");
   await scene.clock.advance(60_000);
   assert.deepEqual([seen(short), seen(long)], [[undefined, undefined], ["pending", "pending"]]);
-  // One that starts now sees it too, and what is decided together ends together.
+  // A registry that starts now also sees the request. Requests decided together end together.
   both.push(await scene.open({ timeoutSeconds: 1 }));
   const joined = await park(both[2] ?? quick, { command: long.command });
   await look();

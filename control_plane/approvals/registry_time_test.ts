@@ -26,7 +26,7 @@ Deno.test.each([
   assert.equal(poll(registry, approval), ["pending", "approved"].includes(name) ? "expired" : kind);
   assert.equal(registry.list().length, 1);
   await scene.clock.advance(1);
-  // A lookup by itself does not have to wait for a list.
+  // A lookup of one approval does not wait for a list.
   assert.deepEqual([poll(registry, approval), registry.find(approval.id)], ["unknown", undefined]);
   assert.equal((await scene.decide(registry, approval)).kind, "unknown");
   assert.deepEqual(registry.list(), []);
@@ -54,7 +54,7 @@ Deno.test("the store is purged at intervals", async () => {
     await scene.clock.advance(TIMEOUT_MS / 10);
   }
   await registry.close();
-  // Two timeouts of approvals, and what is due since the last purge.
+  // The store keeps approvals for two timeouts and until the next purge.
   const { length } = await scene.store.loadApprovals(EVER);
   assert.ok(length >= 20 && length <= 24, `${length}`);
   const purges = scene.store.calls.filter((call) => call === "deleteApprovals").length;

@@ -23,7 +23,7 @@ Deno.test("configWarnings() returns no warnings for a complete config", () => {
 });
 
 Deno.test.each<{ name: string; changes: object; warning: RegExp }>([
-  { name: "nobody can approve", changes: { approval: {} }, warning: /^approval\.callers is empty/ },
+  { name: "no caller can approve", changes: { approval: {} }, warning: /^approval\.callers is empty/ },
   { name: "any certificate may sign", changes: { sign_callers: [] }, warning: /^sign_callers is empty/ },
   {
     name: "a broker can approve",
@@ -40,7 +40,7 @@ Deno.test.each<{ name: string; changes: object; warning: RegExp }>([
     changes: { approval: { ...approval, approval_url_template: "" } },
     warning: /^approval\.approval_url_template is empty/,
   },
-  { name: "nobody watches", changes: { behavior: {} }, warning: /^behavior\.mode is off/ },
+  { name: "guardrails are off", changes: { behavior: {} }, warning: /^behavior\.mode is off/ },
   { name: "a restart forgets", changes: { state_db: "" }, warning: /^state_db is not set/ },
 ])("configWarnings() warns that $name", ({ changes, warning }) => {
   const warnings = warningsOf(changes);

@@ -221,7 +221,7 @@ Deno.test("record() counts rejected requests towards the limit", () => {
   assert.deepEqual(found.map((exceeded, second) => exceeded === second > 0), found.map(() => true));
 });
 
-/** Every request there was, and a count of those that are younger than a minute. */
+/** Stores all requests and counts the requests of the last minute. */
 class EveryRequest {
   readonly #limit: number;
   readonly #times: number[] = [];

@@ -148,7 +148,7 @@ Deno.test("a kill loses at most the changes of the last second", async () => {
 
 Deno.test.each([
   { name: "that are idle for too long", idle: 2, maxSubjects: 32 },
-  { name: "beyond max_subjects, those seen last stay", idle: 0, maxSubjects: 18 },
+  { name: "above max_subjects, the most recent subjects stay", idle: 0, maxSubjects: 18 },
 ])("a start removes baselines $name", async ({ idle, maxSubjects }) => {
   const clock = new FakeClock();
   const subjects = Array.from({ length: 20 }, (_, i) => JSON.stringify([`broker-${i}`]));
@@ -170,7 +170,7 @@ Deno.test("a subject that makes only usual requests stays known after a restart"
     await clock.advance(DAY_MS / 2);
     check();
   }
-  // Without close(): killed.
+  // No close(), as after a kill.
   await clock.advance(DAY_MS / 2);
   const after = await start({}, store, clock);
   assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);

@@ -15,7 +15,7 @@ function tableOf(maxSubjects: number, idleMs = 24 * HOUR_MS) {
   return { table, forgotten };
 }
 
-/** Takes in a subject of a broker and raises it to a standing. */
+/** Adds a subject of a broker and raises it to the given standing. */
 function admit(
   table: SubjectTable<string>,
   broker: string,
@@ -295,7 +295,7 @@ Deno.test.each([
 });
 
 Deno.test("subjectOf() returns different keys for different identities (property)", () => {
-  // Few characters, so that pieces of one identity turn up in another; quotes, brackets, halves of a pair.
+  // A small alphabet, so that parts of one identity occur in another: quotes, brackets, half surrogate pairs.
   const part = fc.oneof(
     fc.string({
       unit: fc.constantFrom("a", ":", '"', ",", "[", "]", "\\", "\0", "\ud800", "\udc00"),

@@ -60,7 +60,7 @@ Deno.test("a flood of 100,000 subjects stays within max_subjects and keeps estab
   for (let i = 0; i < 100_000; i++) {
     const flood = request("web01", "uptime", JSON.stringify([`broker-${1 + i % 2}`, `made-up-${i}`]));
     tracker.check(flood, 10);
-    // Every third gets what it asks for.
+    // Every third request is allowed.
     if (i % 3 === 0) tracker.learn(flood, 10);
     assert.ok(tracker.size <= LIMITS.maxSubjects);
   }
@@ -119,7 +119,7 @@ Deno.test("restore() truncates a baseline to a lower max_distinct", () => {
   });
 });
 
-/** The rules, in memory without bounds. */
+/** A reference model of the rules, without memory limits. */
 class Model {
   readonly #limits: TrackerLimits;
   readonly #subjects = new Map<string, { lastSeen: number; times: number[]; learned: BehaviorRequest[] }>();
@@ -220,11 +220,11 @@ Deno.test("check() and learn() match the reference model within the limits (prop
 Deno.test.each([
   { name: "the first word", command: "systemctl restart nginx", fingerprint: "systemctl" },
   { name: "the word without the space around it", command: "  uptime  ", fingerprint: "uptime" },
-  { name: "the word up to a tab or a line's end", command: "\tid\n-u", fingerprint: "id" },
-  { name: "the path as it stands", command: "/usr/bin/id", fingerprint: "/usr/bin/id" },
-  { name: "the case as it stands", command: "ID", fingerprint: "ID" },
-  { name: "nothing for no command", command: "", fingerprint: "" },
-  { name: "nothing for space", command: " \t\n", fingerprint: "" },
+  { name: "the word up to a tab or newline", command: "\tid\n-u", fingerprint: "id" },
+  { name: "the unchanged path", command: "/usr/bin/id", fingerprint: "/usr/bin/id" },
+  { name: "the unchanged case", command: "ID", fingerprint: "ID" },
+  { name: "an empty fingerprint for no command", command: "", fingerprint: "" },
+  { name: "an empty fingerprint for white space", command: " \t\n", fingerprint: "" },
   {
     name: "all that a shell takes for one word",
     command: "ls\u00a0-l\u2003x",

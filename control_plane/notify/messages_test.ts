@@ -19,7 +19,7 @@ Deno.test.each([
     template: "https://cp.example/ui",
     expected: "https://cp.example/ui",
   },
-  { name: "gives none without template", template: "", expected: undefined },
+  { name: "returns undefined without template", template: "", expected: undefined },
 ])("createApprovalLink() $name", ({ template, expected }) => {
   assert.equal(createApprovalLink(template)(APPROVAL_ID), expected);
 });
@@ -104,7 +104,7 @@ Deno.test.each([
   { name: "root without a user", change: { sudo: true }, expected: "sudo → root" },
   { name: "root for an empty user", change: { sudo: true, sudo_user: "" }, expected: "sudo → root" },
   { name: "the user", change: { sudo: true, sudo_user: "postgres" }, expected: "sudo → postgres" },
-  { name: "nothing without sudo", change: { sudo: undefined, sudo_user: "postgres" }, expected: undefined },
+  { name: "no value without sudo", change: { sudo: undefined, sudo_user: "postgres" }, expected: undefined },
 ])("factsOf() shows as elevation $name", ({ change, expected }) => {
   assert.equal(valueOf("Elevation", change), expected);
 });
@@ -213,9 +213,9 @@ Deno.test.each([
   { name: "a secret without prefix", secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
   { name: "another prefix", secret: "whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" },
   { name: "the prefix alone", secret: "whsec_" },
-  { name: "what is not base64", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!w" },
+  { name: "invalid base64", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa!w" },
   { name: "the base64 of URLs", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa-_" },
-  { name: "base64 that is cut off", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwA" },
+  { name: "truncated base64", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwA" },
   { name: "base64 without its padding", secret: secretOf(25).replace(/=+$/, "") },
   { name: "a short key", secret: secretOf(23) },
   { name: "a long key", secret: secretOf(65) },

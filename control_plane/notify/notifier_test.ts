@@ -25,7 +25,7 @@ const REQUIRED = {
   signer: { url: "https://127.0.0.1:1", client_cert: "a", client_key: "a", ca: "a" },
 };
 
-/** The block as the config file gives it, defaults included. */
+/** The block of the config file with its defaults. */
 function approvalConfig(block: Readonly<Record<string, unknown>>): ApprovalConfig {
   const webhook_url = block["notifier"] === "log" ? "" : URL_WITH_SECRET;
   return controlPlaneConfig.parse({ ...REQUIRED, approval: { webhook_url, ...block } }).approval;
@@ -43,7 +43,7 @@ function scene(config: ApprovalConfig, { secret, status = 200 }: { secret?: stri
   const redact = createRedactor(undefined);
   const kept = { store: openMemoryStore(), find: () => undefined };
   const notifier = createNotifier({ config, redact, ...kept, fetch, clock, logger, metrics, secret });
-  /** Notifies, waits, and gives what was posted last. */
+  /** Sends a notification, waits, and returns the last posted body. */
   const bodyOf = async (record: ApprovalRecord): Promise<unknown> => {
     notifier.notify(record);
     await clock.advance(0);

@@ -37,13 +37,13 @@ function scene(
     },
   });
   const add = (id: string, change = {}) => outbox.add(sampleApproval({ id, ...change }));
-  /** Parks it as the registry does, for this process to send until then. */
+  /** Parks an approval as the registry does, with this process as its sender until the given time. */
   const park = async (id: string, notifyUntil = clock.now() + CLAIM_MS) => {
     await store.insertApproval(approvalOf({ id }), { notifyUntil });
     known.set(id, sampleApproval({ id }));
     return { until: notifyUntil, send: () => outbox.add(sampleApproval({ id }), notifyUntil) };
   };
-  /** The notifications that could be claimed after all claims have ended. */
+  /** The notifications that can be claimed after all current claims have expired. */
   const left = () =>
     store.claimNotifications({ now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 999 });
   return {
@@ -61,13 +61,13 @@ function scene(
   };
 }
 
-/** Answers with these, one after the other. */
+/** Returns these answers in order. */
 function answers(...attempts: readonly Attempt[]) {
   const left = [...attempts];
   return () => Promise.resolve(left.shift() ?? SENT);
 }
 
-/** Never answers, but ends with its signal as a post does. */
+/** Never answers. Like a post, it ends when its signal aborts. */
 function hang(_id: string, signal: AbortSignal): Promise<Attempt> {
   return new Promise((resolve) => {
     const end = () => resolve({ kind: "failed", reason: "ended", mayRetry: true });

@@ -12,7 +12,7 @@ interface Call {
   readonly init: RequestInit;
 }
 
-/** A fetch that answers so, and what it was asked. */
+/** A fetch that returns this answer and records its requests. */
 function fakeFetch(answer: (init: RequestInit) => Response | Promise<Response>) {
   const calls: Call[] = [];
   const fetch = (input: string | URL | Request, init: RequestInit = {}) => {
@@ -29,7 +29,7 @@ function post(
   return postJson({ fetch, clock, url: URL_WITH_SECRET, headers: { "webhook-id": "a" }, body: "{}", signal });
 }
 
-/** Fails the way the platform does. */
+/** Fails with the same error as the platform's fetch. */
 function failedFetch(message: string): never {
   throw new TypeError("fetch failed", { cause: new Error(message) });
 }
@@ -154,7 +154,7 @@ Deno.test.each([
 const MARKDOWN_CONTROL = "\\`*_[]()#~>|<!&";
 const lines = anyText.map((text) => plainLine(text, 10_000));
 
-/** CommonMark section 2.4, read from the left; fails on a control character that nothing escapes. */
+/** Renders backslash escapes (CommonMark section 2.4). Fails on an unescaped control character. */
 function renderMarkdown(source: string): string {
   let rendered = "";
   for (let index = 0; index < source.length; index++) {
@@ -170,7 +170,7 @@ function renderMarkdown(source: string): string {
   return rendered.replaceAll("\u00a0", " ");
 }
 
-/** The text that a browser shows. */
+/** The text that a browser shows for this HTML. */
 function renderHtml(source: string): string {
   assert.doesNotMatch(source, /[<>]/);
   assert.doesNotMatch(
@@ -214,13 +214,13 @@ Deno.test.each([
   { name: "a link", line: "[a](b)", expected: String.raw`\[a\]\(b\)` },
   { name: "emphasis", line: "*a* _b_", expected: String.raw`\*a\* \_b\_` },
   { name: "code, strikethrough and tables", line: "`a` ~b~ |c|", expected: "\\`a\\` \\~b\\~ \\|c\\|" },
-  { name: "what is escaped already", line: String.raw`\*`, expected: String.raw`\\\*` },
+  { name: "text that is already escaped", line: String.raw`\*`, expected: String.raw`\\\*` },
   { name: "tags and references", line: "<b> &lt;", expected: String.raw`\<b\> \&lt;` },
   { name: "a bullet", line: "- a - b", expected: String.raw`\- a - b` },
   { name: "a number", line: "1. a 2. b", expected: String.raw`1\. a 2. b` },
-  { name: "a bullet after blanks", line: "  + a", expected: "\u00a0 \\+ a" },
+  { name: "a bullet after spaces", line: "  + a", expected: "\u00a0 \\+ a" },
   { name: "indented code", line: "    a", expected: "\u00a0\u00a0\u00a0 a" },
-  { name: "a run of blanks", line: "a   b", expected: "a\u00a0\u00a0 b" },
+  { name: "a run of spaces", line: "a   b", expected: "a\u00a0\u00a0 b" },
   { name: "a card's own functions", line: "{{DATE(x)}}", expected: String.raw`{{DATE\(x\)}}` },
 ])("escapeMarkdown() escapes $name", ({ line, expected }) => {
   assert.equal(escapeMarkdown(line), expected);

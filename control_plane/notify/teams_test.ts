@@ -133,7 +133,7 @@ Deno.test("teamsWorkflowMessage() returns no actions without a link", () => {
   assert.ok(!stringifyJson(teamsWorkflowMessage(sampleApproval(), noLink)).includes("actions"));
 });
 
-/** All that is not a value of a fact. */
+/** The message without the values of its facts. */
 function frameOf(message: object): unknown {
   return JSON.parse(stringifyJson(message), (key, value) => key === "facts" ? "…" : value);
 }

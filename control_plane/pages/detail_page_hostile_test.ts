@@ -105,7 +105,7 @@ const ATTRIBUTES =
   "action aria-describedby aria-hidden aria-label aria-labelledby autocomplete charset checked class content data-api data-news data-now data-refresh data-since data-state data-until datetime dir disabled hidden href id inputmode lang maxlength method min name novalidate placeholder role selected step tabindex title type value"
     .split(" ");
 
-/** Nothing in a page that we have not put there; the reader has refused all that is not HTML as we write it. */
+/** Asserts that the page has only our elements. The reader has already rejected HTML that we do not write. */
 function assertHarmless(elements: Elements): void {
   for (const { tag, attributes } of elements) {
     assert.ok(TAGS.includes(tag), tag);

@@ -151,7 +151,7 @@ Deno.test.each<{ name: string; page: Partial<DetailPage>; fact: string; value: s
     fact: "On behalf of",
     value: "not reported by a trusted broker",
   },
-  { name: "that nothing is elevated", page: {}, fact: "Elevation", value: "none" },
+  { name: "no elevation", page: {}, fact: "Elevation", value: "none" },
   {
     name: "another sudo user",
     page: { approval: recordOf({ sudo: true, sudo_user: "db" }) },

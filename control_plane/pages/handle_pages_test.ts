@@ -308,7 +308,7 @@ Deno.test.each<
 const NO_TIME = /Enter how long to learn: a whole number/;
 
 Deno.test.each([
-  { name: "nothing", body: "", detail: /approve or to deny/ },
+  { name: "an empty form", body: "", detail: /approve or to deny/ },
   { name: "no decision", body: "ttl=3600", detail: /approve or to deny/ },
   { name: "another decision", body: "decision=yes", detail: /approve or to deny/ },
   { name: "an upper case decision", body: "decision=APPROVE", detail: /approve or to deny/ },

@@ -150,7 +150,7 @@ Deno.test("renderListPage() escapes any text in every field and in the approver'
   }));
 });
 
-/** The elements of a page without those that mark characters. */
+/** The elements of a page, except those that mark characters. */
 function tagsOf(elements: ReturnType<typeof readHtml>): readonly string[] {
   return elements
     .filter(({ tag, attributes }) =>

@@ -21,7 +21,7 @@ Deno.test.each([
   { name: "NUL", text: "a\0b", escaped: "a&#xfffd;b" },
   { name: "carriage returns, which a parser would take for line ends", text: "a\rb", escaped: "a&#13;b" },
   { name: "lone surrogates", text: "a\ud800b", escaped: "a\ufffdb" },
-  { name: "nothing else", text: "é日😀\u2028\u202e {{x}} ${x}", escaped: "é日😀\u2028\u202e {{x}} ${x}" },
+  { name: "no others", text: "é日😀\u2028\u202e {{x}} ${x}", escaped: "é日😀\u2028\u202e {{x}} ${x}" },
 ])("escapeHtml() escapes $name", ({ text, escaped }) => {
   assert.equal(escapeHtml(text), escaped);
 });
@@ -52,14 +52,14 @@ const odd = (character: string, count = 1) => ({ kind: "odd", character, count }
 
 Deno.test.each([
   { name: "leaves ASCII alone", text: 'ls -l "a" \\ | wc', segments: [plain('ls -l "a" \\ | wc')] },
-  { name: "has nothing for nothing", text: "", segments: [] },
+  { name: "has no segments for an empty text", text: "", segments: [] },
   {
     name: "separates controls between words",
     text: "a\u202eb",
     segments: [plain("a"), odd("\u202e"), plain("b")],
   },
   { name: "counts repetitions", text: "\n\n\n\r", segments: [odd("\n", 3), odd("\r")] },
-  { name: "tells pairs from lone surrogates", text: "\ud83d😀", segments: [odd("\ud83d"), foreign("😀")] },
+  { name: "separates pairs and lone surrogates", text: "\ud83d😀", segments: [odd("\ud83d"), foreign("😀")] },
   { name: "marks foreign letters", text: "c\u0430t", segments: [plain("c"), foreign("\u0430"), plain("t")] },
   { name: "keeps foreign words", text: "日本 é", segments: [foreign("日本"), plain(" "), foreign("é")] },
   { name: "finds spaces at the edges", text: " a  ", segments: [odd(" "), plain("a"), odd(" ", 2)] },
@@ -102,9 +102,9 @@ Deno.test("showText() marks escapes to distinguish them from the same typed text
 Deno.test.each([
   { name: "the name of a character", text: "\x1b", title: "U+001B ESCAPE" },
   { name: "how often it occurs", text: "\u200b".repeat(40), title: "U+200B ZERO WIDTH SPACE ×40" },
-  { name: "the kind of one without name", text: "\u{e0041}", title: "U+E0041 tag character" },
-  { name: "what a surrogate is", text: "\udc00", title: "U+DC00 lone surrogate" },
-  { name: "what a letter is that looks like another", text: "\u0430", title: "not ASCII: U+0430" },
+  { name: "the kind of a character without a name", text: "\u{e0041}", title: "U+E0041 tag character" },
+  { name: "a surrogate", text: "\udc00", title: "U+DC00 lone surrogate" },
+  { name: "a confusable letter", text: "\u0430", title: "not ASCII: U+0430" },
   {
     name: "at most eight letters",
     text: "абвгдежзи",

@@ -77,7 +77,7 @@ Deno.test.each<{ name: string; decision: object; status: string; outcome: string
 Deno.test.each<{ name: string; decision: unknown }>([
   { name: "without a time", decision: { approve: true, learn: true } },
   { name: "for 0 seconds", decision: { approve: true, learn: true, ttl_seconds: 0 } },
-  { name: "for less than nothing", decision: { approve: true, learn: true, ttl_seconds: -1 } },
+  { name: "for a negative time", decision: { approve: true, learn: true, ttl_seconds: -1 } },
 ])("POST /v1/approvals/{id} returns 400 to learn $name", async ({ decision }) => {
   const { plane, id } = await startParked();
   const { status, body } = await plane.decide(id, decision);
@@ -128,7 +128,7 @@ Deno.test("POST /v1/approvals/{id} decides only shown requests and announces lat
     [first, undefined],
     [late[0], late.slice(1)],
   ]);
-  // A client of before names none: its decision is about the request that it addresses.
+  // An older client sends no list of shown requests. Its decision covers only the request in the URL.
   assert.equal((await plane.decide(late[0] ?? "", { approve: true })).status, 200);
   assert.equal((await plane.poll(late[1] ?? "")).status, 202);
   const other = await plane.park({ command: "rm y" });

@@ -49,7 +49,7 @@ Deno.test("GET /v1/hosts forwards the broker's If-None-Match and the signer's 30
 });
 
 Deno.test.each([
-  { name: "that nobody asked for", has: undefined, headers: { etag: '"a"' } },
+  { name: "that was not requested", has: undefined, headers: { etag: '"a"' } },
   { name: "of a list that the broker does not have", has: '"a"', headers: { etag: '"b"' } },
   { name: "without a tag", has: '"a"', headers: {} },
 ])("GET /v1/hosts returns 502 if the signer sends a 304 $name", async ({ has, headers }) => {

@@ -176,7 +176,7 @@ Deno.test("POST /v1/sign returns no envelope for a request that requires approva
   assert.deepEqual(Object.keys(body), ["decision"]);
 });
 
-/** Records over a disk that writes on demand. */
+/** Audit records over a disk that writes with a delay. */
 function start(delayMs = 20) {
   const clock = new FakeClock();
   const stopping = new AbortController();

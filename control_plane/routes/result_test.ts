@@ -6,7 +6,7 @@ import { PUBLIC_KEY, startControlPlane, startGated } from "../testing/memory_con
 
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMD";
 
-/** A control plane with one request that waits. */
+/** A control plane with one pending request. */
 async function startParked(changes: Record<string, unknown> = {}, config = {}) {
   const plane = await startGated(config);
   return { plane, id: await plane.park(changes) };
@@ -79,8 +79,8 @@ Deno.test("GET /v1/sign/result/{id} returns only the decision of an approved pre
 Deno.test.each([
   { name: "no key", key: "", expected: 400 },
   { name: "no Ed25519 key", key: "ssh-rsa AAAA", expected: 400 },
-  { name: "another key than was asked for", key: OTHER_KEY, expected: 400 },
-  { name: "the key that was asked for", key: PUBLIC_KEY, expected: 200 },
+  { name: "another key than the requested one", key: OTHER_KEY, expected: 400 },
+  { name: "the requested key", key: PUBLIC_KEY, expected: 200 },
   { name: "that key with a comment", key: `${PUBLIC_KEY} me\n`, expected: 200 },
 ])("GET /v1/sign/result/{id}?pubkey= with $name returns $expected", async ({ key, expected }) => {
   const { plane, id } = await startApproved();
@@ -153,10 +153,10 @@ Deno.test.each<{ name: string; reply: FakeReply; err: string; isFinal?: boolean 
   { name: "is too busy", reply: refusal(429, "rate_limited", "too many"), err: "too many" },
   { name: "fails", reply: refusal(500, "internal", "x"), err: "status 500" },
   { name: "has no audit log", reply: refusal(500, "audit_unavailable", "x"), err: "audit unavailable" },
-  { name: "gives nothing", reply: { body: {} }, err: FAILED },
-  { name: "gives an empty certificate", reply: { body: { certificate: "", serial: 7 } }, err: FAILED },
-  { name: "gives a blank certificate", reply: { body: { certificate: "\n", serial: 7 } }, err: FAILED },
-  { name: "gives a certificate without serial", reply: { body: { certificate: "x" } }, err: FAILED },
+  { name: "returns an empty body", reply: { body: {} }, err: FAILED },
+  { name: "returns an empty certificate", reply: { body: { certificate: "", serial: 7 } }, err: FAILED },
+  { name: "returns a blank certificate", reply: { body: { certificate: "\n", serial: 7 } }, err: FAILED },
+  { name: "returns a certificate without serial", reply: { body: { certificate: "x" } }, err: FAILED },
   {
     name: "denies and sends a certificate",
     reply: { body: { certificate: "x", serial: 7, decision: { allowed: false, reason: "removed" } } },

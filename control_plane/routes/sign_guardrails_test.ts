@@ -105,11 +105,11 @@ Deno.test("enforce: an unusual request that the policy denies returns 403 withou
 });
 
 Deno.test.each([
-  { name: "refuses", reply: refusal(403, "frozen", "subject is frozen"), status: 403, outcome: "denied" },
+  { name: "rejects it", reply: refusal(403, "frozen", "subject is frozen"), status: 403, outcome: "denied" },
   { name: "finds it malformed", reply: refusal(400, "invalid_request", "x"), status: 400, outcome: "denied" },
   { name: "is too busy", reply: refusal(429, "rate_limited", "x"), status: 429, outcome: "rate-limited" },
   { name: "fails", reply: refusal(500, "internal", "x"), status: 502, outcome: "error" },
-  { name: "says nothing", reply: { body: {} }, status: 502, outcome: "error" },
+  { name: "returns an empty body", reply: { body: {} }, status: 502, outcome: "error" },
 ])("enforce: an unusual request returns $status if the signer $name", async ({ reply, status, outcome }) => {
   const plane = await startControlPlane(enforce());
   await plane.sign();
@@ -233,7 +233,7 @@ const issue = (): FakeReply => ({
 const listed = async (plane: Awaited<ReturnType<typeof startControlPlane>>) =>
   approvalList.parse((await plane.get("/v1/approvals", "approver-1")).body);
 
-/** A signer that wants every action approved. */
+/** A signer that requires an approval for every action. */
 function gated({ body }: { readonly body?: unknown }): FakeReply {
   if ((body as SignRequest | undefined)?.approved) return issue();
   const decision = { allowed: true, require_approval: true, matched_rule: RULE };

@@ -6,7 +6,7 @@ export class FakeBaselineStore implements BaselineStore {
   readonly rows = new Map<string, Baseline>();
   /** Every put and delete in order, as `put <subject>` and `delete <subject> …`. */
   readonly calls: string[] = [];
-  /** Why each change is refused; nothing, as long as it works. */
+  /** The error of each change, or undefined while the store works. */
   failure: Error | undefined;
   gate: Promise<void> = Promise.resolve();
 

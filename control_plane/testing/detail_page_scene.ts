@@ -9,7 +9,7 @@ import { READ_AT, recordOf } from "./sample_record.ts";
 export const ASKED = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot" });
 export const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
 
-/** The page of an approval as its reader finds it. */
+/** Renders the page of an approval and reads it. */
 export function render(page: Partial<DetailPage> = {}): ReturnType<typeof readHtml> {
   return readHtml(
     renderDetailPage({ approval: recordOf(), approver: "approver-1", now: READ_AT, ...page }),
@@ -19,6 +19,6 @@ export function render(page: Partial<DetailPage> = {}): ReturnType<typeof readHt
 
 export type Elements = ReturnType<typeof readHtml>;
 
-/** The text of the section that a heading names. */
+/** The text of the section with the given heading. */
 export const textOf = (elements: Elements, id: string): string =>
   elements.find(({ attributes }) => attributes["aria-labelledby"] === id)?.text ?? "";

@@ -17,16 +17,16 @@ export type ApprovalChange =
 /** A store without a file. */
 export const openMemoryStore = (): ControlStore => openSqliteControlStore({ path: "", warn() {} });
 
-/** A store in memory whose disk fails or is slow on demand. */
+/** A store in memory whose disk can fail or be slow. */
 export class FailingControlStore implements ControlStore {
   readonly survivesRestart = true;
   /** The requested changes, in order. */
   readonly calls: ApprovalChange[] = [];
-  /** These fail, before they change anything. */
+  /** Changes that fail without an effect. */
   readonly failing = new Set<ApprovalChange>();
-  /** These wait for the promise first. */
+  /** Changes that wait for the promise first. */
   readonly held = new Map<ApprovalChange, Promise<unknown>>();
-  /** Runs before every change, which fails when it rejects. */
+  /** Runs before every change. If it rejects, the change fails. */
   before: (change: ApprovalChange) => Promise<void> = () => Promise.resolve();
   readonly #store: ControlStore;
 

@@ -3,7 +3,7 @@ import type { JsonClientRequest, JsonClientResponse } from "@gateway/shared/http
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import type { SignRequest } from "@gateway/shared/wire";
 
-/** The largest serial there is, which no `number` holds. */
+/** The largest serial, which exceeds the safe range of `number`. */
 export const SERIAL = 18446744073709551615n;
 
 /** The signer's answer to one request. */
@@ -13,10 +13,10 @@ export interface FakeReply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A signer with scripted answers that keeps its requests. */
+/** A signer with scripted answers that records its requests. */
 export class FakeSigner {
   readonly requests: JsonClientRequest[] = [];
-  /** Like a signer that allows everything; an error is a signer that cannot be reached. */
+  /** By default allows every request. An error simulates an unreachable signer. */
   reply: (request: JsonClientRequest) => FakeReply | Promise<FakeReply> = (request) => allow(request);
 
   /** The bodies of the sign requests so far. */
@@ -25,7 +25,7 @@ export class FakeSigner {
   }
 
   async request(request: JsonClientRequest): Promise<JsonClientResponse> {
-    // As over a wire: what is sent and what comes back is text.
+    // Requests and replies are serialized as on the wire.
     const { body: sent } = request;
     this.requests.push(sent === undefined ? request : { ...request, body: parseJson(stringifyJson(sent)) });
     if (request.signal?.aborted) throw new AppError("canceled", "Contacting the signer was canceled");
@@ -52,7 +52,7 @@ export function gate(request: JsonClientRequest): FakeReply {
   };
 }
 
-/** A refusal as the signer writes it. */
+/** A rejection as the signer writes it. */
 export function refusal(status: number, code: string, detail: string, headers = {}): FakeReply {
   return { status, body: { type: "about:blank", status, detail, code }, headers };
 }

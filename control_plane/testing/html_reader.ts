@@ -1,8 +1,8 @@
-/** One element of a page, as a strict reader finds it. */
+/** One element of a page, as the strict reader finds it. */
 export interface ReadElement {
   readonly tag: string;
   readonly attributes: Readonly<Record<string, string>>;
-  /** The text of it and all that is in it. */
+  /** The text of the element and its descendants. */
   readonly text: string;
 }
 
@@ -22,8 +22,8 @@ const TOKEN =
   /<!doctype html>|<(?<close>\/?)(?<tag>[a-z][a-z0-9]*)(?<attributes>(?: [a-z-]+(?:="[^"<>]*")?)*)>|(?<text>(?:[^<>&"'`\0\r]|&(?:amp|lt|gt|quot|#39|#96|#13|#xfffd);)+|["'`])/y;
 
 /**
- * Reads a page the way it is written here and no other: whatever a browser would have to guess about is an error,
- * so that what passes is read by all of them alike.
+ * Reads a page in our strict form of HTML. Any markup that a browser would have to guess is an error, so that
+ * all browsers parse an accepted page alike.
  *
  * @param sources the contents of script and style that are allowed
  */

@@ -50,7 +50,7 @@ export interface MemoryControlPlaneOptions {
   readonly lateMs?: number;
 }
 
-/** A control plane's routes over memory, with the errors that its listener would turn into answers. */
+/** A control plane's routes over memory. Errors become responses, as in its listener. */
 export async function startControlPlane(
   changes: Partial<Record<keyof ControlPlaneConfig, unknown>> = {},
   options: MemoryControlPlaneOptions = {},
@@ -129,7 +129,7 @@ export async function startControlPlane(
     stop: () => stopping.abort(),
     outcomes: () => log.entries.map(({ outcome }) => outcome),
     get: (path: string, cn: string) => send(get(path), cn),
-    /** Parks a request and gives its id. */
+    /** Parks a request and returns its ID. */
     async park(changes: Record<string, unknown> = {}, cn?: string) {
       const { status, body } = await sign({ command: "rm x", ...changes }, cn);
       assert.equal(status, 202);
@@ -141,7 +141,7 @@ export async function startControlPlane(
   };
 }
 
-/** A control plane behind a signer that wants commands approved. */
+/** A control plane behind a signer that requires an approval for every command. */
 export async function startGated(...parts: Parameters<typeof startControlPlane>) {
   const plane = await startControlPlane(...parts);
   plane.signer.reply = wantApproval;

@@ -7,19 +7,19 @@ import type { Claim, DecideOutcome, RegistryOptions } from "../approvals/outcome
 import { FailingControlStore } from "./failing_control_store.ts";
 import { draftOf } from "./sample_approval.ts";
 
-/** How long the approvals of a scene live. */
+/** The timeout of approvals in a scene. */
 export const TIMEOUT_MS = 120_000;
 
-/** The surroundings of registries, under the control of a test. */
+/** Store, clock and audit log for registries, controlled by the test. */
 export class RegistryScene {
   readonly clock: FakeClock = new FakeClock();
   readonly store: FailingControlStore = new FailingControlStore();
   readonly warnings: string[] = [];
-  /** The decisions and collections that were audited, such as `approve alice` and `granted`, in their order. */
+  /** The audited decisions and collections in order, for example `approve alice` and `granted`. */
   readonly audited: string[] = [];
   storeErrors = 0;
 
-  /** A registry over what the store holds: the first one, or that after a restart. */
+  /** Opens a registry over the current content of the store, for example after a restart. */
   open(options: Partial<RegistryOptions> = {}): Promise<ApprovalRegistry> {
     const note = (message: string) => void this.warnings.push(message);
     return ApprovalRegistry.open({
@@ -34,7 +34,7 @@ export class RegistryScene {
     });
   }
 
-  /** Decides, by default as `alice` who approves and was shown all identical requests. */
+  /** Decides, by default as the approver `alice` who was shown all identical requests. */
   decide(
     registry: ApprovalRegistry,
     approval: Approval,
@@ -60,13 +60,13 @@ export async function openRegistry(options: Partial<RegistryOptions> = {}) {
   return { scene, registry: await scene.open(options) };
 }
 
-/** A scene with one request that waits. */
+/** A scene with one pending request. */
 export async function openParked() {
   const { scene, registry } = await openRegistry();
   return { scene, registry, approval: await park(registry) };
 }
 
-/** Parks a request, which has to be possible. */
+/** Parks a request. Fails if that is impossible. */
 export async function park(
   registry: ApprovalRegistry,
   fields: Partial<ApprovalDraft> = {},
@@ -76,7 +76,7 @@ export async function park(
   return created.approval;
 }
 
-/** Parks a request that no other is identical to. */
+/** Parks a request that is identical to no other. */
 export function parkApart(registry: ApprovalRegistry): Promise<Approval> {
   return park(registry, { command: `systemctl restart ${crypto.randomUUID()}` });
 }
@@ -88,14 +88,14 @@ export function poll(registry: ApprovalRegistry, { id, caller }: Approval): stri
   return claimed.kind;
 }
 
-/** Takes the right to collect, which has to be free. */
+/** Claims the right to collect an approval. Fails if it is already claimed. */
 export function take(registry: ApprovalRegistry, { id, caller }: Approval): Claim {
   const claimed = registry.claim(id, { caller });
   assert.equal(claimed.kind, "claimed");
   return claimed.claim;
 }
 
-/** A promise and what ends it. */
+/** A promise and the function that resolves it. */
 export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

@@ -1,16 +1,16 @@
 import { signRequest } from "@gateway/shared/wire";
 import { type Approval, type ApprovalDraft, type Timing, withoutToken } from "../approvals/approval.ts";
 
-/** When sample approvals are created: the time at which a `FakeClock` starts. */
+/** The creation time of sample approvals, at which a `FakeClock` starts. */
 export const CREATED_AT = Date.UTC(2026, 0, 2, 3, 4, 5);
 
-/** When every approval is still known. */
+/** A time at which no approval has expired. */
 export const EVER: Timing = { now: -Infinity, timeoutMs: 0 };
 
-/** An Ed25519 key to be certified. */
+/** An Ed25519 public key for certificates. */
 export const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
 
-/** What `broker-1` wants to have approved; give what the test is about. */
+/** A request of `broker-1` for an approval, with the given fields changed. */
 export function draftOf(fields: Partial<ApprovalDraft> = {}): ApprovalDraft {
   const { host = "web01", command = "systemctl restart nginx" } = fields;
   const body = { host, role: "target", purpose: "oneshot", command, public_key: PUBLIC_KEY };

@@ -1,9 +1,9 @@
 import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 
-/** The time of the sample records' reader: a minute after they were made. */
+/** The time at which sample records are read: a minute after their creation. */
 export const READ_AT = Date.UTC(2026, 0, 2, 3, 5, 5);
 
-/** The record of a pending request of `broker-1`; give what the test is about. */
+/** The record of a pending request of `broker-1`, with the given fields changed. */
 export function recordOf(fields: Partial<ApprovalRecord> = {}): ApprovalRecord {
   return {
     id: "00112233445566778899aabbccddeeff",
@@ -19,7 +19,7 @@ export function recordOf(fields: Partial<ApprovalRecord> = {}): ApprovalRecord {
   };
 }
 
-/** Text of others at its worst, one way of attack each. */
+/** Hostile texts that others can provide, one per type of attack. */
 export const HOSTILE: readonly { readonly name: string; readonly text: string }[] = [
   { name: "HTML", text: "</code><script>alert(1)</script><img src=x onerror=alert(1)>" },
   { name: "the end of our script", text: "</script></style></title></textarea><!--" },

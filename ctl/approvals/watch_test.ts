@@ -20,7 +20,7 @@ const [ONE, TWO] = [approval("one"), approval("two", 1)];
 const list = (now: number, ...pending: ApprovalRecord[]): WatchEvent => ({ kind: "list", pending, now });
 const key = (key: string, now: number): WatchEvent => ({ kind: "key", key, now });
 
-/** Plays events; gives what was shown and done, last state last. */
+/** Runs events and returns the shown lines and the actions, with the last state at the end. */
 function play(...events: WatchEvent[]) {
   let state: WatchState = NOTHING_WATCHED;
   const actions: unknown[] = [];

@@ -3,7 +3,7 @@ import { mergeByTime } from "./logs.ts";
 import type { LogRecord } from "./record.ts";
 import { type ApiEvent, TokenSearch } from "./tokens.ts";
 
-/** A log; `x` is a line that is not a record. */
+/** Lines of a log. The time `x` creates a line that is not a record. */
 async function* logOf(...times: readonly string[]): AsyncGenerator<LogRecord | undefined> {
   for (const time of times) {
     await Promise.resolve();
@@ -25,7 +25,7 @@ Deno.test.each([
     logs: [["01.5"], ["01.25", "01.75"]],
     merged: "01.25 01.5 01.75",
   },
-  { name: "those of one time in the order of the logs", logs: [["01", "01"], ["01"]], merged: "01 01 01" },
+  { name: "equal times in the order of the logs", logs: [["01", "01"], ["01"]], merged: "01 01 01" },
   {
     name: "lines that are not records at once",
     logs: [["02", "x", "03"], ["01", "x"]],

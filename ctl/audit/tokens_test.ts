@@ -4,7 +4,7 @@ import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit";
 import { escapeKey } from "@gateway/shared/testing";
 import { createRecordTable, readRecord, type ShownRecord } from "./record.ts";
 
-// As kube-apiserver 1.36 writes them.
+// The record fields that kube-apiserver 1.36 writes.
 const ISSUED =
   `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"4c9e1016","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/broker/serviceaccounts/agent/token","verb":"create","user":{"username":"system:serviceaccount:broker:minter","uid":"1bf011c9","groups":["system:serviceaccounts"],"extra":{"authentication.kubernetes.io/credential-id":["JTI=75207fd7"]}},"sourceIPs":["127.0.0.1"],"userAgent":"curl/7.88.1","objectRef":{"resource":"serviceaccounts","namespace":"broker","name":"agent","apiVersion":"v1","subresource":"token"},"responseStatus":{"metadata":{},"code":201},"requestReceivedTimestamp":"2026-11-22T12:32:11.182006Z","stageTimestamp":"2026-11-22T12:32:11.185644Z","annotations":{"authentication.kubernetes.io/issued-credential-id":"JTI=4e72bbd2","authorization.k8s.io/decision":"allow"}}`;
 const LISTED =
@@ -95,7 +95,7 @@ const EVENT: ApiEvent = {
   addresses: [],
 };
 
-/** In the old form, which has the ID of the token in `command`. */
+/** The old format, with the token ID in `command`. */
 const command = (verb: string, resource: string, ns: string, name: string) =>
   `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann jti=t1 reason="INC 7" sha256=00 cmd=x rid=r-1`;
 

@@ -10,7 +10,7 @@ import { blocksOf } from "./slack_messages.ts";
 
 const CHUNK = new TextEncoder().encode("x".repeat(1 << 20));
 
-/** A chat that answers with so many MiB, and what became of that. */
+/** A chat that answers with this many MiB, and the result of the request. */
 function answering(mebibytes: number) {
   const seen: { init?: RequestInit | undefined; taken: number; isCanceled: boolean } = {
     taken: 0,

@@ -97,7 +97,7 @@ Deno.test.each<{ name: string; args: readonly string[]; problem: RegExp }>([
     problem: /--page-url/,
   },
   { name: "with a bad duration", args: [...SLACK, "--poll", "soon"], problem: /Cannot read duration "soon"/ },
-  // A timer of more than 24.8 days ends immediately.
+  // JavaScript timers of more than 24.8 days fire immediately.
   {
     name: "with a poll interval of a month",
     args: [...SLACK, "--poll", "30d"],

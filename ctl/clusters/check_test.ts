@@ -14,7 +14,7 @@ const OPEN = [{
 const NOW = Date.UTC(2026, 0, 2);
 const MINTER = "system:serviceaccount:gateway:minter";
 
-/** An API server of which everything is as it should be, but for what is given. */
+/** A correctly configured API server with the given changes. */
 function healthy(more: Partial<Reviews> = {}): Reviews {
   const whoAmI: Reviews["whoAmI"] = () =>
     Promise.resolve({ username: MINTER, groups: ["system:serviceaccounts"] });
@@ -235,11 +235,11 @@ Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof rea
 
 Deno.test.each<[string, ClusterFlags, RegExp]>([
   ["a rule without resources", { rule: ["allow get"] }, /Cannot read rule "allow get"/],
-  ["an effect that there is not", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
+  ["an unknown effect", { rule: ["permit get pods"] }, /allow\|deny\|require_approval/],
   ["a rule with too many words", { rule: ["allow get pods prod web"] }, /Cannot read rule/],
   ["a rule with two names", { rule: ["allow get pods prod/a/b"] }, /Cannot read rule/],
-  ["a rule whose verbs would be all", { rule: ["allow , pods prod"] }, /Cannot read rule/],
-  ["a rule whose names would be all", { rule: ["allow get pods prod/"] }, /Cannot read rule/],
+  ["a rule with an empty list of verbs", { rule: ["allow , pods prod"] }, /Cannot read rule/],
+  ["a rule with an empty name", { rule: ["allow get pods prod/"] }, /Cannot read rule/],
   ["a rule with an empty namespace", { rule: ["allow get pods prod,"] }, /Cannot read rule/],
   ["an empty rule among others", { rule: ["", "allow get pods"] }, /Cannot read rule ""/],
   ["an account without a namespace", { serviceAccount: ["agent"] }, /Cannot read ServiceAccount/],
@@ -298,8 +298,8 @@ Deno.test.each<[string, ApiOutcome, RegExp]>([
   ["a flood", { kind: "too_large" }, /larger than 4194304 bytes/],
   ["a foreign certificate", ended("untrusted", "UnknownIssuer"), /ca_cert.*UnknownIssuer/],
   ["nobody", ended("unreachable", "refused"), /it is unreachable \(refused\)/],
-  ["a refused token", answer(401, { message: "Unauthorized" }), /it rejected the token/],
-  ["a refused right", answer(403, { message: "secrets is forbidden" }), /HTTP 403: secrets is forbidden/],
+  ["a rejected token", answer(401, { message: "Unauthorized" }), /it rejected the token/],
+  ["a denied right", answer(403, { message: "secrets is forbidden" }), /HTTP 403: secrets is forbidden/],
   ["a redirect", answer(302, "<html>"), /redirect \(HTTP 302\), which is not followed/],
   ["an error without words", answer(500, "<html>"), /^it responded with HTTP 500$/],
   ["a page", answer(200, "<html>ok</html>"), NO_API],
@@ -342,7 +342,7 @@ Deno.test.each<{ name: string; token: string; claims: ReturnType<typeof readClai
   { name: "no claims from another kind of token", token: "opaque", claims: undefined },
   { name: "no claims from text that is not base64url", token: "a.!!.c", claims: undefined },
   { name: "no claims from text that is not JSON", token: "a.YWJj.c", claims: undefined },
-  { name: "no ID that is not a string", token: jwt({ jti: 7 }), claims: undefined },
+  { name: "no ID unless it is a string", token: jwt({ jti: 7 }), claims: undefined },
 ])("readClaims() reads $name", ({ token, claims }) => {
   assert.deepEqual(readClaims(token), claims);
 });

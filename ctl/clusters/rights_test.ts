@@ -26,7 +26,7 @@ function clusterOf(...rules: readonly ClusterRule[]): ClusterPolicy {
   };
 }
 
-/** The rules of RBAC by where they hold. */
+/** The RBAC rules by the scope in which they apply. */
 function rolesFor(cluster: ClusterPolicy): Record<string, readonly string[]> {
   const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace ?? "everywhere");
   return Object.fromEntries(

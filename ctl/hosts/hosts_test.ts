@@ -136,8 +136,8 @@ Deno.test.each([
   { name: "any namespace", text: KEY.replace(/ namespaces=\S*/, "") },
   { name: "a truncated key", text: KEY.slice(0, -1) },
   { name: "the key of format v1", text: KEY_V1 },
-  { name: "nothing", text: "# no key\n" },
-  { name: "the end of the file in the program", text: `${KEY}\nEND_OF_GATEWAY_FILE\nid` },
+  { name: "a text without a key", text: "# no key\n" },
+  { name: "the program's end-of-file marker", text: `${KEY}\nEND_OF_GATEWAY_FILE\nid` },
 ])("parseSignerKeys() rejects $name", ({ text }) => {
   assert.throws(
     () => parseSignerKeys(text, "v2"),

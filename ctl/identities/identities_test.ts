@@ -28,7 +28,7 @@ Deno.test("a truncated name constraint permits no name", () => {
 const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
 const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 
-/** A PEM authority as node:crypto reads it, and a leaf of it. */
+/** A PEM CA as node:crypto parses it, and a certificate that it issued. */
 async function issue(options: Partial<LeafOptions> = {}) {
   const authority = await createCertificateAuthority({ commonName: "test CA" });
   const pair = await issueLeaf(authority, { subject: "CN=a", usage: "client", ...options });

@@ -119,7 +119,7 @@ Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
   { name: "a false boolean", args: ["init", "--force=false"], expected: ["init"] },
   { name: "a short option unchanged", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },
   { name: "a text option with a boolean value unchanged", args: ["--log=true"], expected: ["--log=true"] },
-  { name: "nothing after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
+  { name: "no option after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
 ])("normalizeArguments() accepts $name", ({ args, expected }) => {
   assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words: 1 }), expected);
 });

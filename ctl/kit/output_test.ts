@@ -178,7 +178,7 @@ Deno.test.each([
     values: ["^id$, ^w$ ,^df -h$"],
     patterns: ["^id$", "^w$", "^df -h$"],
   },
-  { name: "what is empty", values: ["", " "], patterns: [] },
+  { name: "empty values", values: ["", " "], patterns: [] },
 ])("splitPatterns() removes $name", ({ values, patterns }) => {
   assert.deepEqual(splitPatterns(values, "--allow"), patterns);
 });

@@ -161,7 +161,7 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
     seen: [{ outcome: "approval-denied", command: "id" }],
     found: [],
   },
-  { name: "nothing for a masked command", seen: [{ command: "mysql -p[REDACTED:password]" }], found: [] },
+  { name: "no pattern for a masked command", seen: [{ command: "mysql -p[REDACTED:password]" }], found: [] },
 ])("recommend returns $name", ({ seen, found }) => assert.deepEqual(recommend(1, ...seen).found, found));
 
 Deno.test("recommend omits commands below the minimum count and counts skipped records", () => {

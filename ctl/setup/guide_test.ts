@@ -128,7 +128,7 @@ Deno.test("the client config is loaded from the working directory only if reques
 });
 
 Deno.test("a signal is never sent to another process that reuses a recorded PID (C8)", () => {
-  // Deno.kill() takes the right to run everything.
+  // Deno.kill() requires the permission to run all programs.
   const run = ["claude", "kill", "ps", "ssh", "ssh-keyscan"];
   assert.deepEqual(manifest.permissions["broker-ctl"].run, run);
   assert.ok(!("run" in manifest.permissions["approval-bridge"]));

@@ -61,7 +61,7 @@ function configs(folder?: string, route?: BrokerRoute) {
   };
 }
 
-/** Every string in a value that is a path or a file. */
+/** All strings in a value that are paths or file names. */
 function strings(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];

@@ -180,8 +180,8 @@ Deno.test.each([
   { name: "half of the words", a: "pool leak", b: "pool exhaustion", score: 0.5 },
   { name: "a part of a longer cause", a: "pool leak", b: "pool leak after deploy nine", score: 4 / 7 },
   { name: "other causes", a: "pool leak", b: "certificate expired", score: 0 },
-  { name: "nothing with something", a: "", b: "pool", score: 0 },
-  { name: "nothing with nothing", a: "", b: "the", score: 0 },
+  { name: "an empty text and a text", a: "", b: "pool", score: 0 },
+  { name: "two empty texts", a: "", b: "the", score: 0 },
 ])("compareCauses() rates $name", ({ a, b, score }) => {
   assert.equal(compareCauses(a, b), score);
   assert.equal(compareCauses(b, a), score);

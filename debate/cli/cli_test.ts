@@ -254,7 +254,7 @@ Deno.test("StreamedText drops leading empty lines and reports an empty text", ()
 
 Deno.test.each([
   { name: "lines and tabs unchanged", text: "a\n\tb", shown: "a\n\tb" },
-  { name: "Windows line ends as line ends", text: "a\r\nb", shown: "a\nb" },
+  { name: "CR LF as line breaks", text: "a\r\nb", shown: "a\nb" },
   { name: "a carriage return, which would hide the text before it", text: "a\rb", shown: "a\\x0db" },
   { name: "escape sequences", text: "\x1b[2J\x9b", shown: "\\x1b[2J\\x9b" },
   { name: "right-to-left overrides escaped", text: "\u202egpj", shown: "\\u{202e}gpj" },
@@ -270,9 +270,9 @@ Deno.test("safeLine() returns one line of limited length", () => {
 
 Deno.test.each([
   { name: "right-to-left overrides escaped", text: "a\u202eb", shown: "a\\u{202e}b" },
-  { name: "a line end", text: "a\nb", shown: "a\\x0ab" },
+  { name: "a newline", text: "a\nb", shown: "a\\x0ab" },
   { name: "a no-break space", text: "a\u00a0b", shown: "a\\xa0b" },
-  { name: "a filler that is drawn as nothing", text: "a\u3164b", shown: "a\\u{3164}b" },
+  { name: "a filler that is invisible", text: "a\u3164b", shown: "a\\u{3164}b" },
   { name: "several spaces", text: "a  b", shown: "a  b" },
   { name: "the beginning of a long text", text: "a".repeat(30), shown: `${"a".repeat(9)}…` },
   {
@@ -288,7 +288,7 @@ Deno.test.each([
   { name: "at words", text: "one two three", lines: ["one two", "three"] },
   { name: "not inside of long words", text: "a verylongword", lines: ["a", "verylongword"] },
   { name: "list entries below their text", text: "- one two three", lines: ["- one", "  two", "  three"] },
-  { name: "at line ends", text: "a\n\nb", lines: ["a", "", "b"] },
+  { name: "at line breaks", text: "a\n\nb", lines: ["a", "", "b"] },
 ])("wrap() breaks $name", ({ text, lines }) => {
   assert.deepEqual(wrap(text, 8), lines);
 });

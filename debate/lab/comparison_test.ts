@@ -294,7 +294,7 @@ Deno.test.each([
   { name: "the symptom's component", answer: RIGHT.replace("orders-api/pool", "load-balancer") },
   { name: "part of a name", answer: RIGHT.replace("orders-api/pool", "pool") },
   { name: "another kind of fault", answer: RIGHT.replace("resource_leak", "capacity") },
-  { name: "that nothing is broken", answer: "{component: none; fault: none}" },
+  { name: "that no component is faulty", answer: "{component: none; fault: none}" },
   { name: "a placeholder", answer: "{component: <name>; fault: <kind>; path: <state> > <state>}" },
   { name: "nothing", answer: "" },
 ])("scoreAnswer() rejects $name", ({ answer }) => {
@@ -319,12 +319,12 @@ Deno.test.each([
     answer: "{component: login; fault: dependency; path: login-broken > orders-fall}",
     right: false,
   },
-  { name: "refuses prose", answer: "Nothing is broken", right: false },
+  { name: "rejects prose", answer: "Nothing is broken", right: false },
 ])("scoreAnswer() of an incident without a fault $name", ({ answer, right }) => {
   assert.equal(scoreAnswer(answer, HOLIDAY).right, right);
 });
 
-/** Answers of a guesser who knows the names and no evidence. */
+/** Answers of a guesser who knows the names but has no evidence. */
 Deno.test("a constant answer is right for at most four incidents", () => {
   const blind = [
     () => "{component: none; fault: none}",

@@ -108,8 +108,8 @@ Deno.test("fetchModels() tries the next URL after status 404", async () => {
 });
 
 Deno.test.each([
-  { name: "no such page", answer: () => new Response(null, { status: 404 }) },
-  { name: "a refusal", answer: () => Response.json({ data: [] }, { status: 401 }) },
+  { name: "a missing page", answer: () => new Response(null, { status: 404 }) },
+  { name: "a rejection", answer: () => Response.json({ data: [] }, { status: 401 }) },
   { name: "a page", answer: () => new Response("<html>") },
   { name: "another object", answer: () => Response.json({ data: {} }) },
 ])("fetchModels() fails for $name", async ({ answer }) => {

@@ -263,7 +263,7 @@ Deno.test("parseScenario() fills in defaults and accepts comments", () => {
 });
 
 Deno.test.each([
-  { name: "nothing", text: "", problem: "the file is empty" },
+  { name: "an empty file", text: "", problem: "the file is empty" },
   { name: "broken JSON", text: '{\n"rounds": [\n{"a" 1}]}', problem: "line 3, column 6: colon expected" },
   { name: "endless brackets", text: "[".repeat(100_000), problem: "nested too deeply" },
   { name: "a list", text: "[]", problem: "expected an object { … }" },

@@ -248,9 +248,9 @@ Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
 
 Deno.test.each([
   { name: "an object as it is", text: '{"url": "x"}', sent: '{"url": "x"}' },
-  { name: "nothing as no arguments", text: " ", sent: "{}" },
-  { name: "broken JSON as what it is", text: '{"url', sent: '{"unreadable":"{\\"url"}' },
-  { name: "a list as what it is", text: "[1]", sent: '{"unreadable":"[1]"}' },
+  { name: "empty text as no arguments", text: " ", sent: "{}" },
+  { name: "broken JSON as unreadable", text: '{"url', sent: '{"unreadable":"{\\"url"}' },
+  { name: "a list as unreadable", text: "[1]", sent: '{"unreadable":"[1]"}' },
 ])("CHAT_COMPLETIONS.body() repeats the arguments of a call: $name", ({ text, sent }) => {
   const toolCalls = [{ id: "c", name: "a", arguments: text }];
   const [message] = body({ messages: [{ role: "assistant", content: "", toolCalls }] }).messages;

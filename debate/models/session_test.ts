@@ -57,7 +57,7 @@ Deno.test.each([
     answer: { token: "session-1", expires_at: Date.UTC(2026, 0, 2, 3, 14, 5) / 1000 },
     seconds: 600,
   },
-  { name: "nothing: 25 minutes", answer: { token: "session-1" }, seconds: 1500 },
+  { name: "an answer without expiry: 25 minutes", answer: { token: "session-1" }, seconds: 1500 },
   {
     name: "exp before expires_at",
     answer: { token: `exp=${Date.UTC(2026, 0, 2, 3, 9, 5) / 1000}`, expires_at: 9 },

@@ -55,9 +55,9 @@ Deno.test.each([
   { name: "a kept one", id: "1", next: "1.1" },
   { name: "an ephemeral one", id: "1.1", next: "1.2" },
   { name: "the last ephemeral one", id: "1.2", next: "2" },
-  { name: "one that the record does not have", id: "1.9", next: "2" },
+  { name: "an ID that the record does not have", id: "1.9", next: "2" },
   { name: "the last", id: "2", next: undefined },
-  { name: "one that never was", id: "77", next: "0.1" },
+  { name: "an ID that never existed", id: "77", next: "0.1" },
   { name: "no number", id: "abc", next: "0.1" },
   { name: "a negative one", id: "-1", next: "0.1" },
 ])("placeAfter() $name continues with $next", ({ id, next }) => {
@@ -198,7 +198,7 @@ Deno.test.each(RUNS)("the events of $name contain the complete outcome", async (
   assert.deepEqual(plain(record.token_totals), plain(outcome.usage));
 });
 
-/** The header of a record of the same run at its start. */
+/** The header of a record when its run started. */
 function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
   const {
     finished_at: _1,
@@ -221,8 +221,8 @@ function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
 }
 
 /**
- * Records as a server has stored them on 2026-11-22: operators and agents were scripted, the rest is as it was. A fold
- * that reads them in another way would change what is shown of everybody's runs.
+ * Records that a server stored on 2026-11-22, with scripted operators and agents. If a fold reads them
+ * differently, the stored runs of all users look different.
  */
 const STORED = { cancelled, resumed, rounds, samples };
 

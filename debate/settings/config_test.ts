@@ -108,7 +108,7 @@ Deno.test.each([
     env: { CONFIDENCE_THRESHOLD: "NaN" },
     says: /CONFIDENCE_THRESHOLD/,
   },
-  { name: "a flag that is neither", env: { TOOLS_ENABLED: "maybe" }, says: /TOOLS_ENABLED.*true or false/ },
+  { name: "an unknown flag value", env: { TOOLS_ENABLED: "maybe" }, says: /TOOLS_ENABLED.*true or false/ },
   { name: "too many tool calls", env: { MAX_TOOL_CALLS_PER_AGENT: "51" }, says: /at most 50/ },
   {
     name: "an approval wait beyond an hour",

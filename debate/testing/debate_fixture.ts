@@ -115,7 +115,7 @@ export class DebateFixture {
     return conductDebate(this.setup, this.ports);
   }
 
-  /** The fixture after its run, for tests that do not look at the outcome. */
+  /** Returns the fixture after its run, for tests that ignore the outcome. */
   async ran(): Promise<this> {
     await this.run();
     return this;

@@ -43,8 +43,8 @@ export const HOSTILE_TEXTS: Readonly<Record<string, string>> = Object.fromEntrie
 );
 
 /**
- * Seconds, where quadratic time would be many minutes. Other programs of the machine don't count, but make this one's
- * instructions slower.
+ * Quadratic time would take many minutes instead of seconds. CPU time excludes other programs, but they slow
+ * this one down.
  */
 const MAX_CPU_MS = 8000;
 

@@ -193,7 +193,7 @@ export class WebFixture {
   }
 }
 
-/** A server with a run that has come as far as it can without anybody. */
+/** A server with a run that has advanced as far as possible without an operator. */
 export async function openRun(options: WebFixtureOptions = {}, fields: Fields = {}) {
   const web = await WebFixture.open(options);
   const runId = await web.start(fields);

@@ -157,7 +157,7 @@ Deno.test.each([
     data: { resultType: "vector", result: [{ metric: {}, histogram: [] }] },
     line: "{} => (histogram)",
   },
-  { name: "nothing", data: { resultType: "vector", result: [] }, line: "(no series)" },
+  { name: "an empty result", data: { resultType: "vector", result: [] }, line: "(no series)" },
 ])("query_prometheus shows $name", async ({ data, line }) => {
   const { ports, tool } = setUp("query_prometheus", "PROMETHEUS_URL", "http://back.test");
   ports.answer = () => jsonAnswer({ data });
@@ -261,12 +261,12 @@ Deno.test("createTools() describes arguments as JSON schemas with defaults", () 
 });
 
 Deno.test.each([
-  { name: "the size asked for", text: "{}", size: 5, sent: 5 },
+  { name: "the requested size", text: "{}", size: 5, sent: 5 },
   { name: "the size of the body", text: '{"size": 7}', size: 5, sent: 7 },
   { name: "never more hits than the bound", text: '{"size": 10000}', size: 5, sent: MAX_HITS },
   { name: "never more hits than the bound, from the argument", text: "{}", size: 10_000, sent: MAX_HITS },
-  { name: "the size asked for when the body's is no number", text: '{"size": "10000"}', size: 5, sent: 5 },
-  { name: "the size asked for when the body's is negative", text: '{"size": -1}', size: 5, sent: 5 },
+  { name: "the requested size if the body's is not a number", text: '{"size": "10000"}', size: 5, sent: 5 },
+  { name: "the requested size if the body's is negative", text: '{"size": -1}', size: 5, sent: 5 },
 ])("checkSearchBody() sends $name", ({ text, size, sent }) => {
   const checked = checkSearchBody(text, size);
   assert.equal(checked.size, sent);

@@ -212,9 +212,9 @@ Deno.test.each([
     host: "health.test",
     addresses: ["169.254.169.254"],
   },
-  { name: "a listed name behind which is a link-local address", host: "health.test", addresses: ["fe80::1"] },
+  { name: "a listed name with a link-local address", host: "health.test", addresses: ["fe80::1"] },
   { name: "a name below a listed one", host: "x.health.test", addresses: ["10.1.2.3"] },
-  { name: "a name that ends like a listed one", host: "xhealth.test", addresses: ["10.1.2.3"] },
+  { name: "a name with a listed name as its suffix", host: "xhealth.test", addresses: ["10.1.2.3"] },
   { name: "an address in a listed network", host: "any.test", addresses: ["10.9.1.1"], allowed: true },
   {
     name: "the same address written as IPv6",

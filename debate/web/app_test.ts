@@ -114,7 +114,7 @@ Deno.test.each([
   { name: "an id with a suffix", method: "GET", path: `/api/runs/${UNKNOWN}.json` },
   { name: "an id in capitals", method: "DELETE", path: `/api/runs/${UNKNOWN.toUpperCase()}` },
   { name: "another name of the data directory", method: "DELETE", path: "/api/runs/audit.jsonl" },
-  { name: "nothing", method: "GET", path: "/api/nothing" },
+  { name: "a path", method: "GET", path: "/api/nothing" },
 ])("$name returns 404 if it does not exist", async ({ method, path }) => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.send(method, path))).status, 404);
@@ -250,7 +250,7 @@ Deno.test.each([
   { name: "loopback by name", host: "localhost:8000", status: 200 },
   { name: "loopback in IPv6", host: "[::1]:8000", status: 200 },
   { name: "another name for our address", host: "evil.example:8000", status: 403 },
-  { name: "a name that begins like loopback", host: "127.0.0.1.evil.example", status: 403 },
+  { name: "a name with loopback as its prefix", host: "127.0.0.1.evil.example", status: 403 },
   { name: "loopback as a user", host: "localhost@evil.example", status: 403 },
 ])("without credentials, $name receives $status", async ({ host, status }) => {
   const web = await WebFixture.open();

@@ -184,7 +184,7 @@ const PROVEN = [
   '- [tool:query_loki#2] "431 requests are waiting"',
 ].join("\n");
 
-/** A run with a cause. */
+/** A run that found a cause. */
 async function found() {
   const script = {
     ...SHORT_SCRIPT,

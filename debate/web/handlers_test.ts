@@ -86,7 +86,7 @@ Deno.test.each([
     text: "name: a\nlanguage: en\n",
     says: /key "diagnostic_system" is missing/,
   },
-  { name: "what is no YAML", file: "a.en.yaml", text: "a: [", says: /line 1/ },
+  { name: "invalid YAML", file: "a.en.yaml", text: "a: [", says: /line 1/ },
   { name: "the name of its file", file: "../a.en.yaml", text: "name: a", says: /the file name must be/ },
 ])("POST /api/prompts/preview reports the problem of $name", async ({ file, text, says }) => {
   const web = await WebFixture.open();
@@ -111,7 +111,7 @@ const NONE = {
 const URLS = { HUB_BASE_URL: "https://hub.example", ASSIST_BASE_URL: "https://assist.example" };
 
 Deno.test.each([
-  { name: "nothing for scripted models", settings: {}, missing: [] },
+  { name: "no missing settings for scripted models", settings: {}, missing: [] },
   {
     name: "address and token of the provider of any role",
     settings: { SKEPTIC_MODEL: "assist/a" },

@@ -189,7 +189,7 @@ for (let level = 0, at = deep; level < 5000; level++) at = (at.a = {}) as typeof
 
 Deno.test.each([
   { name: "a list", body: [] },
-  { name: "nothing", body: {} },
+  { name: "an empty body", body: {} },
   { name: "no events", body: { topic: "x", events: [] } },
   { name: "no topic", body: { events: [{ type: "run_started" }] } },
   { name: "events of no type", body: { topic: "x", events: [1, { a: 1 }] } },

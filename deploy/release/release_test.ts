@@ -33,7 +33,7 @@ Deno.test.each([
     text: 'const { Client } = await import("./lib-A1.js");\n',
     expected: 'const { Client } = await import("./lib-A1.js").then((module) => module.default);\n',
   },
-  { name: "leaves what has names", text: 'const { a } = await import("./esm-B2.js");\n' },
+  { name: "leaves named imports", text: 'const { a } = await import("./esm-B2.js");\n' },
 ])("mendCommonJs() $name", ({ text, expected }) => {
   assert.equal(mend(text), expected ?? text);
 });
@@ -104,7 +104,7 @@ Deno.test("narrowComments() replaces non-ASCII characters if they occur only in 
 
 Deno.test.each([
   ["in a string", "// a — b\nlet a = '—';\n"],
-  ["behind code", "// a — b\nlet a = 1; // —\n"],
+  ["after code", "// a — b\nlet a = 1; // —\n"],
   ["nowhere", "// é\nlet a = 1;\n"],
 ])("narrowComments() does not change a module that has non-ASCII characters %s", (_where, text) => {
   assert.equal(narrowComments(text), text);
@@ -133,7 +133,7 @@ Deno.test("serialize() rejects a package without a hash", () => {
 const PUBLICATION = { name: "org.example/gateway", image: "registry.example.org/tools/gateway" };
 
 /**
- * The parts of server.schema.json of 2025-12-11 that apply to our kind of server, and what the registry also requires.
+ * The parts of server.schema.json of 2025-12-11 for our kind of server, and further rules of the registry.
  */
 const input = {
   value: z.string(),
@@ -158,7 +158,7 @@ const SCHEMA = z.strictObject({
     // The tag of an image is the version: the registry rejects an additional "version".
     identifier: z.string().regex(/^[^/]+\.[^/]+\/.+:(?!latest$)[^:]+$/),
     transport: z.strictObject({ type: z.literal("stdio") }),
-    // Has to be there where there are arguments of the runtime.
+    // Required if there are runtime arguments.
     runtimeHint: z.string(),
     runtimeArguments: z.array(argument),
     packageArguments: z.array(argument),
@@ -168,7 +168,7 @@ const SCHEMA = z.strictObject({
 Deno.test("describeServer() returns a document that matches the schema of the MCP registry", () => {
   const server = SCHEMA.parse(JSON.parse(describeServer(PUBLICATION, "0.2.0")));
   assert.equal(server.packages[0].identifier, "registry.example.org/tools/gateway:0.2.0");
-  // Each name in braces is a variable that the client asks for.
+  // Each name in braces is a variable that the client requests from its user.
   for (const { value, variables = {} } of server.packages[0].runtimeArguments) {
     const names = [...value.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     assert.deepEqual(names, Object.keys(variables));

@@ -136,7 +136,7 @@ Deno.test.each([
   { name: "torn bytes put aside (L7)", file: "a.log.corrupt-20260102T030405Z" },
   { name: "torn bytes put aside with a number (L7)", file: "a.log.corrupt-20260102T030405Z.1" },
   { name: "another log", file: "b.log.20260102T030405Z" },
-  { name: "a log whose name begins alike", file: "a.log2.20260102T030405Z" },
+  { name: "a log with the same prefix", file: "a.log2.20260102T030405Z" },
   { name: "a compressed file", file: "a.log.20260102T030405Z.gz" },
   { name: "a number with a zero before it", file: "a.log.20260102T030405Z.01" },
 ])("sortSegments() omits $name", ({ file }) => {
@@ -210,10 +210,10 @@ const good = (seq: number, line: string, terminated = true, tornBytes = 0) => ({
 
 Deno.test.each([
   ["an empty file", "", { kind: "empty", tornBytes: 0 }],
-  ["blank lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
+  ["empty lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
   ["one record", `${A}\n`, good(1, A)],
   ["several records (L1)", `${A}\n${B}\n${C}\n`, good(3, C)],
-  ["a blank line after the last record", `${A}\n${B}\n\n`, good(2, B)],
+  ["an empty line after the last record", `${A}\n${B}\n\n`, good(2, B)],
   ["a whole record without newline", `${A}\n${B}`, good(2, B, false)],
   ["a first record without newline", A, good(1, A, false)],
   ["a torn record (L10)", `${A}\n${B.slice(0, 50)}`, good(1, A, true, 50)],
@@ -269,13 +269,13 @@ async function split(chunks: readonly string[], maxBytes = 100) {
 }
 
 Deno.test.each([
-  ["gives nothing for nothing", [], [], undefined],
+  ["returns no lines for no chunks", [], [], undefined],
   ["splits at LF", ["a\nb\n"], [["a", true, false], ["b", true, false]], undefined],
-  ["tells a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
+  ["marks a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
   ["joins chunks", ["a", "b\nc", "", "d\n"], [["ab", true, false], ["cd", true, false]], undefined],
   ["keeps CR", ["a\r\n"], [["a\r", true, false]], undefined],
-  ["keeps blank lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
-  ["takes a line of full length", ["aaaa\n"], [["aaaa", true, false]], 4],
+  ["keeps empty lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
+  ["accepts a line of maximum length", ["aaaa\n"], [["aaaa", true, false]], 4],
   ["cuts a longer line", ["aaaab\nc\n"], [["aaaa", true, true], ["c", true, false]], 4],
   [
     "cuts a longer line across chunks",

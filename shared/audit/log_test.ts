@@ -17,13 +17,13 @@ class FakeDisk implements RecordStore {
   looks = 0;
   closed = false;
   failWriteAfter: number | undefined;
-  /** So many syncs fail from now on. */
+  /** The number of syncs that fail from now on. */
   failSyncs = 0;
   failTruncate = false;
   mayRotate = true;
   /** The reason why the file is not at its path. */
   gone: string | undefined;
-  /** While set, a sync waits for it. */
+  /** While set, a sync waits for this promise. */
   hold: Promise<void> | undefined;
 
   get active(): Uint8Array {
@@ -131,7 +131,7 @@ Deno.test("GroupCommit.append() acknowledges a record only after the sync (L16)"
   const acknowledged: string[] = [];
   const appends = ["a", "b"].map((name) => log.append(body(name)).then(() => acknowledged.push(name)));
   while (disk.writes === 0) await endOfTurn();
-  // Arrives while the disk is busy: goes into the next group.
+  // Appended while the disk is busy, so it belongs to the next group.
   appends.push(log.append(body("c")).then(() => acknowledged.push("c")));
   for (let turn = 0; turn < 100; turn++) await endOfTurn();
   assert.deepEqual(acknowledged, []);
@@ -145,7 +145,7 @@ Deno.test("GroupCommit.append() acknowledges a record only after the sync (L16)"
 
 Deno.test.each([
   ["a partial write (L19)", { failWriteAfter: 100 }, "no space left on device"],
-  ["a write that wrote nothing", { failWriteAfter: 0 }, "no space left on device"],
+  ["a write that wrote no bytes", { failWriteAfter: 0 }, "no space left on device"],
   ["a sync that failed after a whole write (L12)", { failSyncs: 1 }, "input/output error"],
 ])("GroupCommit.append() truncates to the last record after %s and recovers", async (_name, fault, cause) => {
   const { disk, log } = setUp();

@@ -19,7 +19,7 @@ import {
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 const DEL = "\x7f";
 
-/** A chain of three under the seed of 32 bytes 0x01. */
+/** A chain of three records, signed with the seed of 32 bytes 0x01. */
 const VECTORS: readonly { readonly time: string; readonly entry: AuditEntry; readonly line: string }[] = [
   {
     time: "2026-01-02T03:04:05Z",
@@ -137,7 +137,7 @@ Deno.test.each([
   { name: "half a line", line: LINE.slice(0, 200) },
   { name: "JSON that is not an object", line: `[${LINE}]` },
   { name: "JSON without a chain", line: '{"outcome":"issued"}' },
-  { name: "a blank after it", line: LINE + " " },
+  { name: "a trailing space", line: LINE + " " },
   { name: "a carriage return after it", line: LINE + "\r" },
   { name: "a byte order mark before it", line: "\ufeff" + LINE },
   { name: "two records", line: LINE + LINE },

@@ -30,7 +30,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "uses the short escapes", text: '"\\\b\f\n\r\t', json: String.raw`"\"\\\b\f\n\r\t"` },
   { name: "writes other controls as lower hex", text: "\0\x1b\x1f", json: String.raw`"\u0000\u001b\u001f"` },
-  { name: "escapes what HTML acts on", text: "<a>&", json: String.raw`"\u003ca\u003e\u0026"` },
+  { name: "escapes characters special in HTML", text: "<a>&", json: String.raw`"\u003ca\u003e\u0026"` },
   { name: "escapes the line separators", text: "\u2028\u2029", json: String.raw`"\u2028\u2029"` },
   { name: "leaves DEL and C1 raw", text: "\x7f\x85", json: '"\x7f\x85"' },
   { name: "leaves other characters raw", text: "é/日😀'", json: `"é/日😀'"` },

@@ -41,8 +41,8 @@ Deno.test("checkLog() accepts a complete chain", async () => {
 Deno.test.each([
   { name: "nothing", content: "" },
   { name: "a last record without newline", content: text(A, B) + C },
-  { name: "blank lines", content: `${A}\n\n${B}\n` },
-  { name: "a first record that is linked to something unseen", content: text(B, C) },
+  { name: "empty lines", content: `${A}\n\n${B}\n` },
+  { name: "a first record that is linked to a missing record", content: text(B, C) },
 ])("checkLog() accepts $name", async ({ content }) => {
   assert.deepEqual((await check(content)).found, []);
 });
@@ -58,7 +58,7 @@ Deno.test.each([
   ],
   ["a repeated record", text(A, B, B, C), undefined, ["3 gap", "3 prev_hash"]],
   ["a malformed line", text(A, "x", B), undefined, ["2 malformed", "3 prev_hash"]],
-  ["a last line that is cut off", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
+  ["a truncated last line", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
   [
     "a line over the cap, and what follows it",
     text(A, "x".repeat(300_000), B.replace("r1", "r7")),
@@ -120,13 +120,13 @@ const PUBLIC_KEY = createPublicKey({
   type: "spki",
 });
 
-/** In the order of the reference's record; those with `?` are omitted if they are empty or false. */
+/** In the order of the reference's record. Fields with `?` are omitted if empty or false. */
 const FIELDS =
   ("time caller host user principal command ttl serial session_id? target_type? body_sha256? outcome " +
     "exit_code err? elevation? pty? policy_rule? dry_run? warning? approval_id? approved_by? approved_via? anomaly? " +
     "seq prev_hash sig").split(" ");
 
-/** A string as Go's encoding/json writes it. */
+/** Encodes a string like Go's encoding/json. */
 function goString(text: string): string {
   const short: Record<string, string> = {
     ...{ '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t" },
@@ -140,7 +140,7 @@ function goString(text: string): string {
   return `"${json}"`;
 }
 
-/** What Go's decoder reads of a line: numbers keep their digits, because a serial has 64 bits. */
+/** Decodes a line like Go's decoder. Numbers keep their digits, because a serial has 64 bits. */
 function decode(line: string): Record<string, string | boolean | { readonly digits: string }> {
   return JSON.parse(line, function (this: unknown, _key, value, context?: { readonly source?: string }) {
     return typeof value === "number" ? { digits: context?.source } : value;
@@ -159,7 +159,7 @@ function signedBytes(line: string): string {
   return `{${members.join(",")}}`;
 }
 
-/** Why the reference would not accept a log; `undefined` if it would. */
+/** The reason why the reference would reject a log, or `undefined`. */
 function findDefect(lines: readonly string[]): string | undefined {
   let [hash, seq] = ["", 0];
   for (const line of lines) {
@@ -173,7 +173,7 @@ function findDefect(lines: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** As this program writes it, records with and without `ext`. */
+/** Writes a log of this program: records with and without `ext`. */
 function writeLog(): string[] {
   let head = GENESIS;
   const odd = 'a<b> & "c" \\ \u2028 é \x01\x7f\n';
@@ -206,7 +206,7 @@ Deno.test.each([
     '"serial":18446744073709551614',
     "signature invalid",
   ],
-  ["what only ext holds", '"request_id":"r-1"', '"request_id":"r-2"', "prev_hash mismatch"],
+  ["a value that only ext contains", '"request_id":"r-1"', '"request_id":"r-2"', "prev_hash mismatch"],
 ])("a verifier with only the reference's fields detects a change of %s", (_name, from, to, defect) => {
   const [first = "", ...more] = writeLog();
   assert.equal(findDefect([first.replace(from, to), ...more]), defect);

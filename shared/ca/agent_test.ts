@@ -74,7 +74,7 @@ const signatureBy = (key: typeof ca): Answer => (request) => {
 
 const HONEST = [() => identities(other.publicKey, ca.publicKey), signatureBy(ca)] as const;
 
-/** A key whose agent gives one answer a connection, in this order. */
+/** A key whose agent gives one answer per connection, in this order. */
 function setUp(answers: readonly Answer[] = HONEST) {
   const clock = new FakeClock();
   const connections: FakeConnection[] = [];
@@ -133,7 +133,7 @@ Deno.test.each<Fault>([
     signing(new SshWriter().text("ssh-rsa\n").string(new Uint8Array(64)).bytes()),
     /signed with "ssh-rsa\\n", not with ssh-ed25519/,
   ],
-  ["sends bytes behind the signature", signing(ca.sign(DATA), 0, 0, 0, 0), /malformed/],
+  ["sends bytes after the signature", signing(ca.sign(DATA), 0, 0, 0, 0), /malformed/],
 ])("signing with an agent's key fails if the agent %s", async (_name, answer, message) => {
   const { connections, load } = setUp([HONEST[0], answer]);
   const key = await load();

@@ -25,7 +25,7 @@ const SEED = new Uint8Array(32).fill(1);
 const POINT = Uint8Array.fromHex("8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c");
 const PUBLIC = encodeKeyBlob({ kind: "ed25519", point: POINT });
 const PEM = encodeOpensshPrivateKey(SEED, "ca");
-// RFC 8410 section 7: a key in PKCS #8 is this beginning and the seed.
+// RFC 8410 section 7: a PKCS #8 key consists of this prefix and the seed.
 const PKCS8 = pem(
   "PRIVATE KEY",
   Uint8Array.of(...Uint8Array.fromHex("302e020100300506032b657004220420"), ...SEED),
@@ -33,10 +33,10 @@ const PKCS8 = pem(
 
 Deno.test.each([
   { name: "OpenSSH's format", text: PEM },
-  { name: "OpenSSH's format with DOS line ends", text: PEM.replaceAll("\n", "\r\n") },
-  { name: "OpenSSH's format without last line end", text: PEM.trimEnd() },
+  { name: "OpenSSH's format with CR LF", text: PEM.replaceAll("\n", "\r\n") },
+  { name: "OpenSSH's format without last newline", text: PEM.trimEnd() },
   { name: "PKCS #8", text: PKCS8 },
-  { name: "PKCS #8 between blank lines", text: `\n${PKCS8}\n` },
+  { name: "PKCS #8 between empty lines", text: `\n${PKCS8}\n` },
 ])("parsePrivateKey() reads Ed25519 in $name", ({ text }) => {
   const key = parsePrivateKey(text);
   assert.equal(key.algorithm, "ssh-ed25519");
@@ -129,10 +129,10 @@ Deno.test("parsePrivateKey() rejects an OpenSSH key that is truncated at any byt
   }
 });
 
-// ssh-keygen looks at some of these places and not at others. A key that was read is whole all the same.
+// ssh-keygen checks only some of these fields. A key that could be parsed is complete anyway.
 Deno.test.each([
   { name: "a seed only", change: { pair: SEED } },
-  { name: "another public key beside the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
+  { name: "a public key that does not match the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
   { name: "wrong padding", change: { padding: [1, 2, 4] } },
   { name: "no padding", change: { padding: [] } },
 ])("parsePrivateKey() reads an OpenSSH key with $name", ({ change }) => {
@@ -205,7 +205,7 @@ Deno.test("leading zeros in a key's coordinates do not change its public key", (
   const key = ecKey("P-256");
   const longer = { ...key, x: Uint8Array.of(0, 0, ...key.x), y: Uint8Array.of(0, ...key.y) };
   assert.deepEqual(encodeKeyBlob(sshKeyOf(longer)), encodeKeyBlob(sshKeyOf(key)));
-  // One key in 256 has a number that begins with a zero; some encoders leave it out.
+  // One key in 256 has a number with a leading zero byte, which some encoders omit.
   const short = findShort();
   const trimmed = { ...short, x: short.x.subarray(1) };
   assert.deepEqual(encodeKeyBlob(sshKeyOf(trimmed)), encodeKeyBlob(sshKeyOf(short)));

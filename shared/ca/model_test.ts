@@ -147,7 +147,7 @@ Deno.test("_default overrides ca_key and is not a group", () => {
 });
 
 Deno.test.each([
-  { name: "nothing at all", settings: {} },
+  { name: "no settings", settings: {} },
   { name: "an empty ca_key", settings: { ca_key: "", ca_keys: {} } },
   { name: "groups but no default", settings: { ca_keys } },
 ])("planCaKeys() finds no default key in $name", ({ settings }) => {
@@ -179,7 +179,7 @@ Deno.test("issueUserCertificate() sets serial, key, principal, KeyId and validit
 const SESSION = { purpose: "session", sessionMode: "shell", command: "" };
 const HOP = { role: "bastion", purpose: "session", command: "" };
 
-// The cases of the table of certificate contents.
+// The cases in the table of certificate contents.
 type Issued = [
   Partial<HostPolicy>,
   Partial<SshIntent>,

@@ -249,7 +249,7 @@ const { object } = fc.letrec<{ readonly value: string; readonly object: string; 
 
 const rangeOf = ({ offset, length }: Node) => ({ start: offset, end: offset + length });
 
-/** What jsonc-parser has of it, in our words. */
+/** The result of jsonc-parser in our format. */
 function placeOf(node: Node): ReturnType<typeof locate>[number] {
   const children = node.children ?? [];
   switch (node.type) {

@@ -67,7 +67,7 @@ const { value } = fc.letrec<{ value: string }>((tie) => {
 const document = fc.tuple(gap, value, gap, fc.constantFrom("", "", "", "", "", "// end", "{}", ","))
   .map((parts) => parts.join(""));
 
-/** What jsonc-parser's own parser makes of a text: its first error in our words, or the value. */
+/** The result of jsonc-parser for a text: the value, or its first error in our words. */
 function readByLibrary(text: string) {
   const errors: ParseError[] = [];
   const value: unknown = parse(text, errors, { allowTrailingComma: true });
@@ -78,7 +78,7 @@ function readByLibrary(text: string) {
   return { problem: `line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}: ${words}` };
 }
 
-/** Whether a value has keys that are a problem: equal ones, or `__proto__`. */
+/** Whether a value has duplicate keys or a key `__proto__`. */
 function hasBadKeys({ type, children = [] }: Node): boolean {
   const keys = type === "object" ? children.map((member) => String(member.children?.[0]?.value)) : [];
   return new Set(keys).size < keys.length || keys.includes("__proto__") || children.some(hasBadKeys);
@@ -281,7 +281,7 @@ Deno.test("a config is parsed to the same result whatever config it replaces", (
       const previous = outcome(before);
       if (typeof previous === "string") return;
       assert.deepEqual(outcome(after, previous as Config), outcome(after));
-      // Also where nothing or all but the end is known.
+      // Also for an unchanged text, and for changes only at its start or end.
       for (const next of [before, `${before}x`, before.slice(0, -1), ` ${before}`]) {
         assert.deepEqual(outcome(next, previous as Config), outcome(next));
       }

@@ -32,7 +32,7 @@ const SAMPLE = {
 const V1_WIRE =
   "eyJuIjoiMDAwMTAyMDMwNDA1MDYwNzA4MDkwYTBiMGMwZDBlMGYiLCJoIjoid2ViMDEiLCJjIjoic3VkbyAtbiAtLSBzeXN0ZW1jdGwgcmVzdGFydCBuZ2lueCIsImUiOjE3MDAwMDAwMzAsInMiOiJsNXREUEE4cWtJdG45eElTd0tmaDZQalR0S25TalE1U2ZYUDg3YitzTlhaTGIvbnczNXVkU3lxeExvQ1FRU0d0NHp2MnBrSmh1NzQ3L3pzVUhFUUdBQT09In0";
 
-/** The signature of v2 is what `ssh-keygen -Y sign -n gateway-sealed-exec-v2` makes: Ed25519 has no chance in it. */
+/** The v2 signature is that of `ssh-keygen -Y sign -n gateway-sealed-exec-v2`. Ed25519 is deterministic. */
 const V2_WIRE =
   "MDAwMTAyMDMwNDA1MDYwNzA4MDkwYTBiMGMwZDBlMGYKd2ViMDEKMTcwMDAwMDAzMApzdWRvIC1uIC0tIHN5c3RlbWN0bCByZXN0YXJ0IG5naW54.U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgiojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1wAAAAWZ2F0ZXdheS1zZWFsZWQtZXhlYy12MgAAAAAAAAAGc2hhNTEyAAAAUwAAAAtzc2gtZWQyNTUxOQAAAEABcErj4cW1T_ggjETEpIxoWhqIvN0UCfcaaNf8_FVO4VpxxatYwIHcSbsP02PJUgEGzVOMgrG1Z3LcjtWmXRwL";
 

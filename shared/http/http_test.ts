@@ -41,14 +41,14 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
 });
 
 Deno.test.each([
-  { name: "nothing of an empty file", text: "", names: [] },
-  { name: "a name a line, without comments and blanks", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
+  { name: "no names of an empty file", text: "", names: [] },
+  { name: "a name a line, without comments and spaces", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
 ])("parseDeniedCallers() returns $name", ({ text, names }) => {
   assert.deepEqual([...parseDeniedCallers(text)], names);
 });
 
 Deno.test.each([
-  { name: "a last line without its end", text: "agent-1\nage", why: /may be incomplete/ },
+  { name: "a last line without newline", text: "agent-1\nage", why: /may be incomplete/ },
   { name: "a control character", text: "a\nb\0c\n", why: /^line 2/ },
 ])("parseDeniedCallers() rejects $name", ({ text, why }) => {
   assert.throws(() => parseDeniedCallers(text), { code: "invalid_config", message: why });

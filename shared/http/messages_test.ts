@@ -159,7 +159,7 @@ Deno.test.each([
   { name: "a TypeError", error: new TypeError("/etc/gateway/ca_key") },
   { name: "an imitation", error: { name: "AppError", code: "denied", message: "/etc/gateway/ca_key" } },
   { name: "a string", error: "/etc/gateway/ca_key" },
-  { name: "nothing", error: undefined },
+  { name: "undefined", error: undefined },
 ])("problemResponse() exposes no detail of $name (I19)", async ({ error }) => {
   const response = problemResponse(error);
   assert.equal(response.status, 500);
@@ -193,7 +193,7 @@ Deno.test.each<
 >([
   ["a problem", { body: { detail: "no", code: "denied" } }, "no", { code: "denied" }],
   ["a code of another status", { body: { detail: "no", code: "rate_limited" } }, "no", {}],
-  ["a code that nobody knows", { body: { detail: "no", code: "teapot" } }, "no", {}],
+  ["an unknown code", { body: { detail: "no", code: "teapot" } }, "no", {}],
   ["a code that is not a text", { body: { detail: "no", code: 7 } }, "no", {}],
   ["a code without words", { body: { code: "denied" }, text: "{}" }, "{}", { code: "denied" }],
   ["a detail that is not a text", { body: { detail: 7 }, text: '{"detail":7}' }, '{"detail":7}', {}],
@@ -228,7 +228,7 @@ Deno.test.each([
   { name: "the tag", header: '"a"', names: true },
   { name: "the tag, weak", header: 'W/"a"', names: true },
   { name: "another tag", header: '"b"', names: false },
-  { name: "a tag that begins like it", header: '"ab"', names: false },
+  { name: "a tag with the same prefix", header: '"ab"', names: false },
   { name: "a list with the tag", header: '"b", W/"c","a"', names: true },
   { name: "a comma within a tag", header: '"b,a"', names: false },
   { name: "anything", header: "*", names: true },

@@ -4,7 +4,7 @@ import { FakeClock } from "../testing/fake_clock.ts";
 import type { JsonClientRequest } from "./client.ts";
 import { UnansweredRequests, UpstreamWatch } from "./upstreams.ts";
 
-/** An upstream that answers with a status, or not at all with 0; and what is asked of it. */
+/** An upstream that answers with a status (0: does not answer), and the requests to it. */
 async function watch(status: number) {
   const clock = new FakeClock();
   const service = { status, asked: 0 };
@@ -32,8 +32,8 @@ async function watch(status: number) {
 
 Deno.test.each([
   { name: "answers", status: 200 },
-  { name: "has no such page, which is an answer", status: 404 },
-  { name: "answers that it has a problem of its own", status: 500 },
+  { name: "answers 404", status: 404 },
+  { name: "answers 500", status: 500 },
 ])("an upstream that $name causes no problem report", async ({ status }) => {
   await using watched = await watch(status);
   await watched.clock.advance(60_000);
@@ -43,7 +43,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "does not answer", status: 0 },
-  { name: "does not take the certificate", status: 401 },
+  { name: "rejects the certificate", status: 401 },
 ])("an upstream that $name is reported after exactly 10 s, until it answers", async ({ status }) => {
   await using watched = await watch(200);
   const { clock, upstream, service } = watched;
@@ -80,7 +80,7 @@ const lostOne = (id: string, broker: string): JsonClientRequest => ({
   headers: { [REQUEST_ID_HEADER]: id },
 });
 
-/** Lost requests of brokers, and the brokers whose requests were told, in order. */
+/** Brokers whose requests were lost, and the brokers that were reported, in order. */
 function losing(statusFor: (broker: string) => number) {
   const told: string[] = [];
   const [clock, stop] = [new FakeClock(), new AbortController()];

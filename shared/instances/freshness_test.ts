@@ -42,7 +42,7 @@ Deno.test("SharedGroup rejects decisions and reports the reason while its clock 
   const { group, clock, set } = await startAhead(0);
   for (const ahead of [-3_600_000, 3_600_000]) {
     set(ahead);
-    // It is found at the next look, half a second later; until then the time is the database's all the same.
+    // The next check, half a second later, detects it. Until then, the time is still the database's.
     assert.equal(group.clock.now(), clock.now());
     await clock.advance(600);
     assert.throws(() => group.requireFresh(), {

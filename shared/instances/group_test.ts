@@ -5,7 +5,7 @@ import { SharedGroup } from "./group.ts";
 
 const IGNORED = { info() {}, warn() {}, error() {} };
 
-/** Instances over one memory, whose time is a test's. */
+/** Instances over one shared memory, with a clock that the test controls. */
 function createScene() {
   const shared = new MemoryShared();
   const clock = new FakeClock();
@@ -21,7 +21,7 @@ function createScene() {
     await group.start(() => Promise.resolve(shared.epochs));
     return group;
   };
-  /** Whether a promise is kept by now. */
+  /** Whether a promise has resolved. */
   const isKept = async (promise: Promise<unknown>) => {
     let kept = false;
     promise.then(() => kept = true);
@@ -69,7 +69,7 @@ Deno.test("SharedGroup measures the age of its state from the query and not from
   answer.resolve();
   shared.hold = undefined;
   await clock.advance(0);
-  // Asked 2,100 ms ago.
+  // The last heartbeat was sent 2,100 ms ago.
   assert.throws(() => group.requireFresh(), isStale);
   await clock.advance(500);
   group.requireFresh();
@@ -157,7 +157,7 @@ Deno.test("SharedGroup loads a change that it is notified of before its next hea
   await clock.advance(0);
   assert.deepEqual(asked.slice(1), [before]);
   assert.equal(group.seen.state, shared.epochs.state);
-  // Two more looks: one checks for changes, the other confirms that they are in effect.
+  // Two more checks: the first finds the changes, the second confirms that they are in effect.
   assert.equal(shared.heartbeats.get("a"), (before ?? 0) + 2);
   await clock.advance(400);
   assert.equal(shared.heartbeats.get("a"), (before ?? 0) + 2, "it is done");
@@ -194,7 +194,7 @@ Deno.test("SharedGroup waits for a silent instance only as long as that instance
   assert.throws(() => b.requireFresh(), isStale);
   assert.equal(await isKept(settled), true);
   assert.deepEqual(await settled, ["b"], "it did not confirm the change");
-  // Off the list, it is not waited for again.
+  // An instance that was removed from the list is not waited for again.
   assert.deepEqual(shared.names, ["a"]);
   shared.change();
   const second = a.settled();
@@ -299,7 +299,7 @@ Deno.test("SharedGroup polls for certificates at most twice a second, and immedi
   await group.start(async (_link, confirm) => {
     const { epochs } = shared;
     looks += 1;
-    // It ends also where the looks do not.
+    // Stop the loop even if the checks never end.
     if (looks < 100) issue();
     await confirm();
     return epochs;

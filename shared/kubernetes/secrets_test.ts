@@ -3,7 +3,7 @@ import { maskObject, maskText } from "./secrets.ts";
 
 const VALUE = "aHVudGVyMg==";
 const WHOLE = `{"data":{"password":"${VALUE}"}}`;
-/** As k3s keeps it: compressed, in base64. */
+/** In the format of k3s: compressed, in base64. */
 const PACKED = `H4sIAAAAAAAA_${"0123456789abcdef".repeat(4)}`;
 const SECRET = {
   apiVersion: "v1",
@@ -48,7 +48,7 @@ const { kind: _maskedKind, apiVersion: _maskedVersion, ...maskedItem } = MASKED;
 
 Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unknown }>([
   { name: "the values of a Secret, and copies of it in annotations", value: SECRET, masked: MASKED },
-  { name: "nothing of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
+  { name: "no values of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
   {
     name: "the items of a SecretList that have no kind",
     value: { ...SECRET_LIST, items: [item, item] },

@@ -33,7 +33,7 @@ const emails = (...values: readonly unknown[]): readonly Row[] =>
     EMAIL,
   ]);
 
-/** By the user that the token is accepted for. */
+/** Accepted claims by the resulting user. */
 const ACCEPTED: Readonly<Record<string, readonly Row[]>> = {
   alice: [
     ["audience in a list", { aud: ["x", AUDIENCE] }],
@@ -46,18 +46,18 @@ const ACCEPTED: Readonly<Record<string, readonly Row[]>> = {
     ["I6: iat at the edge of the future", { iat: NOW + 60 }, AGE],
     ["all scopes", { scope: "b c a" }, SCOPES],
     ["a list of scopes", { scp: ["a", "b"] }, SCOPES],
-    ["groups that are not asked for", { groups: ["x"] }],
+    ["groups that the config does not require", { groups: ["x"] }],
   ],
   bot: [["another user claim", { azp: "bot" }, { user_claim: "azp" }]],
   "alice@example.com": emails(true, "true", undefined),
 };
 
-/** By the reason. */
+/** Rejected claims by the reason. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   "token is for another audience": [
     ["another audience", { aud: "x" }],
     ["a list of other audiences", { aud: ["x"] }],
-    ["an audience that only begins alike", { aud: `${AUDIENCE}/` }],
+    ["an audience with the same prefix", { aud: `${AUDIENCE}/` }],
     ["no audience", { aud: undefined }],
   ],
   "token is from another issuer": [
@@ -76,17 +76,17 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   ],
   "email address not verified": emails(false, "false", null),
   "user claim has control characters or spaces": [
-    ["a blank in the user", { sub: "a role=b" }],
-    ["a wide blank in the user", { sub: "a\u2003b" }],
-    ["a line end in the user", { sub: "a\n" }],
+    ["a space in the user", { sub: "a role=b" }],
+    ["a wide space in the user", { sub: "a\u2003b" }],
+    ["a newline in the user", { sub: "a\n" }],
   ],
   "token not valid yet": [
-    ["I6: nbf behind the tolerance", { nbf: NOW + 61 }],
+    ["I6: nbf beyond the tolerance", { nbf: NOW + 61 }],
     ["I6: nbf without tolerance", { nbf: NOW + 1 }, { clock_skew_seconds: -1 }],
   ],
   "nbf claim not numeric": [["nbf as text", { nbf: "0" }]],
   "iat claim absent or not numeric": [
-    ["I5: no iat where age matters", { iat: undefined }, AGE],
+    ["I5: no iat if a maximum age is set", { iat: undefined }, AGE],
     ["iat as text", { iat: `${NOW}` }, AGE],
   ],
   "token too old": [
@@ -107,8 +107,8 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     ["an object for groups", { groups: { x: 1 } }, GROUPS],
   ],
   "groups claim has control characters or spaces": [
-    ["a blank in a group", { groups: ["x", "y z"] }, GROUPS],
-    ["a line end in the one group", { groups: "x\n" }, GROUPS],
+    ["a space in a group", { groups: ["x", "y z"] }, GROUPS],
+    ["a newline in the only group", { groups: "x\n" }, GROUPS],
   ],
 };
 
@@ -154,7 +154,7 @@ Deno.test.each<{ name: string; header?: object; claims?: object; accepted: boole
   { name: "with c_hash, an ID token", claims: { c_hash: "h" }, accepted: false },
   { name: "of Keycloak's type ID", claims: { typ: "ID" }, accepted: false },
   { name: "of type logout+jwt", header: { typ: "logout+jwt" }, accepted: false },
-  { name: "of a type that is no text", header: { typ: 1 }, accepted: false },
+  { name: "of a type that is not a text", header: { typ: 1 }, accepted: false },
   {
     name: "with a logout event",
     claims: { typ: "Bearer", events: { "http://schemas.openid.net/event/backchannel-logout": {} } },
@@ -177,7 +177,7 @@ Deno.test.each([
   { name: "text", bytes: new TextEncoder().encode("alice") },
   { name: "a list", bytes: new TextEncoder().encode("[]") },
   { name: "null", bytes: new TextEncoder().encode("null") },
-  { name: "what is not UTF-8", bytes: Uint8Array.of(0x22, 0xff, 0x22) },
+  { name: "invalid UTF-8", bytes: Uint8Array.of(0x22, 0xff, 0x22) },
 ])("parseClaims() returns no claims for $name", ({ bytes }) => {
   assert.equal(parseClaims(bytes), undefined);
 });

@@ -24,7 +24,7 @@ const encodeText = (text: string) =>
   new TextEncoder().encode(text).toBase64({ alphabet: "base64url", omitPadding: true });
 const encode = (value: unknown) => encodeText(JSON.stringify(value));
 
-/** A token that is signed with a text of the attacker's choice instead of a private key. */
+/** A token that is signed with a text of the attacker's choice as a symmetric key. */
 async function signSymmetric(secret: string, header: object): Promise<string> {
   const input = `${encode(header)}.${encode(CLAIMS)}`;
   const bytes = new TextEncoder().encode(secret);
@@ -45,7 +45,7 @@ Deno.test.each([
 
 type Make = (issuer: TokenIssuer, token: string) => string | Promise<string>;
 
-/** A token without a signature of the issuer. */
+/** A token without a signature. */
 const unsigned = (header: object, signature: string) => `${encode(header)}.${encode(CLAIMS)}.${signature}`;
 /** A valid token with a different header, so that its signature is never checked. */
 const withHeader = (header: object): Make => (_issuer, token) =>
@@ -53,7 +53,7 @@ const withHeader = (header: object): Make => (_issuer, token) =>
 const signedBy = (key: IssuerKey, header = {}): Make => (issuer) => issuer.sign(CLAIMS, key, header);
 const claiming = (claims: object): Make => (issuer) => issuer.sign({ ...CLAIMS, ...claims }, RSA_KEY);
 
-/** By the reason. `make` gets a good token. */
+/** Rejected tokens by the reason. `make` receives a valid token. */
 const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: Make])[]>> = {
   "token malformed": [
     ["no text at all", () => ""],
@@ -61,7 +61,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: M
     ["five parts, an encrypted token", () => "a.b.c.d.e"],
     ["parts that are not JSON", () => "YQ.YQ.YQ"],
     ["a scheme before it", (_issuer, token) => `Bearer ${token}`],
-    ["a line end behind it", (_issuer, token) => `${token}\n`],
+    ["a trailing newline", (_issuer, token) => `${token}\n`],
     [
       "a header that the library could misread",
       (_issuer, token) => splice(token, 0, encodeText(raw`{"alg":"RS256","\u006bid":"k1"}`)),
@@ -75,11 +75,11 @@ const REFUSED: Readonly<Record<string, readonly (readonly [name: string, make: M
   "signature does not verify": [
     ["changed claims", (_issuer, token) => splice(token, 1, encode({ ...CLAIMS, sub: "root" }))],
     ["a changed signature", (_issuer, token) => splice(token, 2, "A".repeat(342))],
-    ["a signature by a stranger under a known key id", signedBy({ ...OTHER_KEY, kid: "k1" })],
+    ["an attacker's signature under a known key ID", signedBy({ ...OTHER_KEY, kid: "k1" })],
   ],
   "no key of the issuer fits the token": [
     ["an unknown key id", signedBy(OTHER_KEY)],
-    ["a key of its own in the header", signedBy({ ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk })],
+    ["an attacker's key in the header", signedBy({ ...OTHER_KEY, kid: "x" }, { jwk: OTHER_KEY.jwk })],
   ],
   "signature algorithm not allowed": [
     ["alg none and a signature", () => unsigned({ alg: "none" }, "AAAA")],

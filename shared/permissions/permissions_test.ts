@@ -152,7 +152,7 @@ Deno.test.each<{ name: string; set: PermissionSet }>([
 });
 
 Deno.test.each<[name: string, sets: PermissionSet[], merged: PermissionSet]>([
-  ["nothing into nothing", [{}, { read: [] }], {}],
+  ["two empty sets", [{}, { read: [] }], {}],
   [
     "lists sorted and without repetition",
     [{ read: ["/b", "/a"], net: ["h:2"] }, { read: ["/a", "/c"], net: ["h:1", "h:2"], denyWrite: ["/x"] }],

@@ -39,7 +39,7 @@ const THROUGH = "to connect through web01 to other hosts; what passes through is
 
 Deno.test.each<[name: string, facts: Partial<ApprovalFacts>, asked: string]>([
   ["a command", {}, "to run this command, as deploy, on web01"],
-  ["a command whose account nobody said", { account: undefined }, "to run this command on web01"],
+  ["a command without an account", { account: undefined }, "to run this command on web01"],
   ["an elevated command", { sudo: true, sudo_user: "db" }, "to run this command, as db, on web01"],
   [
     "a shell as root",
@@ -104,8 +104,8 @@ Deno.test.each([
 Deno.test.each([
   { name: "searches anywhere", source: "b", text: "abc", found: true },
   { name: "is case sensitive", source: "B", text: "abc", found: false },
-  { name: "takes ^ as the start of the text", source: "^b", text: "a\nb", found: false },
-  { name: "takes $ as the end of the text", source: "a$", text: "a\n", found: false },
+  { name: "matches ^ at the start of the text", source: "^b", text: "a\nb", found: false },
+  { name: "matches $ at the end of the text", source: "a$", text: "a\n", found: false },
   { name: "lets . match all but a line feed", source: "^a.b$", text: "a\nb", found: false },
   { name: "lets . match one code point", source: "^.$", text: "😀", found: true },
   { name: "keeps \\s ASCII", source: "\\s", text: "\u00a0", found: false },
@@ -119,7 +119,7 @@ Deno.test.each([
   { name: "knows POSIX classes", source: "^[[:digit:]]+$", text: "12", found: true },
   { name: "knows Unicode classes", source: "^\\pL$", text: "é", found: true },
   { name: "knows named groups", source: "^(?P<n>a)$", text: "a", found: true },
-  { name: "takes a lone surrogate as U+FFFD", source: "^\\x{FFFD}$", text: "\ud800", found: true },
+  { name: "treats a lone surrogate as U+FFFD", source: "^\\x{FFFD}$", text: "\ud800", found: true },
 ])("compilePattern() $name", ({ source, text, found }) => {
   assert.equal(compilePattern(source).test(text), found);
 });

@@ -23,19 +23,19 @@ const NO_RM_RF: CommandPolicy = { mode: "denylist", deny: ["^rm -rf "] };
 
 Deno.test.each(
   [
-    { name: "F1: a second line behind an allowed first", policy: PS, command: "ps\nrm -rf /" },
-    { name: "F1: a second line behind a carriage return", policy: PS, command: "ps\r\nrm -rf /" },
+    { name: "F1: a second line after an allowed first", policy: PS, command: "ps\nrm -rf /" },
+    { name: "F1: a second line after a carriage return", policy: PS, command: "ps\r\nrm -rf /" },
     { name: "F1: a second line without parsing", policy: { ...PS, shell_parse: false }, command: "ps\nrm" },
     { name: "F2: a compound command whose head is allowed", policy: PS, command: "ps; rm -rf /" },
     { name: "F2: the same with &&", policy: PS, command: "ps && rm -rf /" },
     { name: "F2: the same with a pipe", policy: PS, command: "ps | rm -rf /" },
     { name: "F7: an empty command", policy: PS, command: "" },
-    { name: "F7: a blank command on a denylist", policy: NO_RM, command: "\t " },
+    { name: "F7: a white-space command on a denylist", policy: NO_RM, command: "\t " },
     { name: "F7: a comment as the only command", policy: NO_RM, command: "# x" },
-    { name: "F8: a file behind >&", policy: PS, command: "ps >&/etc/passwd" },
-    { name: "F8: a file behind <&", policy: PS, command: "ps <&/etc/passwd" },
-    { name: "F8: a file behind >& with digits in front", policy: PS, command: "ps >&1file" },
-    { name: "F9: an assignment in front", policy: NO_RM, command: "LD_PRELOAD=/tmp/x.so; ps" },
+    { name: "F8: a file after >&", policy: PS, command: "ps >&/etc/passwd" },
+    { name: "F8: a file after <&", policy: PS, command: "ps <&/etc/passwd" },
+    { name: "F8: a file after >& with leading digits", policy: PS, command: "ps >&1file" },
+    { name: "F9: a preceding assignment", policy: NO_RM, command: "LD_PRELOAD=/tmp/x.so; ps" },
     { name: "F9: an inline assignment", policy: NO_RM, command: "GIT_SSH_COMMAND=x ps" },
     { name: "F9: export", policy: { mode: "denylist", deny: ["^rm"] }, command: "export PATH=/tmp; ps" },
     { name: "F9: read", policy: NO_RM, command: "read PATH; ps" },
@@ -44,7 +44,7 @@ Deno.test.each(
     { name: "F10: a quoted name", policy: NO_RM, command: "'rm' x" },
     { name: "F10: a name quoted in part", policy: NO_RM, command: 'r"m" x' },
     { name: "F10: a name in ANSI-C quotes", policy: NO_RM, command: "$'\\x72m' x" },
-    { name: "F11: an expansion as a blank", policy: NO_RM_RF, command: "rm$IFS-rf$IFS/" },
+    { name: "F11: an expansion as a space", policy: NO_RM_RF, command: "rm$IFS-rf$IFS/" },
     { name: "F11: an expansion within a name", policy: NO_RM, command: "r${x}m x" },
     { name: "F11: a substituted name", policy: NO_RM, command: "$(echo rm) x" },
     { name: "F11: an expansion in double quotes", policy: NO_RM, command: '"$RM" x' },
@@ -220,9 +220,9 @@ Deno.test("a sealed host denies a PTY in its sessions", () => {
 
 Deno.test.each([
   ["nothing", {}, {}, "none"],
-  ["nothing, where a digest comes without a transfer", {}, { contentSha256: "ab" }, "none"],
-  ["nothing in a transfer without a digest", {}, { fileTransfer: true }, "none"],
-  ["the content that a transfer says", {}, { fileTransfer: true, contentSha256: "ab" }, "ab"],
+  ["nothing for a digest without a transfer", {}, { contentSha256: "ab" }, "none"],
+  ["nothing for a transfer without a digest", {}, { fileTransfer: true }, "none"],
+  ["the content with the transfer's digest", {}, { fileTransfer: true, contentSha256: "ab" }, "ab"],
   ["the end of its connection", { stop_on_disconnect: true }, {}, "watch"],
 ])("the envelope permits a command to read %s", (_name, host, intent, stdin) => {
   const keys = { ...SEALED, allow_file_transfer: true, ...host };
@@ -270,9 +270,9 @@ Deno.test.each([
   ["different ones", { a: owned("p"), b: owned("q") }, [], 0],
   ["none at all", { a: owned(""), b: owned(""), c: {} }, [], 0],
   ["one", { a: owned("p"), b: owned("p") }, ["a", "b"], 1],
-  ["one that a single host wants to share", { a: owned("p", true), b: owned("p") }, ["b"], 1],
-  ["one that a host does not want to share", { a: owned("p", true), b: owned("p", false) }, ["b"], 1],
-  ["one that all want to share", { a: owned("p", true), b: owned("p", true), c: owned("q") }, [], 1],
+  ["equal, and only one host may share it", { a: owned("p", true), b: owned("p") }, ["b"], 1],
+  ["equal, and one host must not share it", { a: owned("p", true), b: owned("p", false) }, ["b"], 1],
+  ["equal, and all hosts may share it", { a: owned("p", true), b: owned("p", true), c: owned("q") }, [], 1],
   ["one but for its case", { a: owned("p"), b: owned("P") }, [], 0],
 ])("principal warnings for hosts whose principals are %s", (_name, hosts, paths, warnings) => {
   const problems = finish(findUnsharedPrincipals(hosts));

@@ -101,21 +101,21 @@ function policyWith(callers: Readonly<Record<string, CallerPolicy>>) {
 
 Deno.test.each<[name: string, callers: Record<string, CallerPolicy>, caller: string, seen: string[]]>([
   ["everything without a table", {}, "anyone", ["lone", "web01"]],
-  ["what allowed_callers lets a caller see", {}, "broker-2", ["db01", "lone", "web01"]],
+  ["hosts that allowed_callers allows", {}, "broker-2", ["db01", "lone", "web01"]],
   ["the hosts of its groups", { a: { allowed_groups: ["prod"] } }, "a", ["web01"]],
-  ["nothing when unlisted", { a: { allowed_groups: ["prod"] } }, "b", []],
-  ["what _default sees when unlisted", { _default: { allowed_groups: ["web"] } }, "b", ["web01"]],
+  ["no hosts if unlisted", { a: { allowed_groups: ["prod"] } }, "b", []],
+  ["the hosts of _default if unlisted", { _default: { allowed_groups: ["web"] } }, "b", ["web01"]],
   [
     "its own row, not _default's",
     { a: { allowed_groups: [] }, _default: { allowed_groups: ["web"] } },
     "a",
     [],
   ],
-  ["nothing without allowed_groups", { a: {} }, "a", []],
+  ["no hosts without allowed_groups", { a: {} }, "a", []],
   ["_default's row for a CN of that name", { _default: { allowed_groups: ["web"] } }, "_default", ["web01"]],
   ["a group's host that does not list the caller: not", { a: { allowed_groups: ["db"] } }, "a", []],
   ["a group's host that lists the caller", { "broker-2": { allowed_groups: ["db"] } }, "broker-2", ["db01"]],
-  ["nothing for a CN named like a member of Object", { a: {} }, "constructor", []],
+  ["no hosts for a CN named like a member of Object", { a: {} }, "constructor", []],
 ])("visibleHosts() shows %s", (_name, callers, caller, seen) => {
   const policy = policyWith(callers);
   assert.deepEqual(Object.keys(visibleHosts(policy, caller)), seen);

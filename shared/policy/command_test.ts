@@ -42,7 +42,7 @@ Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: 
   ["reports no rule on a denylist", [denying("rm")], "ps", ""],
   ["matches decoded words", [LIST], "'p's aux", "allow:^ps"],
   ["joins words by one space", [allowing("^ps a b$")], "ps  a\tb", "allow:^ps a b$"],
-  ["gives a quoted blank the same text", [allowing("^ps a b$")], "ps 'a b'", "allow:^ps a b$"],
+  ["matches a quoted space as the same text", [allowing("^ps a b$")], "ps 'a b'", "allow:^ps a b$"],
   ["drops a duplication", [allowing("^ps$")], "ps 2>&1", "allow:^ps$"],
   ["matches the raw text without parsing", [{ ...LIST, shell_parse: false }], "ps; rm x", "allow:^ps"],
   ["leaves wrappers to the rules", [{ ...allowing("^env"), shell_parse: false }], "env ps", "allow:^env"],
@@ -64,9 +64,9 @@ Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: 
   ["the second command of a list", [LIST], "ps; id", "allowlist:no-match"],
   ["the last stage of a pipe", [LIST], "ps | id", "allowlist:no-match"],
   ["by a denylist", [denying("x", "^rm")], "rm a", "deny:^rm"],
-  ["what a denylist names behind &&", [denying("^rm")], "ps && rm a", "deny:^rm"],
-  ["what is allowed and denied", [{ ...LIST, deny: ["aux"] }], "ps aux", "deny:aux"],
-  ["what another policy allows", [LIST, denying("aux")], "ps aux", "deny:aux"],
+  ["a denied command after &&", [denying("^rm")], "ps && rm a", "deny:^rm"],
+  ["a command that is both allowed and denied", [{ ...LIST, deny: ["aux"] }], "ps aux", "deny:aux"],
+  ["a command that another policy allows", [LIST, denying("aux")], "ps aux", "deny:aux"],
   ["by the first member's rule", [denying("b"), denying("a")], "ab", "deny:b"],
   ["an invisible match over a pipe", [allowing("^ps [|] rm$")], "ps | rm", "allowlist:no-match"],
   ["raw text without parsing", [{ ...denying("rm"), shell_parse: false }], "ps; rm", "deny:rm"],
@@ -95,10 +95,10 @@ Deno.test.each<[name: string, policy: CommandPolicy, rule: string]>([
 Deno.test.each<[name: string, policies: CommandPolicy[], parses: boolean]>([
   ["on for no member", [], true],
   ["on by default", [{}], true],
-  ["on when explicitly so", [{ shell_parse: true }], true],
-  ["off when the only member says so", [{ shell_parse: false }], false],
+  ["on if explicitly on", [{ shell_parse: true }], true],
+  ["off if the only member is off", [{ shell_parse: false }], false],
   ["on when one member is silent", [{ shell_parse: false }, {}], true],
-  ["off when all members say so", [{ shell_parse: false }, { shell_parse: false }], false],
+  ["off if all members are off", [{ shell_parse: false }, { shell_parse: false }], false],
 ])("composePolicies() sets parsing %s", (_name, policies, parses) => {
   assert.equal(composePolicies(policies.map(compile)).parses, parses);
 });
@@ -108,7 +108,7 @@ Deno.test.each<[name: string, policies: CommandPolicy[], enforcement: string, re
   ["audits when all restricting members do", [AUDIT], "audit", true],
   ["does not count members that are off", [AUDIT, { mode: "off", deny: ["x"] }], "audit", true],
   ["counts a member with approval rules only", [AUDIT, { require_approval: ["x"] }], "enforce", true],
-  ["restricts nothing when all are off", [{ mode: "off", allow: ["x"], deny: ["x"] }], "enforce", false],
+  ["has no restrictions if all are off", [{ mode: "off", allow: ["x"], deny: ["x"] }], "enforce", false],
 ])("composePolicies() %s", (_name, policies, enforcement, restricts) => {
   const set = composePolicies(policies.map(compile));
   assert.deepEqual([set.enforcement, set.restricts], [enforcement, restricts]);

@@ -33,7 +33,7 @@ const widget = (keys: object) => ({
 });
 const NO_RESOURCE = "is not a resource of the core table nor of extra_resources";
 
-// The problem follows `kubernetes.clusters.prod.`.
+// The problem without its prefix `kubernetes.clusters.prod.`.
 Deno.test.each<[name: string, cluster: object, problem: string]>([
   [
     "an API server without TLS",
@@ -214,9 +214,9 @@ function assertSame(left: SshDecision, right: SshDecision): void {
 const ANY: Partial<Grant> = { allow: ["."] };
 
 Deno.test.each<[name: string, command: string, rule: string, grant: Partial<Grant>]>([
-  ["allows what it matches", "id", "allow:^id$", {}],
+  ["allows a matching command", "id", "allow:^id$", {}],
   ["allows a chain with the host's own rules", "uptime; id", "allow:^id$", {}],
-  ["is asked after the host's own rules", "id; uptime", "allow:^uptime$", ANY],
+  ["applies after the host's own rules", "id; uptime", "allow:^uptime$", ANY],
   ["leaves the host's own rule the first", "uptime", "allow:^uptime$", ANY],
 ])("a grant %s", (_name, command, rule, grant) => {
   const decision = decide(RULES, sampleGrants(grant), { command });
@@ -227,12 +227,12 @@ Deno.test.each<
   [name: string, policy: CommandPolicy, command: string, rule: string, grant: Partial<Grant>]
 >([
   ["a command that it does not match", RULES, "who", "allowlist:no-match", {}],
-  ["a chain with a stranger", RULES, "id; who", "allowlist:no-match", {}],
-  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", ANY],
-  ["what deny refuses behind what it allows", RULES, "id; cat /etc/shadow", "deny:shadow", ANY],
-  ["what can't be parsed", RULES, "id $(id)", "shell-parse:", ANY],
+  ["a chain with an unlisted command", RULES, "id; who", "allowlist:no-match", {}],
+  ["a denied command", RULES, "cat /etc/shadow", "deny:shadow", ANY],
+  ["a denied command after an allowed one", RULES, "id; cat /etc/shadow", "deny:shadow", ANY],
+  ["a command that cannot be parsed", RULES, "id $(id)", "shell-parse:", ANY],
   ["a wrapper", RULES, "sudo id", "shell-parse:", ANY],
-  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", ANY],
+  ["a command on a denylist", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", ANY],
 ])("a grant does not allow %s", (_name, policy, command, rule, grant) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.equal(decision.kind, "denied");
@@ -340,7 +340,7 @@ Deno.test("a waiver removes the warning of audit mode unless the command would b
   assert.ok(denied.kind === "allowed" && denied.wouldDeny && denied.wouldRequireApproval);
 });
 
-// The decision asks grants only where the host's own rules have no match: that has to be the same as asking all.
+// The decision evaluates grants only if no host rule matches. The result must equal evaluating all grants.
 Deno.test("evaluating grants last gives the same decision as evaluating them with the rules", () => {
   const word = fc.constantFrom("id", "who", "uptime", "date", "$x", "env");
   const command = fc.array(word, { minLength: 1, maxLength: 4 }).map((words) => words.join("; "));

@@ -56,7 +56,7 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, problem: RegExp]>([
     /^hosts\.web01\.allow_as_bastion: a host with command rules/,
   ],
   ["an addr without port", { addr: "10.0.0.1" }, /^hosts\.web01\.addr: "10\.0\.0\.1" is not host:port/],
-  ["a user with a blank", { user: "a b" }, /^hosts\.web01\.user: /],
+  ["a user with a space", { user: "a b" }, /^hosts\.web01\.user: /],
   ["an invalid host key", { host_key: "ssh-ed25519 AAAA" }, /^hosts\.web01\.host_key: /],
   ["a principal with a newline", { principal: "a\nb" }, /^hosts\.web01\.principal: /],
   ["an invalid source address", { source_address: "10.0.0.1/8" }, /^hosts\.web01\.source_address: /],
@@ -86,7 +86,7 @@ Deno.test.each<[name: string, keys: Partial<PolicyConfig>, problem: RegExp]>([
     /^group_command_policies\.web\[0\]: unknown command policy "a"/,
   ],
   ["a global TTL above 900 (C13)", { max_ttl_seconds: 901 }, /^max_ttl_seconds: 901/],
-  ["a host name with a blank", hostNamed("web 01"), /^hosts\["web 01"\]: a host name must not/],
+  ["a host name with a space", hostNamed("web 01"), /^hosts\["web 01"\]: a host name must not/],
   ["an empty host name", hostNamed(""), /^hosts\[""\]: /],
   [
     "a jump of a host whose name has a dot, in the notation of the schema",
@@ -134,7 +134,7 @@ Deno.test("compilePolicy() reports every problem at once", () => {
 Deno.test.each([
   { name: "the host's cap", host: 60, global: 120, cap: 60 },
   { name: "the global cap where the host sets none", host: 0, global: 120, cap: 120 },
-  { name: "300 where nobody sets one", host: 0, global: 0, cap: 300 },
+  { name: "300 if neither sets one", host: 0, global: 0, cap: 300 },
   { name: "a host's cap above the global one", host: 900, global: 120, cap: 900 },
 ])("compilePolicy() applies $name", ({ host, global, cap }) => {
   const policy = compileSample(sampleConfig({ max_ttl_seconds: host }, { max_ttl_seconds: global }));

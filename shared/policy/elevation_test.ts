@@ -21,7 +21,7 @@ Deno.test.each([
   { name: "a single quote", command: `echo "it's"`, text: `echo 'it'\\''s'` },
   { name: "a trailing ;", command: "id ;", text: "id" },
   { name: "a comment", command: "id # x", text: "id" },
-  { name: "a wrapper, which has nothing to do with elevation", command: "bash -c id", text: "bash -c id" },
+  { name: "a wrapper that does not elevate", command: "bash -c id", text: "bash -c id" },
   { name: "other scripts", command: "echo é", text: "echo 'é'" },
   { name: "every bare character", command: "a@%_+:,./-Z9 x", text: "a@%_+:,./-Z9 x" },
 ])("elevateCommand() prefixes $name directly", ({ command, text }) => {
@@ -115,7 +115,7 @@ Deno.test.each([
 const HOST = { name: "web01", allow_sudo: true, allowed_sudo_users: ["db"] };
 
 Deno.test.each([
-  { name: "root, implied beside a list", sudoUser: "", user: "root" },
+  { name: "root, implied in addition to a list", sudoUser: "", user: "root" },
   { name: "root by name", sudoUser: "root", user: "root" },
   { name: "a listed user", sudoUser: "db", user: "db" },
 ])("resolveElevation() allows $name", ({ sudoUser, user }) => {
@@ -125,7 +125,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "an unlisted user", sudoUser: "www", reason: 'sudo_user "www" is not allowed on "web01"' },
-  { name: "what is not an account", sudoUser: "a b", reason: 'invalid sudo_user: "a b"' },
+  { name: "an invalid account", sudoUser: "a b", reason: 'invalid sudo_user: "a b"' },
   {
     name: "a host without sudo",
     allow_sudo: false,
@@ -143,7 +143,7 @@ Deno.test("resolveElevation() ignores the user if sudo is not requested", () => 
 Deno.test.each([
   { name: "no sudo", sudo: false, user: "", canonical: "", label: "" },
   { name: "a user without sudo", sudo: false, user: "db", canonical: "", label: "" },
-  { name: "a wire object that says nothing", sudo: undefined, user: undefined, canonical: "", label: "" },
+  { name: "a wire object without elevation", sudo: undefined, user: undefined, canonical: "", label: "" },
   { name: "sudo without user", sudo: true, user: "", canonical: "root", label: "sudo:root" },
   { name: "sudo with an absent user", sudo: true, user: undefined, canonical: "root", label: "sudo:root" },
   { name: "sudo to root", sudo: true, user: "root", canonical: "root", label: "sudo:root" },

@@ -10,7 +10,7 @@ Deno.test.each([
   ["a pipe", "ps | head", [["ps"], ["head"]]],
   ["a longer pipe with &&, || and ;", "a|b&&c||d;e", [["a"], ["b"], ["c"], ["d"], ["e"]]],
   ["a trailing ;", "ps ;", [["ps"]]],
-  ["blanks and tabs around", " \tps\t aux ", [["ps", "aux"]]],
+  ["leading and trailing spaces and tabs", " \tps\t aux ", [["ps", "aux"]]],
   ["= in a path", "/opt/a=b/cmd x", [["/opt/a=b/cmd", "x"]]],
   ["= alone", "test a = b", [["test", "a", "=", "b"]]],
   ["a quoted = in front", "test a '==' b", [["test", "a", "==", "b"]]],
@@ -21,12 +21,12 @@ Deno.test.each([
   ["duplication of descriptors", "ps 2>&1", [["ps"]]],
   ["duplication without number", "ps >&2 <&0", [["ps"]]],
   ["closing of descriptors", "ps >&- 2>&-", [["ps"]]],
-  ["duplication with a blank", "ps >& 2", [["ps"]]],
+  ["duplication with a space", "ps >& 2", [["ps"]]],
   ["duplication in front", "2>&1 ps", [["ps"]]],
   ["a digit that belongs to a word", "ps a2>&1", [["ps", "a2"]]],
   ["a quoted digit before a duplication", "ps '2'>&1", [["ps", "2"]]],
   ["a comment", "ps # ; rm -rf /", [["ps"]]],
-  ["a comment behind ;", "ps;#rm", [["ps"]]],
+  ["a comment after ;", "ps;#rm", [["ps"]]],
   ["# inside a word", "ps a#b ''#c", [["ps", "a#b", "#c"]]],
   ["single quotes", `echo '$x \`y\` "z" \\'`, [["echo", '$x `y` "z" \\']]],
   ["double quotes", `echo "a'b"`, [["echo", "a'b"]]],
@@ -74,7 +74,7 @@ Deno.test.each([
   ["coproc", "coproc a", 'reserved word "coproc"'],
   ["function keyword", "function f { a; }", 'reserved word "function"'],
   ["function definition", "ls() { a; }", "function definition"],
-  ["function definition with a blank", "ls ( ) a", "function definition"],
+  ["function definition with a space", "ls ( ) a", "function definition"],
   ["time keyword", "time a", 'reserved word "time"'],
   ["[[", "[[ -f a ]]", 'reserved word "[["'],
   ["((", "((a=1))", "arithmetic command"],
@@ -102,21 +102,21 @@ Deno.test.each([
   ["brace expansion", "a {b,c}", "brace expansion"],
   ["unquoted }", "a }", "brace expansion"],
   ["tilde", "a ~/b", "tilde expansion"],
-  ["tilde behind =, which bash expands", "a b=~/c", "tilde expansion"],
-  ["tilde behind = and :", "a b=c:~/d", "tilde expansion"],
+  ["tilde after =, which bash expands", "a b=~/c", "tilde expansion"],
+  ["tilde after = and :", "a b=c:~/d", "tilde expansion"],
   [
     "a backslash that is half of a letter in GBK and Big5, and ends the quotes there",
     'echo "中\\" ; rm x ; "',
     LOCALES,
   ],
-  ["the same behind a letter beyond the first plane", 'echo "𝒜\\" ; rm x ; "', LOCALES],
+  ["the same after a letter beyond the BMP", 'echo "𝒜\\" ; rm x ; "', LOCALES],
   ["a pipe that is half of a letter there", "rm /tmp/中|echo /etc/passwd", LOCALES],
   ["two pipes, of which one is", "rm /tmp/中||echo /etc/passwd", LOCALES],
   ["unquoted backslash", "r\\m a", "unquoted backslash, quote the word instead"],
   ["assignment alone", "A=b", "environment assignment"],
   ["assignment before a command", "LD_PRELOAD=x ps", "environment assignment"],
   ["assignment in a list", "PATH=/x; ps", "environment assignment"],
-  ["assignment behind a duplication", "2>&1 A=b ps", "environment assignment"],
+  ["assignment after a duplication", "2>&1 A=b ps", "environment assignment"],
   ["appending assignment", "A+=b ps", "environment assignment"],
   ["quoted assignment", "'A=b' ps", "environment assignment"],
   ["assignment to a name that begins with a digit", "9A=b ps", "environment assignment"],
@@ -125,15 +125,15 @@ Deno.test.each([
   ["assignment to a member, in ksh93", "a.b=c ps", "environment assignment"],
   ["=b, a path in zsh", "=b cmd", "leading =, which shells read differently"],
   ["=b as an argument", "cmd =b", "leading =, which shells read differently"],
-  ["=b behind empty quotes", "cmd ''=b", "leading =, which shells read differently"],
+  ["=b after empty quotes", "cmd ''=b", "leading =, which shells read differently"],
   ["==", "test a == b", "leading =, which shells read differently"],
-  ["a tilde behind empty quotes, in zsh", "cmd ''~", "tilde expansion"],
+  ["a tilde after empty quotes, in zsh", "cmd ''~", "tilde expansion"],
   ["a label, in ksh93", "a: rm x", "label, which shells read differently"],
   ["repeat, in zsh", "repeat 2 ps", 'reserved word "repeat"'],
   ["foreach, in zsh", "foreach", 'reserved word "foreach"'],
   ["nocorrect, in zsh", "nocorrect ps", 'reserved word "nocorrect"'],
   ["descriptor in a variable", "{fd}>&1 ps", "brace group"],
-  ["descriptor in a variable behind", "ps {fd}>&1", "brace expansion"],
+  ["descriptor in a variable afterwards", "ps {fd}>&1", "brace expansion"],
   [">", "ps >/dev/null", "file redirect"],
   [">>", "ps >> a", "file redirect"],
   [">|", "ps >| a", "file redirect"],
@@ -151,12 +151,12 @@ Deno.test.each([
   ["digits and letters", "ps >&2x", "file redirect"],
   ["target of two digits", "ps >&10", "file redirect"],
   ["descriptor of two digits, a word in dash", "ps 10>&1", "file descriptor of several digits"],
-  ["two duplications without blank", "ps 2>&1>&2", "file redirect"],
+  ["two duplications without a space", "ps 2>&1>&2", "file redirect"],
   ["only a comment", "# ps", "no command found"],
   ["only a duplication", "2>&1", "no command found"],
   ["a duplication instead of a command", "ps; 2>&1", "no command found"],
   ["nothing", "", "no command found"],
-  ["only blanks", " \t ", "no command found"],
+  ["only spaces and tabs", " \t ", "no command found"],
   ["unterminated single quote", "ps 'a", "unterminated quote"],
   ["unterminated double quote", 'ps "a', "unterminated quote"],
   ["quote ended by an escaped one", 'ps "a\\"', "unterminated quote"],
@@ -178,11 +178,11 @@ Deno.test.each([
   ["unquoted no-break space", "ps a\u00a0b", "unquoted invisible character"],
   ["unquoted line separator", "ps \u2028", "unquoted invisible character"],
   ["unquoted zero-width space", "ps \u200b", "unquoted invisible character"],
-  ["a text that a shell takes for an option", "-x; ps", "leading option sign"],
+  ["a text that a shell parses as an option", "-x; ps", "leading option sign"],
   ["a text with +", "+x", "leading option sign"],
   ["job control", "%1", "job control"],
   ["empty name", "'' ps", "command name that is empty or contains a space"],
-  ["name with a blank", "'ps aux'", "command name that is empty or contains a space"],
+  ["name with a space", "'ps aux'", "command name that is empty or contains a space"],
   ["more than 64 KiB", "a ".repeat(40_000), "command too long"],
 ])("parseCommand() rejects %s", (_name, text, reason) => {
   assert.deepEqual(parseCommand(text), { kind: "refused", reason });
@@ -198,7 +198,7 @@ Deno.test("parseScript() accepts commands that parseCommand() rejects only for t
   });
 });
 
-// The characters that mean something, each more likely than in a random text.
+// Characters with a special meaning occur more often than in a random text.
 const hostileText = fc.string({
   unit: fc.oneof(
     fc.constantFrom(
@@ -232,7 +232,7 @@ Deno.test("parseCommand() rejects expansion, redirection and nesting outside quo
   fc.assert(
     fc.property(hostileText, (text) => {
       if (parseCommand(text).kind === "refused") return;
-      // Quotes and comments away; what is left is what a shell acts on.
+      // Without quotes and comments, only text with a meaning for the shell remains.
       const bare = text.replace(/'[^']*'|"(?:\\.|[^"\\])*"/g, "Q").replace(/(^|[ \t;|&])#.*$/, "$1");
       assert.doesNotMatch(
         bare,

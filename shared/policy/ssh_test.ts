@@ -70,7 +70,7 @@ Deno.test.each<[name: string, command: string, warning: string, deny: boolean, a
     true,
     true,
   ],
-  ["has nothing to say", "uptime", "", false, false],
+  ["allows the command", "uptime", "", false, false],
 ])("decideSsh() warns in audit mode when the policy %s", (_name, command, warning, deny, approval) => {
   const decision = decideUnder({ ...SAMPLE_RULES, enforcement: "audit" }, command);
   assert(decision.kind === "allowed");
@@ -113,7 +113,7 @@ Deno.test.each<[name: string, fields: Partial<SshIntent>, force: string, prefix:
   ["an elevated one-shot command", { sudo: true }, "sudo -n -- uptime", ""],
   ["one elevated to a user", { ...AS_DB, command: "id; id" }, "sudo -n -u db -- /bin/sh -c 'id; id'", ""],
   ["an elevated session", { ...AS_DB, ...EXEC }, "", "sudo -n -u db"],
-  ["a bastion that asks for sudo", { role: "bastion", sudo: true, sudoUser: "not listed" }, "exit 1", ""],
+  ["a bastion with sudo", { role: "bastion", sudo: true, sudoUser: "not listed" }, "exit 1", ""],
   ["a user without sudo", { sudoUser: "not listed" }, "uptime", ""],
   ["a lone surrogate, as U+FFFD", { command: "echo \ud800" }, "echo \ufffd", ""],
 ])("decideSsh() returns force-command and prefix for %s", (_name, fields, force, prefix) => {
@@ -202,9 +202,9 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   ["an empty purpose", {}, { purpose: "" }, 'unknown purpose: ""'],
   ["an unknown session mode", {}, { purpose: "session", sessionMode: "x11" }, 'unknown session mode: "x11"'],
   ["a session without mode", {}, { purpose: "session" }, 'unknown session mode: ""'],
-  ["a caller with a blank", {}, { caller: "a b" }, `caller "a b" ${DISALLOWED}`],
+  ["a caller with a space", {}, { caller: "a b" }, `caller "a b" ${DISALLOWED}`],
   ["a caller with a control character", {}, { caller: "a\x1b" }, `caller "a\\x1b" ${DISALLOWED}`],
-  ["an end user with a blank", {}, { endUser: "x role=bastion" }, `end_user "x role=bastion" ${DISALLOWED}`],
+  ["an end user with a space", {}, { endUser: "x role=bastion" }, `end_user "x role=bastion" ${DISALLOWED}`],
   ["an end user with a tab", {}, { endUser: "x\ty" }, `end_user "x\\ty" ${DISALLOWED}`],
   ["a newline", {}, { command: "uptime\nid" }, ONE_LINE],
   ["a carriage return", {}, { command: "uptime\rid" }, ONE_LINE],
@@ -212,7 +212,7 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   ["a newline for a bastion", BASTION, { role: "bastion", command: "a\nb" }, ONE_LINE],
   ["a newline in a session under rules", RULED, { ...EXEC, command: "uptime\nid" }, ONE_LINE],
   ["an empty one-shot command", {}, { command: "" }, NO_COMMAND],
-  ["a blank one-shot command", {}, { command: " \t\u00a0" }, NO_COMMAND],
+  ["a one-shot command of white space", {}, { command: " \t\u00a0" }, NO_COMMAND],
   [
     "a caller that the host does not list",
     { allowed_callers: ["broker-2"] },
@@ -245,14 +245,14 @@ Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshInte
   assert.deepEqual([decision.reason, decision.matchedRule, decision.enforcement], [reason, "", ""]);
 });
 
-// Each intent fails two neighbouring gates; the earlier one has to speak.
+// Each intent fails two adjacent gates. The error must come from the earlier gate.
 Deno.test.each<[name: string, fields: Partial<SshIntent>, reason: RegExp]>([
   ["role before purpose", { role: "x", purpose: "x" }, /unknown role/],
   ["purpose before identities", { purpose: "x", caller: "a b" }, /unknown purpose/],
   ["session mode before identities", { ...EXEC, sessionMode: "x", caller: "a b" }, /unknown session mode/],
   ["identities before newline", { caller: "a b", command: "a\nb" }, /disallowed characters/],
-  ["newline before blank", { command: "\n" }, /must not contain newline/],
-  ["blank before allowed_callers", { command: " ", caller: "x" }, /must not be empty/],
+  ["newline before white space", { command: "\n" }, /must not contain newline/],
+  ["white space before allowed_callers", { command: " ", caller: "x" }, /must not be empty/],
   ["allowed_callers before groups", { caller: "x", endUserGroups: [] }, /caller "x" not authorised/],
   ["groups before bastion", { role: "bastion", endUserGroups: [] }, /\(groups\)/],
   ["bastion before pty", { role: "bastion", pty: true }, /not allowed as a bastion/],

@@ -71,10 +71,10 @@ Deno.test.each<[name: string, waiver: Partial<Grant>, gated: Partial<GatedComman
   ["root by no name (I25)", { sudo: true, sudoUser: "root" }, { sudo: true }, true],
   ["another account", { sudo: true, sudoUser: "root" }, { sudo: true, sudoUser: "db" }, false],
   ["the command not elevated", { sudo: true, sudoUser: "root" }, {}, false],
-  ["the elevated command when it is for one that is not", { sudoUser: "root" }, { sudo: true }, false],
+  ["an elevated command if the waiver is for one without sudo", { sudoUser: "root" }, { sudo: true }, false],
   ["a user that is ignored without sudo", {}, { sudoUser: "db" }, true],
   ["a file transfer of the same text", {}, WRITE, false],
-  ["a file transfer whose content is not said", {}, { fileTransfer: true }, false],
+  ["a file transfer without a digest", {}, { fileTransfer: true }, false],
   ["the same content", CONTENT, WRITE, true],
   ["other content of the same path", CONTENT, { ...WRITE, contentSha256: "bb".repeat(32) }, false],
   ["the command of a malformed transfer", CONTENT, CONTENT, false],
@@ -88,9 +88,9 @@ Deno.test.each<[name: string, waiver: Partial<Grant>, gated: Partial<GatedComman
 );
 
 Deno.test.each<{ name: string; gated: Partial<GatedCommand>; learns: boolean }>([
-  { name: "what is not a transfer", gated: {}, learns: true },
-  { name: "a transfer whose content is said", gated: WRITE, learns: true },
-  { name: "a transfer whose content is not said", gated: { fileTransfer: true }, learns: false },
+  { name: "a command that is not a transfer", gated: {}, learns: true },
+  { name: "a transfer with a digest", gated: WRITE, learns: true },
+  { name: "a transfer without a digest", gated: { fileTransfer: true }, learns: false },
 ])("unlearnable(): $name", ({ gated, learns }) => {
   assert.equal(unlearnable({ ...GATED, ...gated }) === undefined, learns);
 });
@@ -119,8 +119,8 @@ Deno.test.each([
   { name: "no cap", seconds: 100, max: 0, ttl: 100 },
   { name: "a higher cap", seconds: 100, max: 200, ttl: 100 },
   { name: "a lower cap", seconds: 100, max: 50, ttl: 50 },
-  { name: "no cap, beyond all dates", seconds: 1e15, max: 0, ttl: LONGEST_GRANT_TTL_SECONDS },
-  { name: "a cap beyond all dates", seconds: 1e15, max: 1e14, ttl: LONGEST_GRANT_TTL_SECONDS },
+  { name: "no cap, for a time later than any date", seconds: 1e15, max: 0, ttl: LONGEST_GRANT_TTL_SECONDS },
+  { name: "a cap later than any date", seconds: 1e15, max: 1e14, ttl: LONGEST_GRANT_TTL_SECONDS },
 ])("clampWaiverTtl() under $name", ({ seconds, max, ttl }) => {
   assert.equal(clampWaiverTtl(seconds, max), ttl);
 });

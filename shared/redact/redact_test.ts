@@ -60,7 +60,7 @@ Deno.test("createRedactor() applies the built-in rules for an empty block and no
 Deno.test.each([
   ["masks the whole match", "T-[0-9]+", "see T-12, T-3", `see ${m("op")}, ${m("op")}`],
   ["masks the secret group only", "pin (?P<secret>[0-9]+)!", "pin 12!", `pin ${m("op")}!`],
-  ["takes the other spelling of a group", "pin (?<secret>[0-9]+)", "pin 12", `pin ${m("op")}`],
+  ["accepts the other syntax of a named group", "pin (?<secret>[0-9]+)", "pin 12", `pin ${m("op")}`],
   ["masks all where the group took no part", "a(?P<secret>b)?", "a ab", `${m("op")} a${m("op")}`],
   ["ignores empty matches", "x*", "axb", `a${m("op")}b`],
   ["works on the output of the rules before it", "REDACTED", "TOKEN=x", `TOKEN=[${m("op")}:env-assignment]`],
@@ -80,7 +80,7 @@ Deno.test("createRedactor() reports every operator rule that is not RE2", () => 
 
 const VALUE = `(?P<secret>"[^"]+"|'[^']+'|[^\\s"']+)`;
 const WORDS = "PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?|AUTH";
-/** The forms that the built-in rules of the specification mask, as RE2. */
+/** The patterns of the built-in rules in the specification, as RE2. */
 const SPECIFIED = [
   `(?i)--?(?:password|passwd|pwd|pass|token|secret|api-key|api_key|apikey)(?:=|\\s+)${VALUE}`,
   "(?i)\\b(?:mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\\b[^\\n|;&]*?\\s-p(?P<secret>[^\\s-]\\S*)",
@@ -210,7 +210,7 @@ Deno.test.each(DOCUMENT_SAMPLES)("maskSecrets() masks $name", ({ text, masked })
   assert.equal(mask(masked), masked);
 });
 
-/** In commands, the working directory and the scheme of credentials stay. */
+/** Commands keep their working directory and the scheme of credentials. */
 const VISIBLE_IN_COMMANDS = ["/home", "Bearer "];
 
 Deno.test.each([

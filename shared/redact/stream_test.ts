@@ -113,8 +113,8 @@ Deno.test.each([
   { name: "a quote", start: 'TOKEN="', close: '"' },
   { name: "the other quote", start: "x --token 'a ", close: "'" },
   { name: "an option on a long line", start: "mysql -u x ", close: "-psecretsecret " },
-  { name: "an option after blanks", start: "--token ", close: "secretsecret ", filler: " \n" },
-  { name: "a header after blanks", start: "authorization ", close: ": bearer secretsecret ", filler: "   " },
+  { name: "an option after spaces", start: "--token ", close: "secretsecret ", filler: " \n" },
+  { name: "a header after spaces", start: "authorization ", close: ": bearer secretsecret ", filler: "   " },
   { name: "a word of that length", start: "TOKEN=", close: "secretsecret ", filler: "secret" },
   {
     name: "a word with a secret behind its beginning",
@@ -147,7 +147,7 @@ Deno.test.each([
 Deno.test.each([
   { name: "a part of a word", text: "a\nftp://u:hun", left: "a\n" },
   { name: "what a quote begins", text: 'a\nTOKEN="b c\nd e', left: "a\nTOKEN=[REDACTED:env-assignment]" },
-  { name: "nothing of other lines", text: "a\n b ", left: "a\n b " },
+  { name: "no text of other lines", text: "a\n b ", left: "a\n b " },
   { name: "a key", text: "-----BEGIN PRIVATE KEY-----\nab", left: "[REDACTED:private-key-block]" },
   { name: "a value", text: "a --token\nabc", left: "a --token\n" },
   { name: "no mark", text: "TOKEN=abc\nx", left: "TOKEN=[REDACTED:env-assignment]\n" },
@@ -229,6 +229,6 @@ Deno.test.each([
       const stream = openStream();
       for (let at = 0; at < size; at += unit.length) stream.push(unit);
       stream.end();
-      // Also the smaller one is longer than what is held.
+      // Even the smaller input is longer than the buffer.
     }, 9 * MAX_HELD),
 );

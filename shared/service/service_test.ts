@@ -215,7 +215,7 @@ Deno.test("histogram() counts durations by result", async () => {
 });
 
 Deno.test.each([
-  { name: "what succeeds", step: () => Promise.resolve(1), result: "ok" },
+  { name: "a successful step", step: () => Promise.resolve(1), result: "ok" },
   { name: "a fault with a code", step: () => Promise.reject(new AppError("denied", "no")), result: "denied" },
   { name: "a fault without one", step: () => Promise.reject(new Error("/path")), result: "internal" },
 ])("measure() counts $name as $result and passes it on", async ({ step, result }) => {
@@ -284,7 +284,7 @@ Deno.test.each([
   { name: "no id", id: undefined },
   { name: "an empty id", id: "" },
   { name: "65 characters", id: "a".repeat(65) },
-  { name: "a blank, which would begin another word of a record", id: "a cmd=ls" },
+  { name: "a space, which would start another field of a record", id: "a cmd=ls" },
   { name: "a line break", id: "a\nb" },
   { name: "another line behind it", id: "a\n" },
   { name: "a letter that is not ASCII", id: "é" },

@@ -31,10 +31,10 @@ const CERTIFICATE = `ssh-ed25519-cert-v01@openssh.com ${
 Deno.test.each([
   ["a bare key", LINE, ""],
   ["a comment", `${LINE} root@web01`, "root@web01"],
-  ["a comment with blanks", `${LINE} of the  host`, "of the host"],
-  ["a line end", `${LINE} c\n`, "c"],
-  ["a DOS line end", `${LINE} c\r\n`, "c"],
-  ["blanks around it", `  \t${LINE}  `, ""],
+  ["a comment with spaces", `${LINE} of the  host`, "of the host"],
+  ["a newline", `${LINE} c\n`, "c"],
+  ["a CR LF", `${LINE} c\r\n`, "c"],
+  ["surrounding spaces", `  \t${LINE}  `, ""],
   ["tabs between the fields", LINE.replace(" ", "\t"), ""],
   ["a keyscan line", `web01.example ${LINE}`, ""],
   ["a known_hosts line with a port", `[web01.example]:2222,[10.0.0.1]:2222 ${LINE} c`, "c"],
@@ -76,8 +76,8 @@ Deno.test.each([
 Deno.test.each([
   { name: "a bare key", line: LINE },
   { name: "a comment", line: `${LINE} broker session é` },
-  { name: "a line end", line: `${LINE}\n` },
-  { name: "a comment and a line end", line: `${LINE} c\r\n` },
+  { name: "a newline", line: `${LINE}\n` },
+  { name: "a comment and a line break", line: `${LINE} c\r\n` },
 ])("parseEd25519PublicKey() reads $name", ({ line }) => {
   assert.equal(parseEd25519PublicKey(line).toBase64(), "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=");
 });
@@ -85,13 +85,13 @@ Deno.test.each([
 const notEd25519 = encodeKeyBlob({ kind: "rsa", exponent: Uint8Array.of(3), modulus: Uint8Array.of(9) });
 Deno.test.each([
   { name: "nothing", line: "" },
-  { name: "a leading blank", line: ` ${LINE}` },
-  { name: "a leading line end", line: `\n${LINE}` },
-  { name: "two line ends", line: `${LINE}\n\n` },
+  { name: "a leading space", line: ` ${LINE}` },
+  { name: "a leading newline", line: `\n${LINE}` },
+  { name: "two newlines", line: `${LINE}\n\n` },
   { name: "a second line", line: `${LINE}\n${LINE}` },
   { name: "options", line: `no-pty ${LINE}` },
   { name: "a host name", line: `web01 ${LINE}` },
-  { name: "two blanks", line: LINE.replace(" ", "  ") },
+  { name: "two spaces", line: LINE.replace(" ", "  ") },
   { name: "a tab", line: LINE.replace(" ", "\t") },
   { name: "a control character in the comment", line: `${LINE} a\x1b[2J` },
   { name: "a carriage return in the comment", line: `${LINE} a\rb` },
@@ -196,15 +196,15 @@ Deno.test.each([
   { name: "an empty caller", more: { caller: "" } },
   { name: "an empty host", more: { host: "" } },
   { name: "an empty role", more: { role: "" } },
-  { name: "a caller with a blank", more: { caller: "a user=root" } },
+  { name: "a caller with a space", more: { caller: "a user=root" } },
   { name: "a host with a tab", more: { host: "a\tb" } },
-  { name: "a role with a line end (L14)", more: { role: "target\n" } },
-  { name: "an end user with a blank", more: { endUser: "alice pty=1" } },
+  { name: "a role with a newline (L14)", more: { role: "target\n" } },
+  { name: "an end user with a space", more: { endUser: "alice pty=1" } },
   { name: "an end user with a no-break space", more: { endUser: "alice\u00a0pty=1" } },
   { name: "an end user with a C1 control (L14)", more: { endUser: "a\u009b2J" } },
   { name: "an end user with a line separator", more: { endUser: "a\u2028b" } },
   { name: "an end user with DEL", more: { endUser: "a\x7f" } },
-  { name: "an elevation with a line end", more: { elevationPrefix: "sudo -n\nx" } },
+  { name: "an elevation with a newline", more: { elevationPrefix: "sudo -n\nx" } },
 ])("formatKeyId() rejects $name", ({ more }) => {
   assert.throws(() => formatKeyId({ ...parts, ...more }), TypeError);
 });
@@ -264,7 +264,7 @@ Deno.test.each([
   { name: "a signature cut short", signature: blob("ssh-ed25519", value.subarray(1)) },
   { name: "a longer signature", signature: blob("ssh-ed25519", Uint8Array.of(...value, 0)) },
   { name: "trailing bytes", signature: Uint8Array.of(...blob("ssh-ed25519", value), 0) },
-  { name: "nothing", signature: new Uint8Array(0) },
+  { name: "an empty signature", signature: new Uint8Array(0) },
   { name: "an empty signature", signature: blob("ssh-ed25519", new Uint8Array(0)) },
   { name: "a key of another type", signature: blob("ssh-ed25519", value), key: new Uint8Array(3) },
   // S plus the order of the group is equivalent to S and must not verify.
@@ -294,7 +294,7 @@ Deno.test.each([
   { name: "the right numbers and one more", value: new SshWriter().raw(right).mpint(one).bytes() },
   { name: "the right numbers under another curve", algorithm: "ecdsa-sha2-nistp384", value: right },
   { name: "the right numbers under Ed25519", algorithm: "ssh-ed25519", value: right },
-  { name: "the right numbers for a point beside the curve", key: offCurve, value: right },
+  { name: "valid numbers for a point that is not on the curve", key: offCurve, value: right },
 ])("verifySignature() rejects an ECDSA signature of $name", (row) => {
   const { key, algorithm, value } = { key: signer.publicKey, algorithm: "ecdsa-sha2-nistp256", ...row };
   assert.equal(verifySignature(key, blob(algorithm, value), MESSAGE), false);

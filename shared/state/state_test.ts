@@ -63,7 +63,7 @@ Deno.test.each([
   { name: "a broken escape", url: "postgres://a:s3cret%zz@db/gw" },
   { name: "an @ that is not escaped", url: "postgres://a:s3cret@x@db/gw" },
   { name: "a slash that is not escaped", url: "postgres://a:s3/cret@db/gw" },
-  { name: "blanks", url: "postgres://a:s3cret@d b/gw" },
+  { name: "spaces", url: "postgres://a:s3cret@d b/gw" },
   { name: "a fragment", url: "postgres://a:s3cret@db/gw#x" },
 ])("parsePostgresUrl() rejects $name and does not show the URL", ({ url }) => {
   assert.throws(() => parsePostgresUrl(url), (error: Error & { code?: string }) => {

@@ -1,5 +1,5 @@
 /**
- * A clock that moves only when a test says so.
+ * A clock that moves only when a test advances it.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -31,7 +31,7 @@ export class FakeClock implements Clock {
     this.#nowMs = startMs;
   }
 
-  /** How many calls of {@linkcode FakeClock.sleep} are waiting. */
+  /** The number of waiting calls of {@linkcode FakeClock.sleep}. */
   get sleeping(): number {
     return this.#sleepers.size;
   }
@@ -59,8 +59,8 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Moves the time on, stopping wherever a sleeper is due and letting it run on before the next. A negative
-   * step is an operator who sets the clock back.
+   * Advances the time. It stops at each sleeper that is due and lets it run before the next one. A negative
+   * step simulates an operator who sets the clock back.
    */
   async advance(ms: number): Promise<void> {
     const end = this.#nowMs + ms;
@@ -78,7 +78,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets all promises that are ready run their continuations, and those that these make ready. */
+/** Runs the continuations of all resolved promises, including promises that these resolve. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }

@@ -1,5 +1,5 @@
 /**
- * Randomness that a test can foresee.
+ * Deterministic random bytes for tests.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -21,7 +21,7 @@ export class FixedRandom implements Random {
   readonly #sequence: readonly number[];
   #position = 0;
 
-  /** Begins with the first byte of the sequence. */
+  /** Starts with the first byte of the sequence. */
   constructor(sequence: readonly number[] = ALL_BYTES) {
     if (sequence.length === 0) throw new RangeError("The sequence must not be empty");
     this.#sequence = sequence;

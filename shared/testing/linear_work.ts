@@ -1,5 +1,5 @@
 /**
- * Whether work grows with the input and no faster, found without a clock on the wall.
+ * Checks that work grows at most linearly with the input, by CPU time instead of elapsed time.
  *
  * ```ts
  * import { assertLinearWork } from "@gateway/shared/testing";
@@ -13,14 +13,14 @@ import assert from "node:assert/strict";
 import { threadCpuUsage } from "node:process";
 
 const FACTOR = 8;
-/** Linear work grows 8 times, quadratic 64 times; this is halfway between the two, as factors go. */
+/** Linear work grows 8 times, quadratic work 64 times. This factor is their geometric mean. */
 const MAX_GROWTH = 23;
-/** The system counts CPU time in steps of 10 ms. */
+/** The system counts CPU time in steps of 10 ms, so measure several steps. */
 const MEASURED_MS = 60;
 const ATTEMPTS = 3;
 
 /**
- * Asserts that eight times the size takes no more than about eight times the work. Work is the CPU time of this
+ * Asserts that eight times the size takes at most about eight times the work. Work is the CPU time of this
  * thread, so that other programs on the machine do not affect it.
  *
  * @param run does the work for an input of that size
@@ -36,7 +36,7 @@ export function assertLinearWork(run: (size: number) => void, size: number): voi
   assert.fail(`${FACTOR} times the size took ${growths.join(", then ")} times the work`);
 }
 
-/** CPU time in milliseconds of one run, from as many as it takes to measure it. */
+/** CPU time of one run in milliseconds, averaged over enough runs to be measurable. */
 function workOf(run: () => void): number {
   // The first run includes compilation: do not measure it.
   run();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "./linear_work.ts";
 
-/** So many steps that nothing can be left out of. */
+/** Runs this many steps, which the engine cannot optimize away. */
 function step(count: number): void {
   let state = 1;
   for (let done = 0; done < count; done++) state = Math.imul(state, 48_271) ^ done;

@@ -16,17 +16,17 @@ import type { AuditLog } from "../audit/log.ts";
 import type { AuditEntry } from "../audit/record.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 
-/** Keeps entries as they were given: no redaction, no chain. */
+/** Stores entries as given, without redaction and chain. */
 export class MemoryAuditLog implements AuditLog {
-  /** Everything that was appended, in its order. */
+  /** All appended entries in order. */
   readonly entries: AuditEntry[] = [];
-  /** While true, appends fail the way a full disk makes them fail. */
+  /** While true, appends fail as on a full disk. */
   failing = false;
   closed = false;
-  /** Runs after each append, which then waits for it. */
+  /** Runs after each append. The append waits for it. */
   onAppended: ((entry: AuditEntry) => Promise<unknown> | undefined) | undefined;
 
-  /** Keeps the entry, one turn of the event loop later at the earliest, as a disk would. */
+  /** Stores the entry after at least one turn of the event loop, like a disk. */
   async append(entry: AuditEntry): Promise<void> {
     await Promise.resolve();
     if (this.failing || this.closed) {

@@ -16,11 +16,11 @@ import type {
 /** Shared state of instances, in memory. A test can make it unavailable, or slow for one instance. */
 export class MemoryShared {
   isDown = false;
-  /** Delays heartbeats after they have read. */
+  /** Delays heartbeats after they have read the state. */
   hold: Promise<void> | undefined;
   /** Delays results of `readGroup` after they have been read. */
   holdGroupReads: Promise<void> | undefined;
-  /** By instance: a promise that delays each request of the instance. */
+  /** A promise per instance that delays each of the instance's requests. */
   readonly heldNames = new Map<string, Promise<void>>();
   schema = 1;
   /** The clock of the database. */
@@ -28,7 +28,7 @@ export class MemoryShared {
   epochs: Epochs = { state: 1n, certificates: 1n };
   readonly #instances = new Map<string, OtherInstance>();
   readonly #listeners = new Set<(notice: Notice) => void>();
-  /** The number of heartbeats by instance. */
+  /** The number of heartbeats per instance. */
   readonly heartbeats = new Map<string, number>();
 
   /** The names of the registered instances. */

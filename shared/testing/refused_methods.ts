@@ -1,5 +1,5 @@
 /**
- * The requests that a table of routes refuses because of their method, for a test of each.
+ * The requests that a table of routes rejects because of their method, for a test of each.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -16,13 +16,13 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
 
 /** A request that is answered with 405. */
 export interface RefusedMethod {
-  /** One that its path does not have. */
+  /** A method that its path does not support. */
   readonly method: string;
   readonly path: string;
   readonly allow: string;
 }
 
-/** All of them. A part of a path that may be anything is `x`. HEAD goes where GET goes, unless that is refused. */
+/** All requests with unsupported methods. A path parameter is `x`. HEAD is supported where GET is. */
 export function refusedMethods(table: Readonly<Record<string, object>>): readonly RefusedMethod[] {
   return Object.entries(table).flatMap(([path, methods]) => {
     const allow = Object.keys(methods).filter((method) => method !== "HEAD");

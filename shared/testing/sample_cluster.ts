@@ -16,7 +16,7 @@ import type { ClusterPolicy } from "../policy/model.ts";
 import type { CompiledCluster } from "../policy/compile_cluster.ts";
 import { compileSample, sampleConfig } from "./sample_policy.ts";
 
-/** Reading in `web`, applying and deleting there with approval, never a Secret's deletion; with keys changed. */
+/** Read in `web`, apply and delete there with approval, never delete Secrets; with keys changed. */
 export function sampleCluster(keys: Partial<ClusterPolicy> = {}): ClusterPolicy {
   return {
     api_server: "https://10.0.0.5:6443",
@@ -42,7 +42,7 @@ export function compileSampleCluster(keys: Partial<ClusterPolicy> = {}): Compile
   return cluster;
 }
 
-/** What `broker-1` may want, in its canonical form as far as there is one for built-in resources without a group. */
+/** An action of `broker-1`, in canonical form if it is for a built-in resource without a group. */
 export function sampleAction(
   verb: string,
   resource: string,

@@ -13,10 +13,10 @@
 import assert from "node:assert/strict";
 import { addGrant, compileGrant, type Grant, type LiveGrants, NO_GRANTS } from "../policy/grants.ts";
 
-/** The time at which {@linkcode sampleGrants} are looked at. */
+/** The time at which tests evaluate {@linkcode sampleGrants}. */
 export const SAMPLE_NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
 
-/** A grant of `id` on `web01` for anyone, for another minute, with the given fields changed. */
+/** A grant of `id` on `web01` for everyone, valid for another minute, with the given fields changed. */
 export function sampleGrant(fields: Partial<Grant> = {}): Grant {
   return {
     id: "0123456789abcdef01234567",
@@ -36,7 +36,7 @@ export function sampleGrant(fields: Partial<Grant> = {}): Grant {
   };
 }
 
-/** Grants ready to decide with, one for each set of fields. */
+/** Compiled grants, one for each set of fields. */
 export function sampleGrants(...all: readonly Partial<Grant>[]): LiveGrants {
   let grants = NO_GRANTS;
   for (const [index, fields] of all.entries()) {

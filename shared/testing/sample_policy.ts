@@ -25,21 +25,21 @@ import {
 export const SAMPLE_HOST_KEY =
   "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
 
-/** An allowlist of `uptime` and of what systemctl does, with approval for restarts. */
+/** An allowlist of `uptime` and systemctl commands, with approval for restarts. */
 export const SAMPLE_RULES: CommandPolicy = {
   mode: "allowlist",
   allow: ["^uptime$", "^systemctl"],
   require_approval: ["restart"],
 };
 
-/** A host that allows nothing special, with the given keys changed. */
+/** A host without special permissions, with the given keys changed. */
 export function sampleHost(keys: Partial<HostPolicy> = {}): HostPolicy {
   return {
     addr: "10.0.0.1:22",
     user: "deploy",
     host_key: SAMPLE_HOST_KEY,
     principal: "host:web01",
-    // Tests with several such hosts are about other keys.
+    // Tests with several such hosts are not about principals.
     shared_principal: true,
     ...keys,
   };
@@ -57,7 +57,7 @@ export function sampleConfig(host: Partial<HostPolicy> = {}, keys: Partial<Polic
   };
 }
 
-/** Compiles a config that has to be valid. */
+/** Compiles a config. Fails if the config is invalid. */
 export function compileSample(config: PolicyConfig): CompiledPolicy {
   const compiled = compilePolicy(config);
   assert(compiled.kind === "ok", compiled.kind === "invalid" ? compiled.problems.join("\n") : "");
@@ -85,19 +85,19 @@ export function sampleIntent(fields: Partial<SshIntent> = {}): SshIntent {
   };
 }
 
-/** Decides {@linkcode sampleIntent} on {@linkcode sampleHost}, each with fields changed. */
+/** Decides {@linkcode sampleIntent} on {@linkcode sampleHost}, with the given fields changed in each. */
 export function decideSample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): SshDecision {
   return decideSsh(compileSample(sampleConfig(host)), sampleIntent(fields));
 }
 
-/** {@linkcode decideSample} where it has to allow. */
+/** {@linkcode decideSample}. Fails if the decision is not to allow. */
 export function allowSample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): AllowedSsh {
   const decision = decideSample(host, fields);
   assert(decision.kind === "allowed", decision.kind === "denied" ? decision.reason : "");
   return decision;
 }
 
-/** {@linkcode decideSample} where it has to deny. */
+/** {@linkcode decideSample}. Fails if the decision is not to deny. */
 export function denySample(host: Partial<HostPolicy>, fields: Partial<SshIntent> = {}): DeniedSsh {
   const decision = decideSample(host, fields);
   assert(decision.kind === "denied");

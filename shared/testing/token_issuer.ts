@@ -9,34 +9,34 @@ import {
 
 /** A signing key of a {@linkcode TokenIssuer}. */
 export interface IssuerKey {
-  /** `undefined` to make tokens that don't name their key. */
+  /** The key ID of the tokens. `undefined` creates tokens without a key ID. */
   readonly kid: string | undefined;
-  /** As in the `alg` of a token (RFC 7518). */
+  /** The `alg` of tokens (RFC 7518). */
   readonly algorithm: string;
   readonly privateKey: GenerateKeyPairResult["privateKey"];
-  /** The public key, as a key set has it. */
+  /** The public key as a JWK. */
   readonly jwk: JWK;
 }
 
-/** An OpenID provider in memory: makes tokens, and answers for its documents. */
+/** An OpenID provider in memory that issues tokens and serves its documents. */
 export interface TokenIssuer {
-  /** Its URL, as in the `iss` of its tokens. */
+  /** Its URL, the `iss` of its tokens. */
   readonly issuer: string;
   /** The published keys. A test can change them. */
   published: readonly object[];
   /** Members that the discovery document adds or replaces. */
   metadata: Readonly<Record<string, unknown>>;
-  /** Answers instead of a document, by the last part of its path. */
+  /** Responses that replace a document, by the last path segment. */
   readonly answers: Map<string, () => Response | Promise<Response>>;
-  /** The last parts of the paths that were asked for. */
+  /** The last path segments of all requests. */
   readonly requests: string[];
-  /** Answers requests for its documents, in place of the network. */
+  /** Serves its documents in place of the network. */
   readonly fetch: typeof fetch;
   /** Signs a token with these claims. `header` adds to `alg` and `kid`. */
   sign(claims: object, key: IssuerKey, header?: Partial<JWTHeaderParameters>): Promise<string>;
 }
 
-/** Makes a key pair. */
+/** Creates a key pair. */
 export async function createIssuerKey(kid: string, algorithm = "RS256"): Promise<IssuerKey> {
   const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true });
   return {

@@ -1,5 +1,5 @@
 /**
- * A verifier of end users' tokens, its issuer and the time, for tests of the one against the other.
+ * A verifier of end users' tokens with its issuer and clock, for tests of the verifier.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -19,16 +19,16 @@ import { createIssuerKey, createTokenIssuer, type IssuerKey, type TokenIssuer } 
 /** The issuer of the tokens. */
 export const ISSUER = "https://login.example/realm";
 
-/** Whom the tokens are for. */
+/** The audience of the tokens. */
 export const AUDIENCE = "https://mcp.example";
 
 /** The time of the scene, in seconds since the epoch. */
 export const NOW = 1_700_000_000;
 
-/** A part of every token that no result may show. */
+/** A part of every token. No result may contain it. */
 export const SECRET_MARK = "c2VjcmV0bWFyaw";
 
-/** The claims of a good token, for five minutes. */
+/** The claims of a valid token with a lifetime of five minutes. */
 export const CLAIMS = {
   iss: ISSUER,
   aud: AUDIENCE,
@@ -44,14 +44,14 @@ export const RSA_KEY: IssuerKey = await createIssuerKey("k1");
 /** Another RSA key, `k2`, which the issuer publishes only if a test adds it. */
 export const OTHER_KEY: IssuerKey = await createIssuerKey("k2");
 
-/** An issuer, the verifier that has loaded its keys, and their time. */
+/** An issuer, a verifier that has loaded its keys, and their clock. */
 export interface VerifierScene {
   readonly issuer: TokenIssuer;
   readonly clock: FakeClock;
   readonly verifier: EndUserVerifier;
 }
 
-/** Loads a verifier, of a config with the given keys changed; the issuer publishes the given keys. */
+/** Loads a verifier with the given config keys changed. The issuer publishes the given keys. */
 export async function openVerifierScene(
   change: Partial<EndUserOidcConfig> = {},
   keys: readonly IssuerKey[] = [RSA_KEY],
@@ -70,7 +70,7 @@ export function verified(endUser: string, groups: readonly string[] | null = nul
   return { kind: "verified", endUser, groups };
 }
 
-/** The result for a token that is not. */
+/** The result for a rejected token. */
 export function refused(reason: string): EndUserResult {
   const code = reason === "insufficient scope" ? "insufficient_scope" : "invalid_token";
   return { kind: "refused", reason, code };

@@ -6,7 +6,7 @@ export interface WrittenJson {
   readonly value: unknown;
 }
 
-/** Characters that escapes are about, or are made of. */
+/** Characters that have escapes or appear in escapes. */
 const character = fc.constantFrom(
   "a",
   "b",
@@ -28,7 +28,7 @@ const key = fc.oneof(
 );
 const blank = fc.constantFrom("", "", "", " ", "\n\t", "\r ");
 
-/** A string with each character as itself, or escaped in one of its ways. */
+/** A string whose characters are each written literally or in one of their escaped forms. */
 function written(text: string): fc.Arbitrary<string> {
   const parts = text.split("").map((character) => {
     const code = character.charCodeAt(0).toString(16).padStart(4, "0");
@@ -48,7 +48,7 @@ const number = fc.constantFrom(
   { text: "1E+2", value: 100 },
 );
 
-/** Texts that escape keys and strings at will, repeat keys, and share the beginnings of their objects. */
+/** Texts with escaped keys and strings, duplicate keys, and objects with equal beginnings. */
 export const writtenJson: fc.Arbitrary<WrittenJson> = fc.letrec<{ value: WrittenJson }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },

@@ -18,7 +18,7 @@ Deno.test.each([
   { name: "no kind", body: { value: "a" } },
   { name: "no value", body: { kind: "caller" } },
   { name: "an empty value", body: { kind: "caller", value: "" } },
-  { name: "a value with a blank", body: { kind: "caller", value: "a b" } },
+  { name: "a value with a space", body: { kind: "caller", value: "a b" } },
   { name: "a value with a newline", body: { kind: "caller", value: "a\n" } },
   { name: "a value with a NUL", body: { kind: "caller", value: "a\0" } },
   { name: "a value with a C1 control", body: { kind: "caller", value: "a\u0085" } },
@@ -30,7 +30,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a reason with a blank", body: { reason: "incident 42" } },
+  { name: "a reason with a space", body: { reason: "incident 42" } },
   { name: "a reason with an escape sequence", body: { reason: "\x1b[2J" } },
   { name: "a volatile that is not a boolean", body: { allow_volatile: "yes" } },
 ])("freezeRequest rejects $name", ({ body }) => {
@@ -62,7 +62,7 @@ Deno.test.each([
   { name: "a negative ttl", body: { allow: ["x"], ttl_seconds: -1 } },
   { name: "half a second", body: { allow: ["x"], ttl_seconds: 0.5 } },
   { name: "a ttl as text", body: { allow: ["x"], ttl_seconds: "60" } },
-  { name: "a ttl beyond all dates", body: { allow: ["x"], ttl_seconds: LONGEST_GRANT_TTL_SECONDS + 1 } },
+  { name: "a ttl later than any date", body: { allow: ["x"], ttl_seconds: LONGEST_GRANT_TTL_SECONDS + 1 } },
   { name: "a caller that a NUL would end", body: { allow: ["x"], ttl_seconds: 60, caller: "\0x" } },
   { name: "an end user with a newline", body: { allow: ["x"], ttl_seconds: 60, end_user: "a\n" } },
   { name: "a list of callers", body: { allow: ["x"], ttl_seconds: 60, caller: ["a"] } },

@@ -229,7 +229,7 @@ Deno.test("parseConfig() reads a value of any type like JSON.parse, including _ 
   }));
 });
 
-/** A `signer.json` with these members, read whole or host by host; the lines of the problems, sorted. */
+/** Loads a `signer.json` with these members, completely or host by host. Returns the problems, sorted. */
 function outcome(members: string, large: Readonly<Record<string, z.ZodType>>) {
   const text =
     `{"server_cert":"a","server_key":"b","client_ca":"c","audit_log":"e","audit_key":"f",${members}}`;
@@ -257,12 +257,12 @@ Deno.test.each([
   ["a host called like a method", `"hosts":{"constructor":{${HOST}},"toString":{}}`],
   ["a typo in a host (C1)", `"hosts":{"web.1":{${HOST},"allow_sudoo":true}}`],
   ["a wrong value deep in a host", `"hosts":{"a":{${HOST},"command_policy":{"mode":"x"}}}`],
-  ["a host that stands twice (C3)", `"hosts":{"a":{${HOST}},"a":{${HOST}}}`],
-  ["a host's key that stands twice (C3)", `"hosts":{"a":{${HOST},"user":"root"}}`],
+  ["a duplicate host (C3)", `"hosts":{"a":{${HOST}},"a":{${HOST}}}`],
+  ["a duplicate key of a host (C3)", `"hosts":{"a":{${HOST},"user":"root"}}`],
   ["command policies", `"command_policies":{"a":{"mode":"off"},"_c":{"mode":"x"},"b":{}}`],
   ["command policies that are a list", `"command_policies":[]`],
   ["a typo in a command policy (C1)", `"command_policies":{"a.b":{"alow":[]},"c":{"mode":1}}`],
-  ["a command policy that stands twice (C3)", `"command_policies":{"a":{},"a":{}}`],
+  ["a duplicate command policy (C3)", `"command_policies":{"a":{},"a":{}}`],
   ["problems everywhere", `"listn":1,"kubernetes":{},"hosts":{"a":{},"b":{${HOST},"x":1}}`],
 ])("parseConfigSteps() returns the same result for %s entry by entry as in one step", (_name, members) => {
   assert.deepEqual(outcome(members, LARGE_SIGNER_KEYS), outcome(members, {}));

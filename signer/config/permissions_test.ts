@@ -80,9 +80,9 @@ Deno.test.each<{ name: string; changes: Partial<typeof SIGNER>; config?: string;
 });
 
 Deno.test.each<{ name: string; changes: Partial<typeof SIGNER> }>([
-  { name: "a log in the root folder", changes: { audit_log: "/audit.log" } },
+  { name: "a log in the root directory", changes: { audit_log: "/audit.log" } },
   { name: "a CA key that is the log", changes: { ca_key: "/var/log/signer/audit.log" } },
-  { name: "a certificate that is the log's folder", changes: { server_cert: "/var/log/signer/" } },
+  { name: "a certificate path that is the log's directory", changes: { server_cert: "/var/log/signer/" } },
   { name: "a listen address with a host name", changes: { listen: "signer.example:9443" } },
 ])("signerPermissions() rejects $name", ({ changes }) => {
   assert.throws(() => signer(changes), INVALID);
@@ -188,7 +188,7 @@ Deno.test.each([
   );
 });
 
-/** Time passes quickly, so that whatever may pause does; what takes long enough to be a bound is not waited for. */
+/** Time passes fast, so that all pauses happen. Waits long enough to be limits are skipped. */
 function hastyClock() {
   let [now, pauses] = [0, 0];
   const sleep = (ms: number) => ms > 1 ? new Promise<void>(() => {}) : Promise.resolve(void pauses++);
@@ -205,7 +205,7 @@ Deno.test("a config file with many hosts is parsed and compiled in slices that l
   assert.equal(Object.keys(config.hosts).length, 200);
   const parsing = hasty.pauses();
   assert.ok(parsing >= 200, "once a host");
-  // The CA key is loaded after the policy is compiled, and tests of this member may not read files.
+  // The CA key is loaded after the policy is compiled, and tests of this key must not read files.
   const compile = (previous?: Snapshot) =>
     assert.rejects(file.compile(JSON.stringify({ ...CONFIG, hosts }), previous), /Cannot read ca_key/);
   await compile(snapshotOf(CONFIG));

@@ -155,7 +155,7 @@ Deno.test("unfreeze() of a subject that is not frozen keeps its grants", async (
   assert.deepEqual([ids(), (await restart(store)).ids()], [[id], [id]]);
 });
 
-// K5, A13: whichever is asked for first, after both the subject is frozen and has nothing.
+// K5, A13: in either order, the subject is frozen afterwards and has no grant and no waiver.
 Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   { name: "a freeze", first: "freeze" },
   { name: "a grant", first: "grant" },
@@ -205,7 +205,7 @@ Deno.test("POST /v1/reload replaces the policy and returns its number of hosts",
 
 Deno.test.each([
   { name: "of a forwarder that is trusted", only_via: ["other", "control-plane"], warns: false },
-  { name: "of nobody who is trusted", only_via: ["other"], warns: true },
+  { name: "without a trusted forwarder", only_via: ["other"], warns: true },
 ])("only_via $name causes a warning: $warns", ({ only_via, warns }) => {
   const warnings = warningsOf({ callers: { "broker-1": { only_via } } });
   assert.equal(warnings.some((text) => /broker-1\.only_via names no trusted forwarder/.test(text)), warns);

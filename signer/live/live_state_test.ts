@@ -67,7 +67,7 @@ Deno.test("a grant for everyone can be created while a caller is frozen", async 
   assert.equal(ids().length, 1);
 });
 
-// The record comes first: what could not be recorded has not happened.
+// The record is written first. A change that cannot be recorded must not take effect.
 Deno.test("a change that could not be recorded has no effect", async () => {
   const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);
@@ -266,7 +266,7 @@ Deno.test.each<{ name: string; subject: FreezeSubject; warning: RegExp | undefin
     subject: { kind: "caller", value: "brokr-1" },
     warning: /named caller=brokr-1; requests named caller=broker-1$/,
   },
-  { name: "somebody else", subject: { kind: "end_user", value: "zed-9" }, warning: /named end_user=zed-9$/ },
+  { name: "another user", subject: { kind: "end_user", value: "zed-9" }, warning: /named end_user=zed-9$/ },
   { name: "a session", subject: { kind: "session_id", value: "x" }, warning: undefined },
 ])("warningFor() $name", ({ subject, warning }) => {
   const text = known().warningFor(subject);

@@ -9,7 +9,7 @@ const SETTINGS = { ...REST, state_db: "postgres://signer@127.0.0.1/gateway", pol
 const DOCUMENT = writeDocument(HOSTS);
 const LOGGER = { warn() {} };
 
-/** A config file, and how often it was compiled. */
+/** A config file that counts how often it was compiled. */
 function fileOf(settings: Readonly<Record<string, unknown>> = SETTINGS) {
   const file = { text: JSON.stringify(settings), compiled: 0 };
   const configFile: ConfigFile = {
@@ -43,7 +43,7 @@ Deno.test("PolicySource allows decisions only with the newest version in force",
   const first = await source.load(empty);
   assert.deepEqual([...first.policy.hosts.keys()], Object.keys(HOSTS));
   source.requireCurrent(first);
-  // Others have lost it, and made another of its number.
+  // Other signers have lost this version and created another one with the same number.
   assert.equal(source.learn(storedAs(1, writeDocument({}))), true);
   assert.throws(() => source.requireCurrent(first), { code: "state_stale" });
   source.requireCurrent(await source.load(first));
@@ -104,7 +104,7 @@ Deno.test("readDocument() returns the hosts that were written", () => {
 
 const OTHER = writeDocument({});
 
-/** A signer that decides by version 1, and what it has announced. */
+/** A signer that decides by version 1, and its announcements. */
 async function createScene(from: "database" | "file" = "database") {
   const announced: string[] = [];
   const compiled: string[] = [];
@@ -144,7 +144,7 @@ Deno.test("a proposal is compiled while the previous version is in force, and is
   await preparation.ended();
   policySource.requireCurrent(current);
   assert.deepEqual([announced, compiled], [[digestOf(DOCUMENT)], [DOCUMENT]]);
-  // The version comes without its document: it is known.
+  // The version comes without its document, because the signer already has it.
   policySource.learn({ version: 2, sha256: digestOf(DOCUMENT) });
   assert.throws(() => policySource.requireCurrent(current), { code: "state_stale" });
   const next = await policySource.load(current);
@@ -186,7 +186,7 @@ Deno.test("a replaced proposal is neither compiled nor used for decisions", asyn
   const { preparation, policySource, current, announced, compiled } = await createScene();
   preparation.learn(proposalOf(DOCUMENT));
   preparation.learn(proposalOf(writeDocument({ web01: HOSTS.web01 })));
-  // The instance that proposed it was killed.
+  // The instance that proposed the version was killed.
   preparation.learn(undefined);
   await preparation.ended();
   policySource.requireCurrent(current);

@@ -10,7 +10,7 @@ const ALICE = leaseName(PLACE, { caller: "broker-1", endUser: "alice" });
 const BOB = leaseName(PLACE, { caller: "broker-1", endUser: "bob" });
 const VIA = { on_behalf_of: "broker-1" };
 
-/** Lets everything that is ready run. */
+/** Runs all continuations that are ready. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 Deno.test("a token is bound to a Secret of its holder, which is created once", async () => {
@@ -44,7 +44,7 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
   { name: "the end user", kind: "end_user", value: "Alice", left: [BOB] },
   { name: "the caller", kind: "caller", value: "broker-1", left: [] },
   { name: "the forwarder", kind: "caller", value: "control-plane", left: [BOB] },
-  { name: "somebody else", kind: "end_user", value: "eve", left: [ALICE, BOB] },
+  { name: "another end user", kind: "end_user", value: "eve", left: [ALICE, BOB] },
 ])("a freeze of $name deletes only the Secrets of its tokens", async ({ kind, value, left }) => {
   const signer = await startLeaseSigner();
   await signer.get("alice", VIA, "control-plane");
@@ -205,7 +205,7 @@ Deno.test("a missing ServiceAccount is reported after one retry", async () => {
 Deno.test("a Secret of a killed process is swept by the next process after its lease expired", async () => {
   const store = memoryStore();
   const killed = await startLeaseSigner({ store });
-  // Killed between Secret and token: the uid was never stored.
+  // Killed between Secret and token, so the UID was never stored.
   killed.secrets.held.set("POST serviceaccounts", new Promise(() => {}));
   void killed.get("alice");
   await settle();

@@ -57,7 +57,7 @@ Deno.test("POST /v1/freeze blocks a caller immediately, and POST /v1/unfreeze al
 Deno.test.each([
   { name: "the caller", value: "broker-1", cn: "broker-1", headers: {} },
   { name: "the forwarder", value: "control-plane", cn: "control-plane", headers: BEHALF },
-  { name: "the broker behind a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
+  { name: "the broker of a forwarder", value: "broker-1", cn: "control-plane", headers: BEHALF },
 ])("GET /v1/hosts returns code frozen if $name is frozen (K6)", async ({ value, cn, headers }) => {
   const signer = await startSigner();
   assert.equal((await signer.send(get("/v1/hosts", headers), cn)).status, 200);
@@ -74,7 +74,7 @@ Deno.test("POST /v1/sign denies a frozen caller before it checks key or host", a
 Deno.test.each([
   ["an unknown kind", { kind: "host", value: "web01", ...VOLATILE }, 400],
   ["an empty value", { kind: "caller", value: "", ...VOLATILE }, 400],
-  ["a blank in the value", { kind: "caller", value: "a b", ...VOLATILE }, 400],
+  ["a space in the value", { kind: "caller", value: "a b", ...VOLATILE }, 400],
   ["a line break in the reason", { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE }, 400],
   ["a freeze that a restart forgets, unless that is accepted (K1)", { kind: "caller", value: "a" }, 409],
   ["a body over 16 KiB", { kind: "caller", value: "a", x: "x".repeat(16384) }, 413],
@@ -150,7 +150,7 @@ Deno.test("GET /v1/revocations returns reason and admin only to admins (K8)", as
 Deno.test.each([
   { cn: "operator", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
   { cn: "control-plane", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
-  // Its poll finds what its sessions can be about.
+  // The broker's poll returns only freezes that can concern its sessions.
   { cn: "broker-1", values: ["Broker-1", "alice", "s-1", "7"] },
   { cn: "approver", values: ["approver"] },
   { cn: "agent", values: [] },

@@ -67,7 +67,7 @@ Deno.test("a grant, waiver or revocation whose store write fails is recorded as 
   ]);
 });
 
-/** Does something once the record of what was allowed is durable, before the answer leaves. */
+/** Runs a function after the record of the decision is durable and before the response is sent. */
 function beforeRelease(signer: Signer, act: () => Promise<{ status: number }>, outcome = "issued"): void {
   signer.log.onAppended = async (entry) => {
     if (entry.outcome !== outcome) return;

@@ -31,10 +31,10 @@ Deno.test("GET /v1/hosts accepts X-On-Behalf-Of only from a trusted forwarder", 
 });
 
 Deno.test.each([
-  { name: "a blank", value: "broker 1" },
+  { name: "a space", value: "broker 1" },
   { name: "two names", value: "broker-1, broker-2" },
   { name: "a control character", value: "broker-1\x85" },
-  { name: "a character that nobody sees", value: "broker\xad-1" },
+  { name: "an invisible character", value: "broker\xad-1" },
 ])("GET /v1/hosts rejects an X-On-Behalf-Of with $name", async ({ value }) => {
   const signer = await startSigner();
   const { status, body } = await signer.send(get("/v1/hosts", { "x-on-behalf-of": value }), "control-plane");
@@ -62,7 +62,7 @@ Deno.test("a caller with only_via gets hosts and certificates only through its f
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
-/** Asks for hosts with what was answered before in hand. */
+/** Requests hosts with the entity tag of an earlier response. */
 function ask(signer: Signer, tag: string, cn = "broker-1", headers: Record<string, string> = {}) {
   return signer.send(get("/v1/hosts", { ...headers, "if-none-match": tag }), cn);
 }
@@ -193,7 +193,7 @@ Deno.test.each<[name: string, method: "POST" | "DELETE", host: string, pattern: 
   ["an unknown host", "POST", "web02", "^id$", 404],
   ["a host by the name of an object's member", "POST", "constructor", "^id$", 404],
   ["a pattern that is there", "POST", "web01", "^uptime$", 409],
-  ["the removal of one that is not", "DELETE", "web01", "^id$", 409],
+  ["the removal of a missing pattern", "DELETE", "web01", "^id$", 409],
 ])("…/allow rejects %s", async (_name, method, host, pattern, status) => {
   const signer = await startSigner();
   const before = signer.file.text;

@@ -16,7 +16,7 @@ type Signer = Awaited<ReturnType<typeof startSigner>>;
 
 const fetchList = (signer: Signer, query = "", cn = "web01.krl") => signer.fetch(get(`/v1/krl${query}`), cn);
 
-/** Freezes a caller; the broker's certificates are revoked with it. */
+/** Freezes a caller, which also revokes the broker's certificates. */
 const freeze = async (signer: Signer, value = "broker-1") => (await signer.freeze("caller", value)).body;
 
 Deno.test("GET /v1/krl returns the list, its version, and an Ed25519 signature over domain, NUL, list", async () => {

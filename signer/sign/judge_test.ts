@@ -228,7 +228,7 @@ Deno.test("abandoning requests is limited per broker and revokes nothing that ca
   assert.equal(listed(signer, serial), false);
   const { status, headers } = await giveUp(signer, ["r-1"], "broker-1");
   assert.deepEqual([status, headers.get("retry-after") !== null], [429, true]);
-  // An agent that hangs up again and again has its broker do this.
+  // An agent that disconnects repeatedly causes its broker to send this.
   const ofSession = post("/v1/revocations/serials", stringifyJson({ serials: [serial], reason: "" }));
   assert.equal((await signer.send(ofSession, "broker-1")).body["revoked"], 1);
 });

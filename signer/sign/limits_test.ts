@@ -29,7 +29,7 @@ const asked = (changes: Partial<CountedRequest> = {}): CountedRequest => ({
 });
 const DRY = { dry_run: true };
 const start = () => new SignLimit({ clock: new FakeClock() });
-/** How many of many requests are let through. */
+/** The number of requests that the limit allows. */
 const through = (limit: SignLimit, source: SignSource, request: (index: number) => CountedRequest) =>
   Array.from({ length: 40 }, (_, index) => limit.take(source, request(index)).ok).filter(Boolean).length;
 
@@ -81,7 +81,7 @@ Deno.test("takeUnread() takes a token from the bucket of requests that are not d
   }
 });
 
-/** Turns on a clock that only steps and pauses move, and what happened on it. */
+/** Queue turns on a clock that advances only by steps and pauses, and the recorded events. */
 function startTurns() {
   let time = 0;
   const events: string[] = [];
@@ -184,7 +184,7 @@ const REVOCATIONS: readonly Event[] = [
     "frozen",
   ],
 ];
-/** The freeze is gone, the revocation is not. */
+/** The freeze is lifted, but the revocation stays. */
 const UNDONE: Event = ["a freeze that was lifted", async (signer) => {
   await freeze("end_user", "alice")(signer);
   await told("/v1/unfreeze", { kind: "end_user", value: "alice" })(signer);

@@ -112,8 +112,8 @@ Deno.test.each<[name: string, fields: Fields & { cn?: string }, detail: string]>
     { end_user: "alice", end_user_groups: [] },
     'user "alice" not authorised for "prod" (groups)',
   ],
-  ["what no rule allows", of("get pods db/db-1"), "not allowed by cluster policy"],
-  ["what a rule denies", of("delete secrets web/key"), "not allowed by cluster policy"],
+  ["an action that no rule allows", of("get pods db/db-1"), "not allowed by cluster policy"],
+  ["an action that a rule denies", of("delete secrets web/key"), "not allowed by cluster policy"],
 ])("POST /v1/sign for a cluster rejects %s", async (_name, { cn, ...fields }, detail) => {
   const signer = await startClusterSigner();
   const denied = await signer.act(GET, fields, cn);
@@ -126,9 +126,9 @@ Deno.test.each<[name: string, fields: Fields & { cn?: string }, detail: string]>
 Deno.test.each<{ name: string; changes: Record<string, unknown>; detail: RegExp }>([
   { name: "another action", changes: { command: "list pods web/-" }, detail: /not the canonical form/ },
   { name: "the action without its group", changes: { command: "" }, detail: /not the canonical form/ },
-  { name: "a blank more", changes: { command: `${GET} ` }, detail: /not the canonical form/ },
+  { name: "an additional space", changes: { command: `${GET} ` }, detail: /not the canonical form/ },
   { name: "a manifest for a get", changes: { k8s_manifest: "{}" }, detail: /goes with the verb apply alone/ },
-  { name: "a blank in a field", changes: { k8s_name: "a b" }, detail: /^invalid k8s_name: / },
+  { name: "a space in a field", changes: { k8s_name: "a b" }, detail: /^invalid k8s_name: / },
 ])("POST /v1/sign with $name returns 400, also in a dry run", async ({ changes, detail }) => {
   for (const dry_run of [false, true]) {
     const signer = await startClusterSigner();

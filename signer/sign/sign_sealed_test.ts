@@ -92,7 +92,7 @@ Deno.test.each([
   ["a preflight without a command", { command: "" }],
   ["a denied command", { command: "id" }],
   ["a command that waits for a human", RESTART],
-  ["such a command that is said to be approved", { ...RESTART, approved: true }],
+  ["such a command with the claim of an approval", { ...RESTART, approved: true }],
   ["a one-shot", { purpose: "oneshot", session_mode: "" }],
   ["a bastion", { host: "sealed02", role: "bastion" }],
   ["a host that is not sealed", { host: "web01" }],
@@ -280,7 +280,7 @@ Deno.test("a preflight returns the difference of an apply to a control plane tha
 Deno.test.each<{ name: string; changes?: Record<string, unknown>; cn?: string }>([
   { name: "in a dry run", changes: { dry_run: true } },
   { name: "without its manifest", changes: { k8s_manifest: "" } },
-  { name: "of a broker that asks by itself", changes: { on_behalf_of: "" }, cn: "broker-1" },
+  { name: "of a broker in its own name", changes: { on_behalf_of: "" }, cn: "broker-1" },
 ])("an apply $name has no difference, and no token is created for it", async ({ changes, cn }) => {
   const { diff, asked } = await ask(live(2), live(3), changes, cn);
   assert.deepEqual([diff, asked], [undefined, []]);

@@ -128,7 +128,7 @@ Deno.test("POST /v1/sign returns only the decision for a command that requires a
 Deno.test.each([
   { name: "from a trusted forwarder", cn: "control-plane", on_behalf_of: "broker-1", outcomes: ["issued"] },
   { name: "from a self-approving caller", cn: "approver-broker", outcomes: ["issued", "self_approved"] },
-  { name: "but from nobody else", cn: "broker-1", outcomes: ["approval-required"] },
+  { name: "but from no other caller", cn: "broker-1", outcomes: ["approval-required"] },
 ])("POST /v1/sign accepts approved $name", async ({ cn, outcomes, on_behalf_of = "" }) => {
   const signer = await startSigner();
   const approved = { command: "systemctl restart nginx", approved: true, on_behalf_of };
@@ -274,9 +274,9 @@ Deno.test("POST /v1/sign proceeds without a record in fail mode open and counts 
 Deno.test.each([
   { name: "issued", request: {}, outcome: "issued" },
   { name: "denied by the policy", request: { command: "mysql -phunter2" }, outcome: "denied" },
-  { name: "asked about", request: { dry_run: true }, outcome: "dry_run_allowed" },
-  { name: "asked about and denied", request: { command: "id", dry_run: true }, outcome: "dry_run_denied" },
-  { name: "on behalf of somebody by one who may not", request: { on_behalf_of: "x" }, outcome: "denied" },
+  { name: "requested as a dry run", request: { dry_run: true }, outcome: "dry_run_allowed" },
+  { name: "denied in a dry run", request: { command: "id", dry_run: true }, outcome: "dry_run_denied" },
+  { name: "denied because the caller is no forwarder", request: { on_behalf_of: "x" }, outcome: "denied" },
 ])("POST /v1/sign records in command_line, which is masked, what was $name", async ({ request, outcome }) => {
   const signer = await startSigner();
   await signer.sign(request);

@@ -19,7 +19,7 @@ export interface Asked {
   readonly method: string;
   readonly path: string;
   readonly body: unknown;
-  /** Absent: that of `token_file`. */
+  /** Absent if the token comes from `token_file`. */
   readonly token: string | undefined;
 }
 
@@ -53,7 +53,7 @@ export async function startClusterSigner(
   };
   const kubernetes = { clusters: { prod: sampleCluster({ groups: ["web"], ...cluster }) } };
   const signer = await startSigner({ kubernetes, ...config }, { ...options, clusterApi });
-  /** The sign request of an action; its command is the canonical form as far as that has no group. */
+  /** The sign request of an action. Its command is the canonical form, as far as that has no group. */
   const act = (action: string, changes: Record<string, unknown> = {}, cn?: string) =>
     signer.sign({ ...actionFields(action), ...changes }, cn);
   return { ...signer, asked, act };

@@ -9,20 +9,20 @@ const METHODS = [
 /** A change of the store that a test can make fail or wait. */
 export type StoreMethod = (typeof METHODS)[number];
 
-/** A store as the signer opens it without `state_db`. */
+/** A store as the signer opens it if `state_db` is not set. */
 export function memoryStore(): StateStore {
   return openSqliteStore({ path: "", warn() {} });
 }
 
 export type FailingStore = ReturnType<typeof failingStore>;
 
-/** A store in memory that survives restarts. A test can make its disk fail or slow. */
+/** A store in memory that survives restarts. Its disk can fail or be slow. */
 export function failingStore(store: StateStore = memoryStore()) {
-  /** The changes in their order. */
+  /** The changes in order. */
   const calls: StoreMethod[] = [];
-  /** These fail, before they change anything. */
+  /** Changes that fail without an effect. */
   const failing = new Set<StoreMethod>();
-  /** These wait for the promise first. */
+  /** Changes that wait for the promise first. */
   const held = new Map<StoreMethod, Promise<unknown>>();
   const change = <M extends StoreMethod>(method: M): StateStore[M] => {
     const run = async (...args: unknown[]) => {
@@ -42,7 +42,7 @@ export function failingStore(store: StateStore = memoryStore()) {
     loadKrlVersion: () => store.loadKrlVersion(),
     loadLeases: () => store.loadLeases(),
     ...Object.fromEntries(METHODS.map((method) => [method, change(method)])) as Pick<StateStore, StoreMethod>,
-    /** Keeps its content for the next start. */
+    /** Keeps the content for the next start. */
     close: () => Promise.resolve(),
   };
 }

@@ -3,12 +3,12 @@ import { answered, type Asked, MINTED, startClusterSigner } from "./cluster_scen
 
 type SceneOptions = NonNullable<Parameters<typeof startClusterSigner>[0]>;
 
-/** The Secrets of an API server, which a test may make fail, and the tokens bound to them. */
+/** The Secrets of an API server that can fail, and the tokens bound to them. */
 export class FakeSecrets {
   readonly uids = new Map<string, string>();
   /** Promises that delay an answer, by method and resource: `POST secrets`. */
   readonly held = new Map<string, Promise<unknown>>();
-  /** Answers every request, where it is set. */
+  /** If set, the answer to every request. */
   outage: ApiAnswer | undefined;
   #made = 0;
 
@@ -57,7 +57,7 @@ export async function startLeaseSigner(
   });
   const get = (end_user: string, changes: Record<string, unknown> = {}, cn?: string) =>
     signer.act("get pods web/web-1", { end_user, ...changes }, cn);
-  /** The requests since the last call, as `DELETE secrets`. */
+  /** The requests since the last call, for example `DELETE secrets`. */
   const requests = () =>
     signer.asked.splice(0).map(({ method, path }) => `${method} ${path.split("/").slice(5, 6).join("/")}`);
   return { ...signer, secrets, get, requests };

@@ -16,7 +16,7 @@ export const GRANT: GrantDraft = {
   approver: "operator",
 };
 
-/** A waiver that is learned of an approved command of {@linkcode IDENTITY}. */
+/** A waiver learned from an approved command of {@linkcode IDENTITY}. */
 export const WAIVER: WaiverDraft = {
   host: "web01",
   caller: "broker-1",
@@ -50,7 +50,7 @@ export const recorded: ChangeRecords<unknown> = {
   notStored: () => Promise.resolve(),
 };
 
-/** What a revocation list needs and a test is not about: no records, no answers, no log. */
+/** Dependencies of a revocation list, for tests of other parts: no records, no answers, no log. */
 export const QUIET_LIST = {
   logger: { info() {}, warn() {}, error() {} },
   onStoreError() {},
@@ -60,7 +60,7 @@ export const QUIET_LIST = {
   onLost: () => Promise.resolve(),
 };
 
-/** Opens the live state of a store, with the changes that tests make most. */
+/** Opens the live state of a store, with the most common changes of tests. */
 export async function openLiveState(store: StateStore = failingStore()) {
   const clock = new FakeClock(SAMPLE_NOW);
   const counts = { errors: 0, warnings: 0 };

@@ -88,13 +88,13 @@ export interface MemorySignerOptions {
   readonly store?: StateStore;
   readonly instances?: InstanceGroup;
   readonly parts?: Partial<LoadedParts>;
-  /** Repeated for ever; each serial and id is cut from it. */
+  /** Repeated endlessly. Each serial and ID consists of its next bytes. */
   readonly randomBytes?: readonly number[];
-  /** What API servers answer; by default there are none. */
+  /** The answers of API servers. By default there are no API servers. */
   readonly clusterApi?: ClusterApi["request"];
 }
 
-/** A signer's routes over memory, with the errors that its listener would turn into answers. */
+/** A signer's routes over memory. Errors become responses, as in its listener. */
 export async function startSigner(
   changes: Partial<Record<keyof SignerConfig, unknown>> = {},
   options: MemorySignerOptions = {},
@@ -117,7 +117,7 @@ export async function startSigner(
     read: () => Promise.resolve(file.text),
     parse: (text) => Promise.resolve(finish(parseSignerConfig(text, "signer.json"))),
     compile: async (text) =>
-      // A reload compiles what the file has, an edit what it is about to have.
+      // A reload compiles the content of the file. An edit compiles the new content before it is written.
       text === file.text ? await next() : compileSnapshot(await configFile.parse(text), PARTS),
     replace(expected, text) {
       if (file.text !== expected) return Promise.resolve(false);
@@ -159,7 +159,7 @@ export async function startSigner(
   const send = async (request: Request, cn?: string) => {
     const response = await fetch(request, cn);
     const text = await response.text();
-    // HEAD has none.
+    // HEAD responses have no body.
     const body = (text === "" ? {} : parseJson(text)) as Body;
     return { status: response.status, headers: response.headers, body };
   };

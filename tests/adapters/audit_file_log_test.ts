@@ -71,7 +71,7 @@ Deno.test("openFileAuditLog() rejects a log that another process has open, and a
   await using folder = new LogFolder();
   const first = await folder.open({ maxFileBytes: 1 });
   await assertRefused(folder, /in use by another process; give each process its own audit_log$/);
-  // The lock holds also after a rotation.
+  // A rotation keeps the lock.
   for (const outcome of ["a", "b"]) await first.append({ outcome });
   await assertRefused(folder, /in use by another process; give each process its own audit_log$/);
   await first.close();

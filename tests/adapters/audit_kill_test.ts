@@ -24,7 +24,7 @@ Deno.test("after kill -9, the log contains every acknowledged record and the cha
 
 const NOT_ROTATED = "audit log rotation failed, the current file keeps growing";
 
-/** Takes all names that a disk has left; gives the files that have them. */
+/** Uses up all free inodes of a disk. Returns the files that hold them. */
 function takeNames(folder: string): readonly string[] {
   const fillers: string[] = [];
   try {
@@ -67,7 +67,7 @@ diskTest("a log takes no pipe and no file of another user for its successor", as
   await log.append({ outcome: "a" });
   const [filler = "", ...fillers] = takeNames(disk.folder);
   for (const outcome of ["b", "c"]) await log.append({ outcome });
-  // The log has its rotated name, and its path is free, in a directory that others can write to.
+  // The log is already renamed, and its path is free in a directory that others can write to.
   Deno.removeSync(filler);
   assert.ok((await new Deno.Command("mkfifo", { args: [folder.path] }).output()).success);
   await log.append({ outcome: "d" });
@@ -85,7 +85,7 @@ diskTest("a log takes no pipe and no file of another user for its successor", as
   assert.deepEqual(await folder.problems(), []);
 });
 
-/** A log with a dozen rotated files, all of one second. */
+/** A log with a dozen rotated files of the same second. */
 async function rotated(): Promise<LogFolder> {
   const folder = new LogFolder();
   const log = await folder.open({ maxFileBytes: 400 });
@@ -178,7 +178,7 @@ const moveBack = (path: string) => Deno.renameSync(`${path}.away`, path);
 
 type Change = (path: string) => void;
 
-/** Damage to the log of a running service, and its repair. */
+/** Damages the log of a running service and repairs it. */
 Deno.test.each<[name: string, fault: string, change: Change, mend: Change | undefined]>([
   ["moved away", GONE, (path) => Deno.renameSync(path, `${path}.away`), moveBack],
   ["removed", GONE, (path) => Deno.removeSync(path), undefined],

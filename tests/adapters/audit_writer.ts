@@ -1,7 +1,4 @@
-/**
- * A process that appends records until it is killed and prints the serial of each one that was acknowledged.
- * Arguments: log, first serial, bytes at which a file is rotated.
- */
+/** Process that appends records until it is killed. Prints the serial of each acknowledged record. */
 import { openFileAuditLog } from "../../shared/audit/log.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { SEED } from "./audit_fixture.ts";
@@ -20,7 +17,7 @@ async function main(path: string, first: string, maxFileBytes: string): Promise<
   async function appendForever(): Promise<never> {
     while (true) {
       const mine = serial++;
-      // Some of several pages, so that a write is not one step for the kernel.
+      // Some records span several pages, so that the kernel does not write them in one step.
       await log.append({ outcome: "issued", serial: mine, command: "c".repeat(Number(mine % 50n) * 400) });
       Deno.stdout.writeSync(encoder.encode(`${mine}\n`));
     }

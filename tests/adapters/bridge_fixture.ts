@@ -62,7 +62,7 @@ export class FakePlane {
 export interface BridgeScene {
   readonly controlPlane: FakePlane;
   readonly log: string[];
-  /** Its state. Open it only while no bridge runs. */
+  /** The path of the state file. Open it only while no bridge runs. */
   readonly statePath: string;
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -75,7 +75,7 @@ export interface BridgeOptions {
   readonly chat: (signal: AbortSignal, logger: ReturnType<typeof memoryLogger>) => Chat;
 }
 
-/** The machine's clock, but for short pauses: those between attempts. */
+/** The machine's clock without the long pauses between attempts. */
 export const impatientClock: Clock = {
   now: systemClock.now,
   sleep: (ms, signal) => systemClock.sleep(ms < 10_000 ? 10 : ms, signal),

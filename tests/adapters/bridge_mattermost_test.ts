@@ -93,7 +93,7 @@ Deno.test("bridge to Mattermost: rejects every forged or unauthorized reply and 
       assert.match(chat.said.at(-1)!, said);
     }
     assert.deepEqual(controlPlane.decisions, []);
-    // They are taken in order: when this one is decided, none of those before was.
+    // Posts are handled in order: when this one is decided, all earlier ones have been handled.
     chat.answer(first, "deny");
     await poll(() => controlPlane.decisions.length > 0, { what: "the decision" });
     assert.deepEqual(controlPlane.decisions.map(({ approve }) => approve), [false]);

@@ -78,7 +78,7 @@ Deno.test("bridge to Slack: posts and decides a request once despite error respo
 
 Deno.test("bridge to Slack: finds a posted message whose response was lost and does not post it again", async () => {
   await using slack = new FakeSlack();
-  // Slack has accepted the message and does not answer.
+  // Slack accepts the message but does not answer.
   slack.fail("chat.postMessage", () => {
     slack.answer("chat.postMessage", slack.lastForm);
     return new Response("", { status: 502 });
@@ -108,7 +108,7 @@ Deno.test("bridge to Slack: a click is decided while the post of another message
     const calls = slack.calls.length;
     controlPlane.add({ command: "reboot" });
     await poll(() => slack.calls.slice(calls).includes("chat.postMessage"), { what: "the second message" });
-    // Nor does one on a message that is long forgotten hold those up that come after it.
+    // A click on a forgotten message must not delay later clicks.
     slack.send(clickOn({ ...slack.posted[0]!, ts: "1.2" }, "approve"));
     slack.send(clickOn(slack.posted[0]!, "deny"));
     await poll(() => controlPlane.decisions.length === 1, { what: "the decision" });

@@ -40,13 +40,13 @@ async function withSlack(
   });
 }
 
-/** Waits until a click was acknowledged and all that comes of it has come. */
+/** Waits until a click was acknowledged and all its effects have happened. */
 async function settle(slack: FakeSlack, envelope: string, isDone: () => boolean): Promise<void> {
   await acknowledged(slack, envelope);
   await poll(isDone, { what: "what comes of the click" });
 }
 
-/** The same of a click that must not decide. */
+/** Like `settle()` for a click that must not decide. */
 async function settleUndecided(
   { slack, controlPlane }: { readonly slack: FakeSlack; readonly controlPlane: FakePlane },
   envelope: string,
@@ -97,7 +97,7 @@ Deno.test("bridge to Slack: a click decides only the identical requests that the
   controlPlane.records.set(ID, { ...PENDING, joined: [second, third] });
   await withSlack(async ({ slack, first, restart }) => {
     assert.match(textOf(first), /^Approval required \(3 identical requests\)\n/);
-    // The third was decided elsewhere, and one more has joined.
+    // The third request was decided elsewhere, and one more request has joined.
     controlPlane.records.set(ID, { ...PENDING, joined: [second, late] });
     await restart();
     await slack.connected();
@@ -131,7 +131,7 @@ Deno.test("bridge to Slack: counts a repeated envelope and a repeated click once
     const envelope = slack.send(click);
     slack.send(click, envelope);
     slack.send(click);
-    // Clicks are decided in turn: what comes of this one comes after all that could come of those.
+    // Clicks are handled in order, so the effects of this one follow all effects of the earlier ones.
     slack.send(clickOn(first, "deny"));
     await poll(() => controlPlane.decisions.length > 0, { what: "a decision" });
     assert.deepEqual(controlPlane.decisions.map(({ approve }) => approve), [false]);
@@ -143,7 +143,7 @@ Deno.test("bridge to Slack: counts a repeated envelope and a repeated click once
 interface Forgery {
   readonly name: string;
   readonly forge: (click: Record<string, unknown>, other: FakeMessage) => Record<string, unknown>;
-  /** The text below the message; absent if the message is not the bridge's. */
+  /** The text below the message. Absent if the bridge did not post the message. */
   readonly said?: RegExp;
 }
 

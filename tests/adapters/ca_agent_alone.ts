@@ -1,4 +1,4 @@
-/** Signs with a key of an ssh-agent under the permissions that it was started with; prints what came of it. */
+/** Signs with a key of an ssh-agent under the permissions of this process; prints the result. */
 import { connectToAgent, loadAgentCaKey } from "../../shared/ca/agent.ts";
 import { systemClock } from "@gateway/shared/clock";
 

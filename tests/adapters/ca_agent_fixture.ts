@@ -3,7 +3,7 @@ import { type RunningAgent, startAgent as startAgentAt } from "../stage/ssh_agen
 
 export interface RealAgent extends RunningAgent {
   readonly folder: string;
-  /** Makes a key and gives it to the agent; returns the path of its private half. */
+  /** Creates a key and adds it to the agent. Returns the path of the private key. */
   addKey(name: string, type: "ed25519" | "ecdsa" | "rsa", bits?: number): Promise<string>;
 }
 

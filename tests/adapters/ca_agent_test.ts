@@ -87,7 +87,7 @@ Deno.test.each(
   await Deno.remove(path);
   const key = await load(agent.socket, `${path}.pub`);
   assert.equal(key.algorithm, type === "rsa" ? "ssh-rsa" : signs);
-  // Enough signatures for numbers that begin with zeros or with a set bit, which differ in length for SSH.
+  // Enough signatures to include numbers with leading zeros or a set top bit, which differ in SSH length.
   const count = type === "rsa" ? 4 : 64;
   const certificates = await Promise.all(
     Array.from(
@@ -151,7 +151,7 @@ Deno.test("R6: signing fails with upstream_failure if a real ssh-agent hangs", a
 });
 
 Deno.test.each([
-  { name: "nothing", prepare: () => Promise.resolve(), text: /no such socket/ },
+  { name: "no socket", prepare: () => Promise.resolve(), text: /no such socket/ },
   {
     name: "a socket without a listening program",
     prepare: (path: string) => Promise.resolve(Deno.listen({ transport: "unix", path }).close()),
@@ -194,9 +194,9 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "signs with read, write and net on the socket alone", without: "none", shows: /^signed 83$/ },
-  { name: "says so without read", without: "read", shows: /outside this process's permissions/ },
-  { name: "says so without write", without: "write", shows: /outside this process's permissions/ },
-  { name: "says so without net", without: "net", shows: /outside this process's permissions/ },
+  { name: "reports missing read permission", without: "read", shows: /outside this process's permissions/ },
+  { name: "reports missing write permission", without: "write", shows: /outside this process's permissions/ },
+  { name: "reports missing net permission", without: "net", shows: /outside this process's permissions/ },
 ])("the key of an ssh-agent in a separate process $name", async ({ without, shows }) => {
   await using agent = await startAgent();
   const publicKeyPath = `${await agent.addKey("ca", "ed25519")}.pub`;
@@ -218,7 +218,7 @@ Deno.test.each([
   assert.match(output, shows);
 });
 
-/** Listens in the place of an agent and asks it something else than it was asked. */
+/** Listens in place of an agent and forwards changed requests to it. */
 function startRelay(path: string, agentPath: string, change: (request: Uint8Array) => Uint8Array) {
   const listener = Deno.listen({ transport: "unix", path });
   let requests = 0;

@@ -1,14 +1,14 @@
-/** Signs with a key of a vault under the permissions that it was started with; prints what came of it. */
+/** Signs with a key of a vault under the permissions of this process; prints the result. */
 import { Agent } from "node:https";
 import { connect } from "node:tls";
 import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
 
 const [port = "", ca = "", signIn = "", secret = "", before = "0"] = Deno.args;
-// After this text the engine takes a key of the sign-in service's answer for another one.
+// After this text, the engine misreads a key in the answer of the sign-in service.
 JSON.parse(before);
 
-/** Leads every host name, also that of the sign-in service, to the one fake. */
+/** Connects all host names, including the sign-in service, to the fake. */
 class LoopbackAgent extends Agent {
   override createConnection(options: { servername?: string; host?: string }) {
     const servername = options.servername ?? options.host ?? "";

@@ -72,7 +72,7 @@ Deno.test.each(
   const key = await load(vault);
   assert.equal(key.backend, "akv");
   assert.equal(key.algorithm, algorithm);
-  // Enough signatures for numbers that begin with zeros or with a set bit, which differ in length for SSH.
+  // Enough signatures to include numbers with leading zeros or a set top bit, which differ in SSH length.
   const signatures = await Promise.all(SIGNABLE.map((data) => key.sign(data)));
   for (const [index, data] of SIGNABLE.entries()) {
     const signature = signatures[index] ?? new Uint8Array();
@@ -114,13 +114,13 @@ Deno.test.each([
   ["a symmetric key", { key: { kty: "oct-HSM", k: "AAAA" } }, /key type "oct-HSM"/, LATEST],
   ["a key without type", { key: { kty: undefined } }, /key type ""/, LATEST],
   ["another curve", { key: { kty: "EC", crv: "P-256K", x: "AQ", y: "AQ" } }, /curve "P-256K" is not/, LATEST],
-  ["a point beside its curve", { key: { kty: "EC", crv: "P-256", x: "AQ", y: "AQ" } }, NO_KEY, LATEST],
+  ["a point outside of its curve", { key: { kty: "EC", crv: "P-256", x: "AQ", y: "AQ" } }, NO_KEY, LATEST],
   ["a key without numbers", { key: { n: undefined } }, NO_KEY, LATEST],
   ["a disabled key", { attributes: { enabled: false } }, /the key is disabled/, LATEST],
   ["an expired key", { attributes: { exp: 1_600_000_001 } }, /the key has expired/, LATEST],
   ["a key of the future", { attributes: { nbf: 32_503_680_000 } }, /not valid yet/, LATEST],
   ["a key for other uses", { key: { key_ops: ["wrapKey"] } }, /not for signing/, LATEST],
-  ["a version that was not asked for", { key: { kid: `${KID}/ffff` } }, /another version/, "eeee"],
+  ["a version that was not requested", { key: { kid: `${KID}/ffff` } }, /another version/, "eeee"],
   ["a key id without version", { key: { kid: KID } }, /another version/, LATEST],
 ])("loading the key fails if the vault answers with %s", async (_name, change, shows, key_version) => {
   await using vault = await startKeyVault(2048);
@@ -273,11 +273,11 @@ const NO_SECRET = /environment variable CA_SECRET of client_secret_env is not se
 Deno.test.each([
   ["signs with a token from elsewhere", "token", "", SIGNED, "none"],
   ["signs in with a client secret", "secret", CLIENT_SECRET, SIGNED, "none"],
-  ["is refused with a wrong client secret", "secret", "wrong", FAILED, "none"],
-  ["says which variable is missing", "secret", "", NO_SECRET, "none"],
+  ["is rejected with a wrong client secret", "secret", "wrong", FAILED, "none"],
+  ["reports which variable is missing", "secret", "", NO_SECRET, "none"],
   ["does not find default credentials on this machine", "default", "", FAILED, "none"],
-  ["says so without sys", "token", "", /the process needs --allow-sys=osRelease/, "sys"],
-  ["says so without net", "token", "", /outside this process's permissions/, "net"],
+  ["reports a missing sys permission", "token", "", /the process needs --allow-sys=osRelease/, "sys"],
+  ["reports a missing net permission", "token", "", /outside this process's permissions/, "net"],
 ])("a vault key in a separate process %s", async (_name, signIn, secret, shows, without) => {
   await using vault = await startKeyVault(2048);
   const flags = [

@@ -179,7 +179,7 @@ Deno.test("ApiServer returns unreachable if no server listens at the URL", async
 Deno.test.each([
   { name: "a line break in the token", request: { token: "t\r\nx: y" } },
   { name: "no token", request: { token: "" } },
-  { name: "a blank in the path", request: { path: "/a b" } },
+  { name: "a space in the path", request: { path: "/a b" } },
   { name: "a line break in the path", request: { path: "/a\r\nx: y" } },
 ])("ApiServer sends no request with $name", async ({ request }) => {
   using server = open("https://127.0.0.1:1");

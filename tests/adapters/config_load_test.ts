@@ -67,7 +67,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "a missing file", path: "/nonexistent/signer.json", problem: "no such file" },
-  { name: "a folder", path: "/tmp", problem: "it is a directory, not a file" },
+  { name: "a directory", path: "/tmp", problem: "it is a directory, not a file" },
 ])("loadConfig() rejects $name", async ({ path, problem }) => {
   await assert.rejects(
     loadConfig({ path, what: "signer config", schema }),
@@ -94,7 +94,7 @@ class LookClock implements Clock {
     await pause.promise;
   }
 
-  /** Has the config looked at; resolves when all that came of it is done. */
+  /** Triggers a check of the config and resolves when its effects are complete. */
   async look(): Promise<void> {
     this.#pauseBegins = Promise.withResolvers();
     this.#pauseEnds.resolve();
@@ -102,7 +102,7 @@ class LookClock implements Clock {
   }
 }
 
-/** A signer that checks its config on demand; `onStart` runs between its first read and its first pause. */
+/** A signer that checks its config on demand. `onStart` runs between the first read and the first pause. */
 async function startWatching(folder: string, onStart: (configPath: string) => void) {
   const at = () => `127.0.0.1:${freePort()}`;
   const result = await run(
@@ -232,14 +232,14 @@ Deno.test("deno.json pins every package to an exact version, and deno.lock has a
 const seedOf = (length: number) => new Uint8Array(length).fill(7);
 
 Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | undefined }>([
-  { name: "takes a seed of 32 bytes", seed: seedOf(32), problem: undefined },
-  { name: "refuses a file that is shorter", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
+  { name: "accepts a seed of 32 bytes", seed: seedOf(32), problem: undefined },
+  { name: "rejects a shorter file", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
   {
     name: "rejects a file with one byte more, such as a newline",
     seed: seedOf(33),
     problem: /envelope_key ".*": .* 33 bytes/,
   },
-  { name: "refuses an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
+  { name: "rejects an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
   {
     name: "rejects a path that does not exist",
     seed: undefined,

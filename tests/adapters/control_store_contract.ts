@@ -67,7 +67,7 @@ export const CONTRACT: Readonly<Record<string, Check>> = {
     for (const [index, state] of STATES.entries()) {
       await store.insertApproval(approvalOf({ id: `new-${index}`, state }));
       await store.insertApproval(approvalOf({ id: `changed-${index}` }));
-      // Only what was approved is collected.
+      // Only approved requests can be collected.
       if (state.kind === "consumed") {
         await store.updateApproval(
           approvalOf({ id: `changed-${index}`, state: { ...state, kind: "approved" } }),

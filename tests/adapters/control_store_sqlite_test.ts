@@ -95,7 +95,7 @@ Deno.test("the end user's token is never written to the database or its write-ah
     onStoreError: () => assert.fail(),
   });
   const token = "Bearer-eyJhbGciOiJFZERTQSJ9";
-  // Also where a caller of the registry forgot to take it out of the request.
+  // Even if a caller of the registry did not remove the secret from the request.
   const request = Object.assign({ bearer_token: token }, draftOf().request);
   await store.insertApproval(approvalOf({ request }));
   const created = await registry.create(draftOf({ bearerToken: token, request }));
@@ -145,7 +145,7 @@ Deno.test.each([
   { name: "no status", set: "status = ''", column: /status/ },
   { name: "a flag that is neither", set: "consumed = 2", column: /consumed/ },
   { name: "consumed and never approved", set: "consumed = 1", column: /consumed/ },
-  { name: "an approval by nobody", set: "status = 'approved'", column: /decided_by/ },
+  { name: "an approval without an approver", set: "status = 'approved'", column: /decided_by/ },
   {
     name: "an approval by its caller (A1)",
     set: "status = 'approved', decided_by = caller",

@@ -27,7 +27,7 @@ const withServer = share<PostgresServer>(async (use) => {
   await use(server);
 });
 
-/** Runs a test on the shared server, in which there is nothing of the tests before. */
+/** Runs a test on the shared server, in an empty schema. */
 const withSchema: Around<PostgresServer> = (test) =>
   withServer(async (server) => {
     await server.sql("DROP SCHEMA IF EXISTS control_plane CASCADE");
@@ -64,7 +64,7 @@ Deno.test("PostgresControlStore: a control plane with a shorter timeout removes 
     const parked = await park(slow);
     await quick.takeOver((timing) => hasty.loadApprovals(timing));
     assert.equal(quick.pendingCount(), 1);
-    // Every instance keeps it for the time that the parking instance set.
+    // All instances keep the approval for the time that the parking instance set.
     await clock.advance(60_000);
     assert.equal(quick.pendingCount(), 1);
     await quick.close();
@@ -92,7 +92,7 @@ Deno.test("PostgresControlStore: an instance keeps what another instance has lea
     await put(c, 15, "db01");
     await put(b, 30, "web02");
     await put(c, 31, "db01", "db02");
-    // It was not asked for that long; others were.
+    // This subject was not requested for that long, but others were.
     await a.deleteBaselines(["a"]);
     assert.deepEqual(await stored(), [[31, "web02", "db01", "db02"]]);
     assert.deepEqual((await b.findBaseline?.("a"))?.hosts, ["web02", "db01", "db02"]);

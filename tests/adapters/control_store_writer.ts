@@ -1,6 +1,6 @@
 /**
- * A process that parks, decides and collects approvals until it is killed, and prints each step: `audited` before
- * its effect, the others when they are acknowledged. Arguments: the database.
+ * A process that parks, decides and collects approvals until it is killed. It prints `audited` before each
+ * effect, and the other steps when they are acknowledged. Arguments: the database.
  */
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
@@ -13,7 +13,7 @@ function say(what: string, id: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(`${what} ${id}\n`));
 }
 
-/** Collects it, if that is possible; the result is served once the promise resolves. */
+/** Collects an approval if possible. Its result is served when the promise resolves. */
 async function collect(registry: ApprovalRegistry, id: string): Promise<void> {
   const claimed = registry.claim(id, { caller: CALLER });
   if (claimed.kind !== "claimed") return say(claimed.kind, id);
@@ -34,7 +34,7 @@ async function main(path: string): Promise<never> {
   // Approvals granted before the kill.
   for (const { id, state } of registry.list()) if (state.kind === "approved") await collect(registry, id);
   for (let n = 0;; n++) {
-    // None like another, and some of several pages, so that a commit is not one step for the kernel.
+    // All requests are different. Some span several pages, so that a commit is not one step for the kernel.
     const created = await registry.create(
       draftOf({ command: `${crypto.randomUUID()} ${"x".repeat((n % 8) * 2000)}` }),
     );

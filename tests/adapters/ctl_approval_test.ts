@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeService } from "./ctl_signer_fixture.ts";
 
-/** What `approval list` prints, without times that depend on when the test runs. */
+/** The output of `approval list` without times that depend on when the test runs. */
 const withoutTimes = (out: string) => out.replaceAll(/ age=\d\S* left=(?:\d\S*|-)$/gm, "");
 
 const ID = "0123456789abcdef0123456789abcdef";
@@ -212,7 +212,7 @@ Deno.test("approval show fails for an unknown request", async () => {
   assert.match(err, /^error: Cannot find request "nope"\nfix: broker-ctl approval list/);
 });
 
-/** The output for approve-and-learn: the start, and the requested time as the maximum. */
+/** The output of approve-and-learn. The requested time is the maximum. */
 function learning(time: string): string {
   return [
     `request ${ID} approved`,
@@ -347,7 +347,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: ["allow", ID, "--learn", "2h"],
     error: /"2h": expected an approval ID/,
   },
-  { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
+  { name: "an extra word after a request", args: ["deny", ID, "x"], error: /"x": expected an approval ID/ },
   { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
   { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },
 ])("approval rejects $name before it sends a request, with exit code 2", async ({ args, error }) => {

@@ -8,7 +8,7 @@ import { createFolder, run } from "./ctl_fixture.ts";
 const SEEDS = { "signer-1": 1, "signer-2": 2, "cp-1": 3 } as const;
 type Instance = keyof typeof SEEDS;
 
-/** Two signers and a control plane, each with a log; every serial is where it belongs. */
+/** Two signers and a control plane with a log each. All serials are consistent. */
 class Deployment implements AsyncDisposable {
   readonly folder: string;
   readonly #dispose: () => PromiseLike<void>;

@@ -3,10 +3,10 @@ import { followLog } from "../../ctl/audit/logs.ts";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 import { run } from "./ctl_fixture.ts";
 
-/** What happens to a log between two looks at it. */
+/** Changes a log between two polls. */
 type Step = (path: string) => void | Promise<void>;
 
-/** Follows a log while each pause is one step; gives the lines after each look. */
+/** Follows a log in which each pause runs one step. Returns the lines of each poll. */
 async function follow(folder: string, lines: number, steps: readonly Step[]) {
   const path = `${folder}/audit.log`;
   const controller = new AbortController();
@@ -227,7 +227,7 @@ Deno.test("followLog() keeps the order if the log rotates again while it reads",
     onLine: (bytes) => {
       const line = new TextDecoder().decode(bytes);
       seen.push(line);
-      // By now the successor is open, and the rotated files are not listed yet.
+      // The successor is already open, but the rotated files are not listed yet.
       if (line === "rest") ["c", "d"].forEach(moveOn);
     },
     onMissing: () => {},

@@ -6,7 +6,7 @@ import { run, words } from "./ctl_fixture.ts";
 
 const TORN = '{"time":"2026-01-02T03:04:08Z","caller":"bro\x1b[2J';
 
-/** A log of three records with more at its end, and the seed that signed it. */
+/** A log of three records followed by `tail`, and the seed of its key. */
 async function createLog(tail: string | Uint8Array<ArrayBuffer>): Promise<LogFolder> {
   const log = new LogFolder();
   await log.write("one", "two", "three");
@@ -73,7 +73,7 @@ Deno.test("audit repair --apply moves the damaged tail to another file, and the 
 Deno.test.each<{ name: string; tail: string | Uint8Array<ArrayBuffer> }>([
   { name: "a torn record", tail: TORN },
   { name: "a broken line with its newline", tail: "garbage\n" },
-  { name: "several of them, blank ones among them", tail: "garbage\n\n{}\n\nmore" },
+  { name: "several of them, including empty lines", tail: "garbage\n\n{}\n\nmore" },
   { name: "JSON that is not a record", tail: '{"seq":4}\n' },
   { name: "zeros", tail: new Uint8Array(5000) },
   { name: "bytes that are not UTF-8", tail: new Uint8Array([0xff, 0xfe, 0x0a]) },
@@ -103,7 +103,7 @@ Deno.test.each<{ name: string; edit: (text: string) => string }>([
   { name: "an untouched log", edit: (text) => text },
   { name: "an empty log", edit: () => "" },
   { name: "a last record without its newline", edit: (text) => text.trimEnd() },
-  { name: "blank lines", edit: (text) => `${text}\n\n` },
+  { name: "empty lines", edit: (text) => `${text}\n\n` },
 ])("audit repair reports nothing to repair for $name", async ({ edit }) => {
   await using log = await createLog("");
   await Deno.writeTextFile(log.path, edit(await Deno.readTextFile(log.path)));
@@ -221,7 +221,7 @@ Deno.test("audit repair creates no file at the target of a symlink in place of t
   await using log = await createLog(`${TORN}\n`);
   const before = await Deno.readFile(log.path);
   await Deno.remove(`${log.path}.lock`);
-  // An attacker who compromises the service can create such a link and a torn end in its directory.
+  // An attacker who compromises the service can create such a link and an incomplete end in its directory.
   await Deno.symlink(`${log.folder}/elsewhere`, `${log.path}.lock`);
   assert.equal((await repair(log, "--apply")).exit, 1);
   assert.throws(() => Deno.lstatSync(`${log.folder}/elsewhere`), Deno.errors.NotFound);

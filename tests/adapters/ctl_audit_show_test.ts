@@ -30,7 +30,7 @@ const ENTRIES: readonly AuditEntry[] = [
   },
 ];
 
-/** A log with a second between its records. */
+/** A log whose records are a second apart. */
 async function createLog(): Promise<LogFolder> {
   const folder = new LogFolder();
   const log = await folder.open();
@@ -98,7 +98,7 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "since a time elsewhere", flags: "--since 2026-01-02T05:04:06.5+02:00", seqs: [3] },
   { name: "since a day", flags: "--since 2026-01-02", seqs: [1, 2, 3] },
   { name: "since tomorrow", flags: "--since 2026-01-03", seqs: [] },
-  { name: "by all that is given", flags: "--host 0.2 --caller broker-1 --outcome issued", seqs: [3] },
+  { name: "by all filters", flags: "--host 0.2 --caller broker-1 --outcome issued", seqs: [3] },
   { name: "the newest", flags: "--limit 2", seqs: [2, 3] },
   { name: "the newest that matches", flags: "--limit 1 --caller broker-1", seqs: [3] },
   { name: "no more than there are", flags: "--limit 9", seqs: [1, 2, 3] },
@@ -132,7 +132,7 @@ Deno.test("audit show skips malformed lines and reports their number", async () 
   assert.deepEqual([err, exit], ["4 malformed line(s) skipped; see broker-ctl audit verify\n", 0]);
 });
 
-/** A log of which two files were rotated away within one second. */
+/** A log with two files that were rotated within one second. */
 async function createRotatedLog(): Promise<LogFolder> {
   const log = await createLog();
   const lines = (await Deno.readTextFile(log.path)).split("\n").slice(0, 3);
@@ -148,9 +148,9 @@ async function createRotatedLog(): Promise<LogFolder> {
 
 Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "the log alone", flags: "", seqs: [3] },
-  { name: "with --all what was rotated away before it, oldest first", flags: "--all", seqs: [1, 2, 3] },
+  { name: "with --all, records of rotated files first, oldest first", flags: "--all", seqs: [1, 2, 3] },
   { name: "with --all the newest of all files", flags: "-all=true --limit 2", seqs: [2, 3] },
-  { name: "with --all what matches in any file", flags: "--all --caller broker-1", seqs: [1, 3] },
+  { name: "with --all, matching records of any file", flags: "--all --caller broker-1", seqs: [1, 3] },
 ])("audit show reads $name", async ({ flags, seqs }) => {
   await using log = await createRotatedLog();
   const { out } = await show(log, "--json", ...words(flags));
@@ -234,7 +234,7 @@ Deno.test("audit show --request ignores the request ID inside a command of anoth
   await file.append({ outcome: "one", command: "uptime", request_id: "r-1" });
   await file.append({ outcome: "two", command: "ls rid=r-1", request_id: "r-2" });
   await file.append({ outcome: "three", command_line: "uptime", request_id: "r-1" });
-  // Without `ext`: as an earlier release wrote it.
+  // Without `ext`, as an earlier release wrote it.
   await file.append({ outcome: "four", command: "uptime rid=r-1" });
   await file.close();
   const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", "--request", "r-1");

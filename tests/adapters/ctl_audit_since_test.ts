@@ -96,7 +96,7 @@ Deno.test.each<{ name: string; change: (log: Remembered) => Promise<void> | void
 ])("audit verify --since rejects a log that $name and keeps the stored head", async ({ name, change }) => {
   await using log = await Remembered.create();
   const before = log.head();
-  // So that a log with the same records is another one.
+  // Creates a different log with the same records.
   if (name.includes("anew")) log.now += 1000;
   await change(log);
   const { out, exit } = await log.verify();

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createInstallation } from "../stage/installation.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
-/** An installation by init with a revoked identity, and functions that back it up and restore it. */
+/** An installation by init with a revoked identity, and functions for backup and restore. */
 export async function createBackupScene() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);
@@ -19,7 +19,7 @@ export async function createBackupScene() {
     },
     tryBackup: (...more: string[]) => run(folder.path, "backup", "backup", ...config, ...more),
     doctor: () => run(folder.path, "doctor", "--backup", "backup", ...config),
-    /** Leaves the signature aside: tests of it pass --public-key themselves. */
+    /** Does not check the signature. Tests of signatures pass --public-key themselves. */
     restore: (...more: string[]) => run(folder.path, "restore", "backup", "--trust-unsigned", ...more),
     restoreSigned: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
     editManifest: async (edit: (text: string) => string) =>

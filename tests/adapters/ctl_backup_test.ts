@@ -23,7 +23,7 @@ Deno.test("backup removes the temporary directory that a killed backup to the sa
 
 Deno.test("a backup that fails prints the path and that nothing was written", async () => {
   await using it = await createBackupScene();
-  // Too long for the temporary name. A full disk fails in the same place.
+  // The temporary name is too long, so the step fails that also fails on a full disk.
   const { exit, err } = await run(it.at(""), "backup", "b".repeat(250), "--config", "gateway/signer.json");
   assert.equal(exit, 1);
   assert.match(err, /^error: Cannot create a backup in ".+": .*too long.*; nothing was written\n$/);
@@ -47,7 +47,7 @@ Deno.test("a config that is a symlink is backed up and restored at the target of
   }
   assert.equal((await it.restore("--dir", "new")).exit, 0);
   assert.equal((await Deno.lstat(it.at("new/signer.json"))).isFile, true);
-  // Another file in the place of the link.
+  // Another file replaces the link.
   await Deno.remove(it.at("gateway/signer.json"));
   await Deno.writeTextFile(it.at("gateway/signer.json"), "{}");
   assert.match((await it.restore()).err, /signer\.json": a different file exists/);

@@ -31,7 +31,7 @@ async function edit(path: string, key: readonly string[], value: unknown) {
   await Deno.writeTextFile(path, setValue(await Deno.readTextFile(path), key, value));
 }
 
-/** An untouched init: a CA key in a file, no hosts, and no own account for the agent. */
+/** The findings of an untouched init: CA key in a file, no hosts, no separate account for the agent. */
 const LAB = [
   "ca_key is a key in a file, and no host on another machine is configured yet",
   'agents that run as the broker\'s account can read its keys (socket mode 0600): "agent-local"',
@@ -52,7 +52,7 @@ const HOST = { addr: "10.0.0.1:22", user: "a", host_key: SAMPLE_HOST_KEY };
 
 interface Row {
   readonly name: string;
-  /** A config, a path of keys and the value that is set there. */
+  /** A config file, a path of keys and the value to set. */
   readonly set?: readonly [string, readonly string[], unknown];
   readonly change?: Change;
   readonly level?: string;
@@ -261,7 +261,7 @@ Deno.test("doctor --security checks only the configs", async () => {
 Deno.test("doctor --live reports services and hosts that do not respond", async () => {
   const { wrong } = await diagnose(async (at) => {
     await edit(at("signer.json"), ["hosts"], { a: { ...HOST, addr: "127.0.0.1:1", principal: "p" } });
-    // Something may listen at the default ports of this machine.
+    // Another program may listen on the default ports of this machine.
     for (const name of ["signer.json", "control-plane.json", "config.json"]) {
       await edit(at(name), ["monitor_listen"], "127.0.0.1:1");
     }

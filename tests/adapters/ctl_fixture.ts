@@ -4,7 +4,7 @@ import { createFolder } from "../stage/folder.ts";
 
 export { createFolder, names } from "../stage/folder.ts";
 
-/** The keys that a config of the signer needs, with paths that nothing reads. */
+/** The keys that a signer config requires. Their paths are never read. */
 export const SIGNER_KEYS: Readonly<Record<string, string>> = Object.fromEntries(
   ["server_cert", "server_key", "client_ca", "ca_key", "audit_log", "audit_key"].map((key) => [key, "x"]),
 );
@@ -34,7 +34,7 @@ export async function withConfig(text: string) {
   };
 }
 
-/** Runs `broker-ctl` as {@linkcode run} does, in a terminal of so many columns, or with variables. */
+/** Runs `broker-ctl` like {@linkcode run}, in a terminal with this many columns or with variables. */
 export async function runInTerminal(
   { workingFolder, columns, variables = {} }: {
     readonly workingFolder: string;
@@ -56,7 +56,7 @@ export async function runInTerminal(
   return { ...result, exit };
 }
 
-/** Runs a command that ends only when it is stopped; what it writes can be watched. */
+/** Starts a command that ends only when it is stopped. Its output can be watched. */
 export function start(workingFolder: string, ...args: string[]) {
   const controller = new AbortController();
   const result = { out: "", err: "" };

@@ -257,8 +257,8 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
     args: ["freeze", "--caller", "x", "--end-user", "y"],
     error: /Pass exactly one of --caller/,
   },
-  { name: "a caller of nothing", args: ["freeze", "--caller", ""], error: /must not be empty/ },
-  { name: "a caller with blanks", args: ["freeze", "--caller", "a b"], error: /contain spaces/ },
+  { name: "an empty caller", args: ["freeze", "--caller", ""], error: /must not be empty/ },
+  { name: "a caller with spaces", args: ["freeze", "--caller", "a b"], error: /contain spaces/ },
   { name: "a session with a newline", args: ["session", "kill", "a\nb"], error: /"a\\nb": it must not/ },
   { name: "an invalid serial", args: ["freeze", "--serial", "0x10"], error: /"0x10": expected a number/ },
   {

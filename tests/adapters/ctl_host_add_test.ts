@@ -142,7 +142,7 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     args: newHost("--dry-run --reload"),
     err: /Options '--dry-run' and '--reload' exclude each other/,
   },
-  { name: "to remove what is not there", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
+  { name: "to remove a missing host", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
   { name: "to remove a bastion that is needed", args: "host rm web02", exit: 1, err: /hosts\.web01\.jump/ },
 ])(
   "host add and remove reject $name and write nothing",

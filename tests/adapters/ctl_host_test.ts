@@ -186,7 +186,7 @@ Deno.test("host krl issues an identity for one host and adds it to the config", 
   assert.deepEqual([err, exit], ["", 0]);
   assert.match(out, /^web01\.krl may fetch the revocation list for web01/);
   const at = join(folder.path, "krl-web01");
-  // As docs/guides/revocation-lists.md has it.
+  // The example in docs/guides/revocation-lists.md.
   const [, reload, copy, install, keep] = out.trimEnd().split("\n");
   assert.match(reload ?? "", /broker-ctl reload$/);
   assert.match(copy ?? "", / scp -r (?<folder>\S+)\/krl-web01 \/usr\/share\/gateway\/krl\/\* root@web01:$/);
@@ -261,7 +261,7 @@ Deno.test("sshTo() fails if a host does not respond for three minutes", async ()
 Deno.test.each([
   { name: "an account that is an option", addr: "127.0.0.1:22", login: "-oProxyCommand=id" },
   { name: "an address that is an option", addr: "-oProxyCommand=id:22", login: "root" },
-  { name: "an address with what ssh would replace", addr: "%h:22", login: "root" },
+  { name: "an address with a token that ssh would expand", addr: "%h:22", login: "root" },
 ])("runOverSsh() rejects $name", async ({ addr, login }) => {
   await assert.rejects(
     runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: [""], login }),

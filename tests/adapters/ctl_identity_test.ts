@@ -124,8 +124,8 @@ Deno.test.each([
     text: /'--san' has no effect for kind agent/,
   },
   { name: "a bundle without the key", args: "agent x --p12 --csr f", text: /Cannot use --p12 with --csr/ },
-  { name: "a request that is none", args: "agent x --csr signer.json", text: /expected a PKCS #10 request/ },
-  { name: "a CA key of somebody else", args: "agent x --ca-key pki/agent.key", text: /does not belong/ },
+  { name: "an invalid request", args: "agent x --csr signer.json", text: /expected a PKCS #10 request/ },
+  { name: "the CA key of another CA", args: "agent x --ca-key pki/agent.key", text: /does not belong/ },
   { name: "a CA key that is not there", args: "agent x --ca-key no.key", text: /Cannot read the CA's key/ },
 ])("identity add rejects $name and creates no files", async ({ args, text }) => {
   await using it = await setUp();
@@ -250,7 +250,7 @@ Deno.test("identity revoke denies the name and reports the failure if the freeze
 Deno.test("identity revoke reports a name that denied_callers cannot contain as NOT added", async () => {
   await using it = await setUp();
   const before = await it.read("pki/denied_callers");
-  // A comment for readers of the list.
+  // A comment for people who read the list.
   const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze");
   assert.equal(exit, 1);
   assert.match(out, /NOT added to .*Cannot add "#agent-7" to denied_callers/);

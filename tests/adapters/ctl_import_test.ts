@@ -19,10 +19,10 @@ function hashed(name: string): string {
 
 Deno.test.each<{ name: string; text: string; lookUp?: string; key: string | undefined }>([
   { name: "a name", text: `web01,10.0.0.5 ${ED} a comment`, key: ED },
-  { name: "a name beside another port", text: `[web01]:2222 ${ED}`, lookUp: "[web01]:2222", key: ED },
+  { name: "a name with another port", text: `[web01]:2222 ${ED}`, lookUp: "[web01]:2222", key: ED },
   { name: "a hashed name", text: `${hashed("web01")} ${ED}`, key: ED },
   { name: "a pattern", text: `*01,!web02 ${ED}`, key: ED },
-  { name: "no name that a pattern takes out", text: `*,!web01 ${ED}`, key: undefined },
+  { name: "no name that a pattern excludes", text: `*,!web01 ${ED}`, key: undefined },
   { name: "no other name", text: `web011 ${ED}\n${hashed("web02")} ${ED}`, key: undefined },
   { name: "no key of an authority", text: `@cert-authority web01 ${ED}`, key: undefined },
   {
@@ -213,7 +213,7 @@ const PLANE =
   "audit_log": "cp-audit.log", "audit_key": "pki/control_plane_audit.seed", "state_db": "cp.db" }
 `;
 
-/** An installation as the reference has it: keys of init, flat files, a chain of two files and a freeze. */
+/** An installation of the reference: keys of init, flat files, a chain of two files and a freeze. */
 async function createReference() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);

@@ -42,8 +42,8 @@ const MODES = {
 };
 
 Deno.test.each([
-  { name: "a umask that takes nothing away", umask: "0" },
-  { name: "a umask that takes everything from others", umask: "077" },
+  { name: "a umask that removes no permissions", umask: "0" },
+  { name: "a umask that removes all permissions of others", umask: "077" },
 ])("broker-ctl with its own permissions creates exact modes under $name", async ({ umask }) => {
   await using folder = await createFolder();
   const main = new URL("../../ctl/main.ts", import.meta.url).pathname;
@@ -157,9 +157,9 @@ Deno.test.each<{ name: string; spoil: (path: string) => Promise<void>; dir: stri
 
 const OTHER_UID = 61_004;
 Deno.test.each([
-  { name: "the folder", owned: "a/set-up", mode: 0o755 },
-  { name: "a folder on the way", owned: "a", mode: 0o755 },
-  { name: "a sticky folder on the way", owned: "a", mode: 0o1777 },
+  { name: "the directory", owned: "a/set-up", mode: 0o755 },
+  { name: "a parent directory", owned: "a", mode: 0o755 },
+  { name: "a sticky parent directory", owned: "a", mode: 0o1777 },
 ])(
   "init rejects an installation if another user owns $name (needs root)",
   { ignore: Deno.uid() !== 0 },
@@ -295,8 +295,8 @@ Deno.test("init --json prints one JSON object with existing paths", async () => 
 });
 
 Deno.test.each([
-  { name: "in its folder for this account", args: [], path: "run/agent.sock", mode: "0600" },
-  { name: "where it is told, for a group", args: ["--socket", "s/bot"], path: "s/bot", mode: "0660" },
+  { name: "in its directory for this account", args: [], path: "run/agent.sock", mode: "0600" },
+  { name: "at the given path, for a group", args: ["--socket", "s/bot"], path: "s/bot", mode: "0660" },
   { name: "elsewhere, for a group", args: ["--socket=/run/gw/bot"], path: "/run/gw/bot", mode: "0660" },
 ])("init makes the broker listen $name", async ({ args, path, mode }) => {
   await using folder = await createFolder();

@@ -6,7 +6,7 @@ import { writeTar } from "../../ctl/backup/tar.ts";
 
 type BackupScene = Awaited<ReturnType<typeof createBackupScene>>;
 
-/** Backs up with keys, and then does what somebody can do who can write the backup and knows the age recipient. */
+/** Backs up with keys, then acts as an attacker who can write the backup and knows the age recipient. */
 async function attacked(it: BackupScene, attack: (it: BackupScene, recipient: string) => Promise<void>) {
   const identity = await generateIdentity();
   const recipient = await identityToRecipient(identity);

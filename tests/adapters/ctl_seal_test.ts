@@ -156,7 +156,7 @@ const PENDING = {
   expires_at: "2026-01-02T03:06:05Z",
 };
 
-/** A control plane with one request, which is as it was decided. */
+/** A control plane with one request in its decided state. */
 async function startControlPlane() {
   const decisions: unknown[] = [];
   let status = "pending";
@@ -178,7 +178,7 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   await using operator = await createOperator(server);
   const flags = "--quiet --no-check --no-prompt --cached-only -P=broker-ctl";
   const ctl = `${Deno.execPath()} run ${flags} ${ROOT}ctl/main.ts`;
-  // Asks the terminal for its settings before and after: they have to be the same.
+  // Prints the terminal settings before and after. They must be equal.
   const inner = `stty -g; ${ctl} approval watch --client-config client.json; echo "ended $?"; stty -g`;
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--command", inner, "/dev/null"],
@@ -197,7 +197,7 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   await poll(() => shown.includes("[q]uit"), { what: "the request" });
   assert.match(shown, /command\s+"systemctl restart nginx"/);
   assert.equal(shown.includes("\x1b[2J"), false);
-  // Early keys are ignored: send a key without a meaning until it is read, and then the real keys.
+  // Early keys are ignored: send a key without a function until it is read, then the real keys.
   await poll(async () => {
     await type("x");
     return shown.split("[q]uit").length > 2;

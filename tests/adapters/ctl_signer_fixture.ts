@@ -34,7 +34,7 @@ export async function createOperator(
 export interface SeenRequest {
   readonly method: string;
   readonly path: string;
-  /** Undefined when there was none. */
+  /** Undefined if the request had no body. */
   readonly body: unknown;
   readonly caller: string;
 }
@@ -71,7 +71,7 @@ export class FakeService implements AsyncDisposable {
     return FakeService.start({ type: "about:blank", title: "", status, detail, code }, status);
   }
 
-  /** Runs `broker-ctl` as the operator, or as the approver where it asks the control plane. */
+  /** Runs `broker-ctl` as the operator, or as the approver for requests to the control plane. */
   run(...args: string[]): Promise<{ readonly out: string; readonly err: string; readonly exit: number }> {
     return run(this.#folder.path, "--client-config", "client.json", ...args);
   }

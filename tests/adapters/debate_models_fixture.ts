@@ -29,7 +29,7 @@ interface Call {
   readonly body: string;
 }
 
-/** Answers a call, the `count`th one from 1 on. */
+/** Answers a call. `count` starts at 1. */
 export type Listener = (call: Call, response: ServerResponse, count: number) => void;
 
 export async function startProvider(listener: Listener) {

@@ -26,7 +26,7 @@ const hostileText = fc.string({
   maxLength: 24,
 });
 
-/** The words that sudo has to be given for a command: its own, or a shell's with the text untouched. */
+/** The expected arguments of sudo for a command: its own words, or a shell with the unchanged text. */
 function findExpected(command: string): readonly string[] {
   const elevated = elevateCommand(PREFIX, command);
   const sudo = ["sudo", "-n", "-u", "deploy", "--"];
@@ -47,7 +47,7 @@ Deno.test("elevateCommand() passes the words of the command to sudo unchanged in
     ...fc.sample(fc.array(hostileText, { minLength: 1, maxLength: 4 }), { numRuns: 1000, seed: 8 })
       .map((words) => ["pa", ...words].map(shellQuote).join(" ")),
   ];
-  // No argument of a program can hold a NUL, which the signer refuses long before.
+  // Arguments of programs cannot contain NUL. The signer rejects NUL much earlier.
   const commands = made.filter((text) => !text.includes("\0")).map((text) => text.toWellFormed());
   const texts = commands.map((command) => elevateCommand(PREFIX, command));
   for (const shell of await findShells()) {
@@ -60,7 +60,7 @@ Deno.test("elevateCommand() passes the words of the command to sudo unchanged in
   }
 });
 
-/** Every shell that a login account of a host may have. */
+/** All shells that a login account of a host may have. */
 const SHELLS: readonly (readonly [string, ...string[]])[] = [
   ["/bin/sh"],
   ["bash"],
@@ -88,7 +88,7 @@ Deno.test.each(SHELLS.map((shell) => ({ name: shell.join(" "), shell })))(
   async ({ name, shell: [program, ...args] }) => {
     const words = ["=ls", "a==ls", "~", "", ...fc.sample(word, { numRuns: 2000, seed: 9 })];
     const texts = words.flatMap((text) => [shellQuote(text), singleQuote(text)]);
-    // A builtin of each of them, so that no length of an argument list is exceeded.
+    // Uses a builtin of each shell, so that the limit for argument lists does not apply.
     const command = new Deno.Command(program, {
       args: [...args, "-c", `printf '%s\\0' ${texts.join(" ")}`],
       clearEnv: true,
@@ -131,7 +131,7 @@ class LocalShell implements AsyncDisposable {
       stderr: "piped",
       clearEnv: true,
       env: { PATH: "/usr/bin:/bin" },
-      // A shell that does not answer fails its test instead of holding up the run.
+      // If a shell does not answer, fail its test instead of blocking the run.
       signal: AbortSignal.timeout(60_000),
     }).spawn();
     this.#input = this.#child.stdin.getWriter();
@@ -145,7 +145,7 @@ class LocalShell implements AsyncDisposable {
     assert.deepEqual({ text, exitCode }, { text: "", exitCode: 0 });
   }
 
-  /** Runs a command; rejects when the shell ends first. */
+  /** Runs a command. Rejects if the shell ends first. */
   async run(command: string): Promise<Outcome> {
     const frame = createFrame(systemRandom);
     await this.#input.write(new TextEncoder().encode(encodeCommand(command, frame, "shell")));
@@ -176,7 +176,7 @@ class LocalShell implements AsyncDisposable {
   }
 }
 
-// Systems have one of these as /bin/sh, which is the shell of every session.
+// Every system uses one of these as /bin/sh, the shell of all sessions.
 const shells = (await findShells()).filter(({ isSh }) => isSh);
 
 for (const shell of shells) {

@@ -1,4 +1,4 @@
-/** Checks a token under the permissions that it was started with; prints what came of it. */
+/** Checks a token under the permissions of this process; prints the result. */
 import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { systemClock } from "@gateway/shared/clock";
 import { loadEndUserVerifier } from "@gateway/shared/oidc";

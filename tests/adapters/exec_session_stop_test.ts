@@ -71,7 +71,7 @@ function stopping(command: string, request: SceneRequest = {}): SceneRequest {
   };
 }
 
-/** Starts a command that does not end, and gives its session once it runs. */
+/** Starts an endless command and returns its session when the command runs. */
 async function startEndless({ run, dir }: Scene, command: string, request: SceneRequest = {}) {
   const path = `${dir}/${crypto.randomUUID()}`;
   const whole = `echo $$ > ${path}; ${command}`;
@@ -105,7 +105,7 @@ Deno.test(
         controller.abort();
         await assert.rejects(running, (error: Error) => {
           assert.equal(error.message, "execution: canceled", name);
-          // The abort's own reason, and not that the end is unconfirmed.
+          // The error must contain the abort's own reason, not an unconfirmed end.
           assert.ok(!String(error.cause).includes("not confirmed"), name);
           return true;
         });
@@ -192,7 +192,7 @@ Deno.test("runCommand() sends signals if closing stdin does not end the command 
 
 interface Shell {
   readonly name: string;
-  /** A shell under one name, as a login shell and as /bin/sh. */
+  /** A shell under one name, used as login shell and as /bin/sh. */
   readonly path: string;
 }
 
@@ -216,7 +216,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** A session as sshd makes it: the login shell leads it, and its standard input is a pipe that stays open. */
+/** A session as sshd creates it: the login shell is the leader, and stdin is a pipe that stays open. */
 class Session {
   readonly ended: Promise<Ended>;
   readonly #child;
@@ -285,7 +285,7 @@ Deno.test.each(SHELLS)(
       ];
       for (const command of commands) {
         const wrapped = await start(shell, command).ended;
-        // The same under a plain shell that is not the one that waits, and with nothing to read.
+        // The same under a plain shell that does not wait and has no input.
         const plain = await new Session(
           shell,
           `exec </dev/null; exec "${shell.path}" -c -- ${quote(command)}`,
@@ -374,7 +374,7 @@ Deno.test("stopOnDisconnect() ends a command on immediate disconnect, in every s
 Deno.test("stopOnDisconnect() waits for the command to end, in every shell (K16)", async () => {
   await Promise.all(SHELLS.map((shell) =>
     withShell(shell, async (shell, dir) => {
-      // It holds on to no stream of the session.
+      // The process holds no stream of the session open.
       const stubborn = `(trap '' TERM; echo $$ > ${dir}/pid; exec sleep 1000) >/dev/null 2>&1`;
       const session = start(shell, stubborn);
       await readPid(`${dir}/pid`);

@@ -14,14 +14,14 @@ export type Misbehaviour = (request: IncomingMessage, response: ServerResponse) 
 export interface FakeKeyVault extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** Trusts the fake's certificate, and leads every host name to it. */
+  /** Trusts the fake's certificate and connects all host names to the fake. */
   readonly agent: Agent;
   readonly credential: { getToken(): Promise<{ token: string; expiresOnTimestamp: number }> };
   /** `METHOD /path` of every authorized request, in order. */
   readonly requests: readonly string[];
   rotate(kind: FakeKeyKind): string;
   describe(change: { key?: object; attributes?: object }): void;
-  /** Answers the next authorized requests so, one after the other; `undefined` is honestly. */
+  /** The faults of the next authorized requests in order; `undefined` is a correct answer. */
   misbehave(...next: readonly (Misbehaviour | undefined)[]): void;
 }
 
@@ -31,7 +31,7 @@ interface Version {
   readonly jwk: JsonWebKey;
 }
 
-/** Data to sign, of which some has signatures with numbers that begin with zeros. */
+/** Data to sign. The signatures of some contain numbers with leading zeros. */
 export const SIGNABLE: readonly Uint8Array<ArrayBuffer>[] = Array.from(
   { length: 30 },
   (_, index) => Uint8Array.of(index),
@@ -40,7 +40,7 @@ export const SIGNABLE: readonly Uint8Array<ArrayBuffer>[] = Array.from(
 export const CLIENT_SECRET = "fake-client-secret";
 
 const TOKEN = "fake-access-token";
-/** The sign-in service writes a key with an escape. */
+/** An answer of the sign-in service with an escaped key. */
 export const SIGN_IN_ANSWER: EscapedKey = escapeKey(
   JSON.stringify({ token_type: "Bearer", expires_in: 3600, access_token: TOKEN }),
   "access_token",
@@ -131,7 +131,7 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
 }
 
-/** The sign-in service of the cloud, as far as an application with a client secret needs it. */
+/** The sign-in service of the cloud, limited to applications with a client secret. */
 function signIn(path: string, form: string): { readonly status: number; readonly body: string } {
   const base = `https://${LOGIN_HOST}/tenant-1`;
   if (path === "/tenant-1/v2.0/.well-known/openid-configuration") {

@@ -19,13 +19,13 @@ export interface FakeElement {
   readonly options?: readonly { readonly value: string }[];
 }
 
-/** How Slack answers once instead of as it should. */
+/** A single faulty response of Slack. */
 export type Fault = () => Response | Promise<Response>;
 
 export const TEAM = "T0TEAM";
 export const CHANNEL = "C0CHANNEL";
 
-/** Slack as the bridge sees it: the Web API and Socket Mode, over real HTTP and WebSockets. */
+/** Slack for the bridge: the Web API and Socket Mode, over real HTTP and WebSockets. */
 export class FakeSlack implements AsyncDisposable {
   readonly messages = new Map<string, FakeMessage>();
   readonly acknowledged: string[] = [];
@@ -85,7 +85,7 @@ export class FakeSlack implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.cut();
-    // The server waits for responses that a failed test still holds.
+    // The server waits for responses that a failed test left pending.
     this.#closed.resolve();
     await this.#server.shutdown();
   }

@@ -58,7 +58,7 @@ Deno.test("ifThere() returns undefined for a missing file and rejects on other e
   }
 });
 
-/** Objects in place of a regular file, by the program that creates them. */
+/** Special files in place of a regular file, by the program that creates them. */
 const SPECIAL = [
   { made: ["mkfifo"], says: /^Cannot .*: it is a pipe, not a file$/ },
   { made: ["ln", "-s", "/dev/zero"], says: /^Cannot .*: it is a device, not a file$/ },
@@ -75,7 +75,7 @@ Deno.test.each(SPECIAL)(
       const [program = "", ...args] = row.made;
       assert.ok((await new Deno.Command(program, { args: [...args, path] }).output()).success);
       for (const [what, read] of Object.entries(READERS)) {
-        // A log may be as large as it likes.
+        // Logs have no size limit.
         if (program === "truncate" && what.includes("API server")) continue;
         await assert.rejects(read(path), { message: row.says }, what);
       }
@@ -95,7 +95,7 @@ Deno.test("readRegularFile() does not block if a pipe replaces the file during t
       await Deno.writeTextFile(`${path}.new`, "text");
       await Deno.rename(`${path}.new`, path);
       readRegularFile(path).then(() => ended++, () => ended++);
-      // The answer to whatever was asked about the file is taken after this.
+      // Replaces the file by a pipe during the call.
       Deno.linkSync(pipe, `${path}.new`);
       Deno.renameSync(`${path}.new`, path);
       await poll(() => ended === count, { what: "the end of a reading" });
@@ -134,7 +134,7 @@ Deno.test("writeFileAtomic() creates a file with mode 0600 (C4)", async () => {
 
 Deno.test.each([
   { name: "keeps the mode of the file it replaces", old: 0o640, mode: undefined, after: 0o640 },
-  { name: "sets the mode it is given", old: 0o644, mode: 0o600, after: 0o600 },
+  { name: "sets the given mode", old: 0o644, mode: 0o600, after: 0o600 },
   { name: "sets bits that the umask would hold back", old: 0o600, mode: 0o666, after: 0o666 },
 ])("writeFileAtomic() $name", async ({ old, mode, after }) => {
   await using folder = new Folder();
@@ -168,7 +168,7 @@ Deno.test("writeFileAtomic() removes only temporary files that killed processes 
   ];
   for (const name of [...left, ...kept]) Deno.writeTextFileSync(`${folder.path}/${name}`, "");
   Deno.mkdirSync(`${folder.path}/.config.json.${hex.replace("0", "b")}`);
-  // The first of those that are kept may be another process's that is still writing.
+  // The first kept file may belong to another process that is still writing.
   for (const name of [...left, ...kept.slice(1)]) Deno.utimeSync(`${folder.path}/${name}`, old, old);
   await writeFileAtomic(folder.file, bytes("new"));
   assert.deepEqual(
@@ -311,7 +311,7 @@ Deno.test("newestLines() returns each line exactly once while the log rotates", 
     for (let round = 0; round < 100; round++) {
       await Deno.writeTextFile(path, "line\n");
       const reading = Array.fromAsync(newestLines(path, { maxBytes: MAX_BYTES }));
-      // Each round somewhat later.
+      // Each round runs somewhat later.
       for (let turn = 0; turn < round % 10; turn++) await Deno.stat(folder);
       await Deno.rename(path, `${path}.20260101T000000Z`);
       await Deno.writeTextFile(path, "");

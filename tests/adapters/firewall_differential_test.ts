@@ -1,7 +1,7 @@
 /**
- * The firewall's promise: every shell runs exactly the commands that the firewall finds in a text. Seeded, so that a
- * failure comes back; FIREWALL_SEED and FIREWALL_COMMANDS run another or a longer series, and
- * `deno task test:firewall` the long one.
+ * Every shell must run exactly the commands that the firewall finds in a text. The seed makes failures
+ * reproducible. FIREWALL_SEED and FIREWALL_COMMANDS select another series or length; `deno task
+ * test:firewall` runs the long series.
  */
 import assert from "node:assert/strict";
 import { type Accepted, believe } from "../firewall/belief.ts";
@@ -17,11 +17,11 @@ const SEED = Number(Deno.env.get("FIREWALL_SEED") ?? "20240607");
 const COMMANDS = Number(Deno.env.get("FIREWALL_COMMANDS") ?? "20000");
 
 const BATCH = 5000;
-// One text in this many also runs in a separate process, which takes a hundred times as long.
+// One in this many texts also runs in a separate process, which takes a hundred times as long.
 const ALONE_EVERY = 64;
 const AT_ONCE = 2;
 const MOST_SHOWN = 3;
-// A builtin that runs for real costs as much as twenty texts.
+// Running a builtin takes as long as twenty texts.
 const BUILTIN_EVERY = 100;
 
 interface Job {
@@ -97,7 +97,7 @@ Deno.test("an accepted builtin call runs no other program and changes no state, 
   assert.deepEqual(found, [], `seed ${SEED}`);
 });
 
-// The reason for each rejection. A row that fails in another version of its shell has lost its reason.
+// The reason for each rejection. If a row fails with another shell version, its reason no longer applies.
 Deno.test.each([
   { shell: "bash", text: "printf '%n' PATH" },
   { shell: "bash", text: "test -v 'x[$(pwn)]'" },

@@ -25,7 +25,7 @@ import { startServer } from "./mtls_fixture.ts";
 type Client = Pick<JsonClient, "request">;
 type Send = (request: Request) => Promise<Response>;
 
-/** Asks a handler as a client over a wire does. */
+/** Calls a handler like a client over the network. */
 function clientOf(send: Send): Client & { readonly asked: string[] } {
   const asked: string[] = [];
   return {

@@ -1,4 +1,4 @@
-/** Contacts a server whose CA the process trusts as a public root; prints what `fetch` and the client got. */
+/** Contacts a server whose CA is a public root for this process; prints both clients' results. */
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
 

@@ -6,7 +6,7 @@ import { AppError, describeFault } from "@gateway/shared/errors";
 import { JsonClient, type JsonClientOptions } from "@gateway/shared/http";
 import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
-/** Only what hangs takes so long, however busy the machine is. */
+/** Only a hanging request takes this long, even on a busy machine. */
 export const HANGS_MS = 60_000;
 export const SHORT_MS = 500;
 
@@ -15,7 +15,7 @@ export interface Upstream extends AsyncDisposable {
   readonly connections: () => number;
 }
 
-/** A server that sends what a test needs, valid or not, without the checks of our server. */
+/** A server that sends any response, valid or not, without the checks of our server. */
 export async function startUpstream(
   listener: RequestListener,
   options: ServerOptions = {},
@@ -37,13 +37,13 @@ export async function startUpstream(
   };
 }
 
-/** A client of the test server, which shows the certificate of `broker-1`. */
+/** A client of the test server that uses the certificate of `broker-1`. */
 export function connect(baseUrl: string, options: Partial<JsonClientOptions> = {}): JsonClient {
   const defaults = { clock: systemClock, what: "the signer", timeoutMs: HANGS_MS };
   return new JsonClient({ ...defaults, baseUrl, ...broker, ca, ...options });
 }
 
-/** For `assert.rejects`: a failure of the server with such a message, which names no address. */
+/** For `assert.rejects`: a failure of the server with this message, which must not contain an address. */
 export const isUpstreamFailure = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof AppError, String(error));
   assert.equal(error.code, "upstream_failure");

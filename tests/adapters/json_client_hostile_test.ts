@@ -12,7 +12,7 @@ const GET = { method: "GET", path: "/" } as const;
 interface HostileServer extends Disposable {
   readonly url: string;
   readonly sockets: readonly TLSSocket[];
-  /** The requests, as the bytes that came. */
+  /** The requests as received bytes. */
   readonly received: readonly string[];
 }
 
@@ -163,7 +163,7 @@ Deno.test("JsonClient does not accept a response that came before its request", 
   assert.equal(server.sockets.length, 2);
 });
 
-/** An idle connection that the server closes: the next request goes out once, on another one. */
+/** The server closes an idle connection. The next request is sent once, on another connection. */
 Deno.test.each([{ end: "end" }, { end: "reset" }] as const)(
   "JsonClient sends a request at most once after the server closed the idle connection ($end)",
   async ({ end }) => {
@@ -174,7 +174,7 @@ Deno.test.each([{ end: "end" }, { end: "reset" }] as const)(
     const [idle] = server.sockets;
     if (end === "end") idle?.end();
     else idle?.resetAndDestroy();
-    // Whether it notices before or while it sends: at most once.
+    // The client may notice this before or while it sends. It sends at most once.
     await post("/second").catch(() => {});
     await post("/third");
     for (const path of ["/second", "/third"]) {
@@ -198,7 +198,7 @@ Deno.test("JsonClient ignores proxies of the environment", async () => {
   assert.equal(isAsked, false);
 });
 
-/** A request that follows an answer in the same turn of the event loop finds its connection not free yet. */
+/** If a request follows an answer in the same turn of the event loop, the connection is not free yet. */
 Deno.test("JsonClient uses at most two connections for consecutive requests", async () => {
   await using upstream = await startUpstream((_request, response) => response.end("{}"));
   using client = connect(upstream.url);
@@ -206,7 +206,7 @@ Deno.test("JsonClient uses at most two connections for consecutive requests", as
   assert.ok(upstream.connections() <= 2);
 });
 
-/** However an exchange ends, the request is not sent again, also on a connection that was used before. */
+/** The request is never sent again, however the exchange ends, even on a reused connection. */
 Deno.test.each<{
   readonly name: string;
   readonly method: "GET" | "POST";
@@ -244,11 +244,11 @@ Deno.test.each<{
     signal: leaving.signal,
     timeoutMs: end === "time out" ? SHORT_MS : HANGS_MS,
   });
-  // The time can be over before the request is out, on a machine that is busy enough.
+  // On a busy machine, the timeout can expire before the request is sent.
   await (end === "time out" ? asking.catch(() => {}) : held.promise);
   if (end === "cancel") leaving.abort();
   await assert.rejects(asking, AppError);
-  // Another exchange, after whatever would have been sent again.
+  // Another exchange, after any retry would have been sent.
   await before;
   await client.request({ method: "GET", path: "/" });
   assert.ok(received === 1 || (end === "time out" && received === 0), `received ${received} times`);
@@ -259,7 +259,7 @@ Deno.test("JsonClient opens at most maxConnections connections and answers every
   let answered = 0;
   await using upstream = await startUpstream((request, response) => {
     waiting.push(() => response.end(request.url));
-    // By twos, and the last alone: each answer waits until another request has come by another connection.
+    // In pairs, except the last: each answer waits until another request has arrived on another connection.
     if (waiting.length < 2 && answered < 8) return;
     answered += waiting.length;
     for (const answer of waiting.splice(0)) answer();

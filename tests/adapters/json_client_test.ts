@@ -49,7 +49,7 @@ Deno.test("JsonClient sends its certificate and exact JSON, and reuses the conne
 
 Deno.test.each<{ readonly name: string; readonly path?: string; readonly headers?: Record<string, string> }>([
   { name: "a line break in the path", path: "/ HTTP/1.1\r\nx: y" },
-  { name: "a blank in the path", path: "/a b" },
+  { name: "a space in the path", path: "/a b" },
   { name: "a line break in a header", headers: { "x-on-behalf-of": "a\r\nx-admin: 1" } },
   { name: "a character that is not a byte in a header", headers: { "x-on-behalf-of": "\u0416" } },
   { name: "a colon in a header's name", headers: { "a: b": "c" } },

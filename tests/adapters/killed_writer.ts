@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 /** A program that writes to one file and prints a line for each durable write. */
 export interface Writer {
   readonly module: string;
-  /** The only path it may touch. */
+  /** The only path that the program may access. */
   readonly path: string;
   readonly args: readonly string[];
 }

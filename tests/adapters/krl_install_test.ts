@@ -89,7 +89,7 @@ class Host implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Stop a trial that still runs.
+    // Stop a trial that is still running.
     const trial = await Deno.readTextFile(`${this.root}/var/lib/gateway-krl/on_trial`).catch(() => "");
     if (trial !== "") Deno.kill(-Number(trial), "SIGKILL");
     this.#sshd?.kill("SIGKILL");

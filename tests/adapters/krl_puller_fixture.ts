@@ -27,9 +27,9 @@ export function listOf(version: number): PublishedList {
 
 export interface Answers {
   list: PublishedList;
-  /** In the place of the list's bytes. */
+  /** Replaces the bytes of the list. */
   body?: Uint8Array<ArrayBuffer> | undefined;
-  /** In the place of the signature. */
+  /** Replaces the signature. */
   signature?: string | undefined;
   status?: number | undefined;
   key?: EnvelopeKey | undefined;
@@ -41,7 +41,7 @@ export interface Pulled {
   readonly err: string;
 }
 
-/** A host: its settings, its list, and the signer that it asks. */
+/** A host: its settings, its list, and its signer. */
 export class PullerHost implements AsyncDisposable {
   readonly answers: Answers = { list: listOf(1) };
   readonly asked: string[] = [];
@@ -113,7 +113,7 @@ export class PullerHost implements AsyncDisposable {
     return `https://127.0.0.1:${this.#server.address.port}`;
   }
 
-  /** A puller that ends after one request, started by the words before it. */
+  /** The command line of a puller that ends after one request, with a launcher prefix. */
   command(before: readonly string[] = [], env: Record<string, string> = {}): Deno.Command {
     const [program = "", ...args] = [...before, SCRIPT, "--once"];
     const settings = {

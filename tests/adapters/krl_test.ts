@@ -130,7 +130,7 @@ Deno.test.each<[name: string, wrong: Partial<Answers>, err: RegExp]>([
   ],
   ["an empty list", { body: bytes("") }, /cannot install the list: it is empty/],
   ["garbage", { body: bytes("x".repeat(500)) }, /cannot install the list: ssh-keygen cannot read it/],
-  ["a list that is cut off", { body: newer.bytes.slice(0, -3) }, /ssh-keygen cannot read it/],
+  ["a truncated list", { body: newer.bytes.slice(0, -3) }, /ssh-keygen cannot read it/],
   [
     "a list of keys in text, which sshd reads too",
     { body: bytes("# KRL version 9\nserial: 1\n") },
@@ -181,7 +181,7 @@ Deno.test(
     await host.pull();
     const before = host.installed();
     host.answers.list = newer;
-    // The writes of the puller and of its children end after 512 bytes, as they do on a full disk.
+    // Writes of the puller and its children fail after 512 bytes, as on a full disk.
     host.answers.body = new Uint8Array(4096);
     const pulled = await host.pull(["sh", "-c", 'ulimit -f 1; exec sh "$@"', "sh"]);
     assert.equal(pulled.code, 1, pulled.err);
@@ -207,7 +207,7 @@ Deno.test(
       try {
         Deno.kill(-process.pid, "SIGKILL");
       } catch {
-        // It has ended.
+        // The puller has ended.
       }
       if (!(await process.output()).success) kills += 1;
       const now = [installed, round].find((version) => equal(host.installed(), listOf(version).bytes));

@@ -11,7 +11,7 @@ import { HOST_KEY, NOW_MS, startSigner } from "../../signer/testing/memory_signe
 const { signal } = new AbortController();
 const SETTINGS = { numRuns: 150, seed: 20_261 };
 
-/** Seldom anything but the first, so that many requests come far. */
+/** Usually the first value, so that many requests pass most checks. */
 function mostly<T>(usual: T, ...odd: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, {
     weight: 1,
@@ -128,12 +128,12 @@ function ofSigner({ status, body }: { status: number; body: Record<string, unkno
   return isDryRun ? { status, decision } : { status, needsApproval: decision["matched_rule"] ?? "" };
 }
 
-/** As it is after the wire. */
+/** The value after JSON serialization. */
 function plain(value: unknown): unknown {
   return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
 }
 
-/** A policy as the signer's config has it: without the broker's own conveniences. */
+/** A policy as the signer's config has it, without the additional keys of the broker. */
 function isCompilable(config: Parameters<typeof compileLocalPolicy>[0]): boolean {
   try {
     compileLocalPolicy(config);
@@ -158,7 +158,7 @@ Deno.test("a broker in local mode makes the same decisions and certificates as t
         random: new FixedRandom([0xfe]),
         events: { require: () => Promise.resolve() },
       });
-      // A forwarder's word for an approval counts, as the broker's own does in local mode.
+      // A forwarder's confirmation of an approval is accepted, like the broker's own in local mode.
       const signer = await startSigner({ ...config, callers: {}, trusted_forwarders: ["local"] });
       assert.deepEqual(
         plain(await authority.hosts()),

@@ -99,7 +99,7 @@ Deno.test("startMtlsServer() answers 401 instead of 400 to malformed HTTP of an 
 });
 
 Deno.test("startMtlsServer() answers malformed HTTP without another caller's request ID", async () => {
-  // A lazy import within a request is among what leaves later events of node in that request (Deno 2.9.6).
+  // With a lazy import within a request, Deno 2.9.6 assigns later node events to that request.
   await using server = await startServer(async (request, caller) => {
     await loadSsh2();
     return hello(request, caller);
@@ -186,7 +186,7 @@ Deno.test.each([
 
 const LIST = "the list of denied callers";
 
-/** A listener that accepts the certificates of a directory and reports what it rejects. */
+/** A listener that accepts the certificates of a directory and reports rejections. */
 async function startFresh() {
   const folder = await Deno.makeTempDir();
   const at = (name: string) => join(folder, name);
@@ -213,7 +213,7 @@ async function startFresh() {
     put,
     remove: (name: string) => Deno.remove(at(name)),
     async look() {
-      // Certificates and the list are looked at apart; each sleeps when it has looked, which takes time of the disk's.
+      // Certificates and the list are checked separately. Each check reads the disk and then sleeps.
       const rest = () => poll(() => clock.sleeping === 2, { what: "both to have looked", intervalMs: 1 });
       await rest();
       await clock.advance(FRESH_SECONDS * 1000);

@@ -18,7 +18,7 @@ const foreignAuthority = await createCertificateAuthority({ commonName: "gateway
 /** The CA that servers and clients of these tests trust. */
 export const ca: string = authority.certPem;
 
-/** A CA of the same name with another key. */
+/** A CA with the same name and another key. */
 export const foreignCa: string = foreignAuthority.certPem;
 
 export async function issue(options: LeafOptions, by: "trusted" | "foreign" = "trusted"): Promise<Identity> {
@@ -41,7 +41,7 @@ export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "cl
 
 export const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
 
-/** A listener on a free loopback port, and what it reported to `onError`. */
+/** A listener on a free loopback port, and its reports to `onError`. */
 export interface TestServer extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
@@ -67,7 +67,7 @@ export async function startServer(
   return { url, port, errors, server, [Symbol.asyncDispose]: () => server.close() };
 }
 
-/** Runs `use` with a `fetch` that shows a certificate, or none, and opens a new connection for each request. */
+/** Runs `use` with a `fetch` that opens a connection per request, with or without a certificate. */
 export async function withFetch<T>(
   identity: Identity | undefined,
   use: (fetch: (url: string, init?: RequestInit) => Promise<Response>) => Promise<T>,
@@ -76,7 +76,7 @@ export async function withFetch<T>(
   return await use((url, init) => fetch(url, { ...init, client }));
 }
 
-/** The status of a GET request over a connection of its own. */
+/** The status of a GET request over a separate connection. */
 export const statusOf = (url: string, identity: Identity = broker): Promise<number> =>
   withFetch(identity, async (fetch) => {
     const response = await fetch(url);
@@ -91,7 +91,7 @@ export class RawConnection implements Disposable {
     this.#connection = connection;
   }
 
-  /** @param identity `null`: it shows no certificate */
+  /** @param identity `null`: send no certificate */
   static async open(port: number, identity: Identity | null = broker): Promise<RawConnection> {
     return new RawConnection(
       await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts: [ca], ...identity }),
@@ -103,13 +103,13 @@ export class RawConnection implements Disposable {
     while (bytes.length > 0) bytes = bytes.subarray(await this.#connection.write(bytes));
   }
 
-  /** Sends a GET request, and returns its answer as far as this text. */
+  /** Sends a GET request and returns its answer up to this text. */
   async get(until = "hello"): Promise<string> {
     await this.write(REQUEST);
     return await this.read(until);
   }
 
-  /** Everything until the other side closes, or until it contains `until`. */
+  /** Reads until the other side closes, or until the text contains `until`. */
   async read(until?: string): Promise<string> {
     const decoder = new TextDecoder();
     const buffer = new Uint8Array(65_536);

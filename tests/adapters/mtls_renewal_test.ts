@@ -71,7 +71,7 @@ Deno.test("a denied caller is rejected immediately, also on its open connection"
   assert.match(await open.get(), /200/);
   server.server.deny(new Set(["broker-1"]));
   await open.write(REQUEST).catch(() => undefined);
-  // Not even a refusal: the connection itself has ended.
+  // There is no error response, because the connection itself has ended.
   assert.equal(await open.read(), "");
   const other = await issue({ subject: "CN=broker-2", usage: "client" });
   assert.deepEqual([await statusOf(server.url), await statusOf(server.url, other)], [401, 200]);
@@ -131,7 +131,7 @@ Deno.test("a certificate of X.509 version 1 is rejected with the reason (needs o
   const key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
   await openssl(`req -x509 ${key} -keyout ca.key -out ca.crt -subj /CN=callers`);
   await openssl(`req -new ${key} -keyout client.key -out client.csr -subj /CN=broker-1`);
-  // Without extensions this makes a certificate of version 1.
+  // Without extensions, this creates a version 1 certificate.
   await openssl("x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt");
   const clientCa = await Deno.readTextFile(`${folder.path}/ca.crt`);
   await using server = await startServer(hello, { clientCa });
@@ -176,7 +176,7 @@ Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length:
   async ({ length }) => {
     const text = "ä".repeat(length / 2);
     const bytes = new TextEncoder().encode(text);
-    // The second piece begins within a character.
+    // The second piece starts in the middle of a character.
     const pieces = length === 0 ? [] : [bytes.subarray(0, 1001), bytes.subarray(1001)];
     const { server, url, errors } = await start((request) => {
       const headers = { "content-type": "application/json" };
@@ -191,7 +191,7 @@ Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length:
   },
 );
 
-/** More than the buffers between two sockets of one machine take. */
+/** More than the socket buffers between two sockets of one machine. */
 const LONG = 64 << 20;
 
 Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { type: "image/png" }])(

@@ -12,9 +12,9 @@ import {
   withFetch,
 } from "./mtls_fixture.ts";
 
-/** For clients that are to be given up. */
+/** Timeouts for clients that must be disconnected. */
 const SHORT = { headersMs: 1_000, requestMs: 2_000, idleMs: 1_000, drainMs: 1_000 };
-/** For clients that are not, however busy the machine is; afterwards the connection is closed before long. */
+/** For clients that must stay connected on a busy machine. Their connections are closed soon after. */
 const PATIENT = { headersMs: 60_000, requestMs: 60_000, idleMs: 300 };
 
 const head = (target: string, ...lines: string[]) =>

@@ -28,7 +28,7 @@ interface Receiver extends AsyncDisposable {
   readonly connections: () => Promise<number>;
 }
 
-/** A receiver of webhooks that reads each request to its end, then behaves so. */
+/** A receiver of webhooks that reads each request completely and then runs `behave`. */
 async function startReceiver(behave: Behaviour): Promise<Receiver> {
   const requests: Received[] = [];
   const server = createServer(async (request, response) => {
@@ -97,7 +97,7 @@ async function waitFor(what: string, isDone: () => boolean | Promise<boolean>): 
   await poll(isDone, { what });
 }
 
-/** Deadlines are real; the pauses between attempts are skipped, and kept. */
+/** Timeouts use real time. Pauses between attempts are recorded and skipped. */
 function impatientClock(): Clock & { readonly pauses: readonly number[] } {
   const pauses: number[] = [];
   return {

@@ -20,7 +20,7 @@ import { write } from "../../deploy/release/stage.ts";
 import { elfHeader } from "../packages/elf_header.ts";
 import { mustRun } from "../packages/machine.ts";
 
-/** The machine's clock, which tests can put forward. */
+/** The machine's clock, which tests can advance. */
 const clock = { ...systemClock, aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
 const ENVIRONMENT = {
   clock,
@@ -53,7 +53,7 @@ const signer = (folder: string) =>
 const controlPlane = (folder: string) =>
   startControlPlane({ ...ENVIRONMENT, fetch, configPath: `${folder}/control-plane.json` });
 
-/** Keeps every listener of `node:net` from taking connections until it is released; a monitor is not one of these. */
+/** Delays all new listeners of `node:net`, except those of a monitor, until it is released. */
 class HeldListeners implements Disposable {
   readonly #listen = Server.prototype.listen;
   readonly #reached = Promise.withResolvers<void>();
@@ -82,7 +82,7 @@ class HeldListeners implements Disposable {
   }
 }
 
-/** What `/readyz` answers; empty without a listener. */
+/** The response of `/readyz`, or empty without a listener. */
 async function readiness(monitor: string): Promise<string> {
   try {
     const response = await fetch(`http://${monitor}/readyz`);
@@ -94,7 +94,7 @@ async function readiness(monitor: string): Promise<string> {
 
 const isReady = async (monitor: string) => await readiness(monitor) === "200 ready\n";
 
-/** A listener on the port of a service that has ended: it accepts connections and sends nothing. */
+/** A listener on the port of an ended service. It accepts connections and sends nothing. */
 function silentListener(port: number): Service {
   const listener = Deno.listen({ hostname: "127.0.0.1", port });
   const connections: Deno.Conn[] = [];

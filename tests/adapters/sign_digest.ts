@@ -14,7 +14,7 @@ const ORDERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Signs a digest as a vault does, which node offers for data only. For tests: it takes no care of timing.
+ * Signs a digest like a vault; node can sign only data. For tests only: timing is not constant.
  *
  * @returns PKCS #1 v1.5 for RSA with SHA-256, for EC both numbers in full length (RFC 7518 section 3.4)
  */
@@ -28,14 +28,14 @@ export function signDigest(key: KeyObject, digest: Uint8Array): Uint8Array {
   return signEc(key.export({ format: "jwk" }) as JsonWebKey, digest);
 }
 
-/** FIPS 186-5 section 6.4.1. */
+/** ECDSA signature generation (FIPS 186-5 section 6.4.1). */
 function signEc({ crv = "", d }: JsonWebKey, digest: Uint8Array): Uint8Array {
   const order = ORDERS[crv];
   assert.ok(order !== undefined, `unknown curve ${crv}`);
   const [n, length] = [BigInt(`0x${order}`), order.length / 2];
-  // No digest here is longer than the order of its curve.
+  // No digest here is longer than the order of its curve, so no truncation is needed.
   assert.ok(digest.length <= length);
-  // A key pair is a random number and its product with the base point.
+  // An ephemeral key pair provides the nonce and its product with the base point.
   const nonce = generateKeyPairSync("ec", { namedCurve: crv }).privateKey.export({
     format: "jwk",
   }) as JsonWebKey;

@@ -87,14 +87,14 @@ Deno.test("runCommand() reports a refused connection without the address (I19)",
   });
 });
 
-/** A port where connecting neither succeeds nor fails: its queue of connections is full. */
+/** A port whose connection queue is full, so that connects neither succeed nor fail. */
 async function withFullQueue(test: (port: number) => Promise<void>): Promise<void> {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0, tcpBacklog: 1 });
   const sockets = Array.from({ length: 8 }, () => connect({ host: "127.0.0.1", port: listener.addr.port }));
   const closed = sockets.map((socket) =>
     new Promise((resolve) => socket.on("error", () => {}).on("close", resolve))
   );
-  // The first that gets through shows that the others are in the queue, or wait for a place in it.
+  // The first established connection shows that the others are queued or wait for a place in the queue.
   await Promise.race(sockets.map((socket) => new Promise((resolve) => socket.once("connect", resolve))));
   try {
     await test(listener.addr.port);

@@ -165,7 +165,7 @@ const FORCED = (command: string): SceneRequest => ({
 });
 const GRACE: Partial<SshLimits> = { killGraceMs: 200 };
 
-/** `echo` in a loop: SIGPIPE ends it once its output is no longer read. */
+/** `echo` in a loop. SIGPIPE ends it when nobody reads its output. */
 const TALKS = "while :; do echo x; sleep 0.01; done";
 const FLOOD = "exec yes";
 const OBEYS_NOT_TERM = "trap '' TERM; while :; do sleep 0.01; done";
@@ -242,7 +242,7 @@ Deno.test.each(kindsCancel.map((kind) => ({ kind })))(
         code: "upstream_failure",
         message: "execution: SSH execution timeout (limit: 300ms)",
       });
-      // The time can be over before the shell has written anything.
+      // The timeout can expire before the shell has written anything.
       const pid = Number(await Deno.readTextFile(path).catch(() => ""));
       await poll(async () => pid === 0 || !await isRunning(pid), { what: "that the remote command is gone" });
     }),

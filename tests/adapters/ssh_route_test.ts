@@ -53,7 +53,7 @@ Deno.test.each(kinds.flatMap((kind) => [0, 1].map((hop) => ({ kind, hop }))))(
           pty,
           limits: PATIENT_LIMITS,
         });
-        // A terminal is refused before anything runs: the certificate does not permit one.
+        // The terminal is denied before any command runs, because the certificate does not permit it.
         if (pty) await assert.rejects(tried, { code: "upstream_failure" });
         else assert.deepEqual([(await tried).exitCode, text((await tried).stdout.head)], [1, ""]);
       }
@@ -165,7 +165,7 @@ Deno.test.each([
         const limits = { connectMs: Infinity, channelMs: Infinity, handshakeMs: 10_000 };
         const running = run("true", { change, clock, limits });
         let isOver = false;
-        // That the server's reads come to their end shows that nothing is left open.
+        // The server's reads end, which shows that no connection is left open.
         const rejected = assert.rejects(running, failure(`${where}SSH handshake timeout`))
           .finally(() => isOver = true);
         const passing = reached.promise.then(() =>
@@ -248,7 +248,7 @@ Deno.test.each(kinds.map((kind) => ({ kind })))(
   ({ kind }) => {
     const greeted = Promise.withResolvers<void>();
     return withTcpServer(async (connection) => {
-      // Our identification: the way is open.
+      // Our identification string has arrived, so the route is open.
       await connection.read(new Uint8Array(256));
       greeted.resolve();
       await readToEnd(connection);

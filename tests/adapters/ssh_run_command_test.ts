@@ -165,7 +165,7 @@ const MODES = ["shell", "pty"] as const;
 const NEVER = new AbortController().signal;
 const FRESH = /^execution: the command left the shell's loop .* fresh shell/;
 
-/** Opens a session on a real sshd whose `/bin/sh` is a shell of another name. */
+/** Opens a session on a real sshd with another shell as `/bin/sh`. */
 async function withSession(
   { shell, mode }: { readonly shell: string; readonly mode: "shell" | "pty" },
   test: (run: (command: string) => Promise<string>) => Promise<void>,

@@ -13,7 +13,7 @@ import { freezeOf, StateFolder } from "./state_fixture.ts";
 const SIGNER_ID = 0x67536967;
 const CONTROL_PLANE_ID = 0x6743706c;
 
-/** How another implementation of the control plane keeps approvals, in whole seconds. */
+/** The approvals table of another control plane implementation, with times in seconds. */
 const OTHER_APPROVALS = `CREATE TABLE approvals (id TEXT PRIMARY KEY, caller TEXT NOT NULL DEFAULT '',
   end_user TEXT NOT NULL DEFAULT '', host TEXT NOT NULL DEFAULT '', command TEXT NOT NULL DEFAULT '',
   sudo INTEGER NOT NULL DEFAULT 0, sudo_user TEXT NOT NULL DEFAULT '', rule TEXT NOT NULL DEFAULT '',
@@ -28,7 +28,7 @@ const OPEN = {
   "control plane": (path: string) => openSqliteControlStore({ path, warn: () => {}, lockWaitMs: 100 }),
 };
 
-/** All of a file, also what its log still holds. */
+/** All content of a file, including its write-ahead log. */
 function dump(path: string): unknown {
   using database = new DatabaseSync(path);
   const pragmas = ["application_id", "user_version", "journal_mode"];
@@ -175,7 +175,7 @@ Deno.test.each(["signer", "control plane"] as const)(
   },
 );
 
-/** Opens the same file twice, the second time without its mark. */
+/** Opens the same file twice, the second time without its application ID. */
 async function openTwice<S extends { close(): Promise<void> }>(
   opener: keyof typeof OPEN,
   open: (path: string) => S,

@@ -96,7 +96,7 @@ Deno.test({
       })().catch(() => {});
       const at = `127.0.0.1:${listener.addr.port}`;
       const words = await refusal({ state_db: `postgres://a@${at}/gateway` });
-      // The driver would name a host that is none.
+      // The driver would report a host that does not exist.
       assert.match(words, new RegExp(`${at}.*: the connection is lost$`));
     });
 
@@ -184,7 +184,7 @@ Deno.test(
     await using wire = await Wire.open(server.port);
     const settings = {
       ...{ state_db_password_file: "", state_db_ca: "" },
-      // The second host is asked within the same time.
+      // The second host is tried within the same timeout.
       state_db: `postgres://gateway@127.0.0.1:${wire.port},127.0.0.1:${wire.port}/gateway`,
     };
     const clock = new FakeClock();

@@ -103,14 +103,14 @@ Deno.test("a damaged database is rejected because a freeze may be missing", asyn
   await store.close();
   const [page] = folder.query("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_freezes_1'");
   using file = Deno.openSync(folder.path, { write: true });
-  // Damage the entries of the index's first page: lookups by key then find nothing.
+  // Damage the first page of the index, so that lookups by key find nothing.
   file.seekSync((Number(page?.["rootpage"]) - 1) * 4096 + 2048, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(2048));
   assert.throws(() => folder.open(), { code: "invalid_config", message: DAMAGED });
 });
 
 Deno.test.each([
-  { name: "is cut off", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
+  { name: "is truncated", damage: (file: Deno.FsFile) => file.truncateSync(6000) },
   { name: "has lost its list of tables", damage: (file: Deno.FsFile) => overwrite(file, 100) },
   { name: "has lost the beginning of a table", damage: (file: Deno.FsFile) => overwrite(file, 4096) },
 ])("a database that $name is rejected with a fix", async ({ damage }) => {
@@ -146,7 +146,7 @@ Deno.test("of processes that start concurrently at most one opens the database",
   const openers = [1, 2, 3].map(() => openerCommand(folder.path, flags, "stay").spawn());
   const readers = openers.map(({ stdout }) => stdout.pipeThrough(new TextDecoderStream()).getReader());
   const results = await Promise.all(readers.map(async (reader) => (await reader.read()).value ?? ""));
-  // Until all have tried, each stays as it is.
+  // Each opener keeps its state until all have tried.
   await Promise.all(openers.map(({ stdin }) => stdin.close()));
   await Promise.all(openers.map(({ status }) => status));
   await Promise.all(readers.map((reader) => reader.cancel()));
@@ -164,8 +164,8 @@ Deno.test("opening a database requires only read and write permission for that f
 });
 
 Deno.test.each([
-  { name: "in a folder that does not exist", path: "/nowhere/state.db", message: /directory does not exist/ },
-  { name: "that is a folder", path: "/tmp", message: /unable to open database file/ },
+  { name: "in a missing directory", path: "/nowhere/state.db", message: /directory does not exist/ },
+  { name: "that is a directory", path: "/tmp", message: /unable to open database file/ },
 ])("a database $name is rejected", ({ path, message }) => {
   assert.throws(() => openSqliteStore({ path, warn: () => {} }), { code: "invalid_config", message });
 });
@@ -184,7 +184,7 @@ Deno.test("a checkpoint moves every freeze from the write-ahead log to the datab
   await store.putFreeze(freezeOf());
   await store.checkpoint();
   assert.equal(Deno.statSync(`${folder.path}-wal`).size, 0);
-  // The main file by itself, as after a loss of everything else.
+  // Only the main file, as after the loss of all other files.
   Deno.copyFileSync(folder.path, copy.path);
   assert.deepEqual(await contents(copy.open()), [[], [freezeOf()]]);
   await store.close();
@@ -199,7 +199,7 @@ Deno.test.each([
   ["patterns that are not a list", `'{"a":1}', '', 0, 9999999999`],
   ["patterns of numbers", "'[1]', '', 0, 9999999999"],
   ["patterns in bytes that are not UTF-8", "x'ff', '', 0, 9999999999"],
-  ["a caller that is cut off by a NUL", "'[]', char(0) || 'x', 0, 9999999999"],
+  ["a caller that is truncated by a NUL", "'[]', char(0) || 'x', 0, 9999999999"],
   ["a caller that is not UTF-8", "'[]', x'ff41', 0, 9999999999"],
   ["a sudo that is neither true nor false", "'[]', '', 2, 9999999999"],
   ["a sudo that is a text", "'[]', '', 'no', 9999999999"],
@@ -220,7 +220,7 @@ Deno.test.each([
 
 Deno.test.each([
   { name: "has an unknown kind", row: "'host', 'web01', '', 'op', 1", message: /unknown kind "host"/ },
-  { name: "has a value cut off by a NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
+  { name: "has a value truncated by NUL", row: "'caller', 'a' || char(0), '', 'op', 1", message: /NUL/ },
   { name: "has a value that is not UTF-8", row: "'caller', x'ff', '', 'op', 1", message: /UTF-8/ },
   { name: "has no readable time", row: "'caller', 'a', '', 'op', 'soon'", message: /frozen_at/ },
 ])("a freeze that $name stops the start, with path and fix", async ({ row, message }) => {

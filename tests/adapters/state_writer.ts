@@ -1,6 +1,6 @@
 /**
- * A process that changes a state database until it is killed, and prints each change that was acknowledged.
- * Arguments: the database, and a word that is in every id of this run.
+ * A process that changes a state database until it is killed. It prints each acknowledged change. Arguments:
+ * the database, and a word that all IDs of this run contain.
  */
 import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 import { freezeOf, grantOf } from "./state_fixture.ts";
@@ -15,7 +15,7 @@ async function main(path: string, run: string): Promise<never> {
 
 /** One round: a grant, a freeze of its caller, and sometimes the removal of a freeze or grant. */
 async function change(store: StateStore, name: string, say: (text: string) => void): Promise<void> {
-  // Some of several pages, so that a commit is not one step for the kernel.
+  // Some records span several pages, so that a commit is not one step for the kernel.
   const allow = [`^${"c".repeat(name.length * 500)}$`];
   await store.insertGrant(grantOf({ id: `kept-${name}`, allow, expiresAt: FOREVER_MS }));
   say(`granted kept-${name}`);

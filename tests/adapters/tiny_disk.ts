@@ -24,7 +24,7 @@ export class TinyDisk implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Lazily: a test that failed half-way may hold a file open.
+    // Unmount lazily, because a failed test may still hold a file open.
     await run("umount", "--lazy", this.folder);
     await Deno.remove(this.folder);
   }
@@ -39,14 +39,14 @@ async function mayMount(): Promise<boolean> {
   }
 }
 
-// Only root may mount. A run that has to be complete fails instead of passing over these tests.
+// Only root can mount. A run that must be complete fails instead of skipping these tests.
 export const mayNotMount: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await mayMount());
 
 export function diskTest(name: string, fn: () => Promise<void>): void {
   Deno.test({ name: `${name} (needs root)`, ignore: mayNotMount, fn });
 }
 
-/** Fills the disk until nothing more goes in, then gives the number of bytes that went in. */
+/** Fills the disk completely and returns the number of written bytes. */
 export function fill(path: string): number {
   using file = Deno.openSync(path, { write: true, create: true });
   const bytes = new Uint8Array(1024);
@@ -60,8 +60,8 @@ export function fill(path: string): number {
 }
 
 /**
- * Takes away what {@linkcode fill} has written. Emptied first: a program that another test is just starting holds a
- * copy of the descriptor until its exec, and with it what a mere removal would leave on the disk.
+ * Removes the file that {@linkcode fill} has written, after truncating it. A program that another test starts
+ * holds a copy of the descriptor until its exec, which would keep a file that is only removed on the disk.
  */
 export function makeRoom(path: string): void {
   Deno.truncateSync(path, 0);

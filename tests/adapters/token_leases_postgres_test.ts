@@ -24,7 +24,7 @@ function wishOf(endUser: string, serial?: bigint): TokenSpec {
   return { cluster, ca: "", holder, ...(serial !== undefined && { serial }) } as unknown as TokenSpec;
 }
 
-/** One database, one cluster, and signers that come and go. */
+/** One database, one cluster, and signers that start and stop. */
 class Scene implements AsyncDisposable {
   readonly secrets = new FakeSecrets();
   readonly clock = new FakeClock(NOW);
@@ -61,7 +61,7 @@ class Scene implements AsyncDisposable {
     });
   }
 
-  /** It is taken off the list, as one that was silent for too long. */
+  /** Removes the instance from the list, like an instance that was silent for too long. */
   gone(instance: string): Promise<string> {
     return this.server.sql(`DELETE FROM signer.instances WHERE name = '${instance}'`);
   }
@@ -105,7 +105,7 @@ Deno.test({
         "one alice false, two alice false, two bob false",
         "who lives keeps its own",
       );
-      // The cluster can't be reached: what is acknowledged is that it goes by itself.
+      // The cluster is unreachable. The acknowledged effect is that the token expires by itself.
       scene.secrets.outage = { kind: "unreachable", cause: "away" };
       scene.frozen = [freezeOf({ kind: "end_user", value: "alice" })];
       await two.revokeNew(scene.frozen);
@@ -167,7 +167,7 @@ Deno.test({
       await two.sweep();
       assert.equal(scene.secrets.uids.get(made.name), made.uid);
       assert.equal(await scene.rows(), "one alice false");
-      // It was only silent: it continues to use its memory and writes to the database.
+      // The instance was only silent: it continues to use its memory and writes to the database.
       await scene.gone("one");
       await two.sweep();
       assert.equal(await scene.rows(), "two alice false");

@@ -6,12 +6,12 @@ import { broker, ca, issue, RawConnection, serverIdentity, startServer } from ".
 
 const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const CLOSES = /^connection: close\r$/im;
-/** A client is not given up for being slow, however busy the machine is. */
+/** A slow client stays connected, even on a busy machine. */
 const PATIENT = { identifyMs: 60_000, headersMs: 60_000, requestMs: 60_000 };
 const hello = () => new Response("hello\n");
 const operator = await issue({ subject: "CN=operator", usage: "client" });
 
-/** An HTTP connection without TLS on which a test writes what it likes. */
+/** Sends arbitrary text on an HTTP connection without TLS and returns the response. */
 async function exchangePlain(port: number, text: string): Promise<string> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(new TextEncoder().encode(text));
@@ -29,7 +29,7 @@ async function exchangeTls(port: number, text: string): Promise<string> {
   return await connection.read();
 }
 
-/** Whether a peer closes a connection; it may do so by a reset. */
+/** Whether a peer closes a connection, possibly by a reset. */
 async function isClosed(connection: Deno.Conn): Promise<boolean> {
   return await connection.read(new Uint8Array(1)).catch(() => null) === null;
 }
@@ -62,7 +62,7 @@ Deno.test.each<{ readonly code: ErrorCode }>([
       const answer = await connection.read();
       assert.match(answer, /^HTTP\/1\.1 4/);
       assert.match(answer, CLOSES);
-      // Without a body to read the same answer leaves the connection open.
+      // If the request has no body, the same answer leaves the connection open.
       using other = await RawConnection.open(server.port);
       for (let count = 0; count < 2; count++) {
         await other.write(GET);
@@ -100,8 +100,8 @@ Deno.test("an answer before the body reaches a client that sends everything firs
 });
 
 Deno.test.each([
-  { name: "says nothing", text: undefined },
-  { name: "completes TLS and says nothing", text: "" },
+  { name: "sends nothing", text: undefined },
+  { name: "completes TLS and sends nothing", text: "" },
   { name: "does not end its headers", text: "GET / HTTP/1.1\r\nHost: x\r\nX: " },
 ])("an unauthenticated client that $name is disconnected after the time limit", async ({ text }) => {
   await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs: 500 } });
@@ -137,7 +137,7 @@ Deno.test("unauthenticated clients displace each other, never authenticated peer
       try {
         stranger.close();
       } catch {
-        // It is closed already.
+        // The server has already closed it.
       }
       await end;
     });
@@ -218,7 +218,7 @@ Deno.test.each(LISTENERS)(
     assert.match(anonymous, CLOSES);
     const trusted = await exchange(port, `${right}\r\n${right}Connection: close\r\n\r\n`);
     assert.equal(trusted.match(/hello/g)?.length, 2);
-    // Trusted once, a connection is left open; the next request shows who it is again.
+    // A trusted connection stays open. The next request shows its identity again.
     const [first = ""] = trusted.split("hello");
     assert.doesNotMatch(first, CLOSES);
   },

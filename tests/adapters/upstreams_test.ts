@@ -1,4 +1,4 @@
-/** Several services asked like one, over real connections: what is asked of another one, and what is not. */
+/** Failover of a client between several services, over real connections. */
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
@@ -27,7 +27,7 @@ const answers: Behaviour = (_, response) => {
   response.setHeader("content-type", "application/json");
   response.end("{}");
 };
-/** It has read the request, and dies. */
+/** Reads the request, then closes the connection. */
 const dies: Behaviour = (request) => void request.socket.destroy();
 const isStale: Behaviour = (_, response) => {
   response.writeHead(503, { "content-type": "application/problem+json", "retry-after": "1" });
@@ -70,10 +70,10 @@ class Service implements AsyncDisposable {
   }
 }
 
-/** The first is asked at first, and each request has another name. */
+/** The client starts with the first service. Each request has a unique ID. */
 const random = { bytes: (length: number) => length === 1 ? new Uint8Array(1) : systemRandom.bytes(length) };
 
-/** One client of several, of which the first is asked at first. */
+/** A client of several services that starts with the first. */
 function open(urls: readonly string[], timeoutMs = HANGS_MS): Upstreams & Disposable {
   const upstreams = openUpstreams({
     ...{ what: "the signer", urls, ...broker, ca, clock: systemClock, timeoutMs, random },

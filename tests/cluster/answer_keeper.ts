@@ -14,7 +14,7 @@ export class AnswerKeeper implements AsyncDisposable {
   readonly #identity: { readonly cert: string; readonly key: string };
   readonly #service: JsonService;
   #server: Server | undefined;
-  /** Called with the next certificate, which is withheld. */
+  /** Called with the next certificate, whose answer is withheld. */
   onCertificate: ((certificate: string, serial: string) => unknown) | undefined;
 
   private constructor(identity: { readonly cert: string; readonly key: string }, service: JsonService) {
@@ -22,7 +22,7 @@ export class AnswerKeeper implements AsyncDisposable {
     this.#service = service;
   }
 
-  /** @param service asks it in the broker's name */
+  /** @param service receives the requests in the broker's name */
   static async open({ init }: Stage, service: JsonService): Promise<AnswerKeeper> {
     const config = await Deno.readTextFile(init.signer_config);
     const [cert, key] = await Promise.all(["server_cert", "server_key"].map((name) => {
@@ -40,7 +40,7 @@ export class AnswerKeeper implements AsyncDisposable {
     this.#server = server;
   }
 
-  /** As if its process were killed. */
+  /** Stops like a killed process. */
   async end(): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;

@@ -1,4 +1,4 @@
-/** A broker over stdio at two signers: one is killed before what it has signed leaves, or right after. */
+/** A stdio broker with two signers, of which one is killed before or right after its answer is sent. */
 import assert from "node:assert/strict";
 import { SessionClient } from "../e2e/session_client.ts";
 import { McpProcess } from "../e2e/mcp_process.ts";
@@ -51,7 +51,7 @@ export class BrokerAtSigners {
     return new BrokerAtSigners(stage, processes, { keepers, mcp });
   }
 
-  /** Has an agent call a tool, and kills the signer that has signed for it before the answer leaves. */
+  /** Calls a tool as the agent and kills the signer after it has signed and before its answer is sent. */
   async loseAnswer(): Promise<{ readonly lost: string; readonly received: string }> {
     const signed = Promise.withResolvers<{ readonly by: Member; readonly certificate: string }>();
     for (const [by, keeper] of this.#keepers) {
@@ -67,7 +67,7 @@ export class BrokerAtSigners {
     return { lost: certificate, received: String(structured["serial"]) };
   }
 
-  /** Opens a session, kills the signer that it is from, and has an operator freeze it at the other; gives its serial. */
+  /** Opens a session, kills its signer, and freezes it at the other signer. Returns the serial. */
   async freezeSessionOfDeadSigner(): Promise<string> {
     const opened = await this.#client.call("ssh_session_open", { server: HOST, mode: "exec" });
     assert.equal(opened.isError, false, opened.text);

@@ -1,9 +1,9 @@
-/** Looks for a contradiction in what several instances acknowledged, seen from outside (as Jepsen does). */
+/** Finds contradictions in the answers of several instances, from the view of clients (like Jepsen). */
 import type { Attempt, History } from "./history.ts";
 
 /**
- * Certificates that came though their subject was frozen: the request was begun after a freeze was acknowledged, and
- * no unfreeze can have come between.
+ * Certificates that were issued although their subject was frozen: the request began after the freeze was
+ * acknowledged, and no unfreeze can have happened in between.
  */
 export function findContradictions({ freezes, unfreezes, signs }: History): readonly string[] {
   const [frozen, unfrozen] = [Map.groupBy(freezes, subjectOf), Map.groupBy(unfreezes, subjectOf)];
@@ -16,7 +16,7 @@ export function findContradictions({ freezes, unfreezes, signs }: History): read
       each.result === "done" && each.ended < asked &&
       !lifted.some((other) =>
         other.result !== "refused" && other.asked < ended &&
-        // One whose answer never came may have been done at any time after it was asked for.
+        // If no answer arrived, the change may have happened at any time after the request.
         (other.result === "unknown" || other.ended > each.asked)
       )
     );

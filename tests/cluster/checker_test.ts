@@ -53,17 +53,17 @@ const used = atApproval("collect", 3, 410);
 const CONSISTENT = "";
 
 Deno.test.each<[name: string, attempts: ApprovalAttempt[], bad: string]>([
-  ["one that was approved, and collected once", [approve, collect], CONSISTENT],
+  ["an approved request, collected once", [approve, collect], CONSISTENT],
   ["two collections", [approve, collect, collect], "collected 2 times"],
   ["two that are not the same", [approve, collect, ...[approve, collect].map(ofB)], CONSISTENT],
   ["two decisions", [approve, atApproval("deny", 1, 200)], "decided 2 times"],
-  ["a denied one that is collected", [lost, atApproval("deny", 1, 200), collect], "collected, and denied"],
-  ["a collection of what nobody approved", [
+  ["a collection of a denied request", [lost, atApproval("deny", 1, 200), collect], "collected, and denied"],
+  ["a collection of a request without an approval", [
     atApproval("approve", 1, 409),
     atApproval("deny", 0, 503),
     collect,
   ], "collected, and nobody approved it"],
-  ["an approval whose answer was lost", [lost, collect], CONSISTENT],
+  ["an approval with a lost answer", [lost, collect], CONSISTENT],
   [
     "one that nobody had and is used up",
     [approve, used],
@@ -74,7 +74,7 @@ Deno.test.each<[name: string, attempts: ApprovalAttempt[], bad: string]>([
     [approve, atApproval("collect", 2, 0), used],
     CONSISTENT,
   ],
-  ["a collection that came later than one that is told so", [
+  ["a collection later than one that was answered as consumed", [
     approve,
     atApproval("collect", 2, 200, { ended: 9 }),
     used,
@@ -85,11 +85,11 @@ Deno.test.each<[name: string, attempts: ApprovalAttempt[], bad: string]>([
     "refused as denied, and nobody denied it",
   ],
   ["one that is lost", [atApproval("collect", 3, 404)], "unknown, though it was parked"],
-  ["one that ends early", [atApproval("collect", 3, 408)], "expired before its time"],
+  ["a request that expires early", [atApproval("collect", 3, 408)], "expired before its time"],
   ["a decision that is lost", [approve, undecided(3)], "undecided, though it was decided"],
   ["a decision at the same time as a poll", [approve, undecided(1)], CONSISTENT],
-  ["one that is not pending", [atApproval("approve", 1, 409)], "not pending, and nobody decided it"],
-  ["one that came too late", [approve, atApproval("deny", 1, 409)], CONSISTENT],
+  ["a request that is not pending", [atApproval("approve", 1, 409)], "not pending, and nobody decided it"],
+  ["a decision that came too late", [approve, atApproval("deny", 1, 409)], CONSISTENT],
 ])("findApprovalContradictions() evaluates %s", (_name, attempts, bad) => {
   assert.deepEqual(findApprovalContradictions(attempts), bad === CONSISTENT ? [] : [`approval a: ${bad}`]);
 });
@@ -186,7 +186,7 @@ Deno.test(
   async () => {
     await using server = await PostgresServer.start();
     await withStage({}, async (stage) => {
-      // The tables are the owner's, whose rights the accounts have.
+      // The owner owns the tables. The accounts have the owner's rights.
       const state_db = server.url();
       const first = await addMember(stage, { name: "first", state_db });
       const process = await startMember(stage, first);

@@ -1,4 +1,4 @@
-/** Two signers, two control planes and two PostgreSQL servers, with a wire between each two that talk. */
+/** Two signers, two control planes and two PostgreSQL servers, with a breakable wire for each connection. */
 import { PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
@@ -7,7 +7,7 @@ import { addMember, clientOf, type Member, readiness, startMember } from "./sign
 import { Wire } from "./wire.ts";
 import { type Clients, GATED } from "./workload.ts";
 
-/** Reads the time that a process sees from a file; Debian's package `libfaketime`. */
+/** Makes a process read its time from a file (Debian package `libfaketime`). */
 const CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /** The error at the start without a database, or the time without readiness. */
@@ -15,10 +15,10 @@ const NO_DATABASE =
   /exited with status 1:[^]*(?:Cannot (?:open|use) state_db|state database)|waited \d+ ms for/;
 const MOST_STARTS = 20;
 
-/** Longer than a freeze waits for an instance that is silent. */
+/** Longer than a freeze waits for a silent instance. */
 const CLIENT_TIMEOUT_MS = 6_000;
 
-/** The config of a stage in which one command needs an approver. */
+/** The config of a stage in which one command needs an approval. */
 export const GATE = {
   path: ["command_policies", "starter", "require_approval"],
   value: [`^${GATED}$`],
@@ -35,11 +35,11 @@ export function hasClocks(): boolean {
 export interface Instance {
   readonly member: Member;
   readonly clients: Wire;
-  /** To each of the two servers. */
+  /** The wires to the two database servers. */
   readonly database: readonly [Wire, Wire];
   /** The wire from a control plane to its signer. */
   readonly signer?: Wire;
-  /** The lead of its clock, for `libfaketime`. */
+  /** The file with the offset of its clock, for `libfaketime`. */
   readonly clockFile: string;
   process: ServiceProcess | undefined;
 }
@@ -49,7 +49,7 @@ export class Cluster implements AsyncDisposable {
   readonly controlPlanes: Instance[] = [];
   readonly #stage: Stage;
   readonly #resources = new AsyncDisposableStack();
-  /** By the slot in the instances' URLs. */
+  /** Indexed by the slot in the instances' URLs. */
   readonly #servers: [PostgresServer, PostgresServer];
   #primary: 0 | 1 = 0;
 
@@ -80,7 +80,7 @@ export class Cluster implements AsyncDisposable {
     return [...this.signers, ...this.controlPlanes];
   }
 
-  /** Every wire, by what it joins. */
+  /** All wires, each with the names of its two ends. */
   get wires(): readonly { readonly name: string; readonly wires: readonly Wire[] }[] {
     return this.instances.flatMap(({ clients, database, signer }) => [
       { name: "clients", wires: [clients] },
@@ -132,7 +132,7 @@ export class Cluster implements AsyncDisposable {
     await this.startProcess(instance);
   }
 
-  /** Within a second its clock is so much ahead of what it was set to before. */
+  /** Sets the offset of an instance's clock. It takes effect within a second. */
   async setClock({ clockFile }: Instance, seconds: number): Promise<void> {
     await setClock(clockFile, seconds);
   }
@@ -159,14 +159,14 @@ export class Cluster implements AsyncDisposable {
 
   async withoutStandby(ms: number): Promise<void> {
     const standby = this.#servers[this.#primary === 0 ? 1 : 0];
-    // With all its processes: one that is left would keep it from starting again.
+    // Kill all processes, because a remaining one would prevent the next start.
     await standby.kill();
     await new Promise((resolve) => setTimeout(resolve, ms));
     await standby.run();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Broken wires would keep the processes from ending.
+    // Broken wires would prevent the processes from ending.
     for (const { wires } of this.wires) for (const wire of wires) wire.mend();
     await Promise.all(this.instances.map(({ process }) => process?.stop("SIGKILL")));
     await this.#resources.disposeAsync();
@@ -196,7 +196,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** By a rename: it is read at any time. */
+/** Renames a complete file into place, because the library may read it at any time. */
 async function setClock(path: string, seconds: number): Promise<void> {
   await Deno.writeTextFile(`${path}.new`, `${seconds < 0 ? "" : "+"}${seconds}\n`);
   await Deno.rename(`${path}.new`, path);

@@ -1,4 +1,4 @@
-/** Three control planes on one PostgreSQL: parked at one, decided at another, collected at a third, once. */
+/** Three control planes on one PostgreSQL: park at one, decide at another, collect at a third, once. */
 import assert from "node:assert/strict";
 import { type JsonClient, openUpstreams } from "@gateway/shared/http";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
@@ -19,7 +19,7 @@ const NAMES = ["a", "b", "c"] as const;
 /** The config of another control plane with a shorter timeout for pending requests. */
 const SHORT_SECONDS = 1;
 
-/** One of the three, or another. */
+/** One of the three control planes, or another URL. */
 type Place = number | Readonly<Record<"broker" | "approver", JsonClient>>;
 
 Deno.test({
@@ -109,7 +109,7 @@ Deno.test({
         for (let index = 0; index < 3; index++) assert.equal((await collect(index, denied))?.status, 403);
         const reason = crypto.randomUUID();
         const twins = await Promise.all([park(0, reason), park(1, reason), park(2, reason)]);
-        // Whichever request each instance considered the first, every request can be decided.
+        // Every request can be decided, whichever request each instance considered the first.
         for (const id of twins) {
           const { status, text = "" } = await decide(2, id) ?? {};
           assert.ok(status === 200 || /it is approved/.test(text), text);
@@ -140,12 +140,12 @@ Deno.test({
 
       await test.step("a request expires at every control plane after the timeout of the one that created it", async () => {
         for (let index = 0; index < 3; index++) {
-          // Expired, and forgotten after as long again.
+          // The request expires, and is forgotten after the same time again.
           const hasEnded = async () => [408, 404].includes((await collect(index, passing))?.status ?? 0);
           await poll(hasEnded, { what: "its end" });
           assert.ok([409, 404].includes((await decide(index, passing))?.status ?? 0));
         }
-        // It has waited longer than the other would have let it.
+        // The request has waited longer than the other control plane would have allowed.
         assert.equal((await collect(ofShort, lasting))?.status, 202);
         assert.equal((await decide(ofShort, lasting))?.status, 200);
         assert.equal((await collect(ofShort, lasting))?.status, 200);
@@ -214,7 +214,7 @@ Deno.test({
           decide(2, id),
         ]);
         assert.deepEqual(answers.map((each) => each?.status), [503, 503, 503]);
-        // On a quiet machine 2.5 s; who waits for a database that is not there has no end.
+        // On a quiet machine 2.5 s. A request that waits for a missing database never ends.
         assert.ok(performance.now() - started < 20_000);
         await poll(async () => (await readiness(members[0] as Member)).startsWith("503"), {
           what: "its word",

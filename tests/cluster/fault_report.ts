@@ -3,11 +3,11 @@ import type { FaultCounts } from "./faults.ts";
 import type { Attempt } from "./history.ts";
 import type { Workload } from "./workload.ts";
 
-/** Upper ends, in milliseconds. */
+/** Upper limits of the histogram buckets in milliseconds. */
 const BUCKETS = [5, 10, 20, 50, 100, 250, 500, 1_000, 2_500, 5_000, Infinity] as const;
 const BAR = 40;
 
-/** Faults by kind, answers by kind, and how long acknowledged freezes took. */
+/** Faults by kind, answers by kind, and the duration of acknowledged freezes. */
 export function formatReport(workload: Workload, faults: FaultCounts): string {
   const { freezes, unfreezes, signs, approvals, grants, revoked } = workload;
   const steps = (step: string) => approvals.filter((each) => each.step === step);

@@ -1,4 +1,4 @@
-/** One run of a cluster under faults, and what it shows. */
+/** One run of a cluster with faults, and the check of its results. */
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
 import { poll } from "../stage/poll.ts";
@@ -19,9 +19,9 @@ export interface FaultRunOptions {
 }
 
 /**
- * Breaks things until so many rounds are done; gives the report.
+ * Runs the given number of fault rounds and returns the report.
  *
- * @throws what is contradicted, or lost
+ * @throws on a contradiction or a lost change
  */
 export async function runFaults({ rounds, clocks, say = () => {} }: FaultRunOptions): Promise<string> {
   let report = "";
@@ -36,7 +36,7 @@ export async function runFaults({ rounds, clocks, say = () => {} }: FaultRunOpti
       say: (round) => round % 20 === 0 && say(`round ${round}: ${workload.freezes.length} freezes asked for`),
     });
     for (const instance of cluster.instances) await cluster.isReady(instance);
-    // Enough to be contradicted, however busy the machine is.
+    // Whether there are enough answers for a check, even on a busy machine.
     const hasSeen = () =>
       workload.reasons.length >= 5 && workload.serials.length >= 10 && workload.decided.length > 0;
     await poll(hasSeen, { what: "freezes, certificates and decisions" });

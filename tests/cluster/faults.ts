@@ -1,9 +1,9 @@
-/** Faults of a cluster, several at the same time. */
+/** Concurrent faults of a cluster. */
 import type { Cluster, Instance } from "./cluster.ts";
 import { pause, pick } from "./workload.ts";
 import type { WireFault } from "./wire.ts";
 
-/** Longer than an instance may decide by what it has, and than the others wait for it. */
+/** Longer than an instance may decide without the database, and longer than the others wait for it. */
 const LONGEST_MS = 4_000;
 
 export type FaultCounts = Map<string, number>;
@@ -35,7 +35,7 @@ export async function breakThings(
     }
   };
   const processes = (instances: readonly Instance[]) => processFaults(cluster, instances, clocks);
-  // One that is killed is not stopped at the same time; everything else may come together.
+  // A killed instance is not also stopped. All other faults can occur together.
   await Promise.all([
     lane(processes(cluster.signers)),
     lane(processes(cluster.controlPlanes)),
@@ -48,7 +48,7 @@ export async function breakThings(
 }
 
 function shortTime(): number {
-  // Half of them are shorter than what anybody notices.
+  // Half of the faults are too short to be detected.
   return Math.random() < 0.5 ? Math.random() * 500 : Math.random() * LONGEST_MS;
 }
 

@@ -1,6 +1,6 @@
 /**
- * `deno task test:faults [--rounds n] [--no-clocks]`: breaks signers, control planes, their database and the wires
- * between them, and looks for a contradiction in what they acknowledged. Exit code 1 when there is one.
+ * `deno task test:faults [--rounds n] [--no-clocks]`: injects faults into signers, control planes, database
+ * and wires, and checks the acknowledged answers for contradictions. Exit code 1 if there is one.
  *
  * @module
  */

@@ -3,7 +3,7 @@
 export interface Attempt {
   readonly subject: string;
   readonly asked: number;
-  /** When the answer was there, or the request was given up. */
+  /** The time when the answer arrived or the client gave up. */
   readonly ended: number;
   /** `unknown`: the outcome is unknown. */
   readonly result: "done" | "refused" | "unknown";

@@ -13,7 +13,7 @@ import type { Stage } from "../stage/stage.ts";
 import { upgradeTables } from "./upgrade_tables.ts";
 
 const CLIENTS = 16;
-/** So many answers between two steps. */
+/** The number of answers between two steps. */
 const ENOUGH = 200;
 /** After this time a client considers an answer lost, and detects a signer that hangs. */
 const TIMEOUT_MS = 1_000;
@@ -45,7 +45,7 @@ async function busiestFirst(members: readonly Member[]): Promise<readonly [Membe
   return (await issuedBy(a)).length > (await issuedBy(b)).length ? [a, b] : [b, a];
 }
 
-/** How a list has a serial. */
+/** The serial in the form that a list uses. */
 function digits(serial: string): string {
   return BigInt(serial).toString(16).padStart(16, "0");
 }
@@ -121,7 +121,7 @@ Deno.test({
           ]);
         };
         await more();
-        // One is asked as long as it answers.
+        // A client keeps using one signer as long as that signer answers.
         const [first, second] = await busiestFirst(members);
         await processes.get(first)?.stop("SIGKILL");
         await more();
@@ -154,13 +154,13 @@ Deno.test({
 });
 
 const CLIENTS_ROLLING_RESTART = 4;
-/** Answers between two steps: enough that each client has asked both. */
+/** Answers between two steps, so many that each client has used both signers. */
 const ENOUGH_ROLLING_RESTART = 60;
 
-/** Asks without end; what no signer took the connection for goes to the other one. */
+/** Sends requests endlessly. If no signer accepts the connection, the request goes to the other one. */
 class LoadRollingRestart {
   readonly statuses = new Map<number, number>();
-  /** The request whose connection broke when it may already have arrived. */
+  /** Requests whose connection broke when the request may already have arrived. */
   readonly underWay: string[] = [];
   isOver = false;
   readonly #members: readonly Member[];
@@ -184,7 +184,7 @@ class LoadRollingRestart {
     }
   }
 
-  /** The status; 0 when the connection broke; `undefined` when there was none. */
+  /** The status, 0 if the connection broke, or `undefined` if there was no connection. */
   async #ask(at: number): Promise<number | undefined> {
     const { listen = "", name = "" } = this.#members[at % this.#members.length] ?? {};
     try {

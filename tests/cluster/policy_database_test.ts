@@ -1,4 +1,4 @@
-/** The hosts of several signers in their database: each change a version, in force everywhere when it is acknowledged. */
+/** Hosts in the database of several signers: an acknowledged change is in effect at every signer. */
 import assert from "node:assert/strict";
 import { run } from "../adapters/ctl_fixture.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
@@ -43,7 +43,7 @@ Deno.test({
       let second = await startMember(stage, b);
       const [atA, atB] = [await clientOf(stage, a, "operator"), await clientOf(stage, b, "operator")];
       const [brokerAtA, brokerAtB] = [await clientOf(stage, a, "broker"), await clientOf(stage, b, "broker")];
-      /** A machine that stands still for seconds makes a signer refuse to decide, as it should. */
+      /** A signer on a machine that pauses for seconds correctly denies decisions. */
       const decided = async (client: typeof brokerAtA, request: Parameters<typeof atA.request>[0] = SIGN) => {
         let status = 503;
         const isDecided = async () => (status = (await client.request(request)).status) !== 503;
@@ -271,7 +271,7 @@ Deno.test({
           what: "it",
           intervalMs: 20,
         });
-        // Also at a start, and there it can be rolled back too.
+        // A rejected version can also occur at a start, where it can be rolled back too.
         await process.stop();
         process = ServiceProcess.spawn(await signerCommand(a.configPath));
         const starting = process;

@@ -1,4 +1,4 @@
-/** Two signers on one PostgreSQL: what one acknowledges, the other decides by. */
+/** Two signers on one PostgreSQL: a change acknowledged by one is in effect at the other. */
 import assert from "node:assert/strict";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
@@ -60,7 +60,7 @@ Deno.test(
       });
 
       await test.step("a freeze at one signer revokes a certificate of the other", async () => {
-        // Revocations are kept by the second: what is issued in that of the last one is revoked as well.
+        // Revocations have a resolution of one second: they cover certificates issued in the same second.
         const second = Math.floor(Date.now() / 1000);
         await poll(() => Math.floor(Date.now() / 1000) > second, { what: "the next second" });
         const { serial } = (await broker.request(SIGN)).body as { readonly serial: bigint };

@@ -1,4 +1,4 @@
-/** A TCP connection that breaks as networks do: bytes that stop, in one direction or both, late ones, and resets. */
+/** A TCP connection with network faults: lost bytes in one or both directions, delays and resets. */
 import type { Buffer } from "node:buffer";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { freePort } from "../stage/free_port.ts";
@@ -6,7 +6,7 @@ import { freePort } from "../stage/free_port.ts";
 /** The effect of a wire on its bytes. Held bytes are forwarded after the repair. */
 export type WireFault = "holds both" | "holds requests" | "holds answers" | "resets" | "is slow";
 
-/** Passes on to a port of this machine, which can be changed. */
+/** Forwards to a port of this machine, which can be changed. */
 export class Wire implements AsyncDisposable {
   readonly port: number = freePort();
   readonly #server: Server;
@@ -27,14 +27,14 @@ export class Wire implements AsyncDisposable {
     return wire;
   }
 
-  /** Breaks it until {@linkcode mend}. With `is slow` all bytes come so much later. */
+  /** Breaks the wire until {@linkcode mend}. With `is slow`, all bytes are delayed by this time. */
   break(fault: WireFault, delayMs = 0): void {
     this.#fault = fault;
     this.#delayMs = delayMs;
     if (fault === "resets") this.cut();
   }
 
-  /** The held bytes are forwarded. */
+  /** Repairs the wire and forwards the held bytes. */
   mend(): void {
     this.#fault = undefined;
     this.#mended.resolve();

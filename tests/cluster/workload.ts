@@ -7,7 +7,7 @@ import { SIGN } from "./signers.ts";
 export const GATED = "hostname";
 
 const SUBJECTS = 4;
-/** Each subject is frozen so often, and then another comes: a check looks at all that was done with one. */
+/** The number of freezes per subject. A check examines all actions of one subject. */
 const FREEZES_EACH = 40;
 const FLOWS = 3;
 const GRANT_SECONDS = 86_400;
@@ -15,7 +15,7 @@ const GRANT_SECONDS = 86_400;
 type Answer = Awaited<ReturnType<JsonClient["request"]>>;
 type Ask = Parameters<JsonClient["request"]>[0];
 
-/** Clients of each instance, by who they are. */
+/** The clients of each instance, by identity. */
 export interface Clients {
   readonly operators: readonly JsonClient[];
   readonly brokers: readonly JsonClient[];
@@ -38,16 +38,16 @@ export class Workload implements History {
   readonly approvals: ApprovalAttempt[] = [];
   readonly reasons: string[] = [];
   readonly serials: bigint[] = [];
-  /** Approvals of which a decision was acknowledged. */
+  /** Approvals with an acknowledged decision. */
   readonly decided: string[] = [];
-  /** Grants that were acknowledged and not revoked. */
+  /** Acknowledged grants that were not revoked. */
   readonly grants = new Set<string>();
   readonly revoked = new Set<string>();
   readonly #clients: Clients;
   #isOver = false;
   #running: Promise<unknown> = Promise.resolve();
   #count = 0;
-  /** The subjects that are frozen or unfrozen at present. */
+  /** The subjects that a task currently freezes or unfreezes. */
   readonly #subjects: string[] = [];
   /** Approvals without a final answer. */
   readonly #open = new Set<string>();
@@ -66,7 +66,7 @@ export class Workload implements History {
     ]);
   }
 
-  /** Ends after what is under way. Then everybody is asked once more: what is frozen is still, wherever. */
+  /** Waits for pending requests. Then checks at every instance that frozen subjects are still frozen. */
   async end(): Promise<void> {
     this.#isOver = true;
     await this.#running;
@@ -90,7 +90,7 @@ export class Workload implements History {
     const subject = { kind: "end_user", value };
     const ask = (path: string, body: unknown) => pick(this.#clients.operators).request(post(path, body));
     for (let round = 0; round < FREEZES_EACH && !this.#isOver; round++) {
-      // Each freeze has its own audit record, which is searched.
+      // Each freeze has a unique reason, by which its audit record is found.
       const reason = `${value}-${round}`;
       const frozen = await this.#attempt(
         this.freezes,
@@ -124,7 +124,7 @@ export class Workload implements History {
     return answer;
   }
 
-  /** A grant is a subject as well: its revocation counts as a freeze. */
+  /** A grant is also a subject: its revocation counts as a freeze. */
   async #grant(): Promise<void> {
     const operator = () => pick(this.#clients.operators);
     const command = `systemctl status granted-${this.#count++}`;
@@ -156,7 +156,7 @@ export class Workload implements History {
     const id = (parked.body as { readonly approval_id: string }).approval_id;
     this.#open.add(id);
     const isApproved = Math.random() < 0.8;
-    // Two contrary decisions: one of them is answered as too late.
+    // Two opposite decisions: one of them is rejected as too late.
     const votes = Math.random() < 0.2 ? [true, false] : [isApproved];
     const first = this.#collect(pick(agents), id);
     const decided = await Promise.all(votes.map((approve) => this.#decide(pick(approvers), id, approve)));

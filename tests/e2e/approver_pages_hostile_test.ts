@@ -106,7 +106,7 @@ browserTest(
             { headers: { "content-type": "text/html" } },
           ),
       );
-      // Another site, and another port of the same one.
+      // Another site, and another port of the same site.
       for (const host of ["localhost", "127.0.0.1"]) {
         await page.goto(`http://${host}:${evil.addr.port}/`);
         await Promise.all([page.waitForURL(target), page.evaluate("document.forms[0].submit()")]);
@@ -177,7 +177,7 @@ for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
   );
 }
 
-/** As much as there can be, and as much as axe looks at in a moment. */
+/** The largest possible manifest, and the largest that axe checks quickly. */
 const LARGE = { bytes: 65_536, fields: 500 };
 const SMALL = { bytes: 4_096, fields: 40 };
 const TEXTS: readonly string[] = HOSTILE.map(({ text }) => text.slice(0, 90)).filter((text) =>
@@ -193,7 +193,7 @@ function hostileManifest(bytes: number): string {
   return JSON.stringify({ ...manifest, rest });
 }
 
-/** An apply that changes so many fields as a signer may tell of. */
+/** An apply with the largest number of changed fields that a signer reports. */
 function hostileApply({ bytes, fields }: typeof LARGE) {
   const manifest = hostileManifest(bytes);
   const command = "apply configmaps shop/settings";
@@ -226,7 +226,7 @@ function hostileApply({ bytes, fields }: typeof LARGE) {
   });
 }
 
-/** Problems of use and legibility on a page. */
+/** Problems of usability and legibility on a page. */
 async function checkLayout(page: Page, width: number): Promise<void> {
   const wide = await page.evaluate(
     "document.documentElement.scrollWidth - document.documentElement.clientWidth",
@@ -238,7 +238,7 @@ async function checkLayout(page: Page, width: number): Promise<void> {
   }
 }
 
-/** Shows the page of an approval of hostile content in each size and colour. */
+/** Shows the page of an approval with hostile content in each size and color scheme. */
 async function onHostile(size: typeof LARGE, test: (page: Page) => Promise<void>): Promise<void> {
   for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
     await onPage({ colorScheme, viewport: { width, height: 844 } }, async ({ park, page }) => {

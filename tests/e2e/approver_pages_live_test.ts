@@ -94,7 +94,7 @@ browserTest(
     onPage({}, async ({ park, page, controlPlane }) => {
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
-      // Between the last look and the click.
+      // Happens between the last refresh and the click.
       await page.route(`**/v1/approvals/${id}`, async (route) => {
         await controlPlane.decide(id, { approve: false }, "approver-2");
         await route.continue();

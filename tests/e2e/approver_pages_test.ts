@@ -140,7 +140,7 @@ browserTest(
         const body = { host: HOST, role: "target", purpose: "oneshot", public_key: PUBLIC_KEY, ...fields };
         return (await post(broker, "/v1/sign", body)).status;
       };
-      // Until something is usual, nothing is new.
+      // No request counts as new until a baseline exists.
       assert.equal(await sign({ command: "uptime" }), 200);
       assert.equal(await sign({ ...shell, reason: "a look around" }), 202);
       await using browser = await TestBrowser.start();

@@ -18,7 +18,7 @@ async function runUptime(stage: Stage): Promise<{ readonly status: number; reado
   return { status, detail: (body as Answer).detail ?? "" };
 }
 
-/** The log's last page still takes records after the disk is full: asks until it does not. */
+/** The log's last page accepts records after the disk is full: sends requests until one is denied. */
 async function runUntilRefused(stage: Stage): Promise<{ readonly status: number; readonly detail: string }> {
   for (let attempt = 0; attempt < 20; attempt++) {
     const answer = await runUptime(stage);
@@ -93,7 +93,7 @@ interface Fault {
   readonly repair: (log: string) => void;
 }
 
-/** Breaks the logs of a signer and a control plane, looks at `/readyz` before any request, and repairs them. */
+/** Breaks the logs of a signer and a control plane, checks `/readyz` before any request, and repairs them. */
 async function assertReadyAgain(folder: string, faults: readonly Fault[]): Promise<void> {
   const logs = ["signer", "control-plane"].map((service) => `${folder}/${service}/audit.log`);
   for (const service of ["signer", "control-plane"]) await Deno.mkdir(`${folder}/${service}`);
@@ -157,7 +157,7 @@ diskTest("a service whose audit log is on a full disk is not ready, until there 
 const SUBJECT = { kind: "caller", value: "broker-local" };
 const HOUR = { allow: ["^id$"], ttl_seconds: 3600 };
 
-/** A stage whose signer has its state on a separate disk. */
+/** A stage whose signer stores its state on a separate disk. */
 async function withStateDisk(test: (stage: Stage, ballast: string) => Promise<void>): Promise<void> {
   await using disk = await TinyDisk.mount("size=256k");
   const edit = { path: ["state_db"], value: `${disk.folder}/state.db` };

@@ -42,7 +42,7 @@ Deno.test("a backup of running services, restored into an empty directory, verif
     const freeze = { kind: "end_user", value: "mallory", reason: "INC-7" };
     assert.equal((await post(operator, "/v1/freeze", freeze)).status, 200);
 
-    // While commands run: what is copied is whole, whatever is being written.
+    // A backup while commands write must contain only complete files.
     const target = join(spare.path, "backup");
     const recipient = await identityToRecipient(identity);
     const busy = new AbortController();
@@ -78,7 +78,7 @@ Deno.test("a backup of running services, restored into an empty directory, verif
     assert.doesNotMatch(restored.out, /missing|ERROR/);
     assert.equal(((await Deno.stat(join(folder, "pki", "ssh_ca"))).mode ?? 0) & 0o777, 0o600);
     const before = await contentsOf(folder);
-    // As a restore that was killed leaves it.
+    // The state after a restore was killed.
     for (const name of ["signer.json", "mcp.json", "log/signer/audit.log"]) {
       await Deno.remove(join(folder, name));
     }
@@ -105,7 +105,7 @@ Deno.test("a backup of running services, restored into an empty directory, verif
     );
   }));
 
-/** An installation without processes, as a backup sees it. */
+/** A backup of an installation without running processes. */
 async function backedUp(folder: string, ...more: string[]) {
   await createInstallation(join(folder, "gateway"), []);
   const made = await ctl(
@@ -119,7 +119,7 @@ async function backedUp(folder: string, ...more: string[]) {
   return made;
 }
 
-/** Restores it without looking at its signature: it is damaged, and would be rejected for that alone. */
+/** Restores without checking the signature, because the damage would already invalidate it. */
 function restore(folder: string, ...more: string[]) {
   return ctl("restore", join(folder, "backup"), "--trust-unsigned", "--dir", join(folder, "new"), ...more);
 }

@@ -94,12 +94,12 @@ Deno.test("a freeze of a session ID also revokes the session's certificates for 
 
 const ignore = !availableKinds().includes("openssh");
 
-/** A silent command whose child ignores signals: sshd sends it none, and it writes nothing. */
+/** A silent command whose child ignores signals. sshd cannot signal it, and it never gets SIGPIPE. */
 function silent(path: string): string {
   return `echo $$ > ${path}; (trap '' TERM; sleep 1000) | sleep 1001`;
 }
 
-/** Runs a test against a host with `stop_on_disconnect`, and then looks for what is left of the command. */
+/** Runs a test on a host with `stop_on_disconnect`, then checks that no process remains. */
 async function leavesNothing(
   test: (scene: BrokerScene, command: string, started: Promise<unknown>) => Promise<void>,
 ) {
@@ -177,7 +177,7 @@ Deno.test("several serve-mcp brokers share one config, each with a separate audi
     /"audit log in use by another process, writing to another file","path":".*audit-2\.log"/,
   );
 
-  // A log is free again when its process has ended, however it did.
+  // A log is unlocked when its process has ended, even after a kill.
   Deno.kill(first.pid, "SIGKILL");
   await first.end();
   await using fourth = await startSet(scene);

@@ -13,13 +13,13 @@ import { FakeSigner } from "./fake_signer.ts";
 export interface BrokerKeys {
   readonly approvalWaitSeconds?: number;
   readonly approvalViaElicitation?: boolean;
-  /** The value of the host in the signer's policy. */
+  /** The value of `stop_on_disconnect` for the host in the signer's policy. */
   readonly stopOnDisconnect?: boolean;
-  /** Paths are relative to the scene's directory. */
+  /** The sockets. Paths are relative to the scene's directory. */
   readonly sockets?: readonly BrokerSocket[];
 }
 
-/** A broker's surroundings: keys, config, a signer that allows nearly everything, and a host. */
+/** The environment of a broker: keys, config, a signer that allows nearly every command, and a host. */
 export class BrokerScene implements AsyncDisposable {
   readonly dir: string;
   readonly pki: X509Authority;

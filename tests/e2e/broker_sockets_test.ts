@@ -10,7 +10,7 @@ const SOCKETS = [
   { path: "sockets/bob.sock", caller: "bob", mode: "0660" },
 ] as const;
 
-/** A scene whose directory of sockets has a mode. */
+/** A scene whose directory of sockets has the given mode. */
 async function createScene({ mode = 0o755 }: { readonly mode?: number } = {}): Promise<BrokerScene> {
   const scene = await BrokerScene.create({ sockets: SOCKETS });
   await Deno.mkdir(`${scene.dir}/sockets`);
@@ -18,7 +18,7 @@ async function createScene({ mode = 0o755 }: { readonly mode?: number } = {}): P
   return scene;
 }
 
-/** `gateway connect`, under permissions for the one socket. */
+/** `gateway connect` with permissions for only this socket. */
 function connect(scene: BrokerScene, name: string): McpProcess {
   const socket = `${scene.dir}/sockets/${name}.sock`;
   const permissions = ["--allow-read=", "--allow-write=", "--allow-net=unix:"].map((flag) => flag + socket);
@@ -54,7 +54,7 @@ Deno.test("gateway connect runs commands as its socket's caller, has no key and 
 
   assert.equal(await ann.end(), 0);
   assert.equal((await broker.stop()).code, 0);
-  // The broker ends, so that the client learns it.
+  // The broker ends, so that the client is disconnected.
   assert.equal(await bob.ended(), 1);
   assert.match(bob.log, /the broker closed the connection/);
   assert.deepEqual(await Array.fromAsync(Deno.readDir(`${scene.dir}/sockets`)), []);
@@ -162,7 +162,7 @@ async function readLines(connection: Deno.UnixConn, count: number): Promise<numb
   return lines;
 }
 
-/** A connection that the broker does not close for want of room. */
+/** A connection that the broker accepts, not one closed because of the connection limit. */
 async function dialServed(scene: BrokerScene, name: string): Promise<Deno.UnixConn> {
   for (;;) {
     const connection = await dial(scene, name);
@@ -177,7 +177,7 @@ async function flood(connection: Deno.UnixConn, text: string): Promise<void> {
   try {
     for (;;) await connection.write(bytes);
   } catch {
-    // It is closed.
+    // The broker has closed it.
   }
 }
 
@@ -186,7 +186,7 @@ async function readAll(connection: Deno.UnixConn): Promise<string> {
   try {
     for await (const chunk of connection.readable.pipeThrough(new TextDecoderStream())) text += chunk;
   } catch {
-    // It is closed.
+    // The broker has closed it.
   }
   return text;
 }
@@ -201,13 +201,13 @@ Deno.test("invalid input on one agent's socket does not affect another agent", a
     assert.equal(structuredContent.stdout, "bob\n");
   };
 
-  // A line that is longer than any message ends its connection.
+  // A line longer than the maximum message length ends its connection.
   const long = await dial(scene, "ann");
   await flood(long, "x".repeat(65_536));
   long.close();
   await works();
 
-  // Garbage gets answers, and one line in the log.
+  // Invalid input gets error answers, and one line in the log.
   const garbage = await dial(scene, "ann");
   await garbage.write(new Uint8Array([0, 255, 10, 123, 10, 91, 93, 10]));
   await garbage.closeWrite();
@@ -215,7 +215,7 @@ Deno.test("invalid input on one agent's socket does not affect another agent", a
   await poll(() => broker.log.includes("MCP message rejected"), { what: "the log" });
   await works();
 
-  // Each of 16 connections is held half-open with half a message: there is no 17th for ann, and one for bob.
+  // 16 connections hold half a message each: ann gets no 17th connection, but bob gets one.
   const halves = await Promise.all(Array.from({ length: 16 }, () => dial(scene, "ann")));
   for (const half of halves) await half.write(new TextEncoder().encode('{"jsonrpc":'));
   const one = await dial(scene, "ann");

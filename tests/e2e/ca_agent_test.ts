@@ -111,8 +111,8 @@ async function agentWithToken(folder: string): Promise<RunningAgent> {
 }
 
 /**
- * Puts an sshd that trusts the agent's keys in the place of the stage's host, under a name for each key; that key,
- * named by its comment, is the CA of the group of the same name.
+ * Replaces the stage's host with an sshd that trusts the agent's keys, under one name for each key. Each key,
+ * named by its comment, is the CA of the group with the same name.
  *
  * @returns the path of sshd's log
  */
@@ -149,7 +149,7 @@ const RUN = {
   body: { host: HOST, command: "echo $((6 * 7))" },
 } as const;
 
-/** Redirects connections to vault and sign-in service, regardless of name, to the fake that serves both. */
+/** Redirects all connections to the vault and the sign-in service to the fake that serves both. */
 function redirect(port: number): string {
   return `import { Agent } from "node:https";
 import { connect } from "node:tls";
@@ -160,7 +160,7 @@ Agent.prototype.createConnection = (options) =>
 `;
 }
 
-/** The signer under its own permissions, and the one to reach the fake. */
+/** The command of the signer with its own permissions and the permission to reach the fake. */
 async function vaultSignerCommand(stage: Stage, { port }: FakeKeyVault): Promise<ServiceCommand> {
   const command = await signerCommand(stage.init.signer_config);
   const preload = `${stage.init.folder}/redirect.js`;
@@ -180,7 +180,7 @@ async function caLine(vault: FakeKeyVault): Promise<string> {
   return formatPublicKey(key.algorithm, key.publicKey);
 }
 
-/** Puts an sshd that trusts the vault's key in the place of the stage's host. */
+/** Replaces the stage's host with an sshd that trusts the vault's key. */
 async function trustVault(stage: Stage, caPublicKeyLine: string): Promise<void> {
   const dir = `${stage.init.folder}/vault_ssh`;
   await Deno.mkdir(dir);

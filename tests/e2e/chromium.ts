@@ -6,10 +6,10 @@ import type { Identity } from "../adapters/mtls_fixture.ts";
 
 const PROGRAM = "/usr/bin/chromium";
 
-/** Only what hangs takes so long, however busy the machine is. */
+/** Only a hanging browser takes this long, even on a busy machine. */
 const HANGS_MS = 120_000;
 
-/** Nothing that calls home, because the browser of a test talks to the test alone. */
+/** Disable all background connections, because a test's browser must contact only the test. */
 const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
@@ -19,14 +19,14 @@ const FLAGS = [
   "--no-first-run",
 ];
 
-/** The name for a test that needs a browser, saying so where it is left out. */
+/** The name for a test that needs a browser. It shows when the test is skipped. */
 export function browserTest(name: string, test: () => Promise<void>): void {
   const isMissing = !isInstalled() && !isRequired();
   const shown = isMissing ? `${name} (left out: ${PROGRAM} is not installed)` : name;
   Deno.test({ name: shown, ignore: isMissing, fn: () => sayingWhatWasLost(test) });
 }
 
-/** Requests that Chromium gave up, also those to this machine, as an interface came or went. */
+/** Requests, also to this machine, that Chromium aborted because a network interface changed. */
 let lost = 0;
 
 /** A page with a missing module waits forever and displays no reason. */
@@ -57,7 +57,7 @@ function isInstalled(): boolean {
 let shared: Browser | undefined;
 
 if (isInstalled() || isRequired()) {
-  // Starting it costs more than most tests that need it.
+  // Starting the browser takes longer than most tests that need it.
   Deno.test.beforeAll(async () => {
     shared = await launch();
   });
@@ -69,7 +69,7 @@ if (isInstalled() || isRequired()) {
 
 async function launch(): Promise<Browser> {
   const chromium = await loadChromium();
-  // As root Chromium has no sandbox; it sees our own pages only.
+  // As root, Chromium has no sandbox. It loads only our own pages.
   return await chromium.launch({
     executablePath: PROGRAM,
     chromiumSandbox: false,
@@ -78,7 +78,7 @@ async function launch(): Promise<Browser> {
   });
 }
 
-/** Sessions that end with the scope, of a browser without profile; the tests of a file have one browser. */
+/** Sessions that end with the scope, in a browser without profile. The tests of a file share one browser. */
 export class TestBrowser implements AsyncDisposable {
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
@@ -99,7 +99,7 @@ export class TestBrowser implements AsyncDisposable {
   ): Promise<BrowserContext> {
     const context = await this.#browser.newContext({
       baseURL: origin,
-      // The certificates of tests come from an authority that no browser knows.
+      // The certificates of tests are from a CA that no browser trusts.
       ignoreHTTPSErrors: true,
       clientCertificates: [{ origin, cert: Buffer.from(cert), key: Buffer.from(key) }],
       ...options,
@@ -107,7 +107,7 @@ export class TestBrowser implements AsyncDisposable {
     return this.#kept(context);
   }
 
-  /** A fresh session for a server that asks for no certificate. */
+  /** A new session for a server that requests no client certificate. */
   async plainSession(origin: string, options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ baseURL: origin, ...options });
     return this.#kept(context);
@@ -128,7 +128,7 @@ export class TestBrowser implements AsyncDisposable {
   }
 }
 
-/** Pauses of a page, such as those between two refreshes, end ten times as early. */
+/** Shortens the pauses of a page, for example between refreshes, to a tenth. */
 export async function hurry(context: BrowserContext): Promise<void> {
   await context.addInitScript(`{
     const { setTimeout } = window;
@@ -138,7 +138,7 @@ export async function hurry(context: BrowserContext): Promise<void> {
 
 /** Violations reported by axe for a page, with their elements. */
 export async function violationsOf(page: Page): Promise<unknown> {
-  // Not as a script of the page: its policy runs none but its own.
+  // Not as a script of the page, because the page's policy allows only its own scripts.
   await page.evaluate(axe.source);
   return await page.evaluate(
     `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,

@@ -10,7 +10,7 @@ import type { ServiceProcess } from "../stage/service_process.ts";
 import { HOST } from "../stage/stage.ts";
 import { type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
 
-/** A full disk's last page still takes records: has a short one written until it is lost, and counted. */
+/** The last page of a full disk still accepts records: writes short ones until one is lost and counted. */
 async function recordUntilLost(scene: ControlPlaneScene, controlPlane: ServiceProcess): Promise<void> {
   await poll(async () => {
     assert.equal((await scene.get("broker", "/v1/approvals")).status, 403);
@@ -109,7 +109,7 @@ Deno.test("the webhook receives a signed notification of a pending request, agai
     return new Response();
   });
   assert.equal(receiver.addr.port, port);
-  // Before the receiver ends, which waits for its answers.
+  // Runs before the receiver is stopped, because the receiver waits for its answers.
   using _answers = { [Symbol.dispose]: () => killed.resolve() };
   const approval = {
     notifier: "webhook",

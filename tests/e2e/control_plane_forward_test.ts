@@ -15,7 +15,7 @@ import {
 
 const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
 
-/** A value of every field that a broker may set, and that is not its default. */
+/** A non-default value for every field that a broker may set. */
 const EVERYTHING: Omit<SignRequest, keyof typeof CLAIMS | "end_user_groups"> = {
   host: "web01",
   role: "bastion",

@@ -7,7 +7,7 @@ import { withStage } from "../stage/with_stage.ts";
 
 /** A command that the policy allows. */
 export const FREE = "uptime";
-/** One that a human has to approve each time. */
+/** A command that needs an approval each time. */
 export const GATED = "hostname";
 
 const GATE = { path: ["command_policies", "starter", "require_approval"], value: [`^${GATED}$`] };
@@ -25,7 +25,7 @@ export class ControlPlaneScene {
     return await this.request("broker", { method: "POST", path: "/v1/sign", body });
   }
 
-  /** Parks a request, by default one that no other is identical to, and gives its id. */
+  /** Parks a request, by default one that is identical to no other, and returns its ID. */
   async park(changes: Readonly<Record<string, unknown>> = { reason: crypto.randomUUID() }): Promise<string> {
     const { status, text, body } = await this.sign({ command: GATED, ...changes });
     assert.equal(status, 202, text);
@@ -94,7 +94,7 @@ export async function withControlPlane(
   );
 }
 
-/** A server at the signer's address, with the signer's own certificate. */
+/** A server at the signer's address that uses the signer's own certificate. */
 export async function startAsSigner(
   { init }: Stage,
   answer: (request: Request) => Response | Promise<Response>,
@@ -105,7 +105,7 @@ export async function startAsSigner(
     cert: await Deno.readTextFile(`${init.folder}/pki/signer.crt`),
     key: await Deno.readTextFile(`${init.folder}/pki/signer.key`),
     clientCa: await Deno.readTextFile(init.mtls_ca),
-    // The control plane asks for it by itself, to know whether the signer is there.
+    // The control plane requests this by itself to check that the signer is reachable.
     handler: (request) =>
       new URL(request.url).pathname === "/healthz" ? new Response("", { status: 404 }) : answer(request),
     onError: () => {},

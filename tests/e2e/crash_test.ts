@@ -21,7 +21,7 @@ function publicKeyLine(): string {
   return formatPublicKey("ssh-ed25519", writer.bytes());
 }
 
-/** Asks for certificates until the signer is gone; gives the serials that it acknowledged. */
+/** Requests certificates until the signer has ended. Returns the acknowledged serials. */
 async function signUntilGone(stage: Stage, onIssued: (serial: bigint) => void): Promise<void> {
   const client = await stage.signerClient("broker");
   const body = {
@@ -110,7 +110,7 @@ Deno.test("a signer killed during a request causes an upstream failure, and the 
     const client = await stage.brokerClient();
     signer.kill("SIGSTOP");
     const answering = post(client, "/v1/ssh_run", { host: HOST, command: "uptime" });
-    // The frozen signer does not read what the broker has sent.
+    // The stopped signer does not read the bytes that the broker has sent.
     await poll(hasUnreadBytes, {
       what: "the request to be under way",
     });
@@ -126,7 +126,7 @@ Deno.test("a signer killed during a request causes an upstream failure, and the 
     assert.equal(recovered.status, 200, "a restarted signer is found again");
   }));
 
-/** Whether some connection has bytes waiting that its process has not read (`/proc/net/tcp`, rx_queue). */
+/** Whether a connection has bytes that its process has not read (`/proc/net/tcp`, rx_queue). */
 async function hasUnreadBytes(): Promise<boolean> {
   const table = await readProcFile("/proc/net/tcp");
   return table.split("\n").some((line) => / 01 [0-9A-F]{8}:(?!00000000)[0-9A-F]{8} /.test(line));
@@ -135,7 +135,7 @@ async function hasUnreadBytes(): Promise<boolean> {
 /** The limit of clients: 1 MiB for one event, nearly all of it the result. */
 const RESULT_BYTES = 1_048_576;
 
-/** Prints so many bytes on each stream. */
+/** Prints this many bytes on each stream. */
 const PRINTS = [
   { name: "5 MB of lines", print: "yes 0123456789 | head -c 5000000" },
   { name: "512 KiB on one line", print: "head -c 524288 /dev/zero | tr '\\0' x" },
@@ -158,7 +158,7 @@ async function connectStdio(scene: BrokerScene): Promise<Client> {
 }
 
 async function takesLargeResults(client: Client, dir: string): Promise<void> {
-  // The library checks the result against the schema that the tool shows.
+  // The library validates the result against the tool's output schema.
   await client.listTools();
   const call = async (name: string, args: Record<string, unknown>) => {
     const result = await client.callTool({ name, arguments: { server: "web01", ...args } });

@@ -85,7 +85,7 @@ Deno.test("debate benchmark scores the record of debate run --json", () =>
   }));
 
 Deno.test.each([
-  { name: "nothing to debate", args: [], reason: /there is no topic\nfix: debate "/ },
+  { name: "no topic", args: [], reason: /there is no topic\nfix: debate "/ },
   {
     name: "a misspelled command",
     args: ["serv"],
@@ -135,14 +135,14 @@ Deno.test.each([
     args: ["a b", "--include", "*.ts"],
     reason: /--include has no effect without/,
   },
-  { name: "no such scenario", args: ["a b"], env: { DIAGNOSTIC_MODEL: "replay/gone" }, reason: /gone/ },
+  { name: "a missing scenario", args: ["a b"], env: { DIAGNOSTIC_MODEL: "replay/gone" }, reason: /gone/ },
   { name: "a setting out of range", args: ["a b"], env: { MAX_ROUNDS: "11" }, reason: /MAX_ROUNDS/ },
   {
     name: "a login without settings",
     args: ["login"],
     reason: /set ASSIST_DEVICE_CODE_URL, .*ASSIST_CLIENT_ID/,
   },
-  { name: "a benchmark of nothing", args: ["benchmark"], reason: /--cases/ },
+  { name: "a benchmark without cases", args: ["benchmark"], reason: /--cases/ },
   {
     name: "missing cases",
     args: ["benchmark", "--cases", "x.json"],

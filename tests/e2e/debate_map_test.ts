@@ -175,7 +175,7 @@ browserTest(
           cached: false,
           duration_ms: 3,
         },
-        // Nobody decided on this one.
+        // A tool call without a decision.
         { type: "tool_approval_request", ...call, call_id: "cd".repeat(6) },
         { type: "run_finished", status: "completed" },
       ],

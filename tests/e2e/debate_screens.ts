@@ -15,17 +15,17 @@ export interface DebatePage {
   readonly problems: string[];
 }
 
-/** How {@linkcode onDebatePage} starts; the rest is for the session. */
+/** Options of {@linkcode onDebatePage}. The other options are for the browser session. */
 interface DebatePageOptions extends BrowserContextOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Runs that are stored when the server starts. */
   readonly records?: readonly { readonly run_id: string }[];
-  /** False where the console shows errors that belong to the test. */
+  /** False if the test causes errors in the console. */
   readonly isQuiet?: boolean;
   readonly isHurried?: boolean;
 }
 
-/** Shows a test the page of a server, and fails where the page does. */
+/** Opens the page of a server for a test, and fails if the page has errors. */
 export async function onDebatePage(
   { env = {}, records = [], isQuiet = true, isHurried = false, ...session }: DebatePageOptions,
   test: (scene: DebatePage) => Promise<void>,
@@ -50,7 +50,7 @@ export async function onDebatePage(
   });
 }
 
-/** The widths and themes in which every state is looked at. */
+/** The widths and themes in which every state is checked. */
 export const VIEWS = [1280, 390].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme) => ({
     width,
@@ -87,7 +87,7 @@ const OLD_RECORD = {
   ],
 };
 
-/** Plays runs of every state on one server and opens each in a browser. */
+/** Runs debates of every state on one server and opens each in a browser. */
 export async function lookAtScreens(look: (screen: Screen, open: OpenPage) => Promise<void>): Promise<void> {
   await withHome(async (home) => {
     await using world = await startScenario("memory_leak", `${home}/project`);

@@ -200,7 +200,7 @@ async function play(args: readonly string[], folder: string) {
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
 }
 
-// An adapter test plays the other scenarios with their tools.
+// An adapter test runs the other scenarios with their tools.
 Deno.test("the demo plays memory_leak with working tools and removes its files", () =>
   inFolder(async (folder) => {
     const { code, out, err } = await play(["--scenario", "memory_leak"], folder);

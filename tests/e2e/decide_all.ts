@@ -2,7 +2,7 @@ import { poll } from "../stage/poll.ts";
 import { post, type Stage } from "../stage/stage.ts";
 import type { ToolAnswer } from "./session_client.ts";
 
-/** Decides what is asked while a call is under way, and gives the hosts and commands that were asked about. */
+/** Decides all approvals that a pending call causes. Returns their hosts and commands. */
 export async function decideAll(
   stage: Stage,
   call: Promise<ToolAnswer>,

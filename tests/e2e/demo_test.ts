@@ -72,7 +72,7 @@ Deno.test("deno task demo leaves no files behind if it is interrupted during an 
   let text = "";
   for await (const part of demo.stdout.pipeThrough(new TextDecoderStream())) {
     text += part;
-    // Once: the step after this one waits.
+    // Only once, because the step after this one waits.
     if (part.includes('"step":"certificate"')) demo.kill("SIGINT");
   }
   assert.equal((await demo.status).code, 130);

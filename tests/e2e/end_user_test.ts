@@ -28,7 +28,7 @@ function startProvider(keys: readonly IssuerKey[]) {
   return { provider, token, stop, [Symbol.asyncDispose]: stop };
 }
 
-/** The signer's config for a caller whose end users are verified. */
+/** The signer's config for a caller whose end users must have a verified token. */
 function verifiedBy(issuer: string) {
   const gated = { allowed_groups: ["local"], require_verified_end_user: true };
   return [
@@ -135,7 +135,7 @@ Deno.test("an earlier request never changes for whom the signer reads a later on
     assert.deepEqual(statuses, [200, 403, 403, 200, 403]);
   }));
 
-/** The keys of what a service warned of, with what others may do. */
+/** The keys that a service warned about, and the access of other accounts. */
 function exposed({ log }: { readonly log: string }): readonly string[] {
   return [...log.matchAll(/([\w.]+|the config) \\?"[^"]*": other users may ([a-z ]+) it/g)]
     .map(([, key, may]) => `${key}: ${may}`).sort();

@@ -5,7 +5,7 @@ import { type HostsResponse, type SignRequest, signRequest } from "@gateway/shar
 import type { CertificatePair } from "../../ctl/identities/x509.ts";
 import type { TestCa } from "../ssh_target/certificates.ts";
 
-/** The serial of every certificate: the largest there is, which no `number` holds. */
+/** The serial of every certificate: the largest one, which exceeds the safe range of `number`. */
 export const SERIAL = 18446744073709551615n;
 
 export interface FakeSignerOptions {
@@ -15,22 +15,22 @@ export interface FakeSignerOptions {
   readonly hosts: HostsResponse;
 }
 
-/** A signer that allows every command but `forbidden`, over real mutual TLS. */
+/** A signer that allows every command except `forbidden`, over real mutual TLS. */
 export class FakeSigner implements AsyncDisposable {
   readonly requests: SignRequest[] = [];
-  /** Waited for before each answer to `GET /v1/hosts`. */
+  /** Delays each answer to `GET /v1/hosts`. */
   delay: Promise<void> = Promise.resolve();
   hosts: HostsResponse;
   answer: (() => Response) | undefined;
   /**
-   * The approver of commands: none, the caller's own human, or one at the control plane, which this fake then
-   * is.
+   * The approver of commands: none, the caller's own human, or a human at a control plane, which the fake
+   * simulates.
    */
   approval: "none" | "caller" | "control plane" = "none";
   /** The decision of the human at the control plane. */
   decision = Promise.withResolvers<"approved" | "denied">();
   readonly polls: string[] = [];
-  /** How many polls wait for the decision right now. */
+  /** The number of polls that wait for the decision. */
   holding = 0;
   readonly #parked = new Map<string, SignRequest>();
   readonly #options: FakeSignerOptions;
@@ -129,7 +129,7 @@ export class FakeSigner implements AsyncDisposable {
     const forceCommand = stops ? stopOnDisconnect("", request.command) : request.command;
     const certificate = await this.#options.ca.certify(request.public_key.trim(), {
       serial: SERIAL,
-      // The commands of a session come later.
+      // The commands of a session are requested later.
       criticalOptions: request.purpose === "session" ? {} : { "force-command": forceCommand },
     });
     return json({ certificate, serial: SERIAL, decision: decisionOf(request) });

@@ -111,7 +111,7 @@ Deno.test("POST /v1/ssh_run denies what the policy or the caller's entry does no
     assert.ok(found.some(({ type, pattern }) => type === "friction" && pattern === "id"));
   }));
 
-// The ssh program plays a thief who has the certificate and its key.
+// The ssh program acts as an attacker with the certificate and its key.
 Deno.test(
   "a certificate runs only its own command, whatever its holder requests",
   { ignore: !hasOpenssh() },

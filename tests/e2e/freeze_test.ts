@@ -31,7 +31,7 @@ Deno.test(`after a freeze is acknowledged no certificate is issued: ${ROUNDS} fr
     const body = signBody();
     let isFrozen = false;
     let done = false;
-    // Set before a freeze is lifted: no request that was sent while it was in force may reach the signer afterwards.
+    // Set before a freeze is lifted: requests sent during the freeze must not reach the signer afterwards.
     let gate: PromiseWithResolvers<void> | undefined;
     let open = 0;
     const counts = { issued: 0, refused: 0, late: 0 };
@@ -45,7 +45,7 @@ Deno.test(`after a freeze is acknowledged no certificate is issued: ${ROUNDS} fr
         open -= 1;
         if (status === 200) counts.issued += 1;
         else counts.refused += 1;
-        // Sent after the acknowledgement, and answered with a certificate.
+        // Sent after the acknowledgement, but answered with a certificate.
         if (status === 200 && wasFrozen) counts.late += 1;
       }
     });

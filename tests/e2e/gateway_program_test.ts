@@ -79,7 +79,7 @@ Deno.test("gateway init with the broker's permissions fails and names broker-ctl
   );
 });
 
-/** Runs `broker-ctl` as an operator, who types the same every day. */
+/** Runs `broker-ctl` like an operator who repeats the same commands. */
 async function ctl({ init }: Stage, ...args: string[]) {
   const files = ["--config", init.signer_config, "--client-config", init.client_config];
   const { code, stdout, stderr } = await runBrokerCtl([...args, ...files], init.folder);

@@ -1,14 +1,14 @@
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { editConfig, HOST, type Stage } from "../stage/stage.ts";
 
-/** Hosts, each of which is reached through the one before it. */
+/** Hosts that are each reached through the previous one. */
 export interface HostsBehind {
   readonly dir: string;
-  /** In the order of the way; the bastion of the first is {@linkcode HOST}. */
+  /** In the order of the route. The bastion of the first host is {@linkcode HOST}. */
   readonly names: readonly string[];
 }
 
-/** Starts hosts behind the one of a config, and names them in it; ends them with what `defer` belongs to. */
+/** Starts hosts behind the host of a config and adds them to the config. `defer` stops them. */
 export async function addHostsBehind(
   { dir, names, configPath, caPublicKeyLine, defer }: HostsBehind & {
     /** The policy of the signer, or of a broker in local mode. */
@@ -45,7 +45,7 @@ export async function addHostsBehind(
   }
 }
 
-/** Adds hosts behind the one of a stage, which the broker itself may not connect to, and lifts its policies. */
+/** Adds hosts behind a stage's host, which the broker cannot reach directly, without policies. */
 export async function addHostsToStage(stage: Stage, { dir, names }: HostsBehind): Promise<void> {
   await addHostsBehind({
     dir,

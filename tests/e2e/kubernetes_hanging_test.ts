@@ -15,7 +15,7 @@ const RULES = [
   { verbs: ["apply"], resources: ["configmaps"], namespaces: ["<ns>"], effect: "require_approval" },
 ] as const;
 
-/** Behaviour of an API server that accepts a request and does not answer. */
+/** Behaviors of an API server that accepts a request but does not answer. */
 const SILENCES = ["hangs before the answer", "hangs in the head", "hangs in the body", "drips"] as const;
 
 interface HangingScene {
@@ -27,9 +27,9 @@ interface HangingScene {
   readonly treat: (treatment: (request: SeenRequest) => Treatment) => void;
 }
 
-/** A signer before an API server that does with requests what the test likes. */
+/** A signer with an API server whose behavior the test sets. */
 const withHanging = share<HangingScene>((use) => {
-  // A preview is made for a forwarder alone.
+  // The signer creates previews only for forwarders.
   const signer = [{ path: ["trusted_forwarders"], value: ["broker-local"] }];
   return withStage({ signer }, async (stage) => {
     await using cluster = await startCluster("embedded");

@@ -39,7 +39,7 @@ const FAILURES = {
   "floods": /: response exceeds \d+-byte limit/,
 } as const satisfies Partial<Record<keyof typeof TREATMENTS, RegExp>>;
 
-/** Some of what is refused before anything is asked of anybody; the broker's own tests have all. */
+/** Some requests that the broker rejects before it contacts any service. The broker's own tests have all. */
 const REFUSED: readonly {
   readonly name: string;
   readonly tool: string;
@@ -64,7 +64,7 @@ Deno.test("an agent gets an error for an invalid API server response, without ad
     let treat: (request: SeenRequest) => Treatment | Promise<Treatment> = () => ({ kind: "pass" });
     await using server = await startHostile({
       behind: cluster,
-      // Only what the broker asks for.
+      // Valid only for the broker's requests.
       treat: (request) => request.path.includes("/namespaces/gateway-") ? { kind: "pass" } : treat(request),
     });
     const { apiServer, caPem } = server;
@@ -78,7 +78,7 @@ Deno.test("an agent gets an error for an invalid API server response, without ad
     const call = (tool: string, args: Record<string, unknown>) =>
       agent.callTool(`k8s_${tool}`, { cluster: CLUSTER, namespace, ...args });
     const get = () => call("get", { resource: "pods", name: "web-1" });
-    // Requests that every API server rejects are refused before a token is requested.
+    // Requests that every API server rejects are rejected before a token is requested.
     const apply = { resource: "configmaps", name: "settings" };
     for (const { name, tool, args } of REFUSED) {
       const { isError, text } = await call(tool, { ...(tool === "apply" ? apply : {}), ...args });
@@ -110,7 +110,7 @@ Deno.test("an agent gets an error for an invalid API server response, without ad
     treat = ({ token }) => failure(400, "BadRequest", `you sent Bearer ${token}`);
     assert.match((await get()).text, /: 400 you sent Bearer \[token\]$/);
 
-    // A token that ends while a list is read in parts: half a list is no list.
+    // A token expires while a list is read in parts. A partial list must not be returned.
     treat = ({ path }) => path.includes("continue=") ? TREATMENTS["knows no such credential"] : listOfOne();
     const list = await call("list", { resource: "pods" });
     assert.equal(list.isError, true, list.text);
@@ -121,7 +121,7 @@ Deno.test("an agent gets an error for an invalid API server response, without ad
     assert.equal(log.isError, true);
     assert.match(log.text, /: response exceeds \d+-byte limit.*tail_lines/);
 
-    // A broker reaches no API server that its config does not name.
+    // A broker can reach only API servers that its config names.
     const config = await Deno.readTextFile(stage.init.mcp_config);
     await editConfig(stage.init.mcp_config, [{ path: ["api_servers"] }]);
     const other = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
@@ -136,7 +136,7 @@ Deno.test("an agent gets an error for an invalid API server response, without ad
     );
     assert.equal(server.requests.filter(({ method }) => method === "GET").length, before);
 
-    // Frozen between the token and its use.
+    // Freezes the broker between the token and its use.
     treat = async () => {
       await freezeBroker();
       // On a busy machine, the signer deletes the Secret of the token after its answer.
@@ -165,7 +165,7 @@ function listOfOne(): Treatment {
 
 const MINTING = /^minting token for gateway-\w+\/agent on "prod": /;
 
-/** The signer's answer if an API server creates no token: 403 if the API server refused, else 502. */
+/** The signer's answer if an API server creates no token: 403 if the API server rejects, else 502. */
 const REFUSALS = {
   "closes without an answer": [502, /could not reach the API server$/],
   "closes in the body": [502, /could not reach the API server$/],

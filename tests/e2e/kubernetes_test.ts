@@ -177,7 +177,7 @@ Deno.test("a freeze revokes issued tokens, used or unused, and tokens issued aft
       what: "the API server to refuse the token that was not used",
       intervalMs: 50,
     });
-    // It remembers for 10 s which tokens were good.
+    // The API server caches valid tokens for 10 s.
     await poll(async () => await listPods(used, namespace) === 401, {
       what: "the API server to refuse the token that was used",
       intervalMs: 100,
@@ -220,7 +220,7 @@ Deno.test("a signer killed between Secret and token leaves no permanent objects 
 
     treatment = () => ({ kind: "pass" });
     await stage.startSigner();
-    // Its uid was not stored: whatever is bound to it must not live on under a new token.
+    // The UID was not stored. Tokens bound to it must not stay valid because of a newer token.
     const api = cluster.connect({ token: await mint(stage, namespace) });
     assert.equal(await listPods(api, namespace), 200);
     assert.equal((await secrets()).length, 1);

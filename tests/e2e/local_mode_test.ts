@@ -153,7 +153,7 @@ Deno.test("a broker in remote mode logs the ignored keys of local mode in one li
   await editConfig(scene.configPath, [
     { path: ["ca_key"], value: `${scene.dir}/no-such-key` },
     { path: ["networks"] },
-    // The address of the signer's web01 is not in it, and yet the process connects there.
+    // The config has another address for web01, but the process connects to the signer's address.
     { path: ["hosts"], value: { web01: { addr: "192.0.2.1:22", allow_sudo: true } } },
   ]);
   await using mcp = await McpProcess.start(await scene.command("serve-mcp"));

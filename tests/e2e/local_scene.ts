@@ -9,7 +9,7 @@ import { recordsOf } from "../stage/audit.ts";
 import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 
-/** A broker without a signer: its own CA key, policy and host, and nothing else. */
+/** A broker without a signer. It has its own CA key, policy and host. */
 export class LocalScene implements AsyncDisposable {
   readonly dir: string;
   readonly pki: X509Authority;
@@ -83,7 +83,7 @@ export class LocalScene implements AsyncDisposable {
     return brokerCommand(this.configPath, frontend);
   }
 
-  /** The audit records of these keys, one row each. */
+  /** The audit records, each reduced to these keys. */
   async records(...keys: readonly string[]): Promise<readonly (readonly unknown[])[]> {
     return (await recordsOf(`${this.dir}/audit/audit.log`)).map((record) => keys.map((key) => record[key]));
   }

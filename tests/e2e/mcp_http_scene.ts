@@ -68,11 +68,11 @@ export class McpHttpScene implements AsyncDisposable {
     return new McpHttpScene({ scene, provider, broker, groups, url });
   }
 
-  /** `fetch` of a client that trusts the broker's certificate. */
+  /** The `fetch` of a client that trusts the broker's certificate. */
   readonly fetch = (url: string | URL, init?: RequestInit): Promise<Response> =>
     fetch(url, { ...init, client: this.#http });
 
-  /** The transport of an official client; it finds the provider by itself. */
+  /** The transport of an official client, which discovers the provider by itself. */
   transport(authProvider: OAuthClientProvider): StreamableHTTPClientTransport {
     return new StreamableHTTPClientTransport(new URL(this.url), { authProvider, fetch: this.fetch });
   }
@@ -109,7 +109,7 @@ export class McpHttpScene implements AsyncDisposable {
     return response.headers.get("mcp-session-id") ?? "";
   }
 
-  /** A token as a program gets it, for this frontend unless it asks for another. */
+  /** A token as a program gets it, by default for this frontend. */
   async token({ id, secret }: Agent, { resource = this.url, scope = SCOPE } = {}): Promise<string> {
     const response = await fetch(`${this.provider.issuer}/token`, {
       method: "POST",

@@ -182,7 +182,7 @@ async function call(client: Client, name: string, args: Record<string, unknown>)
   };
 }
 
-/** Tokens that somebody made who is not the provider, from one that it made. */
+/** Forged tokens, derived from a valid token of the provider. */
 async function forgeries(good: string): Promise<Readonly<Record<string, string>>> {
   const [header = "", payload = "", signature = ""] = good.split(".");
   const claims = JSON.parse(

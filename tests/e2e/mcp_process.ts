@@ -6,7 +6,7 @@ export interface McpCommand {
   readonly cwd?: string;
 }
 
-/** `broker serve-mcp` as a client starts it, spoken to in raw lines. */
+/** `broker serve-mcp` as started by a client. Tests exchange raw lines with it. */
 export class McpProcess implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
@@ -31,7 +31,7 @@ export class McpProcess implements AsyncDisposable {
     this.#logged = this.#collect(this.#child.stderr);
   }
 
-  /** Starts one, and greets it. */
+  /** Starts a broker and initializes the connection. */
   static async start(command: McpCommand): Promise<McpProcess> {
     const mcp = new McpProcess(command);
     await mcp.initialize();
@@ -56,7 +56,7 @@ export class McpProcess implements AsyncDisposable {
     return JSON.parse(answer).result;
   }
 
-  /** Sends a request and gives the raw line of its answer. */
+  /** Sends a request and returns the raw line of its answer. */
   async request(method: string, params: object): Promise<string> {
     await this.start(method, params);
     return await this.line();
@@ -66,7 +66,7 @@ export class McpProcess implements AsyncDisposable {
     return JSON.parse(await this.request("tools/call", { name, arguments: args })).result;
   }
 
-  /** Sends a request without waiting for its answer, and gives its id. */
+  /** Sends a request without waiting for its answer and returns its ID. */
   async start(method: string, params: object): Promise<number> {
     this.#id += 1;
     const id = this.#id;
@@ -98,13 +98,13 @@ export class McpProcess implements AsyncDisposable {
     this.#child.kill(signal);
   }
 
-  /** Closes the client's end, and gives the exit code. */
+  /** Closes the client side and returns the exit code. */
   async end(): Promise<number> {
     await this.#input.close().catch(() => {});
     return await this.ended();
   }
 
-  /** Waits for its end, and gives the exit code. */
+  /** Waits until the process ends and returns the exit code. */
   async ended(): Promise<number> {
     const { code } = await this.#child.status;
     this.#ended = true;

@@ -1,4 +1,4 @@
-/** The dashboard and the alerts ask for what the services really show, and Prometheus takes the alerts. */
+/** Dashboard and alerts query only metrics that services export, and Prometheus accepts the alerts. */
 import assert from "node:assert/strict";
 import { parse } from "yaml";
 import { createFolder } from "../adapters/ctl_fixture.ts";
@@ -38,10 +38,10 @@ const QUERIES = dashboard.panels.flatMap(({ title, targets = [] }: {
   readonly targets?: readonly { readonly expr: string }[];
 }) => targets.map(({ expr }) => ({ name: `the panel ${title}`, expr })));
 
-/** Metrics and labels that Prometheus makes by itself. */
+/** Metrics and labels that Prometheus creates itself. */
 const OF_PROMETHEUS = { metrics: ["up"], labels: ["job", "instance", "le"] };
 
-/** The metrics of a query, with the labels that it selects them by. */
+/** The metrics of a query, each with the labels that select it. */
 function metricsOf(expr: string): readonly { readonly name: string; readonly labels: readonly string[] }[] {
   const inner = expr.replaceAll(/\[[^\]]*\]/g, "").replaceAll(
     /\b(?:by|without|on|ignoring)\s*\([^)]*\)/g,
@@ -128,7 +128,7 @@ Deno.test("services export every metric and label that the dashboard and the ale
     const names = texts.flatMap((text) => text.match(/(?<=^# TYPE )\w+/gm) ?? []);
     assert.deepEqual(names.filter((name) => !reference.includes(`| \`${name}\` |`)), []);
 
-    // Labels are closed sets: nothing of a request becomes one.
+    // Label values are fixed sets. No label contains text of a request.
     for (const text of texts) {
       for (const word of [HOST, "uptime", "not-allowed", GATED, "secret", "local", id, stage.init.folder]) {
         const line = text.split("\n").find((line) => !line.startsWith("#") && line.includes(word));
@@ -194,7 +194,7 @@ Deno.test("each alert has a test case in which it fires and one in which it does
   }
 });
 
-/** What Prometheus reads, and how it wants metrics to be named. */
+/** Checks that Prometheus can parse the metrics and that their names follow its conventions. */
 async function checkMetrics(text: string): Promise<void> {
   const child = new Deno.Command("promtool", {
     args: ["check", "metrics"],

@@ -14,13 +14,13 @@ export interface Agent {
 
 export interface OpenIdServerOptions {
   readonly agents: readonly Agent[];
-  /** The groups in everybody's tokens; what it holds may be changed. */
+  /** The groups in all tokens. Tests can change them. */
   readonly groups: readonly string[];
-  /** Life of access tokens in seconds. */
+  /** The lifetime of access tokens in seconds. */
   readonly tokenSeconds?: number;
 }
 
-/** A real OpenID provider on loopback: JWT access tokens for the resource that is asked for (RFC 8707). */
+/** A real OpenID provider on loopback. It issues JWT access tokens for the requested resource (RFC 8707). */
 export class OpenIdServer implements AsyncDisposable {
   readonly issuer: string;
   readonly #server: Server;
@@ -70,9 +70,9 @@ export class OpenIdServer implements AsyncDisposable {
 }
 
 /**
- * Does what a human does in a browser: signs in, consents, and is sent back to the client.
+ * Acts like a human in a browser: signs in, consents, and returns to the client.
  *
- * @returns the URL that the client gets
+ * @returns the URL that the client receives
  */
 export async function signIn(authorizationUrl: URL, login: string): Promise<URL> {
   const browser = new Browser();
@@ -89,11 +89,11 @@ export async function signIn(authorizationUrl: URL, login: string): Promise<URL>
   return at;
 }
 
-/** Just enough of a browser: cookies and redirects. */
+/** A minimal browser with cookies and redirects. */
 class Browser {
   readonly #cookies = new Map<string, string>();
 
-  /** Goes where a request leads to: the first page that redirects no further, or another origin. */
+  /** Follows redirects to the first page without a redirect, or to another origin. */
   async go(url: URL, form?: URLSearchParams): Promise<URL> {
     let response = await this.#fetch(url, form);
     let at = url;

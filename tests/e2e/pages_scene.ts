@@ -5,7 +5,7 @@ import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";
 import { hurry, TestBrowser } from "./chromium.ts";
 
-/** The pages over a real listener, with approvals of any content and a clock that stands still. */
+/** The pages over a real listener, with approvals of any content and a stopped clock. */
 export async function startPages(template?: string) {
   const starting = Promise.withResolvers<Awaited<ReturnType<typeof startControlPlane>>>();
   const server = await startServer(async (request, { caller }) => {
@@ -24,7 +24,7 @@ export async function startPages(template?: string) {
   return {
     origin: server.url,
     controlPlane,
-    /** Parks a request and gives its id. */
+    /** Parks a request and returns its ID. */
     async park(fields: Partial<ApprovalDraft> = {}): Promise<string> {
       const outcome = await controlPlane.registry.create(draftOf(fields));
       if (outcome.kind !== "parked") throw new Error(`the request was not parked: ${outcome.kind}`);
@@ -44,7 +44,7 @@ type OpenPages = Awaited<ReturnType<typeof startPages>> & {
   readonly page: Page;
 };
 
-/** The viewer of the pages, by default `approver-1`, and what address is configured. */
+/** The viewer of the pages, by default `approver-1`, and the configured address. */
 interface PageOptions extends BrowserContextOptions {
   readonly as?: string;
   readonly template?: string;

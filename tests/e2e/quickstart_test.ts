@@ -112,7 +112,7 @@ Deno.test("the quickstart: init --local, an allowed and a denied command, the au
     )).out;
   assert.match(await verify(), /^OK: 3 entries, chain intact.*all signatures valid/);
 
-  // The same command again enrolls the host again, and asks nothing because the key is the one in the config.
+  // Repeating the command enrolls the host again, without a question because the config has this host key.
   const again = await home.brokerCtl(...init.slice(0, -1), "--json");
   assert.equal(again.code, 0, again.err);
   assert.deepEqual([again.err, JSON.parse(again.out).mcp_server], ["", entry]);

@@ -44,7 +44,7 @@ Deno.test("a request has the same ID in the agent's call and in all audit record
       },
     ];
     for (const { rid, outcomes, command, shown } of rows) {
-      // The control plane asks the signer for a decision before it asks for a certificate.
+      // The control plane requests a decision from the signer before it requests a certificate.
       const records = (await Promise.all(SERVICES.map((of) => recordsOfRequest(stage, of, rid)))).map((all) =>
         all.at(-1)
       );
@@ -158,7 +158,7 @@ Deno.test("with OTEL_DENO=true broker, control plane and signer add their spans 
 
 Deno.test("services without spans forward a trace context unchanged", () =>
   withStage({ controlPlane: true }, async (stage) => {
-    // Only the signer makes spans: they can be in the agent's trace only when both before it passed that on.
+    // Only the signer creates spans. They join the agent's trace only if all services forward its context.
     const { spans, server, url } = startCollector();
     stage.defer(() => server.shutdown());
     await stage.start({

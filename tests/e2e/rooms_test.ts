@@ -14,12 +14,12 @@ interface Coverage {
   }[];
 }
 
-/** Counts, by V8's coverage, the files of this workspace that a process enters. */
+/** Determines, with V8's coverage, which files of this workspace a process executes. */
 class Inspector implements Disposable {
   readonly port: number = freePort();
   #socket: WebSocket | undefined;
 
-  /** The command, with Deno's inspector. */
+  /** Wraps the command to start Deno's inspector. */
   wrap({ args: [run = "", ...args], ...command }: ServiceCommand): ServiceCommand {
     return { ...command, args: [run, `--inspect=127.0.0.1:${this.port}`, ...args] };
   }
@@ -37,7 +37,7 @@ class Inspector implements Disposable {
     await this.#send("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   }
 
-  /** The files that were entered since the previous call. */
+  /** The files that were executed since the previous call. */
   async take(): Promise<ReadonlySet<string>> {
     const { result } = await this.#send("Profiler.takePreciseCoverage") as Coverage;
     return new Set(

@@ -11,7 +11,7 @@ export function sealedBy(shim: InstalledShim): ConfigEdit[] {
   return hostKeys({ sealed_exec: true, envelope: name, shim_command: `${shim.folder}/gateway-shim` });
 }
 
-/** Gives a shim the key of a stage's signer. */
+/** Installs the key of a stage's signer for a shim. */
 export async function trustSigner(shim: InstalledShim, stage: Stage): Promise<void> {
   await shim.writeKeys(shim.format.keyLine(createEnvelopeKey(await Deno.readFile(stage.init.envelope_key))));
 }

@@ -17,7 +17,7 @@ import { SessionClient } from "./session_client.ts";
 const ignore = !availableKinds().includes("openssh");
 const ONE_SHOT_INSTEAD = /requires human approval \(require_approval:\^reboot\); use ssh_execute/;
 
-/** A real sshd whose sessions are sealed, behind a signer and a broker over stdio. */
+/** A real sealed sshd with a signer and a stdio broker. */
 async function withSealed(
   format: ShimFormat,
   { sealed = true, keys = {} }: {
@@ -180,11 +180,11 @@ Deno.test("a stolen session certificate of a sealed host opens no shell, and an 
   ignore,
 }, () =>
   withV3(async ({ stage, shim }) => {
-    // A terminal is an input that no envelope binds: "less" and "more" read it also when their stdin is /dev/null.
+    // An envelope does not cover terminal input. "less" and "more" read it even if their stdin is /dev/null.
     await assert.rejects(Thief.create(stage, { pty: true }), /sessions have no PTY; use a one-shot command/);
     const thief = await Thief.create(stage);
     assert.equal(thief.forceCommand, `${shim.folder}/gateway-shim ${HOST}`);
-    // A shell, a command, what a shell would read otherwise: all of it gets to the shim and no further.
+    // Shells, commands and shell syntax all reach the shim and nothing else.
     for (const command of [undefined, "id", "$(id)", "x; id", "a.b", "a=b.c", "--version"]) {
       const { code, stderr, stdout } = await thief.ssh(command);
       assert.equal(code, 126, `${command}: ${stderr}`);
@@ -249,7 +249,7 @@ interface EnforcedScene {
   readonly shim: InstalledShim;
 }
 
-/** A sealed host of a real sshd, behind a control plane that asks a human about all that is new. */
+/** A sealed host with a real sshd, behind a control plane that requires approvals for new requests. */
 const withEnforced = share<EnforcedScene>(async (test) => {
   await using shim = await InstalledShim.create(FORMATS.v2);
   await withStage({
@@ -264,14 +264,14 @@ const withEnforced = share<EnforcedScene>(async (test) => {
     await stage.startControlPlane();
     await using mcp = await McpProcess.start(await stage.mcpCommand());
     const client = new SessionClient(mcp);
-    // Until something is usual, nothing is new.
+    // No request counts as new until a baseline exists.
     assert.equal((await client.call("ssh_execute", { server: HOST, command: "uptime" })).isError, false);
     await test({ stage, client, shim });
     assert.equal(await mcp.end(), 0);
   });
 });
 
-/** Asks the control plane about a command of a session as a broker does that hides nothing of the answer. */
+/** Sends a session command to the control plane like a broker and returns the complete answer. */
 async function preflight(stage: Stage, command: string, fields: object = {}) {
   const broker = await stage.controlPlaneClient("broker");
   const { status, body } = await post(broker, "/v1/sign", {

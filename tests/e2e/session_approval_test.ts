@@ -15,13 +15,13 @@ import { LocalScene } from "./local_scene.ts";
 import { createFolder } from "../stage/folder.ts";
 
 const BEHAVIOR = { path: ["behavior"], value: { mode: "enforce" } };
-/** A rule of the last host: what begins with `mkdir` needs a human, also in a session. */
+/** A policy of the last host: commands that begin with `mkdir` need an approval, also in a session. */
 const GATED = { mode: "off", require_approval: ["^mkdir"] };
 
 interface ApprovalScene {
   readonly dir: string;
   readonly client: SessionClient;
-  /** Decides what is asked while a call is under way, and gives the hosts and commands that were asked about. */
+  /** Decides all approvals that a pending call causes. Returns their hosts and commands. */
   decide(call: Promise<ToolAnswer>, approve: boolean): Promise<readonly string[]>;
   records(path: "mcp_audit_log" | "control_plane_audit_log"): Promise<readonly Record<string, unknown>[]>;
 }
@@ -41,7 +41,7 @@ async function withApprovals(test: (scene: ApprovalScene) => Promise<void>): Pro
       await stage.startControlPlane();
       await using mcp = await McpProcess.start(await stage.mcpCommand());
       const client = new SessionClient(mcp);
-      // Until something is usual, nothing is new.
+      // No request counts as new until a baseline exists.
       const usual = await client.call("ssh_execute", { server: HOST, command: "uptime" });
       assert.equal(usual.isError, false, usual.text);
       await test({
@@ -59,7 +59,7 @@ const withShared = share<ApprovalScene>(withApprovals);
 
 Deno.test("a session whose opening is denied does not exist and does not count toward the limit", () =>
   withShared(async ({ client, decide, records }) => {
-    // One more than there is room for.
+    // One more than the limit.
     for (let attempt = 0; attempt <= 20; attempt++) {
       const opening = client.call("ssh_session_open", { server: "inner01" });
       assert.deepEqual(await decide(opening, false), ["inner01"]);

@@ -9,7 +9,7 @@ export interface ToolAnswer {
   readonly structured: Record<string, unknown>;
 }
 
-/** An MCP client that can have several calls under way. */
+/** An MCP client for concurrent calls. */
 export class SessionClient {
   readonly #mcp: McpProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<ToolAnswer>>();
@@ -63,7 +63,7 @@ export class SessionClient {
   }
 }
 
-/** The text of a result with a star in the place of its random mark. */
+/** The text of a result with its random mark replaced by a star. */
 export function withoutMark(text: string): string {
   const [, mark] = /^\[stdout ([0-9a-f]{16}) /.exec(text) ?? [];
   return mark === undefined ? text : text.replaceAll(mark, "*");

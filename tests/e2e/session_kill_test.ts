@@ -38,7 +38,7 @@ Deno.test("a freeze of another session, serial or caller does not affect a sessi
     await freeze(scene, "session_id", id.replace(/^./, (digit) => digit === "0" ? "1" : "0"));
     const killed = await client.open();
     await freeze(scene, "session_id", killed);
-    // The one that is killed shows that the list has been acted upon.
+    // The killed session shows that the broker has processed the list.
     await poll(async () => (await client.exec(killed, "true")).isError, { what: "a poll" });
     assert.equal((await client.exec(id, "true")).isError, false);
   }));
@@ -187,6 +187,6 @@ Deno.test("a broker that stops closes its sessions and records each one", () =>
     await running;
     const closed = (await records()).filter(({ outcome }) => outcome === "session_close")
       .map((record) => String(record["session_id"]));
-    // Sessions of the tests before this one are closed, too.
+    // Earlier tests also closed sessions.
     assert.deepEqual(closed.filter((id) => ids.includes(id)).toSorted(), ids.toSorted());
   }));

@@ -7,7 +7,7 @@ import { share } from "../stage/share.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
 import { createFolder } from "../stage/folder.ts";
 
-/** More than the last page of a file takes on a disk that is full otherwise. */
+/** More than the last page of a file can hold on a full disk. */
 const BEYOND_A_PAGE = "x".repeat(8_000);
 const PRINTS_MUCH = "head -c 8000 /dev/zero | tr '\\0' x; echo";
 
@@ -57,7 +57,7 @@ Deno.test.each(PLACES)(
       }
       assert.match(mcp.log, /session recording failed/);
       assert.deepEqual((await scene.records()).filter(({ outcome }) => outcome === "session_open"), []);
-      // Nothing is recorded of these, so nothing is in their way.
+      // These sessions are not recorded, so the full disk does not block them.
       assert.equal((await client.exec(await client.open(), "true")).isError, false);
     });
   },

@@ -12,12 +12,12 @@ import { createFolder } from "../stage/folder.ts";
 interface RouteScene {
   readonly client: SessionClient;
   readonly dir: string;
-  /** Outcome and command in the records of the signer and of the broker. */
+  /** Outcome and command in the audit records of the signer and of the broker. */
   issued(): Promise<readonly string[]>;
   broker(): Promise<readonly string[]>;
 }
 
-/** The hosts behind the first one, each behind the one before. */
+/** The hosts behind the first one, each reached through the previous one. */
 const NAMES = ["inner01", "db01"];
 
 type Start = (test: (scene: RouteScene) => Promise<void>) => Promise<void>;
@@ -68,7 +68,7 @@ const startLocal: Start = (test) =>
       caPublicKeyLine: await Deno.readTextFile(`${scene.dir}/ssh_ca.pub`),
       defer: (end) => ends.defer(end),
     });
-    // One log holds both.
+    // One log contains both records.
     const records = async () => await linesOf(`${scene.dir}/audit/audit.log`);
     const isIssued = (line: string) => line.startsWith("issued");
     await withClient(await scene.command("serve-mcp"), (client) =>
@@ -100,7 +100,7 @@ async function passThrough({ client, dir, issued, broker }: RouteScene, index: n
   const bastions = NAMES.slice(0, index + 1).map(() => "role=bastion");
   for (const mode of MODES) {
     const id = await client.open({ server, mode });
-    // Each host lets in its own principal alone: where this runs is beyond doubt.
+    // Each host accepts only its own principal, so the principal proves which host ran the command.
     await client.exec(id, "x=5");
     const state = await client.exec(id, "echo [$x]; echo err >&2; sh -c 'exit 7'");
     const { stdout, stderr, exit_code } = state.structured;

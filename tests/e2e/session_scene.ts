@@ -5,13 +5,13 @@ import { withStage } from "../stage/with_stage.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { SessionClient } from "./session_client.ts";
 
-/** A signer without command policies and limits, so that shells may be opened. */
+/** A signer without command policies and limits, so that it allows shells. */
 export const OPEN_POLICY: readonly ConfigEdit[] = [
   { path: ["group_command_policies"], value: {} },
   { path: ["sign_rate_limit_per_min"] },
 ];
 
-/** Grants of the host in the signer's config. */
+/** Permissions of the host in the signer's config. */
 export const ALLOW_PTY: ConfigEdit = { path: ["hosts", HOST, "allow_pty"], value: true };
 
 /**

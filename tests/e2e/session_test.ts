@@ -59,7 +59,7 @@ for (const mode of ["shell", "pty"]) {
 const ignore = !availableKinds().includes("openssh");
 const ALLOW_FILES = { path: ["hosts", HOST, "allow_file_transfer"], value: true };
 
-/** Runs a test whose host is reached through a relay. */
+/** Runs a test with a host that is reached through a relay. */
 async function withRelay(test: (scene: SessionScene, relay: Relay) => Promise<void>): Promise<void> {
   await using ends = new AsyncDisposableStack();
   let relay: Relay | undefined;

@@ -1,4 +1,4 @@
-/** A signer that `ctl/start.sh` has started. */
+/** A signer started by `ctl/start.sh`. */
 import assert from "node:assert/strict";
 import { run } from "../adapters/ctl_fixture.ts";
 import { freePort } from "../stage/free_port.ts";

@@ -80,7 +80,7 @@ Deno.test({
     assert.match(await logIn(stage, stolen), REFUSED, "the host keeps its list while the signer is away");
   }));
 
-/** Measured: 41 to 258 ms on two busy cores. The bound has room for a worse machine; a lock-out has no end. */
+/** Measured: 41 to 258 ms on two busy cores. The limit allows for slower machines. A lockout never ends. */
 const SOON_MS = 5000;
 
 /** Freezes and unfreezes over separate connections, and returns the duration of the freeze. */
@@ -118,11 +118,11 @@ Deno.test(`${CLIENTS} unauthenticated clients delay neither a freeze nor a broke
     }
   }));
 
-/** The two that a listener has to end by itself, with an answer and without: the signer's test has all. */
+/** The two ways that a listener must end itself. The signer's test covers all ways. */
 const HELD = WAYS.filter(({ name }) => /after a 401|do not end/.test(name));
 assert.equal(HELD.length, 2);
 
-/** Holds connections to a listener in one way after the other, and meanwhile does what it is for. */
+/** Holds connections to a listener in each way in turn, and uses the listener meanwhile. */
 async function meanwhile(
   t: Deno.TestContext,
   { port, ca }: { readonly port: number; readonly ca: string },
@@ -149,7 +149,7 @@ Deno.test(
       await stage.startSigner();
       await stage.startControlPlane();
       await meanwhile(t, await listenerOf(stage, stage.init.control_plane_config), async () => {
-        // All of them reconnect.
+        // All clients reconnect.
         const scene = new ControlPlaneScene(stage);
         const id = await scene.park();
         assert.equal((await scene.decide(id, { approve: true })).status, 200);

@@ -7,7 +7,7 @@ export const SUDO_HOST = "sudo01";
 
 export interface SudoScene extends SessionScene {
   readonly host: SudoHost;
-  /** The records of one outcome in the signer's and in the broker's log, the last of each. */
+  /** The last record of an outcome in the signer's log and in the broker's log. */
   lastRecords(
     outcomes: { readonly signer: string; readonly broker: string },
   ): Promise<readonly Record<string, unknown>[]>;

@@ -8,10 +8,10 @@ import { SUDO_HOST, type SudoScene, withSudoHost } from "./sudo_scene.ts";
 
 const { login, any, narrow } = SUDO_ACCOUNTS;
 
-/** Whom to become, whom the host has to see, and what both logs have to say of it. */
+/** The requested account, the account that the host must see, and the required fields of both logs. */
 const ELEVATIONS = [
   { name: "no sudo", args: {}, user: login.name, elevation: undefined },
-  // Without sudo, the account to elevate to means nothing.
+  // Without sudo, the account to elevate to has no effect.
   { name: "a sudo_user alone", args: { sudo_user: any.name }, user: login.name, elevation: undefined },
   { name: "sudo", args: { sudo: true }, user: "root", elevation: "sudo:root" },
   {
@@ -22,7 +22,7 @@ const ELEVATIONS = [
   },
 ];
 
-/** That both logs know of the elevation, under one serial. */
+/** Asserts that both logs record the elevation under one serial. */
 async function assertRecorded(
   { lastRecords }: SudoScene,
   { outcome, elevation }: { readonly outcome: string; readonly elevation: string | undefined },
@@ -139,7 +139,7 @@ Deno.test(
   () =>
     withShared(async ({ client, host }) => {
       const call = (tool: string, args: object) => client.call(tool, { server: SUDO_HOST, ...args });
-      // A name that begins with a dash, and leads from the home.
+      // A file name that begins with a dash and points outside the home directory.
       assert.equal((await call("ssh_put_file", { path: "-rf", content: "mine" })).isError, false);
       const { uid } = await Deno.stat(`${host.home}/-rf`);
       assert.equal(uid, login.id);
@@ -169,7 +169,7 @@ Deno.test(
     }),
 );
 
-/** A command that writes its process number and nothing else, with a child that does not obey. */
+/** A command that writes only its process ID and has a child that ignores signals. */
 function silent(file: string): string {
   return `echo $$ > ${file}; (trap '' TERM; sleep 1000) | sleep 1001`;
 }

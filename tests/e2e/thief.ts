@@ -3,7 +3,7 @@ import { parseCertificate } from "@gateway/shared/ssh";
 import { finish } from "../shim/installed_shim.ts";
 import { HOST, post, type Stage } from "../stage/stage.ts";
 
-/** Somebody with a broker's identity, who speaks to signer and sshd without a broker. */
+/** An attacker with a broker's identity who connects to the signer and sshd without a broker. */
 export class Thief {
   readonly forceCommand: string;
   readonly #stage: Stage;
@@ -35,7 +35,7 @@ export class Thief {
     return new Thief(stage, dir, options["force-command"] ?? "");
   }
 
-  /** The envelope that the signer gives for a command. */
+  /** The envelope that the signer returns for a command. */
   async envelope(command: string): Promise<string> {
     const broker = await this.#stage.signerClient("broker");
     const { body } = await post(broker, "/v1/sign", {
@@ -46,7 +46,7 @@ export class Thief {
     return String((body as { readonly envelope?: string }).envelope);
   }
 
-  /** Logs in and sends a command, or asks for a shell. */
+  /** Logs in and runs a command or requests a shell. */
   async ssh(command?: string, options: readonly string[] = [], stdin = "") {
     const { port, user } = this.#stage.target;
     const process = new Deno.Command("ssh", {

@@ -1,4 +1,4 @@
-/** Connections that an attacker holds, or tries to, in each way: more than a listener takes of all peers together. */
+/** The connections that an attacker tries to hold: more than a listener accepts from all peers together. */
 export const CLIENTS = 1100;
 /** Concurrent connections of an attacker. */
 const WORKERS = 50;
@@ -33,7 +33,7 @@ export class UnauthenticatedClients implements Disposable {
     this.#caCerts = [ca];
   }
 
-  /** Opens connections, and reads nothing; what the other side refuses is not opened. */
+  /** Opens connections without reading from them. Connections rejected by the other side are not counted. */
   async hold({ isTls, text, drips }: Way): Promise<void> {
     let left = CLIENTS;
     const address = { hostname: "127.0.0.1", port: this.#port };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { compilePattern, composePolicies, decideCommand, parseCommand } from "@gateway/shared/policy";
 import { type CommandOperator, isReservedWord, lexShell } from "../../shared/policy/shell_lexer.ts";
 
-/** A text that the firewall lets pass. */
+/** A text that the firewall accepts. */
 export interface Accepted {
   readonly text: string;
   /** The words of each command, in source order. */
@@ -11,12 +11,12 @@ export interface Accepted {
   readonly operators: readonly CommandOperator[];
 }
 
-/** The outcome for one text: what it runs, or the reason of the refusal. */
+/** The outcome for one text: its commands, or the reason for the rejection. */
 export type Belief =
   | { readonly kind: "accepted"; readonly accepted: Accepted }
   | { readonly kind: "refused"; readonly reason: string };
 
-// Allows whatever can be read at all: what is left is the structure.
+// Allows all commands, so that only the structure of a text is checked.
 const EVERYTHING = composePolicies([{
   mode: "allowlist",
   enforcement: "enforce",
@@ -26,7 +26,7 @@ const EVERYTHING = composePolicies([{
   shellParse: true,
 }]);
 
-/** Asks the policy and the parser, which have to be of one opinion. */
+/** Evaluates the policy and the parser. Their results must agree. */
 export function believe(text: string): Belief {
   const verdict = decideCommand(EVERYTHING, text);
   const parsed = parseCommand(text);
@@ -40,29 +40,29 @@ export function believe(text: string): Belief {
   return { kind: "accepted", accepted: { text, commands: parsed.commands, operators: lexed.operators } };
 }
 
-// These cannot be stubs, so they run for real, each text in a separate subshell. `..` is a directory.
+// These names cannot be stubs, so they run for real, each text in a separate subshell. `..` is a directory.
 const SPECIAL: ReadonlySet<string> = new Set(": [ [[ .. break continue exit return times".split(" "));
 
-/** Whether a text runs a name that no stub can replace, most of them builtins that end or leave the shell. */
+/** Whether a text runs a name that no stub can replace. Most of these builtins end or leave the shell. */
 export function runsForReal({ commands }: Accepted): boolean {
   return commands.some(([name = ""]) => SPECIAL.has(name));
 }
 
-/** Whether a stub of this name can be found on a PATH; an executable of a path is never run in a test. */
+/** Whether PATH can contain a stub of this name. Tests never run an executable by its path. */
 export function isStubName(name: string): boolean {
   return !SPECIAL.has(name) && !name.includes("/") &&
     new TextEncoder().encode(name).length < 256;
 }
 
-/** Whether every shell lets a function have this name; other stubs are executables. */
+/** Whether every shell allows a function with this name. Other stubs are executables. */
 export function isFunctionName(name: string): boolean {
   return /^[A-Za-z_]\w*$/.test(name) && !isReservedWord(name);
 }
 
-/** The stubs that end with 1, so that both sides of `||` and `&&` are seen. */
+/** The stubs that return status 1, so that both sides of `||` and `&&` are covered. */
 export const FAILING: readonly string[] = ["pc", "false"];
 
-/** The stubs that are there for every text: programs of the corpus, and what must never run for real. */
+/** The stubs that exist for every text: programs of the corpus, and programs that must never run for real. */
 export const COMMON: readonly string[] = "pa pb pc ps id rm x false true echo printf test cd kill".split(" ");
 
 /** The names of the commands of a text that can be replaced by stubs. */
@@ -71,9 +71,9 @@ export function findStubNames({ commands }: Accepted): readonly string[] {
 }
 
 /**
- * Whether a shell did what the firewall expects: it runs exactly the commands that run when each ends as its stub does,
- * in their order (in a pipe in any order). A command may fail for another reason (a closed descriptor, a builtin that
- * ends the shell). Then the shell may run fewer of the expected commands, but no other command.
+ * Whether a shell ran exactly the commands that the firewall expects if each ends like its stub, in order (in
+ * a pipe: any order). A command may fail for another reason (a closed descriptor, a builtin that ends the
+ * shell). Then the shell may run fewer of the expected commands, but no other command.
  */
 export function isAsBelieved(accepted: Accepted, executed: readonly (readonly string[])[]): boolean {
   const [done, all] = [executed, accepted.commands].map((list) => list.map((words) => JSON.stringify(words)));
@@ -90,7 +90,7 @@ function mayFail(accepted: Accepted): boolean {
   return /[3-9][<>]&|[<>]&[ \t]*[3-9-]/.test(accepted.text) || runsForReal(accepted);
 }
 
-/** The commands that are reached and that have a stub. */
+/** The commands that must run and have a stub. */
 export function findDue({ commands, operators }: Accepted): readonly (readonly string[])[] {
   let runs = true;
   let succeeded = true;

@@ -8,7 +8,7 @@ import type { Dice } from "./dice.ts";
 import { runTexts } from "./shell_runner.ts";
 import { BUILTINS, type Shell } from "./shells.ts";
 
-// The firewall accepts only some arguments of these.
+// Builtins for which the firewall accepts only some arguments.
 const READ_CLOSELY = "printf test [ exit return ulimit wait".split(" ");
 
 const ARGUMENTS = [
@@ -32,10 +32,10 @@ export function* createBuiltinCalls({ below, pick }: Dice): Generator<Accepted> 
   }
 }
 
-// They end the shell, or take from it what the command behind them needs.
+// Builtins that end the shell or change the state that the next command needs.
 const ENDING: ReadonlySet<string> = new Set("break bye continue exit logout return times ulimit".split(" "));
 
-/** The texts whose builtin meddled: something else ran than `pa`, or `pa` did not. */
+/** The texts whose builtin had a side effect: another command than `pa` ran, or `pa` did not run. */
 export async function findMeddling(shell: Shell, texts: readonly Accepted[]): Promise<readonly Mismatch[]> {
   const runs = await runTexts(shell, {
     texts: texts.map(({ text }) => text),

@@ -1,4 +1,4 @@
-/** Holds accepted texts against a shell. */
+/** Compares accepted texts with their execution in a shell. */
 import {
   type Accepted,
   believe,
@@ -15,7 +15,7 @@ import { BUILTINS, type Shell } from "./shells.ts";
 /** How texts are run; see `shell_runner.ts`. */
 export type Manner = "eval" | "-c";
 
-/** A text that a shell took otherwise than the firewall. */
+/** A text that a shell and the firewall interpret differently. */
 export interface Mismatch {
   readonly accepted: Accepted;
   readonly executed: Executed;
@@ -32,7 +32,7 @@ export function isObservableAlone({ commands }: Accepted): boolean {
   return !commands.some((words) => words.some((word) => INVISIBLE.has(word)));
 }
 
-/** The texts that the shell takes otherwise than the firewall. */
+/** The texts that the shell and the firewall interpret differently. */
 export async function compare(
   shell: Shell,
   { texts, manner }: { readonly texts: readonly Accepted[]; readonly manner: Manner },
@@ -50,7 +50,7 @@ export async function compare(
   });
 }
 
-/** One of these ended or stopped the shell, or wrote a file: halves it until it stands alone. */
+/** One of these texts ended or stopped the shell, or wrote a file. Bisects until it is found. */
 async function findStray(
   shell: Shell,
   { texts, manner }: { readonly texts: readonly Accepted[]; readonly manner: Manner },
@@ -96,7 +96,7 @@ export async function describeMismatch(
   ].join("\n");
 }
 
-/** JSON in ASCII: what cannot be seen, or looks like something else, is written out. */
+/** JSON in ASCII, with escapes for invisible and confusable characters. */
 function quote(value: unknown): string {
   return JSON.stringify(value).replace(
     /[^ -~]/g,

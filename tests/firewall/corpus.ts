@@ -1,7 +1,7 @@
 /** The seed commands that mutation starts from. The README of the directory lists the criteria for seeds. */
 const FOLDER = new URL("../vectors/firewall/", import.meta.url);
 
-/** Every command of the corpus, in the order of its files. */
+/** All commands of the corpus, in the order of its files. */
 export async function readCorpus(): Promise<readonly string[]> {
   const texts = await Promise.all(
     ["ordinary.txt", "hostile.txt"].map((name) => Deno.readTextFile(new URL(name, FOLDER))),

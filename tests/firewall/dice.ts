@@ -1,11 +1,11 @@
-/** Chance that comes back: equal seeds give equal series. */
+/** Reproducible random numbers: equal seeds give equal series. */
 export interface Dice {
   /** A whole number from 0 up to and without `bound`. */
   below(bound: number): number;
   pick<T>(list: readonly T[]): T;
 }
 
-/** Dice for one series (mulberry32). */
+/** Random numbers for one series (mulberry32). */
 export function createDice(seed: number): Dice {
   let state = seed >>> 0;
   const below = (bound: number): number => {

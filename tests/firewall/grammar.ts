@@ -1,10 +1,10 @@
-/** Command texts for differential tests: mostly well formed, built from what shells read differently. */
+/** Command texts for differential tests: mostly valid, with constructs that shells interpret differently. */
 import type { Dice } from "./dice.ts";
 
 const ORDINARY_NAMES = ["pa", "pb", "pc", "'pa'", '"pb"', "p'c'", 'p"a"', "''pb", 'pc""', "p'a'\"\""];
 const NAMES = [
   ...ORDINARY_NAMES,
-  // Builtins, of which some shells read the arguments otherwise than a program's.
+  // Builtins whose arguments some shells parse differently from those of a program.
   "cd",
   "echo",
   "printf",

@@ -1,8 +1,8 @@
-/** The smallest part of a text that still shows what the text showed. */
+/** Finds the smallest part of a text that still fails. */
 
 /**
- * Leaves out stretches, long ones first, as long as what is left still fails. `findFailing` is given many texts
- * at a time, because a shell's start costs more than a text, and names the indexes of those that fail.
+ * Removes parts of the text, long ones first, while the rest still fails. `findFailing` receives many texts
+ * per call, because starting a shell costs more than a text. It returns the indexes of the failing texts.
  */
 export async function minimise(
   text: string,

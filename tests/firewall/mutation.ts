@@ -1,9 +1,9 @@
-/** Commands that differ in a few places from ones that people wrote. */
+/** Commands that differ in a few places from real commands. */
 import type { Dice } from "./dice.ts";
 
 const LONGEST = 240;
 
-// Tokens with a meaning to a shell, each as likely as a whole run of letters.
+// Tokens with a meaning for a shell. Each is as likely as a whole run of letters.
 const TOKENS = [
   ..."'\"\\$`;|&<>(){}[]*?~#!=-+%^:,./@ \t012é漢",
   "''",
@@ -53,16 +53,16 @@ const TOKENS = [
   "😀",
 ];
 
-// More than this many found ones would only crowd out the seeds.
+// More results than this would displace the seeds.
 const KEPT = 2000;
 
-/** A source of mutations that learns: what proved interesting is mutated again. */
+/** A source of mutations that keeps interesting texts and mutates them again. */
 export interface Mutator {
   mutate(): string;
   keep(text: string): void;
 }
 
-/** Mutates the seeds, and what was kept. */
+/** Mutates the seeds and the kept texts. */
 export function createMutator({ below, pick }: Dice, seeds: readonly string[]): Mutator {
   const kept: string[] = [];
   const source = (): string => kept.length > 0 && below(3) === 0 ? pick(kept) : pick(seeds);

@@ -1,4 +1,4 @@
-/** The series of texts that the firewall is held to: made, asked about, counted. */
+/** The series of texts that test the firewall: created, evaluated and counted. */
 import { type Accepted, believe, findStubNames, isFunctionName } from "./belief.ts";
 import { createDice } from "./dice.ts";
 import { createGrammar } from "./grammar.ts";
@@ -6,7 +6,7 @@ import { createMutator } from "./mutation.ts";
 
 export interface SeriesOptions {
   readonly seed: number;
-  /** How many different accepted texts there are to be. */
+  /** The required number of different accepted texts. */
   readonly count: number;
   readonly corpus: readonly string[];
 }
@@ -14,22 +14,22 @@ export interface SeriesOptions {
 export interface Tally {
   readonly made: { corpus: number; grammar: number; mutation: number };
   readonly accepted: { corpus: number; grammar: number; mutation: number };
-  /** Accepted texts that had come before. */
+  /** Accepted texts that occurred before. */
   repeated: number;
-  /** Accepted, but not given to a shell: see {@linkcode mayHarm}. */
+  /** Accepted texts that are not run in a shell (see {@linkcode mayHarm}). */
   withheld: number;
-  /** Accepted, but left out for its cost: see {@linkcode KEPT_ODD}. */
+  /** Accepted texts that were skipped because of their cost (see {@linkcode KEPT_ODD}). */
   passedOver: number;
   readonly refused: Map<string, number>;
 }
 
-/** A series; `texts` can be walked once, and `tally` is complete when it is at its end. */
+/** A series. `texts` can be iterated once, and `tally` is complete afterwards. */
 export interface Series {
   readonly texts: Iterable<Accepted>;
   readonly tally: Tally;
 }
 
-// No seed names such a path. Should a mutation, and a bug, ever run one, it would be the machine's program.
+// No seed contains such a path. A mutation and a bug together could run that program of the machine.
 function mayHarm(text: string): boolean {
   return /\/['"]*(?:bin|sbin|usr|lib|opt|proc|dev|sys|etc|root|home|tmp)\b/.test(text);
 }
@@ -41,7 +41,7 @@ function isCheap(accepted: Accepted): boolean {
   return findStubNames(accepted).every(isFunctionName);
 }
 
-/** The corpus first, then grammar and mutation in turn, until there are enough. */
+/** First the corpus, then grammar and mutation alternately, until the count is reached. */
 export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
   const tally: Tally = {
     made: { corpus: 0, grammar: 0, mutation: 0 },
@@ -97,7 +97,7 @@ export function createSeries({ seed, count, corpus }: SeriesOptions): Series {
   return { texts: walk(), tally };
 }
 
-/** The figures of a series in one line. */
+/** The counts of a series in one line. */
 export function describeTally({ made, accepted, repeated, withheld, passedOver, refused }: Tally): string {
   const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0);
   const parts = (of: Tally["made"]): string =>

@@ -1,10 +1,10 @@
 /**
  * Runs texts in a real shell and returns the commands that it executed, word for word.
  *
- * No program of the machine can run: PATH is a temporary directory of stubs that write down their arguments, and
- * the environment is empty. Two ways: `runTexts` gives thousands of texts to one process, each through `eval`,
- * which reads exactly as `-c` does, with stubs that are functions (so builtins of their names do not run);
- * `runProcesses` starts the shell again for every text, as sshd does, with stubs that are executables.
+ * No program of the machine can run: PATH is a temporary directory of stubs that record their arguments, and
+ * the environment is empty. `runTexts` passes thousands of texts to one process. Each runs through `eval`,
+ * which parses like `-c`. The stubs are functions, so builtins with their names do not run. `runProcesses`
+ * starts the shell for every text, like sshd, and its stubs are executables.
  */
 import { join } from "node:path";
 import { shellQuote } from "@gateway/shared/text";
@@ -17,14 +17,14 @@ export interface Batch {
   readonly stubs: ReadonlySet<string>;
   /** The texts that may end the shell and therefore run in a separate subshell. */
   readonly apart?: ReadonlySet<number>;
-  /** No stub is a function: builtins run for real, and a changed PATH is noticed. */
+  /** No stub is a function: builtins run for real, and a changed PATH is detected. */
   readonly asExecutables?: boolean;
 }
 
 /** The words of each command that one text ran, in the order in which they ran (of a pipe: any order). */
 export type Executed = readonly (readonly string[])[];
 
-// Far from any name that a text could have.
+// Names that no text can contain by accident.
 const [RECORD, RUN, APART, END] = ["_fw_record", "_fw_run", "_fw_apart", "_fw_end"];
 
 // One write per record: a single append, which the stages of a pipe cannot interleave.
@@ -52,8 +52,8 @@ case "\${0##*/}" in ${FAILING.join("|")}) exit 1;; esac
 `;
 
 /**
- * Runs every text in one process of the shell; when one of them ends the shell, again with a subshell for each.
- * Undefined when the texts still do not come to their end, or left a file behind.
+ * Runs all texts in one process of the shell. If a text ends the shell, runs them again with a subshell each.
+ * Returns undefined if the texts still do not complete, or if they leave a file behind.
  */
 export async function runTexts(shell: Shell, batch: Batch): Promise<readonly Executed[] | undefined> {
   const all = new Set(batch.texts.keys());
@@ -117,7 +117,7 @@ async function runScript(
     await writeExecutables(folder, stubs!, executables);
     await Deno.writeTextFile(recordFile!, "");
     await Deno.writeTextFile(scriptFile!, script);
-    // Many times what it takes; a text that waits for something must not hold up the run for ever.
+    // Many times the usual duration. A text that waits must not block the run forever.
     const signal = AbortSignal.timeout(30_000 + 10 * count);
     const { status, stderr } = new Deno.Command(program, {
       args: [...args, scriptFile!],
@@ -129,7 +129,7 @@ async function runScript(
       stderr: "piped",
       signal,
     }).spawn();
-    // Not every shell waits for all stages of a pipe: the record is complete when every process has closed this end.
+    // Some shells do not wait for all stages of a pipe. The record is complete when all processes closed it.
     await Promise.all([status, stderr.pipeTo(new WritableStream(), { signal }).catch(() => {})]);
     const left = await Array.fromAsync(Deno.readDir(work!));
     return left.length > 0 ? undefined : readRecords(await Deno.readTextFile(recordFile!), count);
@@ -162,7 +162,7 @@ function readRecords(records: string, count: number): readonly Executed[] | unde
   for (let at = 0; at + 2 < fields.length;) {
     const [number, length] = [Number(fields[at]), Number(fields[at + 1])];
     const words = fields.slice(at + 2, at + 2 + length);
-    // A stage that its shell has not waited for may come after the end.
+    // A pipe stage that its shell did not wait for may write after the end mark.
     if (words[0] === END) hasEnded = true;
     else runs[number]!.push(words);
     at += 2 + length;

@@ -1,25 +1,25 @@
-/** The shells of this machine that the firewall is held against. */
+/** The shells of this machine that the firewall is compared with. */
 
 export interface Shell {
   readonly name: string;
   readonly command: readonly [string, ...string[]];
   readonly locale: string;
   readonly isSh?: true;
-  /** It is given one batch in so many; without it every batch. */
+  /** Use it for one in this many batches; default: every batch. */
   readonly oneIn?: number;
-  /** Which of those, from 0. */
+  /** The index of its batch among those, from 0. */
   readonly turn?: number;
-  /** How it writes words in one piece, each ended by U+001F, without a program or a function of these texts. */
+  /** How it writes words atomically, each ended by U+001F, without a program or function in the texts. */
   readonly write?: string;
 }
 
-// Its `command` runs no builtin.
+// The `command` of zsh runs no builtin.
 const ZSH = `builtin printf '%s\\037' "$@"`;
-// It has no printf.
+// mksh has no printf.
 const MKSH = 'set -A _fw_words -- "$@"; IFS=\x1f; builtin print -rn -- "${_fw_words[*]}\x1f"; unset IFS';
 
-// Slow ones first, so that no long run is left over at the end. All take part in the first four batches; how often
-// a shell comes again depends on what it costs (ksh93 three times what bash does).
+// Slow shells first, so that no long run remains at the end. All shells take part in the first four batches.
+// After that, the frequency of a shell depends on its cost (ksh93: three times that of bash).
 const SHELLS: readonly Shell[] = [
   { name: "bash", locale: "C.UTF-8", isSh: true, command: ["/bin/bash"] },
   { name: "zsh", locale: "C.UTF-8", command: ["/bin/zsh"], oneIn: 4, turn: 0, write: ZSH },
@@ -40,8 +40,8 @@ const SHELLS: readonly Shell[] = [
 ];
 
 /**
- * The builtins and default aliases of bash 5.2, dash, busybox ash, ksh93, mksh, yash and zsh. Not the ones that
- * work on files or processes as programs of their names do elsewhere (`kill`, mksh's `rename`).
+ * The builtins and default aliases of bash 5.2, dash, busybox ash, ksh93, mksh, yash and zsh. Excludes
+ * builtins that change files or processes like the programs of the same name (`kill`, mksh's `rename`).
  */
 export const BUILTINS: readonly string[] =
   (". : [ alarm alias array autoload bg bind bindkey break builtin bye caller cd chdir command compadd comparguments " +
@@ -58,7 +58,7 @@ export async function findShells(): Promise<readonly Shell[]> {
   const found: Shell[] = [];
   for (const shell of SHELLS) {
     if (await succeeds(shell, ":")) {
-      // A busybox built to prefer its own programs would run them instead of the stubs.
+      // A busybox that prefers its own applets would run them instead of the stubs.
       if (await succeeds(shell, "ls")) {
         throw new Error(`Shell runs programs that are not on PATH: ${shell.name}`);
       }

@@ -1,6 +1,6 @@
 /**
- * Two operators run a command at the same time. A reported success is real, a failure has a reason, and no file is
- * torn.
+ * Two operators run a command at the same time. Reported successes are real, failures have reasons, files are
+ * complete.
  */
 import { type KilledCommand, killedCommands, prepare } from "./commands.ts";
 import type { KillOptions } from "./kill_run.ts";
@@ -15,7 +15,7 @@ interface Told {
   readonly said: string;
 }
 
-/** @throws {Error} the first thing that is torn, lost or without words */
+/** @throws {Error} the first incomplete file, lost change or failure without a reason */
 export async function runAtOnce({ rounds, only, say = () => {} }: KillOptions): Promise<readonly string[]> {
   await using parent = await createFolder();
   const commands = (await killedCommands(parent.path)).filter(({ name }) => only?.includes(name) ?? true);

@@ -1,4 +1,4 @@
-/** Commands of `broker-ctl` that write, each with the installation in which it is killed. */
+/** Commands of `broker-ctl` that write, each with the installation in which the test kills it. */
 import { generateIdentity, identityToRecipient } from "age-encryption";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export interface KilledCommand {
   readonly done?: RegExp;
   /** The command that repairs an incomplete state if a second run is rejected. */
   readonly mend?: readonly string[];
-  /** It puts all that was there somewhere else. */
+  /** The command keeps all earlier files under other names. */
   readonly keeps?: true;
 }
 
@@ -46,7 +46,7 @@ function addCaller(name: string): readonly string[] {
   return ["callers", "add", "--name", name, "--groups", "web", ...SIGNER];
 }
 
-/** All of them; the identity that opens backups is in the directory. */
+/** All commands. The identity that opens backups is in the directory. */
 export async function killedCommands(folder: string): Promise<readonly KilledCommand[]> {
   const identity = await generateIdentity();
   const recipient = ["--recipient", await identityToRecipient(identity)];
@@ -100,7 +100,7 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
       name: "identity revoke",
       args: ["identity", "revoke", "agent", ...SIGNER, "--client-config", "gateway/broker-ctl.json"],
       before: [INIT],
-      // The signer, which it also notifies, does not run.
+      // The signer that the command also notifies is not running.
       done: / on .*denied_callers/,
     },
     { name: "ca rotate begin", args: ["ca", "rotate", "begin", ...SIGNER], before: [INIT] },
@@ -115,7 +115,7 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
   ];
 }
 
-/** Makes what a command finds. @throws when that fails */
+/** Creates the state before the command. @throws on failure */
 export async function prepare({ before, gone }: KilledCommand, folder: SetUpFolder): Promise<void> {
   await folder.clear();
   for (const args of before) {

@@ -9,12 +9,12 @@ import { createFolder } from "../stage/folder.ts";
 /** The number of rounds, the selected commands, and the output. */
 export interface KillOptions {
   readonly rounds: number;
-  /** All when absent. */
+  /** Default: all commands. */
   readonly only?: readonly string[];
   readonly say?: (text: string) => void;
 }
 
-/** When it is killed: so many milliseconds after its start, or at the n-th change of a file. */
+/** The moment of the kill: milliseconds after the start, or the n-th change of a file. */
 interface Moment {
   readonly delay?: number;
   readonly event?: number;
@@ -25,14 +25,14 @@ interface Count {
   killed: number;
   ended: number;
   left: number;
-  /** The next run did it, or went on with it. */
+  /** The number of second runs that made or completed the change. */
   again: number;
-  /** The next run found it done. */
+  /** The number of second runs that found the change complete. */
   done: number;
   mended: number;
 }
 
-/** @throws {Error} the first thing that is torn, lost or stuck */
+/** @throws {Error} the first incomplete file, lost change or stuck command */
 export async function runKills({ rounds, only, say = () => {} }: KillOptions): Promise<readonly string[]> {
   await using parent = await createFolder();
   const commands = (await killedCommands(parent.path)).filter(({ name }) => only?.includes(name) ?? true);
@@ -60,7 +60,7 @@ async function killOften(command: KilledCommand, folder: SetUpFolder, rounds: nu
   const count = { name: command.name, killed: 0, ended: 0, left: 0, again: 0, done: 0, mended: 0 };
   for (let round = 0; round < rounds; round++) {
     await folder.putBack();
-    // At any time of it, and at any change of a file, for these come close together at the end.
+    // Kill at a time or at a file change, because the changes happen close together at the end.
     const moment = round % 3 === 0
       ? { delay: takes * (0.3 + 0.8 * Math.random()) }
       : { event: 1 + Math.floor(events * Math.random()) };
@@ -109,7 +109,7 @@ async function runUntil(
   folder: SetUpFolder,
 ): Promise<Deno.Signal | null> {
   let [child, seen]: [Deno.ChildProcess | undefined, number] = [undefined, 0];
-  // It may have ended by then.
+  // The process may already have ended.
   const kill = () => {
     try {
       child?.kill("SIGKILL");
@@ -126,7 +126,7 @@ async function runUntil(
   return signal;
 }
 
-/** Runs an action and is called for each change of a file meanwhile. */
+/** Runs an action and calls a function for each file change meanwhile. */
 async function watching<T>(folder: SetUpFolder, onEvent: () => void, act: () => Promise<T>): Promise<T> {
   const watcher = Deno.watchFs(folder.path);
   const told = (async () => {

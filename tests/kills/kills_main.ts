@@ -1,6 +1,6 @@
 /**
- * `deno task test:kills [--rounds n] [--only command]`: kills commands of broker-ctl that write at any moment, runs them
- * again, has two do each at once, and looks for what is torn, lost or stuck. Exit code 1 when there is something.
+ * `deno task test:kills [--rounds n] [--only command]`: kills writing commands of broker-ctl at any moment,
+ * runs them again, and finds incomplete files, lost changes and stuck commands. Exit code 1 if there is one.
  *
  * @module
  */

@@ -1,4 +1,4 @@
-/** A short run of what `deno task test:kills` does at length. */
+/** A short version of `deno task test:kills`. */
 import { runKills } from "./kill_run.ts";
 
 Deno.test("commands killed during writes leave no partial file, and complete when they are run again", async () => {

@@ -4,7 +4,7 @@ import { ROOT } from "../stage/service_command.ts";
 
 /** The comparable part of a file: each run creates new configs and keys. */
 interface Entry {
-  /** Of files: 9 bits. */
+  /** The 9 permission bits of a file. */
   readonly mode: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
@@ -16,7 +16,7 @@ const STAMP = /backup-\d{8}T\d{6}Z(?:-\d+)?/;
 /** Files that a killed process may leave. doctor reports them, and no program reads them. */
 const LEFT = /(?:^|\/)\.[^/]*\.(?:[0-9a-f]{16}|[0-9a-f]{24})(?:\/|$)/;
 
-/** A directory in which `broker-ctl` is run, at one path each time, since configs name their files by absolute ones. */
+/** A directory for `broker-ctl`, always at the same path because configs contain absolute paths. */
 export class SetUpFolder {
   readonly path: string;
   readonly #kept: string;
@@ -41,7 +41,7 @@ export class SetUpFolder {
     await copy(this.#kept, this.path);
   }
 
-  /** Starts `broker-ctl` from source in it, with minimal permissions. */
+  /** Starts `broker-ctl` from source in the directory, with minimal permissions. */
   start(args: readonly string[]): Deno.ChildProcess {
     const permissions = [
       "--allow-read",
@@ -107,7 +107,7 @@ export function leftIn(tree: Tree): readonly string[] {
   return [...tree.keys()].filter((path) => LEFT.test(path));
 }
 
-/** Torn files: equal to neither the earlier nor the later file. */
+/** Incomplete files: equal to neither the earlier nor the later file. */
 export function findTorn(tree: Tree, before: Tree, after: Tree): readonly string[] {
   return [...tree].filter(([path]) => !LEFT.test(path)).flatMap(([path, { mode, bytes }]) => {
     const known = [before.get(path), after.get(path)].filter((entry) => entry !== undefined);
@@ -122,7 +122,7 @@ export function findTorn(tree: Tree, before: Tree, after: Tree): readonly string
   });
 }
 
-/** How a tree differs from what an undisturbed run leaves. */
+/** The differences between a tree and the result of an undisturbed run. */
 export function findMissing(tree: Tree, after: Tree): readonly string[] {
   const missing = [...after].flatMap(([path, { mode }]) => {
     const entry = tree.get(path);

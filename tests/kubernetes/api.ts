@@ -1,11 +1,11 @@
 export interface ApiRequest {
   /** Default GET. */
   readonly method?: string;
-  /** With the query, such as `/api/v1/namespaces/shop/pods?limit=2`. */
+  /** With the query, for example `/api/v1/namespaces/shop/pods?limit=2`. */
   readonly path: string;
-  /** Text is sent as it is, everything else as JSON. */
+  /** Text is sent unchanged, all other values as JSON. */
   readonly body?: unknown;
-  /** Default `application/json`, and where a body is patched `application/apply-patch+yaml`. */
+  /** Default `application/json`; `application/apply-patch+yaml` for a PATCH with a body. */
   readonly contentType?: string;
 }
 
@@ -15,7 +15,7 @@ export interface ApiAnswer {
   readonly text: string;
 }
 
-/** An object of the API, as far as tests look into it. */
+/** The parts of an API object that tests use. */
 export interface KubernetesObject {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -69,9 +69,9 @@ export class Api implements Disposable {
   }
 
   /**
-   * Sends a request that has to succeed, and gives the object of the answer.
+   * Sends a request that must succeed and returns the object in the answer.
    *
-   * @throws {Error} with the answer's text when it is not a 2xx
+   * @throws {Error} with the answer's text if its status is not 2xx
    */
   async must(request: ApiRequest): Promise<KubernetesObject> {
     const { status, text } = await this.ask(request);

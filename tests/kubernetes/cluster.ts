@@ -15,12 +15,12 @@ export interface Account {
 }
 
 export interface TokenOptions {
-  /** Default 600, the least that is allowed. */
+  /** Default 600, the minimum. */
   readonly expirationSeconds?: number;
   readonly boundObjectRef?: KubernetesObject;
 }
 
-/** A pod that runs, as far as anybody can see through the API. */
+/** A pod that appears to run when it is read through the API. */
 export interface RunningPod {
   readonly namespace: string;
   readonly name: string;
@@ -44,7 +44,7 @@ const RBAC = "rbac.authorization.k8s.io";
  */
 export class Cluster implements AsyncDisposable {
   readonly kind: ClusterBackend["kind"];
-  /** Such as `https://127.0.0.1:6443`. */
+  /** For example `https://127.0.0.1:6443`. */
   readonly apiServer: string;
   readonly caPem: string;
   readonly admin: Api;
@@ -63,17 +63,17 @@ export class Cluster implements AsyncDisposable {
     this.admin = this.connect(backend.admin);
   }
 
-  /** A client with a credential, or with none; it is closed with the cluster. */
+  /** A client, optionally with a credential. The cluster closes it. */
   connect(credential: ApiCredential = {}): Api {
     return this.#clients.use(new Api(this.apiServer, this.caPem, credential));
   }
 
-  /** A client with the token of an account that has just been minted for it. */
+  /** A client with a new token of the account. */
   async connectAs(account: Account, options?: TokenOptions): Promise<Api> {
     return this.connect({ token: await this.mintToken(account, options) });
   }
 
-  /** A name that nothing else has. */
+  /** A name that no other object has. */
   uniqueName(prefix: string): string {
     return `${prefix}-${crypto.randomUUID().slice(0, 8)}`;
   }
@@ -94,7 +94,7 @@ export class Cluster implements AsyncDisposable {
     return { namespace, name };
   }
 
-  /** Lets an account do something in a namespace, by default its own: a Role and a RoleBinding. */
+  /** Grants an account rights in a namespace, by default its own, with a Role and a RoleBinding. */
   async grantRole(
     account: Account,
     rules: readonly PolicyRule[],
@@ -103,14 +103,14 @@ export class Cluster implements AsyncDisposable {
     await this.#grant(`/apis/${RBAC}/v1/namespaces/${namespace}`, "Role", account, rules);
   }
 
-  /** Lets an account do something everywhere: a ClusterRole and a ClusterRoleBinding. */
+  /** Grants an account rights in the whole cluster, with a ClusterRole and a ClusterRoleBinding. */
   async grantClusterRole(account: Account, rules: readonly PolicyRule[]): Promise<void> {
     await this.#grant(`/apis/${RBAC}/v1`, "ClusterRole", account, rules);
   }
 
   /**
-   * Makes the account of a signer: it may mint tokens of the accounts, and with `leases` make and delete the Secrets
-   * that those tokens are bound to, and nothing else.
+   * Creates the account of a signer. It may only create tokens of the accounts and, with `leases`, create and
+   * delete the Secrets that those tokens are bound to.
    */
   async createMinter(
     namespace: string,
@@ -142,7 +142,7 @@ export class Cluster implements AsyncDisposable {
     return token;
   }
 
-  /** Writes the files that a signer needs to mint tokens of an account into a directory. */
+  /** Writes the files that a signer needs to create tokens of an account into a directory. */
   async writeFiles(folder: string, minter: Account): Promise<ClusterFiles> {
     const stem = `${folder}/${this.uniqueName("cluster")}`;
     await Deno.writeTextFile(`${stem}.ca.crt`, this.caPem);
@@ -156,7 +156,7 @@ export class Cluster implements AsyncDisposable {
     return { api_server: this.apiServer, ca_cert: `${stem}.ca.crt`, token_file: `${stem}.token` };
   }
 
-  /** Makes a pod that runs and has written something. */
+  /** Creates a pod that runs and has written logs. */
   async runPod({ namespace, name, labels, containers }: RunningPod): Promise<KubernetesObject> {
     this.#node ??= this.#backend.startNode(this.#logs);
     const names = Object.keys(containers);
@@ -201,7 +201,7 @@ export class Cluster implements AsyncDisposable {
     this.#logs.set(`${pod.namespace}/${pod.name}/${container}`, text);
   }
 
-  /** Creates the custom resource `widgets` in its own group, and returns the group when the server has it. */
+  /** Creates the custom resource `widgets` in a new group. Returns the group when the server serves it. */
   async createCustomResource(plural: string, kind: string): Promise<string> {
     const group = `${this.uniqueName("test")}.example`;
     const schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
@@ -238,7 +238,7 @@ export class Cluster implements AsyncDisposable {
 
   async auditEvents(): Promise<readonly KubernetesObject[]> {
     const lines = (await Deno.readTextFile(this.auditLog)).split("\n");
-    // The last one is empty, or being written.
+    // The last line is empty or incomplete.
     return lines.slice(0, -1).map((line) => JSON.parse(line));
   }
 

@@ -3,14 +3,14 @@ import type { Cluster } from "./cluster.ts";
 
 export type Asker = "admin" | "agent" | "minter" | "stranger" | "nobody";
 
-/** One request of a contract, and the status of its answer. */
+/** One request of a contract and the expected status. */
 export interface Step extends ApiRequest {
   readonly name: string;
   readonly as: Asker;
   readonly status: number;
-  /** The required content of the answer's text. */
+  /** The text that the answer must contain. */
   readonly says?: string;
-  /** Fields that only the real server fills in or leaves out are not compared: the answer's status is, and these. */
+  /** Compared fields in addition to the status, because only the real server sets some fields. */
   readonly compare?: readonly (readonly string[])[] | "status";
 }
 
@@ -23,14 +23,14 @@ export interface ContractScene {
   readonly names: Readonly<Record<string, string>>;
 }
 
-/** An answer with what differs from run to run taken out. */
+/** An answer without the values that differ between runs. */
 export interface ComparableAnswer {
   readonly step: string;
   readonly status: number;
   readonly answer: unknown;
 }
 
-/** Makes the accounts of a contract: an agent with a few rights, and the minter of its tokens. */
+/** Creates the accounts of a contract: an agent with a few rights, and the minter of its tokens. */
 export async function setContractScene(cluster: Cluster, steps: readonly Step[]): Promise<ContractScene> {
   const namespace = await cluster.createNamespace("shop");
   const agent = await cluster.createAccount(namespace, "agent");
@@ -59,7 +59,7 @@ export async function setContractScene(cluster: Cluster, steps: readonly Step[])
   };
 }
 
-/** Plays steps one after the other; `<ns>`, `<group>` and values of former answers in them are filled in. */
+/** Runs steps in order. Fills in `<ns>`, `<group>` and values of earlier answers. */
 export async function play(
   scene: ContractScene,
   steps: readonly Step[],
@@ -82,10 +82,7 @@ export async function play(
   return played;
 }
 
-/**
- * The values that later steps may use: `<uid>`, `<token>` and `<continue>` of the last answer that contained
- * one.
- */
+/** The values for later steps: `<uid>`, `<token>` and `<continue>` of the last answer that contained each. */
 function remembered({ text }: ApiAnswer): Record<string, string> {
   const [, uid] = /"uid":"([^"]+)"/.exec(text) ?? [];
   const [, next] = /"continue":"([^"]+)"/.exec(text) ?? [];
@@ -104,7 +101,7 @@ function comparable({ names }: ContractScene, { text }: ApiAnswer, compare: Step
   );
 }
 
-/** A value as every run has it. */
+/** A value in the form that is the same in every run. */
 function settled(key: string, value: unknown): unknown {
   switch (key) {
     case "uid":
@@ -130,8 +127,8 @@ function settled(key: string, value: unknown): unknown {
     case "generation":
       return undefined;
     case "managedFields": {
-      // Which maps an update owns as a whole follows from schemas that the embedded server does not have.
-      // They stand by time, in seconds.
+      // The maps that an update owns as a whole follow from schemas that the embedded server lacks. Managers
+      // are sorted by time in seconds.
       const entries = value as readonly { readonly operation: string; readonly manager: string }[];
       const applied = entries.filter(({ operation }) => operation === "Apply")
         .toSorted((a, b) => a.manager < b.manager ? -1 : 1);

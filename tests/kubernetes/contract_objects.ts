@@ -132,7 +132,7 @@ export const APPLIES: readonly Step[] = [
   },
 ];
 
-/** Lists, in parts and by selectors. */
+/** Lists, paged and by selectors. */
 export const LISTS: readonly Step[] = [
   ...["b", "c", "d", "e", "f"].map((name): Step => ({
     name: `creation of ${name}`,
@@ -201,7 +201,7 @@ export const LOGS: readonly Step[] = [
   { name: "log: without the right", as: "minter", path: `${NS}/pods/web/log`, status: 403 },
 ];
 
-/** A custom resource: known by its definition alone. */
+/** A custom resource, which the server knows only by its definition. */
 export const CUSTOM: readonly Step[] = [
   ...[
     { name: "is made", query: "fieldManager=gateway", size: 1, status: 201 },

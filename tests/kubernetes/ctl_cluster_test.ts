@@ -52,7 +52,7 @@ async function enrol(cluster: Cluster, rules: readonly string[] = RULES) {
     })}\n`,
   );
   const agent = { namespace: gateway, name: "agent" };
-  /** A change of roles is in force a moment later. */
+  /** A change of roles takes effect after a moment. */
   const checkUntil = async (isDone: (out: string) => boolean, ...flags: string[]) => {
     let last = await ctl("check", name, ...flags);
     await poll(async () => isDone(last.out) || isDone((last = await ctl("check", name, ...flags)).out), {
@@ -81,7 +81,7 @@ interface Manifest {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
-/** Server-side apply, as kubectl has it. */
+/** Server-side apply, like kubectl. */
 async function apply(cluster: Cluster, manifest: Manifest): Promise<void> {
   const { apiVersion, kind, metadata: { name, namespace } } = manifest;
   const base = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;

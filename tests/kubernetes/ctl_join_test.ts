@@ -10,7 +10,7 @@ import { enrollCluster } from "./enroll.ts";
 
 const KINDS = availableKinds().map((kind) => ({ kind }));
 
-/** A minter, an account that may read and delete pods, and our log with tokens. */
+/** A minter, an account that may read and delete pods, and an audit log of ours with tokens. */
 async function setScene(cluster: Cluster) {
   const namespace = await cluster.createNamespace("web");
   const agent = await cluster.createAccount(namespace, "agent");
@@ -28,7 +28,7 @@ async function setScene(cluster: Cluster) {
       },
     };
     let answer = await minting.ask(request);
-    // A role is in force a moment after it is made.
+    // A role takes effect a moment after its creation.
     await poll(async () => answer.status === 201 || (answer = await minting.ask(request)).status === 201, {
       what: "a token",
       intervalMs: 100,
@@ -123,7 +123,7 @@ Deno.test.each(KINDS)("audit show --join marks requests without audit record ($k
   const ours = await scene.mint(agent);
   await scene.record(`list pods ${namespace}/-`, ours.jti);
   await ours.api.ask({ path: pods });
-  // Made by the signer's account, and by an administrator: neither left a record.
+  // Tokens created by the signer's account and by an administrator, both without a record.
   const foreign = await scene.mint(agent);
   await foreign.api.ask({ path: `${pods}/shop-1` });
   const stolen = await cluster.connectAs(agent);
@@ -142,7 +142,7 @@ Deno.test.each(KINDS)("audit show --join marks requests without audit record ($k
   assert.match(lines[1] ?? "", new RegExp(`get 404 ${pods}/shop-1 .* by ${user} with token ${foreign.jti}$`));
   assert.match(lines[2] ?? "", /create 201 .*\/agent\/token .* by admin .*issued token/);
   assert.match(lines[3] ?? "", new RegExp(`get 404 ${pods}/shop-2 .* by ${user} with token `));
-  // Records that are not shown explain as well.
+  // Records that are not shown still explain requests.
   const other = await scene.join("--serial", "8");
   assert.match(other.out, /^\(no matching entries\)\n\nRequests that no record explains:\n/);
   assert.equal(other.out.includes(ours.jti), false);
@@ -241,7 +241,7 @@ Deno.test("an operator enrolls a cluster, checks it, extends its rules and trace
   const pods = `/api/v1/namespaces/${namespace}/pods`;
   assert.equal((await api.ask({ path: `${pods}/shop-1` })).status, 404);
 
-  // The rules allow no list: the grant does, and the cluster itself still refuses it.
+  // The rules allow no list. The grant allows it, but the cluster itself still rejects it.
   assert.equal((await sign("list", "pods", "")).status, 403);
   const action = `list pods ${namespace}/*`;
   const granted = await asOperator("policy", "grant", "--cluster", "prod", "--action", action, "--ttl", "5m");
@@ -254,7 +254,7 @@ Deno.test("an operator enrolls a cluster, checks it, extends its rules and trace
     what: "the use in the API server's audit log",
   });
   const joined = JSON.parse((await join("--json")).out);
-  // The reviews that check created to read rights, and reported.
+  // The reviews that the check created to read rights, as reported.
   const [, id = ""] = /token issued for this check, ID (\S+)/.exec(checked.out) ?? [];
   const idsOf = (events: readonly Record<string, unknown>[]) =>
     new Set(events.map((event) => event["jti"] ?? event["issued_jti"]));

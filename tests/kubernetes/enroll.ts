@@ -3,31 +3,31 @@ import { editConfig, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import type { KubernetesObject } from "./api.ts";
 import type { Account, Cluster } from "./cluster.ts";
 
-/** The name that a cluster has in the signer's config. */
+/** The cluster's name in the signer's config. */
 export const CLUSTER = "prod";
 
 export interface EnrollOptions {
   /** The rules of the signer for agents; `<ns>` is the namespace that agents use. */
   readonly rules: readonly ClusterRule[];
-  /** By default the one of the cluster. */
+  /** By default the API server of the cluster. */
   readonly apiServer?: string;
   readonly caPem?: string;
-  /** Tokens are bound to a Secret that a freeze deletes; default true. */
+  /** Whether tokens are bound to a Secret that a freeze deletes; default true. */
   readonly bindTokens?: boolean;
 }
 
-/** A cluster that is in the signer's config, with the accounts that `broker-ctl` prints. */
+/** A cluster in the signer's config, with the accounts that `broker-ctl` prints. */
 export interface EnrolledCluster {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly agent: Account;
   readonly minter: Account;
   readonly tokenFile: string;
-  /** What `broker-ctl` printed, and was applied. */
+  /** The manifests that `broker-ctl` printed and the test applied. */
   readonly manifests: readonly KubernetesObject[];
 }
 
-/** Enrols a cluster as an operator does, before the signer starts: the config, the accounts, the minting token. */
+/** Enrolls a cluster like an operator before the signer starts: config, accounts, minting token. */
 export async function enrollCluster(
   { init }: Stage,
   cluster: Cluster,
@@ -67,7 +67,7 @@ export async function enrollCluster(
   return { cluster, namespace, agent: { namespace: home, name: "agent" }, minter, tokenFile, manifests };
 }
 
-/** The body of `POST /v1/sign` with which a broker asks for a token. */
+/** The body of a broker's `POST /v1/sign` for a token. */
 export function signRequest(
   { verb, resource, namespace = "", name = "" }: {
     readonly verb: string;

@@ -14,13 +14,13 @@ export type Treatment =
     readonly type?: string;
     readonly headers?: Readonly<Record<string, string>>;
   }
-  /** Writes bytes that need not be HTTP, and closes, resets or stays silent. */
+  /** Writes bytes that may be invalid HTTP, then closes, resets or stays silent. */
   | { readonly kind: "write"; readonly bytes: string; readonly then: "close" | "reset" | "hang" }
-  /** Answers 200, a byte each second. */
+  /** Answers 200 with one byte per second. */
   | { readonly kind: "drip" }
-  /** Answers 200 and never comes to an end. */
+  /** Answers 200 with an endless body. */
   | { readonly kind: "flood"; readonly line: string }
-  /** Lets the cluster behind it answer. */
+  /** Forwards the request to the real cluster. */
   | { readonly kind: "pass" };
 
 export interface SeenRequest {
@@ -31,7 +31,7 @@ export interface SeenRequest {
 }
 
 export interface HostileOptions {
-  /** May wait for what a test does in between. */
+  /** Can wait for an action of the test. */
   readonly treat: (request: SeenRequest, count: number) => Treatment | Promise<Treatment>;
   readonly behind?: Cluster;
   /** The fault of its certificate. */
@@ -42,11 +42,11 @@ export interface HostileServer extends AsyncDisposable {
   readonly apiServer: string;
   readonly caPem: string;
   readonly requests: readonly SeenRequest[];
-  /** How many bytes of floods were taken. */
+  /** The number of flood bytes that clients have read. */
   readonly flooded: () => number;
 }
 
-/** An answer of the API that refuses. */
+/** An error response of the API. */
 export function failure(code: number, reason: string, message: string): Treatment {
   const status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, reason, code };
   return { kind: "answer", status: code, body: JSON.stringify(status) };
@@ -116,7 +116,7 @@ export const TREATMENTS = {
   "floods": { kind: "flood", line: `2026-01-01T00:00:00Z ${"all is well ".repeat(80)}\n` },
 } as const satisfies Record<string, Treatment>;
 
-/** Starts an API server that treats each request as scripted. */
+/** Starts an API server that answers each request as scripted. */
 export async function startHostile({ treat, behind, certificate }: HostileOptions): Promise<HostileServer> {
   const authority = await createCertificateAuthority({ commonName: "test cluster CA" });
   const issuer = certificate === "foreign CA"
@@ -194,7 +194,7 @@ export async function startHostile({ treat, behind, certificate }: HostileOption
   };
 }
 
-/** Up to 1 GiB, as fast as it is taken. */
+/** Writes up to 1 GiB, as fast as the client reads. */
 function flood(response: ServerResponse, line: string, onSent: (length: number) => void): void {
   const chunk = line.repeat(Math.ceil(65_536 / line.length));
   let left = 1 << 30;

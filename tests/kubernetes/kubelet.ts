@@ -2,18 +2,18 @@ import { createServer } from "node:https";
 
 export type ContainerLogs = Map<string, string>;
 
-/** What `GET .../log` may ask for, as the API server passes it on to the kubelet. */
+/** The options of `GET .../log` as the API server forwards them to the kubelet. */
 export interface LogOptions {
   readonly tailLines?: number;
   readonly limitBytes?: number;
 }
 
-/** A node that does nothing but hand out the logs of containers. */
+/** A node that only serves container logs. */
 export interface Kubelet extends AsyncDisposable {
   readonly port: number;
 }
 
-/** The certificates of a kubelet, and the CA whose clients it answers. */
+/** The certificates of a kubelet, and the CA of its clients. */
 export interface KubeletIdentity {
   readonly cert: string;
   readonly key: string;
@@ -58,7 +58,7 @@ export function logOptions(query: URLSearchParams): LogOptions {
   };
 }
 
-/** The last lines of a text, up to a number of bytes. */
+/** The last lines of a text, limited to a number of bytes. */
 export function cutLog(text: string, { tailLines, limitBytes }: LogOptions): Uint8Array<ArrayBuffer> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const kept = tailLines === undefined ? lines : tailLines === 0 ? [] : lines.slice(-tailLines);

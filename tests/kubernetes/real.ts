@@ -15,8 +15,8 @@ interface Settings {
 }
 
 /**
- * Runs etcd and the API server until the process that asked for them is gone, or `stop` is there. The API server ends
- * first: without its etcd it would ignore signals for minutes.
+ * Runs etcd and the API server until the process that started them has ended or `stop` exists. The API server
+ * stops first, because without etcd it ignores signals for minutes.
  */
 const SCRIPT = `
 "$ASSETS/etcd" --data-dir etcd --unsafe-no-fsync --logger zap --log-level error \\
@@ -59,7 +59,7 @@ export function findAssets(): { readonly folder: string } | { readonly problem: 
   return { folder };
 }
 
-/** The API server that all tests of this process share: the first who asks starts it, and it ends with the process. */
+/** The API server that all tests of this process share. The first test starts it. */
 export async function connectReal(assets: string): Promise<ClusterBackend> {
   const folder = await sharedFolder();
   try {
@@ -71,7 +71,7 @@ export async function connectReal(assets: string): Promise<ClusterBackend> {
   return connect(folder, await start(folder, assets));
 }
 
-/** Ends the API server of this process, for programs that go on or must leave nothing behind; it may not be there. */
+/** Stops the API server of this process, if any, for programs that continue or must leave no process. */
 export async function stopReal(): Promise<void> {
   const folder = await sharedFolder();
   if (!await isThere(folder)) return;
@@ -82,7 +82,7 @@ export async function stopReal(): Promise<void> {
 async function start(folder: string, assets: string): Promise<Settings> {
   const { settings, port } = await writeIdentities(folder);
   const url = () => `http://127.0.0.1:${freePort()}`;
-  // Started in the background by a shell that ends, so that no test waits for the process.
+  // Started in the background by a shell that exits, so that no test waits for the process.
   await new Deno.Command("setsid", {
     args: ["sh", "-c", `(${SCRIPT}) >/dev/null 2>&1 &`],
     cwd: folder,
@@ -118,7 +118,7 @@ async function startFailure(folder: string): Promise<Error> {
   return new Error(`The API server has not started:\n${log.split("\n").slice(-6).join("\n")}`);
 }
 
-/** Certificates of everybody, in files for the server, and in memory for its clients. */
+/** Certificates of all participants, in files for the server and in memory for its clients. */
 async function writeIdentities(
   folder: string,
 ): Promise<{ readonly settings: Settings; readonly port: number }> {
@@ -173,7 +173,7 @@ function connect(folder: string, { apiServer, caPem, admin, kubelet }: Settings)
       using api = new Api(apiServer, caPem, admin);
       return await createNode(api, port);
     },
-    // The server continues for the other tests.
+    // The server continues to run for the other tests.
     [Symbol.asyncDispose]: () => nodes.disposeAsync(),
   };
 }
@@ -193,7 +193,7 @@ async function createNode(api: Api, port: number): Promise<string> {
       status: {
         addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
         daemonEndpoints: { kubeletEndpoint: { Port: port } },
-        // Without it the API server asks for logs in SPDY.
+        // Without it, the API server requests logs over SPDY.
         declaredFeatures: ["ExtendWebSocketsToKubelet"],
       },
     },

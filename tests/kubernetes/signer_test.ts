@@ -16,7 +16,7 @@ const RULES: readonly ClusterRule[] = [
     effect: "require_approval",
   },
 ];
-/** Servers cache a good token for 10 s. */
+/** Servers cache a valid token for 10 s. */
 const CACHED_MS = 10_000;
 
 type Action = Parameters<typeof signRequest>[0];
@@ -88,7 +88,7 @@ const configMap = (data: Readonly<Record<string, string>>) => ({
   data,
 });
 
-// The embedded server has no cache: what takes its time is only there on the real one.
+// The embedded server has no cache, so the delay occurs only on the real server.
 Deno.test.each(KINDS.slice(0, 1))(
   "an agent's token has the rights of its account until a freeze of its end user ($kind)",
   async ({ kind }) => {
@@ -116,7 +116,7 @@ Deno.test.each(KINDS.slice(0, 1))(
     const seconds = (performance.now() - frozenAt) / 1000;
     const told = `from the freeze to 401 on the ${kind} server: ${seconds.toFixed(1)} s\n`;
     Deno.stdout.writeSync(new TextEncoder().encode(told));
-    // Its cache, and as much again for a machine that is busy.
+    // The lifetime of the cache, plus the same time for a busy machine.
     assert.ok(seconds * 1000 < 2 * CACHED_MS, `${seconds} s`);
     assert.equal(
       (await other.ask({ path: scene.path("configmaps", "shop") })).status,

@@ -4,10 +4,10 @@ import { startEmbedded } from "./embedded/embedded.ts";
 import { connectReal, findAssets } from "./real.ts";
 
 /**
- * Gives a test an API server. With KUBEBUILDER_ASSETS it is the real one, shared by all tests of the process
- * (the first one waits about 5 s for it). Otherwise it is an embedded one for this test only.
+ * Starts an API server for a test. With KUBEBUILDER_ASSETS it is the real one, shared by all tests of the
+ * process (the first one waits about 5 s for it). Otherwise it is an embedded one for this test only.
  *
- * @throws {Error} when it cannot start, or when REQUIRE_REAL_SERVERS=1 and there is no real one
+ * @throws {Error} if it cannot start, or if REQUIRE_REAL_SERVERS=1 and there is no real one
  */
 export async function startCluster(kind?: ClusterBackend["kind"]): Promise<Cluster> {
   const assets = findAssets();
@@ -19,7 +19,7 @@ export async function startCluster(kind?: ClusterBackend["kind"]): Promise<Clust
   return new Cluster(await startEmbedded());
 }
 
-/** The kinds that this machine can run, for tests that run over all of them. */
+/** The kinds that this machine can run, for tests that cover all kinds. */
 export function availableKinds(): readonly ClusterBackend["kind"][] {
   return "folder" in findAssets() || requiresRealServers() ? ["real", "embedded"] : ["embedded"];
 }

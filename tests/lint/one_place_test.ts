@@ -144,9 +144,9 @@ Deno.test.each<Row>([
     source: 'globalThis["JSON"].parse(a);',
   },
   { name: "JSON.parse with ?.", file: "ctl/a.ts", source: "JSON?.parse(a);" },
-  { name: "JSON.parse behind a cast", file: "ctl/a.ts", source: "(JSON as Parser).parse(a);" },
+  { name: "JSON.parse through a cast", file: "ctl/a.ts", source: "(JSON as Parser).parse(a);" },
   { name: "JSON under another name", file: "ctl/a.ts", source: "const json = JSON;" },
-  { name: "parse taken out of JSON", file: "ctl/a.ts", source: "const { parse } = JSON;" },
+  { name: "a parse destructured from JSON", file: "ctl/a.ts", source: "const { parse } = JSON;" },
   { name: "JSON as an argument", file: "ctl/a.ts", source: "read(JSON);" },
   {
     name: "destructured JSON of globalThis",

@@ -78,7 +78,7 @@ async function denied({ machine }: Person): Promise<readonly string[]> {
   return text.trim().split("\n");
 }
 
-/** Plays the attacks of a prompt injection. The signer must deny and record each of them. */
+/** Runs the attacks of a prompt injection. The signer must deny and record each of them. */
 export async function playAttacks({ gateway, ask }: Scene): Promise<void> {
   assert.match(await ask("agent-1", "id"), / 200$/, "what is allowed goes on");
   const before = await denied(gateway);

@@ -66,7 +66,7 @@ export class Company {
     return machine;
   }
 
-  /** Stops a machine forever. */
+  /** Stops a machine permanently. */
   async lose(name: Name): Promise<void> {
     await this.machine(name)[Symbol.asyncDispose]();
     this.#machines.delete(name);

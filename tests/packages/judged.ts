@@ -37,7 +37,7 @@ async function whole(gateway: Person): Promise<void> {
   }, { what: "the services", intervalMs: 200 });
 }
 
-/** Waits until the signer answers and its clients have noticed. */
+/** Waits until the signer answers and its clients have detected this. */
 async function signing(gateway: Person): Promise<void> {
   await poll(
     async () => (await gateway.machine.run("sh", "-c", "curl -sf 127.0.0.1:9160/readyz")).code === 0,
@@ -266,7 +266,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       await company.lose("gw");
       transcript.say("-- gw is gone");
       gateway = transcript.at("gw2", await company.start("gw2", "10.77.0.1"));
-      // The accounts of this machine get other numbers than those of the lost machine.
+      // The accounts of this machine get other user IDs than those of the lost machine.
       await gateway.does("useradd --system backup-agent && useradd --system monitoring");
       await hand("gw2", newOutput);
       await mustRun("cp", "-a", join(work, "backup"), join(company.pathOf("gw2"), "root/backup"));

@@ -11,7 +11,7 @@ import {
 } from "./installed_shim.ts";
 import { SHIMS, type ShimVariant } from "./shims.ts";
 
-/** Prints its own arguments, as the kernel keeps them, and reads no further. */
+/** Prints its own arguments, as stored by the kernel, and reads no more input. */
 const SHOW_ARGUMENTS = "tr '\\0' '|' </proc/$$/cmdline; exit 0 #";
 
 interface AcceptedCase {
@@ -157,7 +157,7 @@ async function takesWhatTheSignerMakes(format: Format, shell: Shell): Promise<vo
   assert.equal(stdout, await plainly("echo <é>&\\\" '😀'"));
 }
 
-/** The output of a command in a plain shell. */
+/** The output of a command in an ordinary shell. */
 async function plainly(command: string): Promise<string> {
   const { stdout } = await new Deno.Command("/bin/sh", { args: ["-c", command], stderr: "null" }).output();
   return new TextDecoder().decode(stdout);
@@ -224,7 +224,7 @@ async function passesSurroundings(format: Format, shell: Shell): Promise<void> {
   };
   const before = "umask 027; exec 3<&- 4<&- 5<&- 6<&- 7</dev/null 8<&- 9<&-; cd /tmp";
   const sealed = await shim.run(shim.seal({ command: DESCRIBE }), { env, before });
-  // Run the same shell in between, because shells set variables themselves.
+  // Start the same shell first, because shells set variables themselves.
   const plain = await new Deno.Command("sh", {
     args: ["-c", `${before}; exec "$@"`, "sh", ...shell, "-c", 'exec /bin/sh -c "$1"', "sh", DESCRIBE],
     clearEnv: true,

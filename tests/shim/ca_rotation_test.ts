@@ -147,7 +147,7 @@ Deno.test({
       await Deno.readTextFile(`${folder.path}/pki/ssh_ca.excepted`),
       / web01 was not checked for the next key/,
     );
-    // As it is when it was killed after the key had been put in its place.
+    // The state after a kill that happened when the key was already installed.
     const keys = await Promise.all(
       ["", ".pub"].map((end) => Deno.readTextFile(`${folder.path}/pki/ssh_ca${end}`)),
     );

@@ -9,7 +9,7 @@ export const PRINCIPAL = "host:web01";
 
 const BROKER_CTL = new URL("../../ctl/main.ts", import.meta.url).pathname;
 
-/** A host whose sshd has a config with these lines, and two CAs: `ours` is new there, `other` may be trusted. */
+/** A host whose sshd config has these lines. Of two CAs, `ours` is new and `other` may already be trusted. */
 export class EnrolHost implements AsyncDisposable {
   readonly port = freePort();
   readonly #host: SealedHost;
@@ -50,7 +50,7 @@ END
     return stdout;
   }
 
-  /** Whether a certificate of a CA for a principal logs in. */
+  /** Whether a certificate of a CA for a principal can log in. */
   async mayLogIn(ca: string, principal: string): Promise<boolean> {
     const { stdout } = await this.#host.sh(
       `cd /var/k && ssh-keygen -q -s ${ca} -I t -n '${principal}' -V +5m user.pub &&
@@ -73,7 +73,7 @@ END
     return await this.#host.sh("sh", `${script.join("\n")}\n`);
   }
 
-  /** All that it could have changed. */
+  /** All state that the enrollment can change. */
   state(): Promise<string> {
     return this.sh(
       "cd /etc && for f in $(find ssh gateway -type f ! -name '*.pid' | sort); do echo \"== $f $(stat -c %a:%u $f)\"; cat $f; done",

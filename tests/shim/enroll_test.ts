@@ -63,7 +63,7 @@ Deno.test({
     await using host = await EnrolHost.start("TrustedUserCAKeys /var/k/other.pub");
     const before = [await host.state(), await host.sh("cat /var/k/other.pub")];
     const now = async () => [await host.state(), await host.sh("cat /var/k/other.pub")];
-    // Not confirmed.
+    // The operator does not confirm.
     assert.equal((await host.enrol({ confirmSeconds: 10 })).code, 0);
     assert.equal(await host.mayLogIn("ours", PRINCIPAL), true);
     await host.sh(
@@ -74,13 +74,13 @@ Deno.test({
       false,
       true,
     ]);
-    // Undone by the operator.
+    // The operator rolls back the enrollment.
     assert.equal((await host.enrol({ confirmSeconds: 600 })).code, 0);
     const second = await host.enrol();
     assert.match(second.stderr, /another enrollment is in progress/);
     assert.equal((await host.enrol({ mode: "undo" })).code, 0);
     assert.deepEqual(await now(), before);
-    // sshd would end on a reload.
+    // sshd would exit on a reload.
     await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
     const broken = await now();
     const refused = await host.enrol();
@@ -124,7 +124,7 @@ Deno.test({
     const patient = await enrol();
     assert.equal(patient.code, 0, `sshd reads its config anew, and listens again: ${patient.text}`);
     assert.equal((await enrol("unenrol")).code, 0);
-    // The enrollment itself is correct, but sshd refuses the account.
+    // The enrollment itself is correct, but sshd rejects the account.
     await host.sh(
       `echo 'DenyUsers ${ACCOUNT}' | cat - ${CONFIG} >/var/k/new && cp /var/k/new ${CONFIG}; kill -HUP $(cat /etc/ssh/test.pid); sleep 1`,
     );

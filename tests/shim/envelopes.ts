@@ -1,5 +1,5 @@
 /**
- * Envelopes that the signer would never make: what a test wants signed is signed, however wrong.
+ * Envelopes that the signer would never create. The test key signs any content, even if it is invalid.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import {
 } from "@gateway/shared/envelope";
 import { signSshsig } from "../../shared/ssh/keys.ts";
 
-/** The fields of an envelope, each as text. */
+/** The fields of an envelope as text. */
 export interface EnvelopeFields {
   readonly nonce: string;
   readonly host: string;
@@ -22,12 +22,12 @@ export interface EnvelopeFields {
   readonly stdin?: string;
 }
 
-/** The key of a seed of 32 equal bytes. */
+/** The key whose seed is 32 times the same byte. */
 export function envelopeKey(byte: number): EnvelopeKey {
   return createEnvelopeKey(new Uint8Array(32).fill(byte));
 }
 
-/** An envelope of format v2 around any message, or of v3 without its prefix. */
+/** An envelope of format v2 around any message, or of format v3 without the prefix of v3. */
 export function sealMessage(
   message: string | Buffer,
   key: EnvelopeKey,
@@ -50,7 +50,7 @@ export function sealV3(
   return `v3.${sealMessage(message, key, ENVELOPE_NAMESPACES.v3)}`;
 }
 
-/** The members of the JSON of format v1, in order, each as it is written there. */
+/** The members of the JSON of format v1 in order, each in its JSON notation. */
 export function membersV1(
   fields: EnvelopeFields,
   key: EnvelopeKey,
@@ -72,7 +72,7 @@ export function membersV1(
   ];
 }
 
-/** The wire form of members that may come in any order and twice. */
+/** The wire form of any members, possibly in another order or repeated. */
 export function sealMembers(members: readonly (readonly [string, string])[]): string {
   const json = `{${members.map(([name, value]) => `"${name}":${value}`).join(",")}}`;
   return Buffer.from(json).toString("base64url");

@@ -8,7 +8,7 @@ import { ACCOUNT } from "./sealed_host.ts";
 /** The output of the installer if there is no problem. */
 export const CLEAN = "gateway-shim is installed: no problems found\n";
 export const STORE = "/var/lib/gateway-shim/nonces";
-/** A key as shims of formats v2 and v3 have it. */
+/** A key in the form of shims of formats v2 and v3. */
 export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);
 
 /** A directory with a signer's config and the seed of its envelope key. */
@@ -48,7 +48,7 @@ export async function script(...args: readonly string[]): Promise<string> {
   return await scriptFor({}, ...args);
 }
 
-/** The same for a host whose config has more. */
+/** The same for a host with additional config keys. */
 export async function scriptFor(
   host: Readonly<Record<string, unknown>>,
   ...args: readonly string[]

@@ -239,7 +239,7 @@ Deno.test.each([
     ssh: "printf 'refused\\r\\n' >&2; exit 255",
     error: /^$/,
   },
-  { name: "a host that reads nothing", ssh: "exec <&-; echo gone; exit 255", error: /^$/ },
+  { name: "a host that does not read its input", ssh: "exec <&-; echo gone; exit 255", error: /^$/ },
 ])("broker-ctl host install-shim --over ssh exits with $name", async ({ ssh, error }) => {
   await using folder = await createConfig();
   const program = `${folder.path}/ssh`;

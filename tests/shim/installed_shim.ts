@@ -16,7 +16,7 @@ export const FOREIGN_KEY: EnvelopeKey = envelopeKey(3);
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** A format, its shim, and how its envelopes and keys are written. */
+/** A format: its shim, and the encoding of its envelopes and keys. */
 export interface ShimFormat {
   readonly name: "v1" | "v2" | "v3";
   readonly program: string;
@@ -26,7 +26,7 @@ export interface ShimFormat {
   seal(fields: EnvelopeFields, key: EnvelopeKey): string;
 }
 
-/** All, under the names by which a test picks one. A key of v2 is as hosts have it from before v3. */
+/** All formats by name. Keys of v2 are in the form that was installed before v3. */
 export const FORMATS = {
   v1: {
     name: "v1",
@@ -94,7 +94,7 @@ export class InstalledShim implements AsyncDisposable {
   ): Promise<InstalledShim> {
     const folder = await Deno.makeTempDir({ prefix: "shim-" });
     const shim = new InstalledShim(format, folder, shell, `${disk ?? folder}/nonces`);
-    // The paths are fixed on purpose: nothing but another text of the program changes them.
+    // The installed paths are fixed on purpose: only a changed program text can replace them.
     const paths: Readonly<Record<string, string>> = {
       [format.keyPath]: shim.keyFile,
       "/var/lib/gateway-shim/nonces": shim.store,
@@ -113,7 +113,7 @@ export class InstalledShim implements AsyncDisposable {
     return `${this.folder}/keys`;
   }
 
-  /** Pins what these lines say, instead of what was pinned. */
+  /** Replaces the pinned keys by these lines. */
   async writeKeys(...lines: readonly string[]): Promise<void> {
     await Deno.writeTextFile(this.keyFile, lines.map((line) => `${line}\n`).join(""));
   }
@@ -158,7 +158,7 @@ export class InstalledShim implements AsyncDisposable {
     if (!success) throw new Error(new TextDecoder().decode(stderr));
   }
 
-  /** The names of the nonces that are taken for used. */
+  /** The names of the used nonces. */
   claims(): string[] {
     return [...Deno.readDirSync(this.store)].map(({ name }) => name);
   }
@@ -168,7 +168,7 @@ export class InstalledShim implements AsyncDisposable {
   }
 }
 
-/** Fields of an envelope that is good now, but for what is given. */
+/** Fields of an envelope that is valid now, with the given changes. */
 export function freshFields(fields: Partial<EnvelopeFields> = {}): EnvelopeFields {
   return {
     nonce: crypto.getRandomValues(new Uint8Array(16)).toHex(),
@@ -183,10 +183,10 @@ export function secondsFromNow(seconds: number): string {
   return String(Math.floor(Date.now() / 1000) + seconds);
 }
 
-/** Gives a process its input and waits for its end. */
+/** Writes the input to a process and waits until it ends. */
 export async function finish(process: Deno.ChildProcess, stdin: string): Promise<RunResult> {
   const writer = process.stdin.getWriter();
-  // A refusal does not read it.
+  // The shim does not read stdin if it rejects the envelope.
   await writer.write(new TextEncoder().encode(stdin)).catch(() => undefined);
   await writer.close().catch(() => undefined);
   const { code, signal, stdout, stderr } = await process.output();

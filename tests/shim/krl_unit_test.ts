@@ -37,7 +37,7 @@ Deno.test("systemd accepts gateway-krl.service and rates its exposure low", { ig
 Deno.test("gateway-shim-v1 runs the bundled verifier next to it and needs no other source files", async () => {
   await using shim = await InstalledShim.create(FORMATS.v1);
   await shim.bundle();
-  // The source is not there, as on a host.
+  // The source is not installed, as on a host.
   const launcher = `${shim.folder}/gateway-shim`;
   const text = await Deno.readTextFile(launcher);
   await Deno.writeTextFile(launcher, text.replace(/verifier="\S*main\.ts"/, "verifier=/none/main.ts"));
@@ -102,7 +102,7 @@ for (const { name, format, shell } of SHIMS) {
       await using shim = await InstalledShim.create(format, shell, disk.folder);
       const filler = `${disk.folder}/filler`;
       await Deno.mkdir(filler);
-      // The root, the store and the filler are there: one more goes in.
+      // The root directory, the store and the filler exist, so one more file fits.
       await Deno.writeTextFile(`${filler}/last`, "");
       const envelope = shim.seal();
       const { code, stdout, stderr } = await shim.run(envelope);
@@ -146,7 +146,7 @@ Deno.test.each([
   await Deno.writeTextFile(probe, `await ${code}.catch((error) => console.log(error.name + "."));`);
   const program = `${shim.folder}/gateway-shim`;
   const text = await Deno.readTextFile(program);
-  // The launcher as it is, with another module: what this prints is run as a command.
+  // The unchanged launcher with another module, whose output is run as a command.
   await Deno.writeTextFile(program, text.replace(/"[^"]*main\.ts"/, `"${probe}"`));
   const { stderr } = await shim.run(shim.seal());
   assert.match(stderr, /NotCapable/);
@@ -200,7 +200,7 @@ interface StdinCase {
   readonly envelope: string;
   /** The namespaces of the key in the allowed signers file (default: both formats). */
   readonly namespaces?: readonly string[];
-  /** What `cat` prints, or why the shim refuses it. */
+  /** The output of `cat`, or the reason why the shim rejects the list. */
   readonly printed?: string;
   readonly refused?: string;
 }

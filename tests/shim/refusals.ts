@@ -10,17 +10,17 @@ const EXPIRED = "the envelope has expired";
 const TOO_FAR = "the envelope expires too far in the future: does a clock go wrong?";
 const BAD_NONCE = "the nonce is malformed";
 
-/** A message of format v2 that the signer's key has signed. */
+/** A message of format v2, signed with the signer's key. */
 function message(...parts: readonly string[]): string {
   return sealMessage(parts.join("\n"), SIGNER_KEY);
 }
 
-/** The members of a good envelope of format v1, changed. */
+/** The members of a valid envelope of format v1, with a change. */
 function members(change: (all: [string, string][]) => [string, string][]): string {
   return sealMembers(change(membersV1(freshFields(), SIGNER_KEY).map(([name, value]) => [name, value])));
 }
 
-/** The JSON of a good envelope of format v1, changed. */
+/** The JSON of a valid envelope of format v1, with a change. */
 function json(change: (text: string) => string): string {
   const text = Buffer.from(sealMembers(membersV1(freshFields(), SIGNER_KEY)), "base64url").toString();
   return Buffer.from(change(text)).toString("base64url");
@@ -332,7 +332,7 @@ const EXPIRY_FORM: readonly RefusedCase[] = [
   { name, only: "v2", envelope: (shim) => shim.seal({ expiry }), reason: "the expiry is not a time" },
 ]);
 
-/** All that both shims, or one, must refuse without taking the envelope for used. */
+/** All cases that one or both shims must reject without marking the nonce as used. */
 export const REFUSED_CASES: readonly RefusedCase[] = [
   ...INPUT,
   ...JSON_FORM,

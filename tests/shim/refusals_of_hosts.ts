@@ -160,5 +160,5 @@ const PROGRAMS: readonly RefusedCase[] = [
   },
 ];
 
-/** Refusals that are not caused by the envelope. */
+/** Rejections that are not caused by the envelope. */
 export const HOST_CASES: readonly RefusedCase[] = [...ARGUMENTS, ...KEY_FILE, ...STORE, ...PROGRAMS];

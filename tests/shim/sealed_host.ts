@@ -25,11 +25,11 @@ echo ready
 exec cat
 `;
 
-/** A host with a separate file system: what is installed there is invisible to the rest of the machine. Needs root. */
+/** A host with a separate file system, so that the machine does not see its installations. Needs root. */
 export class SealedHost implements AsyncDisposable {
   readonly ca: TestCa = createTestCa();
   readonly #disk: TinyDisk;
-  /** Keeps the mount namespace, until its input ends. */
+  /** Keeps the mount namespace open until its input ends. */
   readonly #keeper: Deno.ChildProcess;
 
   private constructor(disk: TinyDisk, keeper: Deno.ChildProcess) {
@@ -53,12 +53,12 @@ export class SealedHost implements AsyncDisposable {
     throw new Error("Cannot make a host of its own");
   }
 
-  /** The words before a program's own that have it run on the host. */
+  /** The launcher prefix that runs a program on the host. */
   get launcher(): readonly string[] {
     return ["nsenter", `--mount=/proc/${this.#keeper.pid}/ns/mnt`, "--"];
   }
 
-  /** Runs a program of sh as root. */
+  /** Runs a shell script as root. */
   async sh(script: string, stdin = ""): Promise<HostResult> {
     const [program = "", ...words] = this.launcher;
     const process = new Deno.Command(program, {
@@ -89,7 +89,7 @@ export class SealedHost implements AsyncDisposable {
     if (code !== 0) throw new Error(stderr);
   }
 
-  /** Starts sshd there, which trusts {@linkcode ca} for the account and for root. */
+  /** Starts sshd on the host. It trusts {@linkcode ca} for the account and for root. */
   async startSshd(): Promise<SshTarget> {
     const sshd = findSshd();
     if (sshd === undefined) throw new Error("sshd is not installed");
@@ -121,7 +121,7 @@ async function mayOverlay(): Promise<boolean> {
   }
 }
 
-/** Whether this machine can't have a {@linkcode SealedHost}: that takes root, sshd, overlays and `unshare`. */
+/** Whether this machine cannot run a {@linkcode SealedHost}: root, sshd, overlays, `unshare`. */
 export const mayNotSeal: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await mayOverlay());
 
 export function sealTest(name: string, fn: () => Promise<void>): void {

@@ -7,7 +7,7 @@ export interface ShimVariant {
   readonly shell: readonly string[];
 }
 
-/** The shells that are /bin/sh on the systems that people have, and all formats. */
+/** The shells that common systems use as /bin/sh, each with all formats. */
 export const SHIMS: readonly ShimVariant[] = [
   { name: "gateway-shim in dash", format: FORMATS.v2, shell: ["dash"] },
   { name: "gateway-shim in bash", format: FORMATS.v2, shell: ["bash", "--posix"] },

@@ -36,7 +36,7 @@ export class SshClient implements AsyncDisposable {
     const client = new SshClient(folder, target);
     await writeIdentity(folder, ca, fields);
     await Deno.writeTextFile(`${folder}/known_hosts`, `target ${target.hostKeyLine}\n`);
-    // It goes to the background once the connection stands.
+    // ssh goes to the background when the connection is established.
     await run("ssh", [...client.#options, "-f", "-N", "-M", "127.0.0.1"]);
     return client;
   }
@@ -58,7 +58,7 @@ export class SshClient implements AsyncDisposable {
     ];
   }
 
-  /** Asks for a command, or for a shell when there is none. */
+  /** Requests a command, or a shell if there is no command. */
   async exec(command: string | undefined, options: readonly string[] = [], stdin = ""): Promise<RunResult> {
     const process = new Deno.Command("ssh", {
       args: [...this.#options, ...options, "127.0.0.1", ...command === undefined ? [] : [command]],

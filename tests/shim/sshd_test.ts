@@ -28,7 +28,7 @@ const EMPTY = {
   audit_key: "x",
 };
 
-/** Has `broker-ctl`, as an operator starts it, install the shim over a login as root. */
+/** Installs the shim over a login as root with `broker-ctl`, like an operator. */
 async function installOverSsh(host: SealedHost, target: SshTarget): Promise<RunResult> {
   await using folder = await createFolder();
   await using agent = await startAgent(`${folder.path}/agent`);
@@ -57,7 +57,7 @@ async function installOverSsh(host: SealedHost, target: SshTarget): Promise<RunR
   return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** The shim of a format on a host with sshd, as it is installed for real. */
+/** The shim of a format on a host with sshd, installed as in production. */
 async function withHost(
   format: ShimFormat,
   test: (scene: {
@@ -65,7 +65,7 @@ async function withHost(
     readonly target: SshTarget;
     /** A connection whose certificate is locked to the shim. */
     readonly client: SshClient;
-    /** Seals as the signer of the host does. */
+    /** Seals envelopes like the signer of the host. */
     readonly shim: InstalledShim;
   }) => Promise<void>,
 ): Promise<void> {
@@ -118,7 +118,7 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
         const ended = await client.exec(shim.seal({ command: "kill -TERM $$" }));
         assert.notEqual(ended.code, 0);
         const shown = await client.exec(shim.seal({ command: "tr '\\0' '|' </proc/$PPID/cmdline; umask" }));
-        // Nothing of the shim stays between; the login shell is there for any command, where it does not exec its last.
+        // No process of the shim remains. The login shell remains if it does not exec its last command.
         assert.match(shown.stdout, /^(?:sh\|-c\|gateway-shim web01\||sshd: )/);
         const claims = (await host.sh(`ls ${STORE} | wc -l`)).stdout.trim();
         assert.equal(claims, "3");
@@ -141,7 +141,7 @@ for (const format of [FORMATS.v2, FORMATS.v1]) {
           assert.deepEqual({ code, stdout, stderr }, expected);
           await host.sh(`chmod ${usual} ${path}`);
         }
-        // The claim of another account stays, whatever this one does.
+        // A nonce that another account has used stays used, regardless of this account.
         await host.sh(`mkdir ${STORE}/0${"0".repeat(31)}`);
         assert.equal((await client.exec(envelope)).stdout, "done\n");
         assert.match((await host.sh(`ls ${STORE}`)).stdout, /^0{32}$/m);

@@ -8,12 +8,12 @@ import {
   parseEd25519PublicKey,
 } from "@gateway/shared/ssh";
 
-/** The principal in certificates of {@linkcode TestCa}, unless given. */
+/** The default principal in certificates of {@linkcode TestCa}. */
 export const PRINCIPAL = "host:target";
 
 export interface TestCa {
   readonly publicKeyLine: string;
-  /** Certifies a key for five minutes and {@linkcode PRINCIPAL}; fields that are given win. */
+  /** Certifies a key for five minutes and {@linkcode PRINCIPAL}, unless the given fields differ. */
   certify(publicKeyLine: string, fields?: Partial<CertificateFields>): Promise<string>;
 }
 

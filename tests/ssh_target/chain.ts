@@ -12,7 +12,7 @@ import { type Printed, printedBy } from "./printed.ts";
 import { share } from "../stage/share.ts";
 
 export interface ChainRequest {
-  /** Puts other facts in place of those of a hop. */
+  /** Replaces properties of a hop. */
   readonly change?: (hop: HopLogin, index: number) => HopLogin;
   readonly clock?: Clock;
   readonly limits?: Partial<SshLimits>;
@@ -20,12 +20,12 @@ export interface ChainRequest {
   readonly pty?: boolean;
 }
 
-/** Hosts of which each is reached through the one before it. */
+/** Hosts that are each reached through the previous one. */
 export interface Chain {
   readonly targets: readonly SshTarget[];
   readonly dir: string;
   run(command: string, request?: ChainRequest): Promise<Printed>;
-  /** A certificate for a key that this hop accepts, and no other does. */
+  /** A certificate for a key that only this hop accepts. */
   certify(publicKeyLine: string, index: number, extensions?: readonly string[]): Promise<string>;
 }
 
@@ -63,7 +63,7 @@ export async function withChain(
   }
 }
 
-/** As {@linkcode withChain}, with one chain of each kind and length, up to 4, for the tests of a file. */
+/** Like {@linkcode withChain}, but a file's tests share one chain of each kind and length up to 4. */
 export function shareChains(): typeof withChain {
   const open = (kind: SshTarget["kind"]) =>
     [1, 2, 3, 4].map((count) => share<Chain>((use) => withChain(kind, count, use)));
@@ -103,7 +103,7 @@ function principalOf(index: number): string {
   return `host:hop${index}`;
 }
 
-/** The signer's permissions: forwarding for a bastion, a terminal for the target. */
+/** The permissions that the signer grants: forwarding for a bastion, a terminal for the target. */
 function extensionsOf(index: number, count: number): readonly string[] {
   return index === count - 1 ? ["permit-pty"] : ["permit-port-forwarding"];
 }

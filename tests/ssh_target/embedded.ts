@@ -16,9 +16,9 @@ interface Running {
 }
 
 /**
- * Starts an SSH server in this process that checks certificates like sshd and runs commands with `/bin/sh`, for
- * machines without sshd. Unlike sshd it runs everything as the user of this process, and obeys signals for forced
- * commands, too.
+ * Starts an SSH server in this process, for machines without sshd. It checks certificates like sshd and runs
+ * commands with `/bin/sh`. Unlike sshd, it runs everything as the user of this process and delivers signals
+ * to forced commands.
  */
 export async function createEmbeddedTarget(user: string, options: SshTargetOptions): Promise<SshTarget> {
   const hostKey = createHostKey();
@@ -82,7 +82,7 @@ function serve(connection: Connection, ip: string, options: SshTargetOptions, ru
     let command: RunningCommand | undefined;
     session.on("pty", (accept, reject) => {
       pty = login?.pty ?? false;
-      // A client may do without an answer, and then ssh2 gives no functions for it.
+      // If the client wants no answer, ssh2 provides no functions for it.
       if (pty) accept?.();
       else reject?.();
     });
@@ -107,7 +107,7 @@ function serve(connection: Connection, ip: string, options: SshTargetOptions, ru
   });
 }
 
-/** Joins a channel and a socket; each ends with the other, and both with the connection. */
+/** Connects a channel and a socket. Each ends with the other, and both end with the connection. */
 function forward(connection: Connection, socket: Socket, accept: () => Duplex, reject: () => void): void {
   socket.once("error", reject);
   socket.once("connect", () => {
@@ -121,7 +121,7 @@ function forward(connection: Connection, socket: Socket, accept: () => Duplex, r
   connection.on("close", () => socket.destroy());
 }
 
-/** ssh2's server ignores requests after the end of the client's input; signals arrive later than that. */
+/** ssh2's server ignores requests after the end of the client's input, but signals arrive later. */
 export function keepOpen(session: Session): void {
   Reflect.set(session, "_ending", false);
 }

@@ -10,12 +10,12 @@ const CARRIAGE_RETURN = 13;
 export interface CommandOptions {
   readonly command: string;
   readonly environment: Readonly<Record<string, string>>;
-  /** Merges the two streams and ends lines as a terminal does; there is no real terminal. */
+  /** Merges both streams and converts line ends like a terminal. There is no real terminal. */
   readonly pty: boolean;
 }
 
 export interface RunningCommand {
-  /** Sends a signal, by its name without `SIG`, to the command and all that it started. */
+  /** Sends a signal, by its name without `SIG`, to the command and its descendants. */
   signal(name: string): void;
   readonly ended: Promise<void>;
 }
@@ -36,7 +36,7 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
     if (running && SIGNALS.includes(name)) signalGroup(process.pid, name);
   };
   feed(channel, process.stdin);
-  // Like sshd: the terminal hangs up; commands without a terminal notice only on writing.
+  // Like sshd: a terminal hangs up. Commands without a terminal detect the close only when they write.
   if (options.pty) channel.on("close", () => signal("HUP"));
   // A channel closed without a status reports an internal error to the client.
   const ended = report(channel, process, options.pty).catch(() => void channel.end()).finally(() => {
@@ -45,7 +45,7 @@ export function startCommand(channel: ServerChannel, options: CommandOptions): R
   return { signal, ended };
 }
 
-/** Gives the command what the client sends; reads on without it, or the channel would never come to its end. */
+/** Writes the client's input to the command. Reads on after its end, so that the channel can close. */
 async function feed(channel: ServerChannel, stdin: WritableStream<Uint8Array>): Promise<void> {
   const writer = stdin.getWriter();
   channel.on("data", (chunk: Uint8Array) => void writer.write(chunk).catch(() => {}));
@@ -80,8 +80,8 @@ async function copy(
 const WAITING = ["_chunk", "_chunkcb", "_chunkErr", "_chunkcbErr"];
 
 /**
- * Writes to the two streams of a channel, one chunk at a time. ssh2's server does not forget a chunk that had to
- * wait once it is sent, and sends it again when the other stream has to wait.
+ * Writes to the two streams of a channel, one chunk at a time. ssh2's server keeps a chunk that had to wait
+ * after it is sent, and sends it again when the other stream has to wait.
  */
 class ChannelWriter {
   readonly #channel: ServerChannel;

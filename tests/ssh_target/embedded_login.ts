@@ -14,11 +14,11 @@ const KNOWN_OPTIONS: readonly string[] = ["force-command", "source-address"];
 
 export interface LoginAttempt {
   readonly user: string;
-  /** Which principals may log in as that user. */
+  /** The principals that may log in as that user. */
   readonly principals: readonly string[];
   readonly algorithm: string;
   readonly certificate: Uint8Array;
-  /** The signature blob over `signed`; absent while the client only asks. */
+  /** The signature blob over `signed`. Absent if the client only queries whether the key is accepted. */
   readonly signature: Uint8Array | undefined;
   readonly signed: Uint8Array | undefined;
   readonly caPublicKeyLine: string;
@@ -36,7 +36,7 @@ export type LoginDecision =
     readonly forwarding: boolean;
   };
 
-/** Decides as sshd does (PROTOCOL.certkeys, sshd(8)). */
+/** Decides like sshd (PROTOCOL.certkeys, sshd(8)). */
 export function decideLogin(attempt: LoginAttempt): LoginDecision {
   if (attempt.algorithm !== CERTIFICATE_ALGORITHM) return refused("not an Ed25519 certificate");
   let certificate: Certificate;
@@ -76,7 +76,7 @@ function findFlaw(attempt: LoginAttempt, certificate: Certificate): string | und
     : "wrong signature of the key";
 }
 
-/** Whether a signature blob, `string` algorithm and `string` signature, is that of an Ed25519 key. */
+/** Whether a signature blob (`string` algorithm, `string` signature) is from an Ed25519 key. */
 function isSignedBy(point: Uint8Array, signature: Uint8Array, data: Uint8Array): boolean {
   const x = point.toBase64({ alphabet: "base64url", omitPadding: true });
   const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });

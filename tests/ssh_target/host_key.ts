@@ -1,7 +1,7 @@
 import { encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
 import { parsePrivateKey } from "@gateway/shared/ca/pem";
 
-/** A host key: the private half as OpenSSH stores it, the public one as a line. */
+/** A host key: the private key in the format of OpenSSH, the public key as a line. */
 export interface HostKey {
   readonly pem: string;
   readonly line: string;

@@ -15,11 +15,11 @@ export interface HostileRequest {
   readonly hostKeyLine: string;
   readonly limits?: Partial<SshLimits>;
   readonly signal?: AbortSignal;
-  /** Puts this key into the certificate in place of the one that signs. */
+  /** Replaces the signing key in the certificate by this key. */
   readonly certifiedKey?: EphemeralKey;
 }
 
-/** Runs `true` with a certificate that a server of this file does not check. */
+/** Runs `true` with a certificate that the servers of this file do not check. */
 export async function runOn(request: HostileRequest): Promise<Printed> {
   const { limits, signal } = request;
   return printedBy(
@@ -34,7 +34,7 @@ export async function runOn(request: HostileRequest): Promise<Printed> {
   );
 }
 
-/** The way to a server of this file. */
+/** The route to a server of this file. */
 export async function hopsTo({ port, hostKeyLine, certifiedKey }: HostileRequest): Promise<HopLogins> {
   const key = createEphemeralKey();
   return [{
@@ -73,7 +73,7 @@ export async function readToEnd(connection: Deno.TcpConn): Promise<void> {
   while (await connection.read(buffer) !== null);
 }
 
-/** Gives a test an SSH server that lets everybody in and does with a connection what it likes. */
+/** Runs a test with an SSH server that accepts every login and calls a handler for each connection. */
 export async function withSshServer(
   onConnection: (connection: Connection) => void,
   test: (server: { readonly port: number; readonly hostKeyLine: string }) => Promise<void>,
@@ -99,7 +99,7 @@ export async function withSshServer(
   }
 }
 
-/** Accepts the command of a connection and hands its channel over. */
+/** Accepts the command of a connection and passes its channel on. */
 export function onExec(
   act: (channel: ServerChannel, connection: Connection) => void,
 ): (connection: Connection) => void {
@@ -114,6 +114,6 @@ function closeQuietly(connection: Deno.TcpConn): void {
   try {
     connection.close();
   } catch {
-    // The test has closed it already.
+    // The test has already closed it.
   }
 }

@@ -7,11 +7,11 @@ const SSHD_PATHS = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd", "
 /** The empty directory required by an sshd started as root. */
 const PRIVILEGE_SEPARATION_DIR = "/run/sshd";
 const READY = /^Server listening on /m;
-/** Another process can take the port between our look for a free one and sshd's start. */
+/** Another process can take the port between our check and sshd's start. */
 const ATTEMPTS = 3;
 const START_MS = 60_000;
 const POLL_MS = 10;
-/** OpenSSH from 9.8 on shuts out an address with failed logins, and tests fail on purpose. */
+/** OpenSSH 9.8 and later block an address after failed logins, which tests cause on purpose. */
 const NO_PENALTIES = "PerSourcePenalties no";
 
 /** The path of the system's sshd, if it is installed. */
@@ -86,7 +86,7 @@ async function writeConfig(sshd: string, dir: string, port: number, revokedKeys?
   if (!check.success) await Deno.writeTextFile(path, [...lines, ""].join("\n"));
 }
 
-/** Waits until sshd listens; gives what it wrote when it ends instead. */
+/** Waits until sshd listens. Returns its log if it exits instead. */
 async function start(
   [program = "", ...words]: readonly string[],
   dir: string,

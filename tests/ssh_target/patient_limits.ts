@@ -1,6 +1,6 @@
 import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/failures.ts";
 
-/** The broker's limits, with time for a busy machine to connect; for tests of something else than these limits. */
+/** The broker's limits with longer connect timeouts, for tests of other behavior on busy machines. */
 export const PATIENT_LIMITS: SshLimits = {
   ...DEFAULT_LIMITS,
   connectMs: 60_000,

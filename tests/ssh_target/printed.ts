@@ -8,7 +8,7 @@ export interface Printed {
   readonly exitCode: number;
 }
 
-/** The output of a command with a mark where more of it was not kept. */
+/** The output of a command, with a mark if it was truncated. */
 export function printedBy({ stdout, stderr, exitCode }: CommandResult): Printed {
   return { stdout: markedHead(stdout), stderr: markedHead(stderr), exitCode };
 }

@@ -1,4 +1,4 @@
-/** One program to ask and to send signals with: a signal of Deno's own needs permission to run everything. */
+/** One program for queries and signals, because Deno's own signals require permission to run all programs. */
 const SHELL = "/bin/sh";
 
 /**
@@ -6,7 +6,7 @@ const SHELL = "/bin/sh";
  * gets TERM leaves its sessions running.
  */
 export function endProcessTree(pid: number): void {
-  // Parents first: they could start others in the meantime. Some may have ended by themselves.
+  // Parents first, because they could start more children. Some processes may have ended by themselves.
   const victims = [pid, ...descendants(pid, listProcesses())];
   runShell(victims.map((victim) => `kill -s KILL ${victim}`).join("; "));
 }

@@ -1,11 +1,11 @@
-/** A way to a port of this machine that can become a black hole: what goes in is taken, and nothing comes out. */
+/** A relay to a port of this machine. It can become a black hole that reads bytes and forwards none. */
 export class Relay implements AsyncDisposable {
   readonly #listener: Deno.TcpListener;
   readonly #connections = new Set<Deno.TcpConn>();
   readonly #serving: Promise<void>;
   #swallows = false;
 
-  /** @param target the port that it leads to */
+  /** @param target the port that it forwards to */
   constructor(target: number) {
     this.#listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     this.#serving = this.#serve(target);
@@ -15,7 +15,7 @@ export class Relay implements AsyncDisposable {
     return this.#listener.addr.port;
   }
 
-  /** From now on no bytes pass, on old and new connections, and neither side is notified. */
+  /** Stops forwarding on old and new connections without notifying either side. */
   swallow(): void {
     this.#swallows = true;
   }
@@ -51,9 +51,9 @@ export class Relay implements AsyncDisposable {
         }
       }
     } catch {
-      // Reset, or closed from here.
+      // The connection was reset, or closed by this side.
     }
-    // A black hole does not tell of an end, either.
+    // A black hole does not forward the end of a connection either.
     if (!this.#swallows) this.#close(to);
   }
 

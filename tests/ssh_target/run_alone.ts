@@ -1,6 +1,6 @@
 /**
- * Runs one command with no permission but to connect to the host: writes a public key to stdout, reads a line
- * with the host and the certificate from stdin, and writes what the command printed.
+ * Runs one command with only the permission to connect to the host. It writes a public key to stdout, reads a
+ * line with the host and the certificate from stdin, and writes the command's output.
  */
 import { systemClock } from "@gateway/shared/clock";
 import { createEphemeralKey } from "../../broker/ssh/login.ts";

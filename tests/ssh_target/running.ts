@@ -1,6 +1,6 @@
 import { poll } from "../stage/poll.ts";
 
-/** The process number that a command has written to a file, once it is there. */
+/** The process ID that a command has written to a file, when the file exists. */
 export async function readPid(path: string): Promise<number> {
   let pid = 0;
   await poll(async () => {
@@ -12,7 +12,7 @@ export async function readPid(path: string): Promise<number> {
   return pid;
 }
 
-/** Whether a process runs; one that is dead and not yet collected by its parent does not. */
+/** Whether a process runs. A zombie does not count as running. */
 export async function isRunning(pid: number): Promise<boolean> {
   const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", String(pid)] }).output();
   const state = new TextDecoder().decode(stdout).trim();

@@ -16,14 +16,14 @@ export interface SceneRequest
   readonly user?: string;
   readonly fields?: Partial<CertificateFields>;
   readonly limits?: Partial<SshLimits>;
-  /** Another authority than the one that the target trusts. */
+  /** A CA in place of the one that the target trusts. */
   readonly ca?: TestCa;
   readonly hostKey?: string;
-  /** The key to be certified, and to sign with. */
+  /** The key to certify and to sign with. */
   readonly key?: EphemeralKey;
 }
 
-/** A target, and the means to run commands on it. */
+/** A target with functions to run commands on it. */
 export interface Scene {
   readonly target: SshTarget;
   /** A directory that is removed at the end. */
@@ -33,7 +33,7 @@ export interface Scene {
   run(command: string, request?: SceneRequest): Promise<Printed>;
 }
 
-/** Starts a target, gives it to a test and ends it. */
+/** Starts a target, runs a test on it and stops it. */
 export async function withTarget(
   kind: SshTarget["kind"],
   test: (scene: Scene) => Promise<void>,
@@ -59,7 +59,7 @@ export async function withTarget(
   }
 }
 
-/** As {@linkcode withTarget}, with one target of each kind for the tests of a file. */
+/** Like {@linkcode withTarget}, but shares one target of each kind between a file's tests. */
 export function shareTargets(): typeof withTarget {
   const openssh = share<Scene>((use) => withTarget("openssh", use));
   const embedded = share<Scene>((use) => withTarget("embedded", use));

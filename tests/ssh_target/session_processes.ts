@@ -3,7 +3,7 @@ export interface SessionProcess {
   readonly command: string;
 }
 
-/** The session that a process belongs to: what sshd makes for each command. */
+/** The process session ID of a process. sshd creates one for each command. */
 export async function sessionOf(pid: number): Promise<number> {
   const process = (await listProcesses()).find((listed) => listed.pid === pid);
   if (process === undefined) throw new Error(`No process ${pid}`);
@@ -18,7 +18,7 @@ export async function processesOf(session: number): Promise<readonly SessionProc
 }
 
 async function listProcesses() {
-  // Not from /proc itself: reading there needs every permission.
+  // With ps, because Deno reads /proc only with all permissions.
   const args = ["-A", "-o", "pid=,sess=,stat=,comm="];
   const { stdout } = await new Deno.Command("ps", { args }).output();
   return new TextDecoder().decode(stdout).trim().split("\n").map((line) => {

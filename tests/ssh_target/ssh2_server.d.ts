@@ -8,28 +8,28 @@ import type { EventEmitter } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { Duplex, Writable } from "node:stream";
 
-// The names of a CommonJS module are its default export's members.
+// The exports of a CommonJS module are the members of its default export.
 declare const ssh2: {
   readonly Server: typeof Server;
   readonly utils: {
-    /** Reads a key in any of the usual formats; an error is returned, not thrown. */
+    /** Reads a key in any common format. Errors are returned, not thrown. */
     parseKey(key: string): ParsedKey | Error;
   };
 };
 export default ssh2;
 
-/** A key, of which only the public half is of use here. */
+/** A key. Tests use only its public half. */
 export interface ParsedKey {
   readonly type: string;
   getPublicSSH(): Uint8Array;
 }
 
-/** A server that hands every client to a listener, once the client has sent its identification. */
+/** A server that passes every client to a listener when the client has sent its identification. */
 declare class Server extends EventEmitter<{ error: [error: Error] }> {
   constructor(options: ServerOptions, onConnection: (connection: Connection, info: ClientInfo) => void);
   listen(port: number, hostname: string, onListening: () => void): this;
   address(): AddressInfo | string | null;
-  /** Stops listening; called back when all connections are closed. */
+  /** Stops listening. The callback runs when all connections are closed. */
   close(onClosed: () => void): this;
 }
 
@@ -54,7 +54,7 @@ export interface ConnectionEvents {
   error: [error: Error];
   handshake: [negotiated: { readonly serverHostKey: string }];
   session: [accept: () => Session];
-  /** The client wants to be connected to an address (`direct-tcpip`). */
+  /** The client requests a connection to an address (`direct-tcpip`). */
   tcpip: [
     accept: () => Duplex,
     reject: Answer,
@@ -70,7 +70,7 @@ export interface PublicKeyContext extends Verdict {
   readonly method: "publickey";
   readonly username: string;
   readonly key: { readonly algo: string; readonly data: Uint8Array };
-  /** Absent, like `blob`, while the client only asks whether the key would do. */
+  /** Absent, like `blob`, if the client only queries whether the key is accepted. */
   readonly signature: Uint8Array | undefined;
   readonly blob: Uint8Array | undefined;
 }
@@ -88,9 +88,9 @@ export interface Verdict {
 /** A session, which runs one command. */
 export type Session = EventEmitter<SessionEvents>;
 
-/** The events of a session. A client may do without an answer, and then there is no function for it. */
+/** The events of a session. If a client wants no answer, there is no function for it. */
 export interface SessionEvents {
-  /** The client's input is at its end. */
+  /** The client's input has ended. */
   eof: [];
   exec: [accept: () => ServerChannel, reject: Answer | undefined, info: { readonly command: string }];
   pty: [accept: Answer | undefined, reject: Answer | undefined];

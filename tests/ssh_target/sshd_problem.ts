@@ -13,7 +13,7 @@ import { createFolder } from "../stage/folder.ts";
 /** The capabilities that root's sshd needs to accept a login: DAC_OVERRIDE, SETGID, SETUID, SYS_CHROOT. */
 const NEEDED_CAPABILITIES = [1n, 6n, 7n, 18n];
 
-/** Why tests and demo can't use the sshd of this machine; empty where they can. */
+/** The reason why tests and demo cannot use this machine's sshd, or empty if they can. */
 export const SSHD_PROBLEM: string = await whyNot();
 
 async function whyNot(): Promise<string> {
@@ -23,7 +23,7 @@ async function whyNot(): Promise<string> {
   return await whyNoLogin(sshd, dir.path);
 }
 
-/** Starts it and logs in, which is the one way to know; where nothing is in its way only its own check is made. */
+/** Starts sshd and logs in, the only reliable check. If no obstacle is known, runs only sshd's own check. */
 async function whyNoLogin(sshd: string, dir: string): Promise<string> {
   if (await isWholeRoot()) return await whyNoStart(sshd, dir);
   const [ca, key, user] = [createTestCa(), createEphemeralKey(), userInfo().username];
@@ -63,7 +63,7 @@ async function whyNoStart(sshd: string, dir: string): Promise<string> {
   }
 }
 
-/** Whether this is root of the machine, and may do what sshd does as root. */
+/** Whether this is the machine's root with all capabilities that sshd needs as root. */
 async function isWholeRoot(): Promise<boolean> {
   if (Deno.uid() !== 0) return false;
   const [, effective = "0"] = /^CapEff:\s*([0-9a-f]+)$/m.exec(await readProcFile("/proc/self/status")) ?? [];
@@ -72,7 +72,7 @@ async function isWholeRoot(): Promise<boolean> {
   return mayAll && /^\s*0\s+0\s+4294967295\s*$/.test(await readProcFile("/proc/self/uid_map"));
 }
 
-/** The last line with an error of sshd. */
+/** The last line of sshd's log with an error. */
 async function lastFailure(dir: string): Promise<string | undefined> {
   const log = await Deno.readTextFile(`${dir}/sshd.log`).catch(() => "");
   return log.split("\n").findLast((line) => /fatal|error|failed|not exist|denied|not permitted/i.test(line))

@@ -2,16 +2,16 @@ import { createOpensshTarget, findSshd } from "./openssh.ts";
 import { SSHD_PROBLEM } from "./sshd_problem.ts";
 import type { SshTarget } from "./ssh_target.ts";
 
-/** The account that logs in to a {@linkcode SudoHost}, and those that sudo lets it become besides root. */
+/** The login account of a {@linkcode SudoHost}, and the accounts that it can become besides root. */
 export const SUDO_ACCOUNTS = {
   login: { name: "gw-login", id: 61_001 },
-  /** It may become this one for everything. */
+  /** Sudo allows this account for every command. */
   any: { name: "gw-app", id: 61_002 },
-  /** And this one for `id -un` alone, in exactly these words. */
+  /** Sudo allows this account only for exactly `id -un`. */
   narrow: { name: "gw-narrow", id: 61_003 },
 } as const;
 
-/** A host with sudo, whose accounts and rules are invisible to the rest of the machine. */
+/** A host with sudo whose accounts and rules are invisible to the rest of the machine. */
 export interface SudoHost extends SshTarget {
   /** A directory writable by every account; removed at the end. */
   readonly folder: string;
@@ -28,18 +28,18 @@ ${login.name} ALL=(root) NOPASSWD: ALL
 ${login.name} ALL=(${any.name}) NOPASSWD: ALL
 ${login.name} ALL=(${narrow.name}) NOPASSWD: /usr/bin/id -un
 `;
-/** Puts the files of its first argument over those of `/etc`, in a mount namespace that ends with sshd. */
+/** Mounts the files of its first argument over those of `/etc`, in a mount namespace that ends with sshd. */
 const LAUNCHER = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c"];
 const COVER =
   'for name in passwd group shadow sudoers; do mount --bind "$0/$name" "/etc/$name" || exit; done; ';
 
-/** Starts sshd as root, with accounts and sudo rules that only it and its sessions have. */
+/** Starts sshd as root, with accounts and sudo rules that only sshd and its sessions see. */
 export async function startSudoHost(
   { caPublicKeyLine, principal }: { readonly caPublicKeyLine: string; readonly principal: string },
 ): Promise<SudoHost> {
   const sshd = findSshd();
   if (sshd === undefined) throw new Error("Cannot start the host with sudo: sshd is not installed");
-  // sshd looks at the principals, and a login at its home, as the account that logs in.
+  // The login account must reach this directory: sshd reads the principals and the home with that account.
   const dir = await Deno.makeTempDir({ prefix: "sudo-host-" });
   await Deno.chmod(dir, 0o711);
   const [home, folder] = [`${dir}/home`, `${dir}/shared`];
@@ -70,7 +70,7 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
   const lines = {
     passwd: accounts.map(({ name, id }) => `${name}:x:${id}:${id}::${home}:/bin/sh`),
     group: accounts.map(({ name, id }) => `${name}:x:${id}:`),
-    // No password matches a star, and unlike `!` it does not lock the account.
+    // No password matches a star. Unlike `!`, it does not lock the account.
     shadow: accounts.map(({ name }) => `${name}:*:19000:0:99999:7:::`),
   };
   for (const [name, own] of Object.entries(lines)) {
@@ -86,7 +86,7 @@ async function writeAccounts(dir: string, home: string): Promise<void> {
 
 async function maySudo(): Promise<boolean> {
   if (Deno.uid() !== 0 || SSHD_PROBLEM !== "") return false;
-  // Checks the operation of the launcher and the presence of sudo.
+  // Checks that the launcher works and that sudo exists.
   const script = "command -v sudo >/dev/null && mount --bind /etc/passwd /etc/passwd";
   const [program = "", ...words] = LAUNCHER;
   try {
@@ -99,7 +99,7 @@ async function maySudo(): Promise<boolean> {
 }
 
 /**
- * Whether this machine can't have a {@linkcode SudoHost}: that takes root, sshd, sudo and `unshare`. A run that has
- * to be complete fails instead of passing over these tests.
+ * Whether this machine cannot run a {@linkcode SudoHost}, which needs root, sshd, sudo and `unshare`. A run
+ * that must be complete fails instead of skipping these tests.
  */
 export const mayNotSudo: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && !(await maySudo());

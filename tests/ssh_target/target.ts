@@ -8,9 +8,9 @@ export function currentUser(): string {
 }
 
 /**
- * Starts a target that is ready to be connected to: the system's sshd where it can be used, else the embedded server.
+ * Starts a target: the system's sshd if it is usable, otherwise the embedded server.
  *
- * @throws {Error} when it can't be started, or when REQUIRE_REAL_SERVERS=1 and sshd can't be used
+ * @throws {Error} if it cannot start, or if REQUIRE_REAL_SERVERS=1 and sshd is not usable
  */
 export async function startSshTarget(options: SshTargetOptions): Promise<SshTarget> {
   const sshd = findSshd();
@@ -24,7 +24,7 @@ export async function startSshTarget(options: SshTargetOptions): Promise<SshTarg
   return await createEmbeddedTarget(currentUser(), options);
 }
 
-/** The kinds that this machine can run, for tests that run over all of them. */
+/** The kinds that this machine can run, for tests that cover all kinds. */
 export function availableKinds(): readonly SshTarget["kind"][] {
   return SSHD_PROBLEM === "" || requiresRealServers() ? ["openssh", "embedded"] : ["embedded"];
 }

@@ -14,7 +14,7 @@ async function whyNone(): Promise<string> {
   return isForTty.test(await readProcFile("/proc/mounts")) ? "" : `needs root, or /dev/pts with gid=${tty}`;
 }
 
-/** A test whose sshd has to give a terminal, saying so where it is left out. */
+/** A test whose sshd must provide a terminal. The name shows when it is skipped. */
 export function terminalTest(name: string, test: () => Promise<void>): void {
   const ignore = NO_TERMINAL !== "";
   Deno.test({ name: ignore ? `${name} (left out: ${NO_TERMINAL})` : name, ignore, fn: test });

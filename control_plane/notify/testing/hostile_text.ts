@@ -3,7 +3,7 @@ import { anyCharacter } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { sampleApproval } from "./sample_approval.ts";
 
-/** Texts that mean something to some renderer, terminal or reader of logs. */
+/** Texts with a special meaning for a renderer, a terminal or a log reader. */
 export const HOSTILE_TEXTS: readonly string[] = [
   "[Approve](https://evil.example)",
   "![x](https://evil.example/x.png)",
@@ -40,7 +40,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
   "",
 ];
 
-/** Any text, often with what markup, terminals and readers react to. */
+/** Any text, often with the special characters of markup, terminals and log readers. */
 export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom(...HOSTILE_TEXTS),
   fc.string({ unit: anyCharacter(fc) }),
@@ -48,7 +48,7 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
     .map((parts) => parts.join("")),
 );
 
-/** A pending approval with any text wherever somebody else's text can stand. */
+/** A pending approval with arbitrary text in every field that others control. */
 export const anyApproval: fc.Arbitrary<ApprovalRecord> = fc.record({
   caller: anyText,
   end_user: fc.option(anyText, { nil: undefined }),

@@ -3,7 +3,7 @@ import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 /** The id of {@linkcode sampleApproval}. */
 export const APPROVAL_ID = "0123456789abcdef0123456789abcdef";
 
-/** A pending request of 2026-01-02T03:04:05Z, where a `FakeClock` starts, that lives for two minutes. */
+/** A pending request, created at 2026-01-02T03:04:05Z (the start of a `FakeClock`), valid for two minutes. */
 export function sampleApproval(change: Partial<ApprovalRecord> = {}): ApprovalRecord {
   return {
     id: APPROVAL_ID,

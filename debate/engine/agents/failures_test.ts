@@ -13,7 +13,7 @@ const usage = (tokens: number): Usage => ({
   total_tokens: 2 * tokens,
 });
 
-/** Sends a text, then never ends and ignores its signal. */
+/** Sends a text, then hangs and ignores its signal. */
 const stalled: Answer = (request: ModelRequest) => {
   request.onDelta?.("half a sen");
   return never();
@@ -322,7 +322,7 @@ Deno.test("conductDebate() estimates the tokens of a provider without usage, and
   const { usage: { by_node, total } } = await fixture.run();
   assert.deepEqual(by_node.skeptic_agent, counted);
   const { input_tokens = 0, output_tokens = 0, estimated } = by_node.diagnostic_agent ?? {};
-  // The call is written once, and read once with the rest.
+  // The call is counted once as output, and once as input of the next request.
   assert.ok(output_tokens >= 1100 && output_tokens < 1110, `${output_tokens} tokens of output`);
   assert.ok(input_tokens > 1000 && input_tokens < 10_000, `${input_tokens} tokens of input`);
   assert.deepEqual([estimated, total.estimated], [true, true]);

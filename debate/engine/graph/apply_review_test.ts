@@ -177,8 +177,8 @@ Deno.test.each([
     line: '- [tool:http_get#1] "431 connections are waiting"',
     isNew: false,
   },
-  { name: "a quote that nobody returned", line: '- [tool:http_get#3] "the pool is dead"', isNew: false },
-  { name: "a result of its own", line: '- [tool:http_get#3] "20 of 20 connections are in use"', isNew: true },
+  { name: "a quote that no tool returned", line: '- [tool:http_get#3] "the pool is dead"', isNew: false },
+  { name: "a new result", line: '- [tool:http_get#3] "20 of 20 connections are in use"', isNew: true },
 ])("applySkeptic() marks agreement without new evidence: $name", ({ line, isNew }) => {
   const [pool] = applySkeptic(TABLE, `[hypothesis:1] accepted\nReason: it fits\n${line}`, on(2));
   assert.equal(pool?.reviews[0]?.new_evidence, isNew);
@@ -355,7 +355,7 @@ Deno.test.each([
     text: "[hypothesis:1] rejected [P=0.1] - flat metric",
     reason: "flat metric",
   },
-  { name: "nothing", text: "[hypothesis:1] rejected", reason: "" },
+  { name: "a verdict alone", text: "[hypothesis:1] rejected", reason: "" },
 ])("parseReview() finds the reason in $name", ({ text, reason }) => {
   assert.equal(parseReview(text)[0]?.reason, reason);
 });

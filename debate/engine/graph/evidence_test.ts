@@ -40,7 +40,7 @@ Deno.test.each([
     name: "puts JSON between double quotes",
     line: '[tool:http_get#1] ""entries": 15212, "mb": 1498" retained',
   },
-  { name: "changes case and blanks", line: '[tool:http_get#1] "SRC/Pricing/price_cache.ts   pricecache"' },
+  { name: "changes case and spaces", line: '[tool:http_get#1] "SRC/Pricing/price_cache.ts   pricecache"' },
   { name: "quotes in another way", line: "[tool:run_local_command#3] «killed reason=oom»" },
   { name: "composes letters differently", line: '[tool:http_get#1] "cafe\u0301 \u2014 98,5\u00a0% used"' },
   {
@@ -54,7 +54,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "cites nothing", line: '"price_cache.ts priceCache" holds it all', status: "uncited" },
+  { name: "has no citation", line: '"price_cache.ts priceCache" holds it all', status: "uncited" },
   { name: "cites its own comment", line: '[hypothesis:1] "price_cache.ts priceCache"', status: "uncited" },
   { name: "invents a call", line: '[tool:http_get#9] "price_cache.ts priceCache"', status: "no_such_call" },
   { name: "cites no real tool", line: '[tool:oracle] "price_cache.ts priceCache"', status: "no_such_call" },
@@ -78,7 +78,7 @@ Deno.test.each([
     line: '[tool:http_get#1][tool:http_get#2] "price_cache.ts priceCache"',
     status: "failed_call",
   },
-  { name: "quotes nothing", line: "[tool:http_get#1] the price cache holds 1498 MB", status: "unquoted" },
+  { name: "has no quote", line: "[tool:http_get#1] the price cache holds 1498 MB", status: "unquoted" },
   {
     name: "opens a quote without closing it",
     line: '[tool:http_get#1] "price_cache.ts',

@@ -72,7 +72,7 @@ Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; 
     isPaused: true,
     node: "diagnostic_agent",
   },
-  { name: "nothing after the result", state: { done: "finalize" }, node: undefined },
+  { name: "no node after the result", state: { done: "finalize" }, node: undefined },
   ...STATUSES.filter((status) => status !== "continue").map((status) => ({
     name: `the end after ${status}`,
     state: { done: "moderator_agent" as const, decision: sampleDecision({ status }) },

@@ -231,7 +231,7 @@ Deno.test.each([
   { name: "words alone", evidence: ["it must be so"] },
   { name: "a tool that was not used", evidence: ["[tool:run_kubectl] pods restart"] },
   { name: "a result that is not quoted", evidence: ["[tool:http_get#1] 503"] },
-  { name: "a quote that nobody returned", evidence: ['[tool:http_get#1] "the pool is dead"'] },
+  { name: "a quote that no tool returned", evidence: ['[tool:http_get#1] "the pool is dead"'] },
   { name: "a result of an earlier turn", evidence: ['[tool:http_get#2] "the pool answers 200"'] },
 ])("mergeHypotheses() does not reopen for $name", ({ evidence }) => {
   assert.equal(mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN)[0]?.state, "rejected");
@@ -285,9 +285,9 @@ Deno.test.each([
 Deno.test.each([
   { name: "without one", text: "The pool leaks", reason: "absent" },
   { name: "with two", text: "{component: a; fault: data} or {component: b; fault: data}", reason: "several" },
-  { name: "behind a denial", text: "It is not {component: a; fault: data}", reason: "denied" },
-  { name: "that is taken back", text: "{component: a; fault: data} is not the cause", reason: "denied" },
-  { name: "taken back in Spanish", text: "{component: a; fault: data} no es la causa", reason: "denied" },
+  { name: "after a denial", text: "It is not {component: a; fault: data}", reason: "denied" },
+  { name: "that is retracted", text: "{component: a; fault: data} is not the cause", reason: "denied" },
+  { name: "retracted in Spanish", text: "{component: a; fault: data} no es la causa", reason: "denied" },
   { name: "that is ruled out", text: "{component: a; fault: data}: this was ruled out", reason: "denied" },
   { name: "without a component", text: "{component: ; fault: data}", reason: "malformed" },
   { name: "of two faults", text: "{component: a; fault: data or change}", reason: "malformed" },

@@ -91,7 +91,7 @@ Deno.test("applyOperator() ignores unknown IDs, empty texts, and additions beyon
   assert.equal(apply(sampleHypothesis(), ...many).hypotheses.length, 60);
 });
 
-/** One entry per round, and one of each agent in the current round. */
+/** One entry per round, and one entry of each agent in the current round. */
 function stateAt(round: number, changes: Partial<DebateState> = {}): DebateState {
   const history: HistoryEntry[] = [{ role: "diagnostic_agent", content: "prior", round: 0 }];
   for (let past = 1; past < round; past++) {

@@ -140,7 +140,7 @@ Deno.test.each([
   { name: "a tag outside of the first plane", text: "x\u{e0041}", parts: ["x", "\u{e0041}", ""] },
   { name: "an unpaired half of a character", text: "x\ud800y", parts: ["x", "\ud800", "y"] },
   { name: "a no-break space", text: "a\u00a0b", parts: ["a", "\u00a0", "b"] },
-  { name: "no line ends and tabs", text: "a\r\n\tb\nc", parts: ["a\n\tb\nc"] },
+  { name: "no line breaks and tabs", text: "a\r\n\tb\nc", parts: ["a\n\tb\nc"] },
   { name: "a carriage return alone", text: "a\rb", parts: ["a", "\r", "b"] },
 ])("splitHidden() finds $name", ({ text, parts }) => {
   assert.deepEqual(splitHidden(text), parts);
@@ -166,7 +166,7 @@ const OWN = [...PAGE_FILES].filter(([path]) =>
   path.endsWith(".js") && !/\/(?:es|markdown-it)\.js$/.test(path)
 );
 
-/** The texts of the modules and of the HTML. */
+/** All texts of the modules and of the HTML. */
 function said(): ReadonlySet<string> {
   const modules = OWN.flatMap(([, { text }]) =>
     [...text.matchAll(/\bt\(\s*("(?:[^"\\]|\\.)*")/g)].map(([, literal]) => JSON.parse(literal ?? ""))

@@ -7,7 +7,7 @@ export interface Sample {
 
 const m = (name: string) => `[REDACTED:${name}]`;
 
-/** In commands, with the classes of the secrets. */
+/** Samples for commands, with the classes of the secrets. */
 export const COMMAND_SAMPLES: readonly Sample[] = [
   {
     name: "a password after =",
@@ -112,7 +112,7 @@ export const COMMAND_SAMPLES: readonly Sample[] = [
   },
 ];
 
-/** In documents. */
+/** Samples for documents. */
 export const DOCUMENT_SAMPLES: readonly Sample[] = [
   { name: "key=value", text: "password=hunter2 x", masked: "password=[REDACTED] x" },
   { name: "a key that ends in a word", text: "db_pwd: hunter2, x", masked: "db_pwd: [REDACTED], x" },

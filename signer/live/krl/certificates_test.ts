@@ -41,7 +41,7 @@ function serialsIn(found: Iterable<FoundBatch>): readonly bigint[] {
   return [...found].flatMap(({ serials }) => serials);
 }
 
-/** Two of the holder in one second, one a second later, one of somebody else. */
+/** Two certificates of the holder in one second, one a second later, and one of another caller. */
 function sample(): IssuedCertificates {
   const issued = new IssuedCertificates();
   for (const serial of OF_HOLDER.slice(0, 2)) issued.add(HOLDER, { serial, ...AT_100 });
@@ -52,8 +52,8 @@ function sample(): IssuedCertificates {
 
 Deno.test.each<[name: string, subject: CertificateSubject, expected: readonly bigint[]]>([
   ["a caller", { kind: "caller", value: "broker-1" }, OF_HOLDER],
-  ["a caller whose name is written in another way", { kind: "caller", value: "BROKER-2." }, [4n]],
-  ["a forwarder: all that it asked for", { kind: "caller", value: "control-plane" }, OF_HOLDER],
+  ["a caller in another spelling", { kind: "caller", value: "BROKER-2." }, [4n]],
+  ["a forwarder: all certificates that it requested", { kind: "caller", value: "control-plane" }, OF_HOLDER],
   ["an end user", { kind: "end_user", value: "Alice" }, OF_HOLDER],
   ["a serial of 64 bits", { kind: "serial", value: "18446744073709551615" }, [2n ** 64n - 1n]],
   ["a serial that is no number", { kind: "serial", value: "0x1" }, []],
@@ -152,14 +152,14 @@ const MANY = 20_000;
 /** A list of many certificates of `bulk` and two of others, none revoked. */
 async function open() {
   const clock = new FakeClock(NOW);
-  /** What happens whenever other work has its turn. */
+  /** Runs whenever other work gets its turn. */
   let asked = 0;
   const turn = { happen: () => {}, count: 0 };
   const list = await RevocationList.open({
     ...QUIET_LIST,
     store: failingStore(),
     clock: {
-      // So that every step takes a slice.
+      // Every step takes a whole time slice.
       now: () => clock.now() + ++asked,
       sleep(ms, signal) {
         if (ms > 1) return clock.sleep(ms, signal);
@@ -180,7 +180,7 @@ async function open() {
   return { list, add, turn };
 }
 
-/** The version and how many serials the bytes of the list in force say. */
+/** The version and the number of serials in the current list. */
 function published({ current }: RevocationList): readonly [version: number, serials: number] {
   const reader = new SshReader(current.bytes);
   reader.raw(12);

@@ -11,7 +11,7 @@ import { NO_FREEZES } from "../freezes.ts";
 
 const NOW = 1_700_000_000_000;
 
-/** A list over a log that has answers by request. */
+/** A list over a log that contains the answers by request. */
 async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateStore = memoryStore()) {
   const clock = new FakeClock(NOW);
   const seen: { lost: RecordedAnswer[]; reads: number; held?: Promise<void> } = { lost: [], reads: 0 };

@@ -49,7 +49,7 @@ async function open(
   return { list, clock, counts, add };
 }
 
-/** The serials and key ids that a list has. */
+/** The serials and key IDs in a list. */
 function contentOf({ bytes, version }: PublishedList): readonly (bigint | string)[] {
   const reader = new SshReader(bytes);
   reader.raw(12);
@@ -267,7 +267,7 @@ Deno.test("a list that changes because of other signers' certificates gets a uni
   const { list } = await open(store);
   await list.revoke([CALLER]);
   const revocations = await store.loadRevocations(0);
-  // The other signers are ahead: what their lists are called must not be taken for this one.
+  // The other signers have higher versions. This signer must not mistake their lists for its own.
   await store.putRevocations([], NOW + 60_000);
   await list.takeOver({ certificates: [], state: { revocations, krlVersion: NOW + 60_000 } });
   assert.equal(list.current.version, NOW + 60_000);
@@ -359,7 +359,7 @@ Deno.test("records are read back until a long run of stored certificates is foun
   const record = (serial: number) => ({ ...RECORD, serial: BigInt(serial), recordedAt: NOW - serial });
   const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
   await open(store, { records: stored.filter(({ serial }) => serial !== 500n && serial !== 2900n) });
-  // Another signer of the same store has issued since: what this one had no time to store is found all the same.
+  // Another signer of the store has issued since. This signer finds the certificate that it could not store.
   await store.addCertificates(issuedElsewhere(1n, NOW / 1000).certificates);
   const { list } = await open(store, { records: stored });
   assert.deepEqual(list.issued.findOwn(RECORD.caller, [500n, 2900n]), [500n]);

@@ -1,4 +1,4 @@
-/** Error codes and denial rules. */
+/** Error codes and denial rules of the reference. */
 import { describeShape } from "@gateway/shared/config";
 import { ERROR_CODES, STATUS } from "@gateway/shared/errors";
 import { ROOT } from "../extract.ts";

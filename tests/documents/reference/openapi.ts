@@ -147,7 +147,7 @@ export function upper(text: string): string {
   return text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
 }
 
-/** The example of a body as it is sent. */
+/** The example of a body in its wire form. */
 export function encodeBody({ bodyType, example = {} }: Route): string {
   return bodyType === undefined ? JSON.stringify(example) : new URLSearchParams(example as Texts).toString();
 }

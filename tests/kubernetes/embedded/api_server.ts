@@ -37,7 +37,7 @@ const ANONYMOUS: User = { username: "system:anonymous", groups: ["system:unauthe
 
 const PLAIN = "text/plain; charset=utf-8";
 
-/** An API server in memory: who asks, whether they may, what they get, and a line in the audit log. */
+/** An API server in memory: authentication, authorization, answers, and an audit log. */
 export class ApiServer {
   readonly #store: Store;
   readonly #objects: Objects;
@@ -61,7 +61,7 @@ export class ApiServer {
     this.#logs = logs;
   }
 
-  /** Answers a request; what can't be done is an answer too. */
+  /** Answers a request. Failures are answers too. */
   async answer(request: IncomingRequest): Promise<OutgoingAnswer> {
     const event = new AuditEvent(this.#options, request);
     const answer = await this.#act(request, event).catch((error: unknown) => {
@@ -133,7 +133,7 @@ export class ApiServer {
   }
 }
 
-/** The two lines that the audit log has of a request. */
+/** The two audit log lines of a request. */
 class AuditEvent {
   readonly #options: ApiServerOptions;
   readonly #request: IncomingRequest;

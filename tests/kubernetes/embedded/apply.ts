@@ -37,8 +37,8 @@ export interface Applied {
 }
 
 /**
- * Server-side apply: the manifest's fields are set, those that its manager set before and no longer names go, and a
- * field of another manager that would change is a conflict.
+ * Server-side apply: sets the manifest's fields and removes fields that the manager set before but no longer
+ * names. Changing a field of another manager is a conflict.
  *
  * @throws {ApiFailure} 409 with each conflict
  */
@@ -113,7 +113,7 @@ export function managersAfterUpdate(
   return own.size === 0 ? others : [...others, { ...manager, operation: "Update", fields: own }];
 }
 
-/** An object with a manifest's fields; lists that have keys are merged by item. */
+/** Merges a manifest into an object. Lists with keys are merged by item. */
 function merge(live: unknown, manifest: unknown, list: string): unknown {
   if (isObject(live) && isObject(manifest)) {
     const merged: Record<string, unknown> = { ...live };
@@ -150,7 +150,7 @@ function without(value: unknown, [step, ...rest]: Path): unknown {
   });
 }
 
-/** Puts a manager where it stood before, else at the end. */
+/** Inserts a manager at its earlier position, or else at the end. */
 function insert(before: readonly Manager[], others: readonly Manager[], own: Manager): readonly Manager[] {
   const index = before.findIndex((entry) => entry.name === own.name && entry.operation === own.operation);
   if (index === -1) return [...others, own];

@@ -13,7 +13,7 @@ const NAME_RULE =
   "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const MAX_NAME_LENGTH = 253;
 
-/** The object of a body that is JSON. */
+/** Parses a JSON body into an object. */
 export function parseBody(text: string, { kind }: Pick<Resource, "kind">): Json {
   try {
     const body: unknown = JSON.parse(text);
@@ -30,7 +30,7 @@ export function parseBody(text: string, { kind }: Pick<Resource, "kind">): Json 
 export function parseManifest(text: string): Json {
   let manifest: unknown;
   try {
-    // The server reads the first of several documents.
+    // The server reads only the first of several documents.
     manifest = parse(text.split(/^---$/m).find((document) => document.trim() !== "") ?? "", {
       schema: "core",
     });
@@ -47,7 +47,7 @@ export function parseManifest(text: string): Json {
   return manifest;
 }
 
-/** The parts of a kind that everybody knows; the real server knows all of them. */
+/** Checks the well-known fields of a kind. The real server checks all fields. */
 export function checkFields(type: Resource, manifest: Json): void {
   const { name = "", namespace = "" } = isObject(manifest.metadata) ? manifest.metadata : {};
   const refuse = (problem: string) =>
@@ -85,7 +85,7 @@ export function checkType(type: Resource, { apiVersion, kind }: Json): void {
 export function checkName(type: Resource, name: string): void {
   const isTooLong = name.length > MAX_NAME_LENGTH;
   if (NAME.test(name) && !isTooLong) return;
-  // Roles and bindings may be called almost anything.
+  // The names of roles and bindings have few restrictions.
   if (type.group === "rbac.authorization.k8s.io" && name !== "" && !/[/%]/.test(name)) return;
   const rule = isTooLong ? `must be no more than ${MAX_NAME_LENGTH} characters` : NAME_RULE;
   const [reason, message] = name === ""

@@ -8,11 +8,11 @@ import type { ContainerLogs } from "../kubelet.ts";
 import { ApiServer, type IncomingRequest } from "./api_server.ts";
 
 export interface EmbeddedOptions {
-  /** The server's clock, by which tokens expire; by default the machine's. */
+  /** The server's clock for token expiry; by default the machine's. */
   readonly now?: () => number;
 }
 
-/** Starts an API server in this process, with nothing in it; it ends when it is disposed of. */
+/** Starts an empty API server in this process. Disposal stops it. */
 export async function startEmbedded({ now = Date.now }: EmbeddedOptions = {}): Promise<ClusterBackend> {
   const folder = await Deno.makeTempDir({ prefix: "gateway-kubernetes-" });
   const auditLog = `${folder}/audit.log`;

@@ -1,15 +1,15 @@
 /**
- * Which fields an object has, as server-side apply counts them (`fieldsV1` of metadata.managedFields): maps are walked,
- * lists with keys are walked by their items' keys, other lists are one field.
+ * The fields of an object for server-side apply (`fieldsV1` of metadata.managedFields): maps and lists with
+ * keys consist of several fields, other lists are one field.
  */
 
 /** One step of a path: a field, or an item of a list by its keys. */
 export type Step = { readonly field: string } | { readonly keys: Readonly<Record<string, unknown>> };
 
-/** A field, from the object's top. */
+/** A field path from the root of the object. */
 export type Path = readonly Step[];
 
-/** Fields by their text ({@linkcode pathText}). */
+/** Fields by their path text ({@linkcode pathText}). */
 export type FieldSet = ReadonlyMap<string, Path>;
 
 const UNOWNED = new Set([
@@ -37,7 +37,7 @@ const LIST_KEYS: Readonly<Record<string, readonly string[]>> = {
   ownerReferences: ["uid"],
 };
 
-/** The fields of an object that somebody may own. */
+/** The fields of an object that a manager can own. */
 export function fieldsOf(object: unknown): FieldSet {
   const set = new Map<string, Path>();
   collect(object, [], set);

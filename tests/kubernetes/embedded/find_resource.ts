@@ -2,7 +2,7 @@ import { isObject } from "./field_set.ts";
 import { type Resource, resource, RESOURCES } from "./resources.ts";
 import type { Store, StoredObject } from "./store.ts";
 
-/** The resource of a path, if the server has it or a CustomResourceDefinition makes it. */
+/** The resource of a path, if the server or a CustomResourceDefinition defines it. */
 export function findResource(
   store: Store,
   group: string,

@@ -10,7 +10,7 @@ export interface ListRequest {
   readonly query: URLSearchParams;
 }
 
-/** A list, or the part of it that is asked for. */
+/** A list, or the requested part of it. */
 export function listObjects(store: Store, { resource: type, target, query }: ListRequest): unknown {
   const limit = parseLimit(query.get("limit"));
   const continued = query.get("continue") ?? "";
@@ -33,7 +33,7 @@ export function listObjects(store: Store, { resource: type, target, query }: Lis
   const isCut = items.length < matching.length && last !== undefined;
   if (isCut) store.keepList(version, all);
   const isChosen = (query.get("labelSelector") ?? "") !== "" || (query.get("fieldSelector") ?? "") !== "";
-  // For custom resources, it is present and empty after the last part.
+  // For custom resources, the field is present and empty after the last part.
   const noMore = type.fields === undefined ? { continue: "" } : {};
   return {
     kind: `${type.kind}List`,

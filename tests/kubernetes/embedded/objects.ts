@@ -18,7 +18,7 @@ import {
 import type { Store, StoredObject } from "./store.ts";
 import { groupKind, timestamp } from "./tokens.ts";
 
-/** A request for objects of a resource, of somebody who may make it. */
+/** An authorized request for objects of a resource. */
 export interface ObjectRequest extends ListRequest {
   readonly user: User;
   readonly userAgent: string;
@@ -31,7 +31,7 @@ export interface ObjectAnswer {
   readonly object: unknown;
 }
 
-/** Makes, shows, changes and deletes what the store keeps. */
+/** Creates, reads, changes and deletes objects in the store. */
 export class Objects {
   readonly #store: Store;
   readonly #now: () => number;
@@ -206,7 +206,7 @@ export class Objects {
     };
   }
 
-  /** A namespace is emptied first, and a pod on a node is stopped by its kubelet; neither is there to do it. */
+  /** A real cluster empties a namespace first, and a kubelet stops a pod on a node. Neither exists here. */
   #whatRemains(type: Resource, object: StoredObject, grace: string): StoredObject | undefined {
     const deletionTimestamp = this.#time();
     if (type.plural === "namespaces") {
@@ -278,7 +278,7 @@ export class Objects {
     });
   }
 
-  /** Only the administrator hands out rights here; the real server also lets others hand out what they have. */
+  /** Only the administrator can grant rights here. The real server also lets users grant their own rights. */
   #checkEscalation({ resource: type, user }: ObjectRequest, name: string): void {
     if (type.group !== "rbac.authorization.k8s.io" || user.groups.includes("system:masters")) return;
     const message = `user "${user.username}" is attempting to grant RBAC permissions not currently held`;
@@ -300,7 +300,7 @@ export class Objects {
   }
 }
 
-/** RFC 7386. */
+/** JSON merge patch (RFC 7386). */
 function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;
   const merged: Record<string, unknown> = isObject(target) ? { ...target } : {};

@@ -3,7 +3,7 @@ import { isObject } from "./field_set.ts";
 import { badRequest, invalid } from "./status.ts";
 import type { StoredObject } from "./store.ts";
 
-/** The options of a log that are numbers, and the least of each. */
+/** The numeric options of a log, each with its minimum. */
 const LIMITS = { tailLines: 0, sinceSeconds: 1, limitBytes: 1 } as const;
 
 /** The log of a container of a pod; undefined for a pod without a node. */

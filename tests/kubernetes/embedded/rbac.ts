@@ -15,9 +15,9 @@ export interface Attributes {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
-  /** Empty for the whole cluster. */
+  /** Empty for requests to the whole cluster. */
   readonly namespace: string;
-  /** Empty where it is not about one object. */
+  /** Empty if the request is not for one object. */
   readonly name: string;
 }
 
@@ -26,7 +26,7 @@ export interface Authorization {
   readonly reason?: string;
 }
 
-/** A rule about paths that are no resources. */
+/** A rule about non-resource paths. */
 export interface PathRule {
   readonly verbs: readonly string[];
   readonly nonResourceURLs: readonly string[];
@@ -79,7 +79,7 @@ export const COMMON_PATHS: readonly PathRule[] = [
   },
 ];
 
-/** A rule and where it comes from. */
+/** A rule and its source. */
 export interface GivenRule {
   readonly rule: PolicyRule;
   readonly reason: string;
@@ -91,7 +91,7 @@ export function authorize(store: Store, user: User, attributes: Attributes): Aut
   return given === undefined ? { allowed: false } : { allowed: true, reason: given.reason };
 }
 
-/** Whether somebody may read a path that is no resource. */
+/** Whether a user may read a non-resource path. */
 export function mayRead(user: User, path: string): boolean {
   if (user.groups.includes(MASTERS)) return true;
   const rules = user.groups.includes("system:authenticated") ? COMMON_PATHS : [EVERYBODY];
@@ -100,7 +100,7 @@ export function mayRead(user: User, path: string): boolean {
   );
 }
 
-/** All rules that are somebody's in a namespace; with an empty one, in the whole cluster. */
+/** All rules of a user in a namespace, or in the whole cluster if the namespace is empty. */
 export function rulesOf(store: Store, user: User, namespace: string): readonly GivenRule[] {
   const common = user.groups.includes("system:authenticated")
     ? COMMON_RULES.map((rule) => ({

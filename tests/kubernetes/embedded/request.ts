@@ -1,4 +1,4 @@
-/** A request as RBAC and the audit log see it: what is to be done with which resource. */
+/** A request as RBAC and the audit log see it: an action on a resource. */
 export interface ApiTarget {
   readonly group: string;
   readonly version: string;
@@ -17,7 +17,7 @@ const VERBS: Readonly<Record<string, string>> = {
 
 /** The target of a path; undefined for a non-resource path. */
 export function parseTarget(method: string, url: URL): ApiTarget | undefined {
-  // Percent signs are decoded before the path is taken apart, as the real server does.
+  // Decode percent signs before splitting the path, like the real server.
   const [root, ...rest] = decodeURIComponent(url.pathname).split("/").slice(1);
   if (root !== "api" && root !== "apis") return undefined;
   const group = root === "api" ? "" : rest.shift() ?? "";

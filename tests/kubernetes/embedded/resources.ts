@@ -1,11 +1,11 @@
-/** A kind of object that the server keeps, or that is only asked about. */
+/** A kind of object that the server stores or only reviews. */
 export interface Resource {
   readonly group: string;
   readonly version: string;
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** The fields except `apiVersion`, `kind` and `metadata`; absent: any, as for custom resources here. */
+  /** The fields except `apiVersion`, `kind` and `metadata`. Absent for custom resources: any field. */
   readonly fields?: readonly string[];
 }
 
@@ -51,14 +51,14 @@ export const RESOURCES: readonly Resource[] = [
   ...resourcesOf(CLUSTER_SCOPED, false),
 ];
 
-/** A resource that the server is sure to have. */
+/** A resource that always exists on the server. */
 export function resource(plural: string): Resource {
   const found = RESOURCES.find((entry) => entry.plural === plural);
   if (found === undefined) throw new TypeError(`no resource ${plural}`);
   return found;
 }
 
-/** `v1`, `apps/v1`. */
+/** For example `v1` or `apps/v1`. */
 export function apiVersionOf({ group, version }: Pick<Resource, "group" | "version">): string {
   return group === "" ? version : `${group}/${version}`;
 }

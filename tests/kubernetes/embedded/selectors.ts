@@ -3,7 +3,7 @@ import type { StoredObject } from "./store.ts";
 
 type Matches = (object: StoredObject) => boolean;
 
-/** The fields that objects of a resource can be chosen by. */
+/** The supported fields of field selectors, by resource. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   pods: ["spec.nodeName", "spec.restartPolicy", "status.phase", "status.podIP"],
   nodes: ["spec.unschedulable"],
@@ -17,7 +17,7 @@ export function parseLabelSelector(text: string): Matches {
   return (object) => requirements.every((matches) => matches(object.metadata.labels ?? {}));
 }
 
-/** `metadata.name=web-1,status.phase!=Running` */
+/** For example `metadata.name=web-1,status.phase!=Running`. */
 export function parseFieldSelector(plural: string, text: string): Matches {
   const known = ["metadata.name", "metadata.namespace", ...FIELDS[plural] ?? []];
   const requirements = text.split(",").filter((part) => part !== "").map((part): Matches => {

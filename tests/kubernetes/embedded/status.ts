@@ -1,6 +1,6 @@
 import type { Resource } from "./resources.ts";
 
-/** A refusal of the API: what is thrown, and answered as a `Status`. */
+/** An error of the API. It is thrown and becomes a `Status` response. */
 export class ApiFailure extends Error {
   readonly code: number;
   readonly reason: string | undefined;
@@ -74,7 +74,7 @@ export function methodNotAllowed(): ApiFailure {
   );
 }
 
-/** An object that breaks a rule of its kind. */
+/** The error for an object that violates a rule of its kind. */
 export function invalid(
   { group, kind, name }: { readonly group: string; readonly kind: string; readonly name: string },
   cause: Cause,

@@ -10,7 +10,7 @@ export interface StoredObject {
 
 export class Store {
   readonly #objects = new Map<string, StoredObject>();
-  /** Lists that somebody has read a part of, by the version that they show. */
+  /** Partially read lists, by their version. */
   readonly #lists = new Map<number, readonly StoredObject[]>();
   #version = 1;
 
@@ -22,7 +22,7 @@ export class Store {
     return this.#objects.get(keyOf(resource, namespace, name));
   }
 
-  /** Keeps an object under a new version. */
+  /** Stores an object under a new version. */
   put(resource: Resource, namespace: string, object: StoredObject): StoredObject {
     this.#version += 1;
     const kept = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#version) } };
@@ -35,14 +35,14 @@ export class Store {
     this.#objects.delete(keyOf(resource, namespace, name));
   }
 
-  /** All of one namespace or, with an empty one, of all; by namespace and name. */
+  /** All objects of a namespace (empty: of all namespaces), sorted by namespace and name. */
   list(resource: Resource, namespace: string): readonly StoredObject[] {
     const prefix = keyOf(resource, namespace, "").replace(/\/\/$/, "/");
     return [...this.#objects].filter(([key]) => key.startsWith(prefix))
       .toSorted(([a], [b]) => a < b ? -1 : 1).map(([, object]) => object);
   }
 
-  /** Keeps a list for those who will ask for the rest of it. */
+  /** Keeps a list for requests of its remaining parts. */
   keepList(version: number, items: readonly StoredObject[]): void {
     this.#lists.set(version, items);
   }

@@ -16,7 +16,7 @@ export interface MintedToken {
 
 /** Issues and identifies tokens of ServiceAccounts. */
 export interface TokenIssuer {
-  /** @throws {ApiFailure} when the request asks for what can't be had */
+  /** @throws {ApiFailure} if the request is invalid */
   mint(account: StoredObject, body: Readonly<Record<string, unknown>>): Promise<MintedToken>;
   /** The owner of a token; undefined for an invalid or expired token. */
   verify(token: string): Promise<User | undefined>;
@@ -80,7 +80,7 @@ function checkSeconds(value: unknown): number {
   return value;
 }
 
-/** The claim of what a token is bound to, which has to be there. */
+/** The claim of the object that the token is bound to, which must exist. */
 function boundTo(store: Store, namespace: string, ref: unknown): Readonly<Record<string, unknown>> {
   const { apiVersion, kind, name = "", uid = "" } = isObject(ref) ? ref : {};
   const type = kind === "Secret" ? resource("secrets") : kind === "Pod" ? resource("pods") : undefined;
@@ -102,12 +102,12 @@ function boundTo(store: Store, namespace: string, ref: unknown): Readonly<Record
   return { [String(kind).toLowerCase()]: { name, uid: object.metadata.uid } };
 }
 
-/** `/v1, Kind=ConfigMap` */
+/** For example `/v1, Kind=ConfigMap`. */
 export function groupKind(apiVersion: string, kind: string): string {
   return `${apiVersion.includes("/") ? apiVersion : `/${apiVersion}`}, Kind=${kind}`;
 }
 
-/** The account, if it and what the token is bound to are still the same. */
+/** The account, if it and the object that the token is bound to still exist unchanged. */
 function userOf(store: Store, payload: Readonly<Record<string, unknown>>): User | undefined {
   const claims = payload["kubernetes.io"];
   if (!isObject(claims) || !isObject(claims.serviceaccount)) return undefined;
