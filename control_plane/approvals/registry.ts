@@ -83,8 +83,7 @@ export class ApprovalRegistry {
     const { notifyMs = 0, store } = this.#options;
     const keeping = {
       keptUntil: createdAt + 2 * entry.timeoutMs,
-      // Claim it for a request that joins as well, because the lead may be decided alone before this request
-      // is stored.
+      // Also for a request that joins: the lead may be decided alone before this request is stored.
       ...(notifyMs > 0 && { notifyUntil: this.#time.onClock(now) + notifyMs }),
     };
     try {
@@ -242,8 +241,7 @@ export class ApprovalRegistry {
 
   #takeIn(approvals: readonly Approval[], now: number): void {
     const entries = approvals.map((approval) => {
-      // If the clock was set back, a creation time in the future counts as now, so that it does not extend
-      // the validity.
+      // If the clock was set back, a creation time in the future counts as now.
       const latest = approval.state.kind === "pending" ? approval.createdAt : approval.state.at;
       const skew = Math.min(0, now - latest);
       return new Entry(approval, { bearerToken: "", skew, timeoutMs: this.#timeoutMs });

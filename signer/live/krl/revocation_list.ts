@@ -26,14 +26,9 @@ interface RevocationListOptions {
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly onStoreError: () => void;
-  /**
-   * Reads the certificates in the audit log, newest first, back to a time in milliseconds since the epoch.
-   */
+  /** Reads the certificates in the audit log, newest first, back to a time in ms since the epoch. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /**
-   * Finds the answers of requests in the audit log since a time in milliseconds since the epoch. The requests
-   * are named as by `nameRequest()`.
-   */
+  /** Finds the answers of requests in the audit log since a time in ms. `nameRequest()` names them. */
   readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
   /** Called with the lost answers, before they are revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
@@ -50,17 +45,11 @@ export interface RevocationOutcome {
   readonly persisted: boolean;
 }
 
-/**
- * The maximum delay before a certificate is stored. If the process is killed earlier, only the audit log
- * contains the certificate.
- */
+/** Maximum delay before a certificate is stored. Until then, only the audit log contains it. */
 const STORE_DELAY_MS = 250;
 const MAX_GIVEN_UP = 10_000;
 const POLL_MS = 25_000;
-/**
- * The number of kept versions. A reader fetches the signature after the list, and a new version may be
- * published in between.
- */
+/** Kept versions: a new one may be published before a reader fetches the signature of its list. */
 const KEPT_VERSIONS = 4;
 
 /**
@@ -78,10 +67,7 @@ export class RevocationList {
   #unstored: OpenBatches = new Map();
   #storing: Promise<void> | undefined;
   #isStoreBroken = false;
-  /**
-   * Names were added to the list but not published, because the store could not save the version of the next
-   * list.
-   */
+  /** Names were added but not published, because the store could not save the next version. */
   #isUnpublished = false;
   /** The revocations of other instances for which this instance has already searched its certificates. */
   #takenOver: ReadonlyMap<string, StoredRevocation> = new Map();
@@ -136,10 +122,7 @@ export class RevocationList {
     return this.#durable.view.find((list) => list.version === version);
   }
 
-  /**
-   * Remembers a certificate. Call it before the last check of the freezes, and before the certificate is
-   * released.
-   */
+  /** Remembers a certificate. Call it before the last check of the freezes and before its release. */
   add(holder: CertificateHolder, facts: IssuedFacts): void {
     this.issued.add(holder, facts);
     if (!this.#options.store.survivesRestart) return;
@@ -207,10 +190,7 @@ export class RevocationList {
     return this.listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
   }
 
-  /**
-   * Searches for the answers of requests that were abandoned before the start, at another instance, or while
-   * the log could not be read.
-   */
+  /** Searches again for the answers of abandoned requests that this instance has not found yet. */
   async seekGivenUp(): Promise<void> {
     await this.#search().catch((error) => {
       this.#options.logger.error("revoking unanswered requests failed, retrying", {
@@ -224,10 +204,7 @@ export class RevocationList {
     return requestId !== undefined && this.listed.hasRequest(...namesOfRequest(caller, requestId));
   }
 
-  /**
-   * Revokes the certificates of subjects. When the promise resolves, the list contains them. A revocation
-   * cannot be undone.
-   */
+  /** Revokes the certificates of subjects permanently. When it resolves, the list contains them. */
   revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
     return this.#durable.change(async () => {
       const now = this.#options.clock.now();
@@ -247,10 +224,7 @@ export class RevocationList {
     });
   }
 
-  /**
-   * Returns the list if it is newer than a version, immediately or as soon as there is a newer one;
-   * `undefined` after 25 s.
-   */
+  /** Returns the list as soon as it is newer than a version; `undefined` after 25 s. */
   async newerThan(version: number, signal?: AbortSignal): Promise<PublishedList | undefined> {
     if (this.current.version > version) return this.current;
     if (this.#closing.signal.aborted) return undefined;
@@ -418,9 +392,7 @@ function requestsOf(revocations: readonly StoredRevocation[]): readonly string[]
   return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }
 
-/**
- * The version of a list after another one. It increases even if the clock was set back or the store was lost.
- */
+/** The next version. It increases even if the clock was set back or the store was lost. */
 function nextVersion(last: number, nowMs: number): number {
   return Math.max(last + 1, Math.floor(nowMs));
 }

@@ -119,10 +119,7 @@ export class SqlStateStore {
     return this.#load(this.#all(FREEZES, "a freeze"));
   }
 
-  /**
-   * Stores a freeze, which replaces older ones of its subject, and removes the grants and waivers of the
-   * subject.
-   */
+  /** Stores a freeze in place of older ones of its subject, and removes its grants and waivers. */
   async putFreeze(freeze: Freeze): Promise<void> {
     const insertion = insertRow("freezes", FREEZES.encode(freeze));
     const { dialect } = this.#database;
@@ -133,9 +130,7 @@ export class SqlStateStore {
     });
   }
 
-  /**
-   * Removes a freeze and the remaining grants of its subject. Returns false if the subject was not frozen.
-   */
+  /** Removes a freeze and the remaining grants of its subject; false if it was not frozen. */
   deleteFreeze(subject: FreezeSubject): Promise<boolean> {
     const { dialect } = this.#database;
     return this.#database.change("state", function* () {
@@ -328,10 +323,7 @@ function* read<T>(selection: Selection<T>): Steps<T> {
   return selection.read(rows);
 }
 
-/**
- * Deletes the grants of a subject. Their names are compared here, because a database cannot fold names as
- * `isScopedTo()` does.
- */
+/** Deletes a subject's grants. A database cannot fold names as `isScopedTo()` does. */
 function* deleteGrantsOf({ select }: Dialect, subject: FreezeSubject): Steps<void> {
   const columns = select(["id", "caller", "end_user"], []);
   const [rows = []] = yield [{
