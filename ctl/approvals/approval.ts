@@ -70,7 +70,7 @@ ${HELP}`,
       record.id === id || record.joined?.includes(id) === true
     );
     if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
-    const message = `Cannot find request ${quoteText(id)}`;
+    const message = `Cannot find approval ${quoteText(id)}: unknown or purged`;
     const fix = "broker-ctl approval list; the control plane soon forgets decided and expired requests";
     throw notFound(message, undefined, fix);
   },
