@@ -96,8 +96,8 @@ ${HELP}`,
         (await fetchAll(call)).map(({ record }) => record).filter(({ status }) => status === "pending"),
       decide: async (shown, choice) =>
         await decide(call, shown, {
-          approve: choice !== "deny",
-          ...(choice === "learn" && learningFor(parseDuration(DEFAULT_LEARN))),
+          approve: choice !== "d",
+          ...(choice === "l" && learningFor(parseDuration(DEFAULT_LEARN))),
         }),
     }),
 });

@@ -9,8 +9,13 @@ export interface Screen {
   readonly rows: number;
 }
 
-/** The decisions of the keys `a`, `d` and `l`. */
-export type Choice = "approve" | "deny" | "learn";
+/** The keys that decide: the question before and after the request, and the line that stays. */
+export const CHOICES = {
+  a: ["Approve", "", "approved"],
+  d: ["Deny", "", "denied"],
+  l: ["Approve", ` and identical requests for ${DEFAULT_LEARN}`, `approved for ${DEFAULT_LEARN}:`],
+} as const;
+export type Choice = keyof typeof CHOICES;
 
 /** The request that keys apply to: the last one shown, until it is decided or gone. */
 export interface Current {
@@ -21,9 +26,8 @@ export interface Current {
   readonly viewed?: Screen & { readonly page: number };
   /** All pages were shown. */
   readonly isSeen?: boolean;
-  readonly asked?: Choice | undefined;
-  /** The decision was sent, and the result is unknown. */
-  readonly isSent?: boolean;
+  /** The choice that needs a confirmation, or a note that the decision was sent. */
+  readonly asked?: Choice | "sent" | undefined;
 }
 
 export interface WatchState {
@@ -35,7 +39,6 @@ export interface WatchState {
   readonly notice?: string | undefined;
   /** Why the control plane does not respond. */
   readonly away?: string | undefined;
-  readonly isHelpShown?: boolean;
 }
 
 const INDENT = "  ";
@@ -46,30 +49,20 @@ const MOST_FACTS = 8;
 const FOOTER_ROWS = 4;
 const SMALLEST: Screen = { columns: 20, rows: 8 };
 const KEYS = "[a]pprove [d]eny [l]earn [s]kip [?]";
-const HELP = [
-  "a  approve the request once",
-  "d  deny the request",
-  `l  approve the request, and identical requests for ${DEFAULT_LEARN}`,
-  "s  skip the request: it stays pending",
-  "v  view the next page of a truncated request",
-  "q  quit",
-  "a, d and l require a confirmation. Press any key to return.",
-];
-
-type Emphasize = (text: string) => string;
+/** The notice after a key without a function, such as `?`. */
+export const HELP = `a approves, d denies, l approves for ${DEFAULT_LEARN}, s skips, v turns pages, q quits`;
 
 /** Draws the state in fewer than `rows` lines of at most `columns` columns. */
 export function draw(
   state: WatchState,
   { now, ...screen }: Screen & { readonly now: number },
-  emphasize?: Emphasize,
+  emphasize?: (text: string) => string,
 ): readonly string[] {
   const { current, pending, notice = state.away } = state;
   const fit = (text: string) => cut(visibleText(text), screen.columns);
   const news = notice === undefined ? [] : [fit(notice)];
   if (current === undefined) return [...news, fit("(no pending requests; press q to quit)")];
-  if (state.isHelpShown === true) return HELP.map(fit).slice(0, screen.rows - 1);
-  const { record, asked, isSent } = current;
+  const { record, asked } = current;
   const { lines, page, pages } = layOut(current, screen, emphasize);
   if (pages === Infinity) return lines;
   const left = Math.floor(Math.max(0, Date.parse(record.expires_at ?? "") - now) / 1000) * 1000;
@@ -78,10 +71,10 @@ export function draw(
     `${pending.findIndex(({ id }) => id === record.id) + 1} of ${pending.length}`,
     Number.isNaN(left) ? "" : `${formatDuration(left)} left`,
   ];
-  const keys = isSent === true
-    ? "sending the decision"
-    : asked === undefined
+  const keys = asked === undefined
     ? KEYS
+    : asked === "sent"
+    ? "sending the decision"
     : ask(asked, record, screen);
   return [...lines, fit(status.filter((each) => each !== "").join(", ")), ...news, fit(keys)];
 }
@@ -90,7 +83,7 @@ export function draw(
 export function layOut(
   { record, viewed }: Current,
   { columns, rows }: Screen,
-  emphasize: Emphasize = (text) => text,
+  emphasize = (text: string): string => text,
 ): { readonly lines: readonly string[]; readonly page: number; readonly pages: number } {
   if (columns < SMALLEST.columns || rows < SMALLEST.rows) {
     return { lines: [cut("Enlarge the terminal.", columns)], page: 0, pages: Infinity };
@@ -108,55 +101,38 @@ export function layOut(
   const page = viewed?.columns === columns && viewed.rows === rows ? viewed.page : 0;
   if (page > 0) return { lines: all.slice((page - 1) * room, page * room), page, pages };
   const begin = (lines: readonly string[], count: number) =>
-    lines.slice(0, count).map((line, at) =>
-      at === count - 1 && lines.length > count ? cut(`${line}…`, columns) : line
-    );
+    lines.length <= count ? lines : [...lines.slice(0, count - 1), cut(`${lines[count - 1]}…`, columns)];
   const first = facts.slice(0, MOST_FACTS).map((lines) => begin(lines, 1));
   const rest = Math.max(1, room - 1 - first.length);
   const lines = [...begin(command, rest).map(emphasize), "", ...first.flat()];
   return { lines: lines.slice(0, room), page, pages };
 }
 
-const QUESTIONS: Readonly<Record<Choice, readonly [string, string]>> = {
-  approve: ["Approve", "? [y/N]"],
-  deny: ["Deny", "? [y/N]"],
-  learn: ["Approve", ` and identical requests for ${DEFAULT_LEARN}? [y/N]`],
-};
-
 function ask(choice: Choice, { command, host }: ApprovalRecord, { columns }: Screen): string {
-  const [verb, end] = QUESTIONS[choice];
-  const rest = ` on ${visibleText(host)}${end}`;
-  return `${verb} ${
-    cut(visibleText(quoteText(command)), Math.max(8, columns - width(verb + rest) - 1))
-  }${rest}`;
+  const [verb, end] = CHOICES[choice];
+  const rest = ` on ${visibleText(host)}${end}? [y/N]`;
+  return `${verb} ${cut(quoteText(command), Math.max(8, columns - verb.length - rest.length - 1))}${rest}`;
 }
 
-/** Every character that is not ASCII counts as two columns. Terminals differ, and no line may be too long. */
-function width(text: string): number {
-  return [...text].reduce((sum, character) => sum + (character > "~" ? 2 : 1), 0);
+/** A line that stays: the time, what happened, and the request. */
+export function note(now: number, what: string, { command, host }: ApprovalRecord): string {
+  const time = new Date(now).toISOString().slice(0, 19);
+  return `${time}Z ${what} ${cut(quoteText(command), 40)} on ${host}`;
 }
 
 /** The beginning of a text of one line, with `…` for the rest. */
-export function cut(text: string, columns: number): string {
+function cut(text: string, columns: number): string {
   const [first = "", ...others] = wrap(text, columns);
   return others.length === 0 ? first : `${wrap(text, columns - 2)[0]}…`;
 }
 
-/** Lines of at most `columns` columns, without invisible characters. A line ends after a space if one is near. */
+/**
+ * Lines of at most `columns` columns, without invisible characters. A line ends after a space if one is near. Characters
+ * that are not ASCII count as two columns, because terminals differ and no part of a line may be lost.
+ */
 function wrap(text: string, columns: number): readonly string[] {
-  const lines: string[] = [];
-  let line = "";
-  let used = 0;
-  for (const character of visibleText(text)) {
-    if (used + width(character) > columns) {
-      const space = line.lastIndexOf(" ") + 1;
-      const end = space > line.length / 2 ? space : line.length;
-      lines.push(line.slice(0, end));
-      line = line.slice(end);
-      used = width(line);
-    }
-    line += character;
-    used += width(character);
-  }
-  return [...lines, line];
+  const most = Math.max(1, columns - 1);
+  const line = new RegExp(`.{1,${most}}$|.{${most >> 1},${most}}(?<= )|.{1,${most}}`, "gu");
+  const lines = visibleText(text).replace(/[^ -~]/gu, "$&\0").match(line) ?? [""];
+  return lines.map((each) => each.replaceAll("\0", ""));
 }

@@ -83,16 +83,13 @@ export type Fact = readonly [name: string, value: string | undefined];
 export function keyFacts(approval: ApprovalRecord): readonly Fact[] {
   const { host, addr, account, caller, end_user: user, reason, rule, anomalies = [], joined = [] } = approval;
   const elevation = describeElevation(approval);
-  const place = [
-    quoteOdd(host),
-    ...(addr === undefined ? [] : [`(${quoteOdd(addr)})`]),
-    ...(account === undefined ? [] : [`as ${quoteOdd(account)}`]),
-    ...(elevation === "none" ? [] : [`with elevation ${quoteOdd(elevation)}`]),
-  ];
+  const address = addr === undefined ? "" : ` (${quoteOdd(addr)})`;
+  const as = account === undefined ? "" : ` as ${quoteOdd(account)}`;
+  const and = elevation === "none" ? "" : ` with elevation ${quoteOdd(elevation)}`;
   const unusual = anomalies.length > 0 ? anomalies.map(quoteOdd).join(", ") : undefined;
   const facts: readonly Fact[] = [
     ["asks", accessKind(approval) === "command" ? undefined : describeAccess(approval)],
-    [approval.target_type === "k8s" ? "cluster" : "host", place.join(" ")],
+    [approval.target_type === "k8s" ? "cluster" : "host", `${quoteOdd(host)}${address}${as}${and}`],
     ["agent", user ? `${quoteOdd(user)} through ${quoteOdd(caller)}` : quoteOdd(caller)],
     ["reason", reason === undefined ? undefined : quoteText(reason)],
     ["rule", rule === "behavior" ? "none: the guardrails found the request unusual" : rule],

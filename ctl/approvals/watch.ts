@@ -1,14 +1,23 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText, visibleText } from "@gateway/shared/text";
+import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Environment, invalid } from "../kit/output.ts";
-import { type Choice, type Current, cut, draw, layOut, type Screen, type WatchState } from "./screen.ts";
-import { DEFAULT_LEARN } from "./text.ts";
+import {
+  type Choice,
+  CHOICES,
+  type Current,
+  draw,
+  HELP,
+  layOut,
+  note,
+  type Screen,
+  type WatchState,
+} from "./screen.ts";
 
 const POLL_MS = 1_000;
 /** The time to notice a new size of the terminal. */
-const TICK_MS = 200;
+const TICK_MS = 250;
 
 /** Watches until the operator quits, or the environment's signal ends it. */
 export async function watchApprovals(
@@ -30,11 +39,14 @@ export async function watchApprovals(
     return { columns: columns || 80, rows: rows || 24 };
   };
   let state: WatchState = NOTHING_WATCHED;
+  let shown = "";
   const show = (lines: readonly string[] = []) => {
+    const size = screen();
     const isDrawn = !end.aborted && state !== NOTHING_WATCHED;
-    if (isDrawn || lines.length > 0) {
-      terminal.out(redraw(lines, isDrawn ? draw(state, { ...screen(), now: clock.now() }, bold) : []));
-    }
+    const drawn = isDrawn ? draw(state, { ...size, now: clock.now() }, bold) : [];
+    const next = JSON.stringify([size, lines, drawn]);
+    if (next !== shown && lines.length + drawn.length > 0) terminal.out(redraw(lines, drawn));
+    shown = next;
   };
   const take = async (event: WatchEvent): Promise<void> => {
     const { action, lines, state: next } = watch(state, event);
@@ -66,11 +78,7 @@ export async function watchApprovals(
   };
   // The time left changes each second, and the terminal can get another size.
   const followTime = async () => {
-    for (let drawn = ""; await pause(TICK_MS);) {
-      const look = JSON.stringify([screen(), Math.floor(clock.now() / 1000)]);
-      if (look !== drawn) show();
-      drawn = look;
-    }
+    while (await pause(TICK_MS)) show();
   };
   const followKeys = async () => {
     for await (const key of keys(end)) await take({ kind: "key", key, now: clock.now(), screen: screen() });
@@ -126,13 +134,6 @@ export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set() };
  */
 export const READING_MS = 700;
 
-const CHOICES: Readonly<Record<string, Choice>> = { a: "approve", d: "deny", l: "learn" };
-const DONE: Readonly<Record<Choice, string>> = {
-  approve: "approved",
-  deny: "denied",
-  learn: `approved with identical requests for ${DEFAULT_LEARN}:`,
-};
-
 /**
  * One step of `approval watch`. A key applies to the request on the screen, later requests wait, and a decision needs a
  * second key.
@@ -147,8 +148,8 @@ export function watch(state: WatchState, event: WatchEvent): WatchStep {
       );
       const next = { ...state, pending, away: undefined };
       if (current === undefined) return showNext(next, now);
-      const { record, isSent } = current;
-      if (isSent === true || pending.some(({ id }) => id === record.id)) return { state: next, lines: [] };
+      const { record, asked } = current;
+      if (asked === "sent" || pending.some(({ id }) => id === record.id)) return { state: next, lines: [] };
       return showNext(next, now, note(now, "no longer pending:", record));
     }
     case "away":
@@ -158,7 +159,7 @@ export function watch(state: WatchState, event: WatchEvent): WatchStep {
       const { record, isSeen } = current;
       if (event.failure === undefined) {
         const pending = state.pending.filter(({ id }) => id !== record.id);
-        return showNext({ ...state, pending }, now, note(now, DONE[event.choice], record));
+        return showNext({ ...state, pending }, now, note(now, CHOICES[event.choice][2], record));
       }
       return {
         state: { ...state, current: { record, shownAt: now, isSeen: isSeen === true } },
@@ -179,48 +180,39 @@ function takeKey(state: WatchState, { key, now, screen }: WatchEvent & { readonl
   if (current === undefined || now - current.shownAt < READING_MS) return { state, lines: [] };
   const { record, asked } = current;
   const then = (change: Partial<WatchState>): WatchStep => ({
-    state: { ...state, notice: undefined, isHelpShown: false, ...change },
+    state: { ...state, notice: undefined, ...change },
     lines: [],
   });
-  if (state.isHelpShown === true) return then({});
   if (asked !== undefined) {
-    const unasked = { ...current, asked: undefined };
-    if (key !== "y") return then({ current: unasked, notice: "no decision" });
+    if (key !== "y" || asked === "sent") {
+      return then({ current: { ...current, asked: undefined }, notice: "no decision" });
+    }
     const shown: Shown = [record.id, ...record.joined ?? []];
     return {
-      ...then({ current: { ...unasked, isSent: true } }),
+      ...then({ current: { ...current, asked: "sent" } }),
       action: { kind: "decide", shown, choice: asked },
     };
   }
   const { page, pages } = layOut(current, screen);
-  const choice = CHOICES[key];
-  if (choice !== undefined) {
-    const mayDecide = choice === "deny" || pages === 0 || current.isSeen === true;
-    return mayDecide
-      ? then({ current: { ...current, asked: choice } })
+  if (key === "a" || key === "d" || key === "l") {
+    return key === "d" || pages === 0 || current.isSeen === true
+      ? then({ current: { ...current, asked: key } })
       : then({ notice: "Press v until the last page before you approve." });
   }
-  if (key === "?") return then({ isHelpShown: true });
   if (key === "v" && pages > 0) {
     const viewed = { ...screen, page: (page + 1) % (pages + 1) };
-    return then({
-      current: { ...current, viewed, isSeen: current.isSeen === true || viewed.page === pages },
-    });
+    const isSeen = current.isSeen === true || viewed.page === pages;
+    return then({ current: { ...current, viewed, isSeen } });
   }
-  if (key !== "s") return then({ notice: "Press ? to show the keys." });
+  if (key !== "s") return then({ notice: HELP });
   const again = `; to see it again: broker-ctl approval show ${record.id}`;
   const skipped = new Set([...state.skipped, record.id]);
   return showNext({ ...state, skipped }, now, `${note(now, "skipped", record)}${again}`);
-}
-
-/** A line that stays: the time, what happened, and the request. */
-function note(now: number, what: string, { command, host }: ApprovalRecord): string {
-  return `${new Date(now).toISOString().slice(0, 19)}Z ${what} ${cut(quoteText(command), 40)} on ${host}`;
 }
 
 /** Shows the next request, after a line about the previous one. */
 function showNext(state: WatchState, now: number, ...lines: readonly string[]): WatchStep {
   const record = state.pending.find(({ id }) => !state.skipped.has(id));
   const current: Current | undefined = record === undefined ? undefined : { record, shownAt: now };
-  return { state: { ...state, current, notice: undefined, isHelpShown: false }, lines };
+  return { state: { ...state, current, notice: undefined }, lines };
 }
