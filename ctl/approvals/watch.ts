@@ -91,8 +91,8 @@ export async function watchApprovals(
   }
 }
 
-/** Clears the lines from the cursor on. */
-const ERASE = "\r\x1b[J";
+/** Clears the lines from the cursor on. At the top left, tmux copies what `\x1b[J` clears to its scrollback. */
+const ERASE = "\r\x1b[K\n\x1b[J\x1b[A";
 const bold = (text: string) => `\x1b[1m${text}\x1b[22m`;
 
 /**
@@ -163,7 +163,7 @@ export function watch(state: WatchState, event: WatchEvent): WatchStep {
       }
       return {
         state: { ...state, current: { record, shownAt: now, isSeen: isSeen === true } },
-        lines: [`${note(now, "no decision on", record)}: ${event.failure}`],
+        lines: [`${note(now, "decision failed:", record)}: ${event.failure}`],
       };
     }
     case "key":

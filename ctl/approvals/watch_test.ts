@@ -144,7 +144,7 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
     name: "keeps the request of a failed decision, and ignores keys that were typed before the result",
     events: [list(0, ONE), ...keys("dy"), decided("unreachable"), ...keys("d")],
     actions: [{ kind: "decide", shown: ["one"], choice: "d" }],
-    says: /no decision on "restart one" on web01: unreachable\n"restart one"\n[\s\S]*\n\[a\]pprove/,
+    says: /decision failed: "restart one" on web01: unreachable\n"restart one"\n[\s\S]*\n\[a\]pprove/,
   },
   {
     name: "shows a lost connection",

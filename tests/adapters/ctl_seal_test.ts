@@ -196,7 +196,7 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   const keys = child.stdin.getWriter();
   const type = (key: string) => keys.write(new TextEncoder().encode(key));
   // Each drawing replaces the previous one.
-  const screen = () => (shown.split("\r\x1b[J").at(-1) ?? "").split("\r\n");
+  const screen = () => (shown.split("\x1b[J\x1b[A").at(-1) ?? "").split("\r\n");
   const sees = (text: string, what: string) => poll(() => screen().join("\n").includes(text), { what });
   const resize = (size: string) =>
     new Deno.Command("stty", { args: ["-F", /\/dev\/pts\/\d+/.exec(shown)?.[0] ?? "", ...words(size)] })
@@ -223,10 +223,10 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   await sees('Approve "systemctl restart nginx" on web01? [y/N]', "the question");
   await type("y");
   await sees("(no pending requests; press q to quit)", "the end of the list");
-  assert.match(shown, /\r\x1b\[J[\d:TZ-]+ approved "systemctl restart nginx" on web01\r\n/);
+  assert.match(shown, /\x1b\[J\x1b\[A[\d:TZ-]+ approved "systemctl restart nginx" on web01\r\n/);
   assert.deepEqual(decisions, [{ approve: true, shown_ids: [ID] }]);
   await type("\x03");
-  await poll(() => /\r\x1b\[J\x1b\[\?25hended 0/.test(shown), { what: "the end" });
+  await poll(() => /\x1b\[A\x1b\[\?25hended 0/.test(shown), { what: "the end" });
   await keys.close();
   await child.status;
   await collected;
