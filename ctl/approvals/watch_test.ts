@@ -86,7 +86,11 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
   },
   {
     name: "counts pages from the first one after a change of the size",
-    events: [list(0, LONG), ...keys("v"), key("v", LATER, { columns: 79, rows: 24 }), ...keys("ay")],
+    events: [
+      list(0, LONG),
+      ...[80, 80, 79].map((columns, at) => key("v", LATER, { columns, rows: at === 0 ? 24 : 23 })),
+      ...keys("ay"),
+    ],
     actions: [],
   },
   {
