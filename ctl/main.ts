@@ -7,6 +7,9 @@ import { writeAllSync } from "@gateway/shared/text";
 import { ENV_NAMES } from "./kit/client_config.ts";
 import { runProgram } from "./program.ts";
 
+/** Signals that end the process. */
+const ENDING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 if (import.meta.main) {
   Deno.exitCode = await runProgram(Deno.args, {
     terminal: {
@@ -14,6 +17,7 @@ if (import.meta.main) {
       err: (text) => writeAllSync(Deno.stderr, text),
       // A terminal of unknown width reports 0.
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
+      screen: Deno.stdin.isTerminal() ? Deno.consoleSize : undefined,
     },
     keys: Deno.stdin.isTerminal() ? readKeys : undefined,
     dropPrograms: () => void Deno.permissions.revokeSync({ name: "run" }),
@@ -22,12 +26,16 @@ if (import.meta.main) {
   });
 }
 
-/** The typed keys until the signal is aborted. The terminal does not echo them, and delivers Ctrl-C as a key. */
+/**
+ * The typed keys until the signal is aborted, or the process is signaled to end. The terminal does not echo them, and
+ * delivers Ctrl-C as a key.
+ */
 async function* readKeys(signal: AbortSignal): AsyncGenerator<string> {
   Deno.stdin.setRaw(true);
   const reader = Deno.stdin.readable.getReader();
   const stop = () => void reader.cancel();
   signal.addEventListener("abort", stop, { once: true });
+  for (const name of ENDING) Deno.addSignalListener(name, stop);
   const decoder = new TextDecoder();
   try {
     while (!signal.aborted) {
@@ -37,6 +45,7 @@ async function* readKeys(signal: AbortSignal): AsyncGenerator<string> {
     }
   } finally {
     signal.removeEventListener("abort", stop);
+    for (const name of ENDING) Deno.removeSignalListener(name, stop);
     Deno.stdin.setRaw(false);
   }
 }

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, readBodyBytes } from "@gateway/shared/http";
 import { type Approval, nothingToLearn } from "../approvals/approval.ts";
-import { decideApproval } from "../routes/decide.ts";
+import { decideApproval, unknownApproval } from "../routes/decide.ts";
 import type { ControlPlanePorts, Handler } from "../routes/ports.ts";
 import { checkSameOrigin, mayApprove, requireApprover } from "../routes/roles.ts";
 import { parseDecisionForm, readFields } from "./decision_form.ts";
@@ -35,8 +35,9 @@ export const handleUiList: Handler = withErrorPage(async (ports, { peer: { calle
  */
 export const handleUiDetail: Handler<"id"> = withErrorPage(async (ports, exchange) => {
   await requireApprover(ports, exchange.peer.caller, "GET /ui/approvals/{id}");
-  const approval = ports.registry.find(exchange.param("id"));
-  if (approval === undefined) throw new AppError("not_found", "approval not found");
+  const id = exchange.param("id");
+  const approval = ports.registry.find(id);
+  if (approval === undefined) throw new AppError("not_found", unknownApproval(id));
   return page(renderDetail(ports, exchange, approval));
 });
 

@@ -81,12 +81,12 @@ Deno.test("GET /ui/approvals/{id} returns 404 for an unknown ID, as HTML or as a
   const asPage = await page("/ui/approvals/0123");
   assert.equal(asPage.status, 404);
   assert.match(asPage.headers.get("content-type") ?? "", /^text\/html/);
-  assert.match(asPage.text, /approval not found/);
+  assert.match(asPage.text, /cannot find approval (?:"|&quot;)0123(?:"|&quot;): unknown or purged/);
   const asProblem = await page("/ui/approvals/0123", "approver-1", "GET", { accept: "*/*" });
   assert.deepEqual([asProblem.status, asProblem.body.code, asProblem.body.detail], [
     404,
     "not_found",
-    "approval not found",
+    'cannot find approval "0123": unknown or purged',
   ]);
 });
 

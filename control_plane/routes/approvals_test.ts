@@ -296,7 +296,7 @@ Deno.test("POST /v1/approvals/{id} by the end user of a trusted broker returns 4
 
 Deno.test("POST /v1/approvals/{id} returns 409 for an unknown ID", async () => {
   const { status, body } = await (await startControlPlane()).decide("nothing", { approve: true });
-  assert.deepEqual([status, body.detail], [409, 'approval "nothing" is unknown']);
+  assert.deepEqual([status, body.detail], [409, 'cannot find approval "nothing": unknown or purged']);
 });
 
 Deno.test("POST /v1/approvals/{id} returns 409 for a second decision", async () => {

@@ -112,7 +112,7 @@ export async function decideApproval(
       throw new AppError("conflict", err);
     }
     case "unknown":
-      throw new AppError("conflict", `approval ${shown(id)} is unknown`);
+      throw new AppError("conflict", unknownApproval(id));
     default:
       return decided satisfies never;
   }
@@ -140,6 +140,10 @@ export function approvalEntryOf(approval: Approval, approvedBy: string): Omit<Au
 }
 
 /** An ID from a URL, which can have any length and characters. */
+/** One message for every status that reports an unknown approval. */
+export const unknownApproval = (id: string): string =>
+  `cannot find approval ${shown(id)}: unknown or purged`;
+
 function shown(id: string): string {
   return JSON.stringify(id.slice(0, 64));
 }

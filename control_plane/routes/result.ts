@@ -4,7 +4,7 @@ import type { ApprovalWaiting, SignRequest, SignResponse } from "@gateway/shared
 import type { Approval } from "../approvals/approval.ts";
 import type { Claim } from "../approvals/outcomes.ts";
 import { behaviorOf } from "../guardrails/tracker.ts";
-import { approvalEntryOf, observeWait } from "./decide.ts";
+import { approvalEntryOf, observeWait, unknownApproval } from "./decide.ts";
 import type { ControlPlanePorts, Handler } from "./ports.ts";
 import { answer, requireSigner } from "./roles.ts";
 import { approvedRequest, isFinal, outcomeOf } from "./signer_client.ts";
@@ -15,7 +15,6 @@ const MAX_WAIT_SECONDS = 8;
 const ELSEWHERE_PAUSE_MS = 500;
 
 const REJECTIONS = {
-  unknown: ["not_found", "unknown request"],
   not_owner: ["forbidden", "not authorised"],
   wrong_key: ["invalid_request", "invalid pubkey"],
   denied: ["denied", "approval denied"],
@@ -63,6 +62,7 @@ export const handleResult: Handler<"id"> = async (ports, { request, peer: { call
         break;
       default: {
         if (claimed.kind === "expired" && claimed.isFirst) await recordExpiry(ports, claimed.approval);
+        if (claimed.kind === "unknown") throw new AppError("not_found", unknownApproval(id));
         const [code, message] = REJECTIONS[claimed.kind];
         throw new AppError(code, message);
       }

@@ -14,7 +14,7 @@ import { HintedError, invalid, notFound, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
 import { askService, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
-import { describeLearnTime, formatDetails, formatSummary } from "./text.ts";
+import { DEFAULT_LEARN, describeLearnTime, formatDetails, formatSummary } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
 
 const HELP = remoteHelp("control_plane");
@@ -70,7 +70,7 @@ ${HELP}`,
       record.id === id || record.joined?.includes(id) === true
     );
     if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
-    const message = `Cannot find request ${quoteText(id)}`;
+    const message = `Cannot find approval ${quoteText(id)}: unknown or purged`;
     const fix = "broker-ctl approval list; the control plane soon forgets decided and expired requests";
     throw notFound(message, undefined, fix);
   },
@@ -84,19 +84,21 @@ const WATCH = command({
 Examples:
   broker-ctl approval watch
 
-Shows one pending request at a time. Keys: a approves and d denies after a confirmation, s skips, q quits. A key applies
-to the request on the screen. A key that is pressed within 0.7 seconds after a request appears is ignored. To give a
-reason or to learn: broker-ctl approval allow.
+Shows one pending request at a time. Keys: a approves, d denies and l approves and learns for 1h, each after a
+confirmation. s skips the request, v views the next page of a truncated request, ? shows the keys, q quits. To approve a
+truncated request, view all of its pages first. A key applies to the request on the screen. A key that is pressed within
+0.7 seconds after a request appears is ignored. To give a reason or another time to learn: broker-ctl approval allow.
 ${HELP}`,
   uses: () => [],
   run: (_given, call) =>
     watchApprovals(call, {
       pending: async () =>
         (await fetchAll(call)).map(({ record }) => record).filter(({ status }) => status === "pending"),
-      async decide(shown, approve) {
-        const { data } = await decide(call, shown, { approve });
-        return `request ${shown[0]} ${data.status}`;
-      },
+      decide: async (shown, choice) =>
+        await decide(call, shown, {
+          approve: choice !== "d",
+          ...(choice === "l" && learningFor(parseDuration(DEFAULT_LEARN))),
+        }),
     }),
 });
 
@@ -128,7 +130,7 @@ ${HELP}`,
     const ids = [...new Set(given.ids)];
     const ttlSeconds = readLearning(learn, ttl);
     const again = `broker-ctl approval allow ${ids.map(shellQuote).join(" ")}`;
-    const learning = ttlSeconds === undefined ? {} : { learn: true, ttl_seconds: ttlSeconds };
+    const learning = ttlSeconds === undefined ? {} : learningFor(ttlSeconds);
     const advice = ttlSeconds === undefined
       ? {}
       : { 400: `the request is still pending; to approve it once: ${again}` };
@@ -182,11 +184,13 @@ function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
 }
 
+const learningFor = (seconds: number) => ({ learn: true, ttl_seconds: seconds });
+
 /** The lifetime of the waiver in seconds; undefined without `--learn`. */
 function readLearning(learn: boolean, ttl: string | undefined): number | undefined {
   if (!learn && ttl === undefined) return undefined;
   if (!learn) throw invalid("Option '--ttl' has no effect without --learn");
-  const seconds = parseDuration(ttl ?? "1h");
+  const seconds = parseDuration(ttl ?? DEFAULT_LEARN);
   if (seconds <= LONGEST_LEARN_TTL_SECONDS) return seconds;
   const [wanted, most] = [seconds, LONGEST_LEARN_TTL_SECONDS].map((each) => formatDuration(each * 1000));
   throw invalid(`Cannot learn for ${wanted}: the maximum is ${most}`);

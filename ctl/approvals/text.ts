@@ -45,7 +45,7 @@ function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, 
 export function formatDetails(approval: ApprovalRecord): readonly string[] {
   const { id, status, caller, end_user, host, command, access, rule, anomalies = [] } = approval;
   const { created_at, expires_at } = approval;
-  const facts: readonly (readonly [string, string | undefined])[] = [
+  const facts: readonly Fact[] = [
     ["id", id],
     ["status", status],
     ["caller", caller],
@@ -57,13 +57,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["elevation", describeElevation(approval)],
     ["access", access?.join(", ")],
     ["command", quoteText(command)],
-    ["writes", describeContent(approval)],
-    ["first", approval.content_head === undefined ? undefined : quoteText(approval.content_head)],
-    ["manifest", approval.k8s_manifest === undefined ? undefined : quoteText(approval.k8s_manifest)],
-    ["sha256", approval.k8s_manifest_sha256],
-    ["changes", approval.k8s_diff && describeDiff(approval.k8s_diff)],
-    ...(approval.k8s_diff?.changes ?? []).map((change) => ["", describeChange(change)] as const),
-    ["forces", approval.k8s_force_fields?.map(quoteText).join(", ")],
+    ...contentFacts(approval),
     ["reason", approval.reason === undefined ? undefined : quoteText(approval.reason)],
     ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
     ["rule", rule],
@@ -77,6 +71,47 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["collected", describeCollected(approval)],
   ];
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
+}
+
+/** The time to learn without `--ttl`. */
+export const DEFAULT_LEARN = "1h";
+
+/** A name and its value; a fact without a value is left out. */
+export type Fact = readonly [name: string, value: string | undefined];
+
+/** What the approver of a pending request must know, the most important facts first. */
+export function keyFacts(approval: ApprovalRecord): readonly Fact[] {
+  const { host, addr, account, caller, end_user: user, reason, rule, anomalies = [], joined = [] } = approval;
+  const elevation = describeElevation(approval);
+  const address = addr === undefined ? "" : ` (${quoteOdd(addr)})`;
+  const as = account === undefined ? "" : ` as ${quoteOdd(account)}`;
+  const and = elevation === "none" ? "" : ` with elevation ${quoteOdd(elevation)}`;
+  const unusual = anomalies.length > 0 ? anomalies.map(quoteOdd).join(", ") : undefined;
+  const facts: readonly Fact[] = [
+    ["asks", accessKind(approval) === "command" ? undefined : describeAccess(approval)],
+    [approval.target_type === "k8s" ? "cluster" : "host", `${quoteOdd(host)}${address}${as}${and}`],
+    ["agent", user ? `${quoteOdd(user)} through ${quoteOdd(caller)}` : quoteOdd(caller)],
+    ["reason", reason === undefined ? undefined : quoteText(reason)],
+    ["rule", rule === "behavior" ? "none: the guardrails found the request unusual" : rule],
+    ["unusual", unusual],
+    ["covers", joined.length > 0 ? `${joined.length + 1} identical requests` : undefined],
+    ["access", approval.access?.join(", ")],
+    ...contentFacts(approval),
+    ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
+  ];
+  return facts.filter(([, value]) => value);
+}
+
+function contentFacts(approval: ApprovalRecord): readonly Fact[] {
+  return [
+    ["writes", describeContent(approval)],
+    ["first", approval.content_head === undefined ? undefined : quoteText(approval.content_head)],
+    ["manifest", approval.k8s_manifest === undefined ? undefined : quoteText(approval.k8s_manifest)],
+    ["sha256", approval.k8s_manifest_sha256],
+    ["changes", approval.k8s_diff && describeDiff(approval.k8s_diff)],
+    ...(approval.k8s_diff?.changes ?? []).map((change) => ["", describeChange(change)] as const),
+    ["forces", approval.k8s_force_fields?.map(quoteText).join(", ")],
+  ];
 }
 
 /** Learning starts when the broker collects the approval, and the signer can shorten it. */

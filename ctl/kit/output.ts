@@ -9,6 +9,8 @@ interface Terminal {
   readonly err: (text: string) => void;
   /** The width of the terminal; absent: the output is no terminal. */
   readonly columns?: number | undefined;
+  /** The present size of the terminal; absent: unknown. */
+  readonly screen?: (() => { readonly columns: number; readonly rows: number }) | undefined;
 }
 
 /** An object for programs, and lines for people. */

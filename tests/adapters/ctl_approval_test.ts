@@ -209,7 +209,7 @@ Deno.test("approval show fails for an unknown request", async () => {
   await using service = await FakeService.start([PENDING]);
   const { out, err, exit } = await service.run("approval", "show", "nope");
   assert.deepEqual([out, exit], ["", 1]);
-  assert.match(err, /^error: Cannot find request "nope"\nfix: broker-ctl approval list/);
+  assert.match(err, /^error: Cannot find approval "nope": unknown or purged\nfix: broker-ctl approval list/);
 });
 
 /** The output of approve-and-learn. The requested time is the maximum. */

@@ -179,7 +179,8 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   const flags = "--quiet --no-check --no-prompt --cached-only -P=broker-ctl";
   const ctl = `${Deno.execPath()} run ${flags} ${ROOT}ctl/main.ts`;
   // Prints the terminal settings before and after. They must be equal.
-  const inner = `stty -g; ${ctl} approval watch --client-config client.json; echo "ended $?"; stty -g`;
+  const watch = `stty -g; ${ctl} approval watch --client-config client.json; echo "ended $?"; stty -g`;
+  const inner = `stty cols 80 rows 24; tty; ${watch}`;
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--command", inner, "/dev/null"],
     cwd: operator.path,
@@ -194,22 +195,40 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   })();
   const keys = child.stdin.getWriter();
   const type = (key: string) => keys.write(new TextEncoder().encode(key));
-  await poll(() => shown.includes("[q]uit"), { what: "the request" });
-  assert.match(shown, /command\s+"systemctl restart nginx"/);
+  // Each drawing replaces the previous one.
+  const screen = () => (shown.split("\x1b[J\x1b[A").at(-1) ?? "").split("\r\n");
+  const sees = (text: string, what: string) => poll(() => screen().join("\n").includes(text), { what });
+  const resize = (size: string) =>
+    new Deno.Command("stty", { args: ["-F", /\/dev\/pts\/\d+/.exec(shown)?.[0] ?? "", ...words(size)] })
+      .output();
+  await sees("[?]\x1b[7A\r", "the request");
+  assert.deepEqual(screen().slice(0, 4), [
+    '\x1b[?25l\x1b[1m"systemctl restart nginx"\x1b[22m',
+    "",
+    "host     web01",
+    'agent    "ann\\x1b[2J" through broker-local',
+  ]);
   assert.equal(shown.includes("\x1b[2J"), false);
-  // Early keys are ignored: send a key without a function until it is read, then the real keys.
+  await resize("cols 20 rows 8");
+  await sees("TRUNCATED", "the small screen");
+  assert.ok(screen().length < 8);
+  // Early keys are ignored: send a key without a function until it is read.
   await poll(async () => {
     await type("x");
-    return shown.split("[q]uit").length > 2;
+    return screen().join().includes("a approves");
   }, { what: "a key that counts" });
   await type("a");
+  await sees("Press v", "the request to view all pages");
+  await resize("cols 80 rows 24");
+  await poll(() => !screen().join().includes("TRUNCATED"), { what: "the large screen" });
+  await type("a");
+  await sees('Approve "systemctl restart nginx" on web01? [y/N]', "the question");
   await type("y");
-  await poll(() => shown.includes(`request ${ID} approved`), { what: "the decision" });
-  assert.match(shown, /Approve "systemctl restart nginx" on web01\? \[y\/N\]/);
+  await sees("(no pending requests; press q to quit)", "the end of the list");
+  assert.match(shown, /\[J.\[A[\d:TZ-]+ approved "systemctl restart nginx" on web01\r\n/);
   assert.deepEqual(decisions, [{ approve: true, shown_ids: [ID] }]);
-  await poll(() => shown.includes("(no pending requests; press q to quit)"), { what: "the end of the list" });
-  await type("q");
-  await poll(() => /ended 0/.test(shown), { what: "the end" });
+  await type("\x03");
+  await poll(() => shown.includes("\x1b[A\x1b[?25hended 0"), { what: "the end" });
   await keys.close();
   await child.status;
   await collected;
