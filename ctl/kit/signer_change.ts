@@ -5,6 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
+import { describeEntry } from "./entries.ts";
 import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
 import {
   type Advice,
@@ -12,7 +13,6 @@ import {
   conflict,
   HintedError,
   hintMissingConfig,
-  invalid,
   notFound,
   RemoteError,
   type Use,
@@ -21,7 +21,6 @@ import {
 import { editLocked } from "./files.ts";
 import {
   askSigner,
-  refuseRemoteFlags,
   REMOTE_HELP,
   type ServiceQuestion,
   SIGNER,
@@ -43,7 +42,7 @@ interface DescribedChange {
 
 const CHANGE_HELP = `
 Edits the signer's config in place and keeps its comments. A config that the signer would reject is not written. The
-change takes effect at the signer's next reload; --reload requests it (connection options: broker-ctl help connection).
+change takes effect at the signer's next reload; --reload requests it. With --dry-run nothing is written or reloaded.
 `;
 
 const CHANGE = {
@@ -78,8 +77,6 @@ export function changing<const T extends Takes = Record<never, string>>(
 
 async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, describe }: SignerChange) {
   const { config: path, dryRun = false, reload = false } = flags;
-  if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
-  if (!reload) refuseRemoteFlags(flags, "without --reload");
   const { workingFolder } = call;
   const { config, diff, file } = await editSignerFile({ path, workingFolder, edit, dryRun });
   const changed = diff.length > 0;
@@ -171,7 +168,7 @@ export function requireEntry<E, C>(
 /** Adds an entry or, with `force`, changes it. */
 export function addition<E>(
   { what, label = what, of }: Collection<E>,
-  { name, force = false }: { readonly name: string; readonly force?: boolean },
+  { name, force = false, edits = false }: Readonly<{ name: string; force?: boolean; edits?: boolean }>,
   { edit, describe }: {
     /** @param there the existing entry; absent: the entry is new */
     readonly edit: (text: string, there: E | undefined, config: SignerConfig) => string;
@@ -183,11 +180,12 @@ export function addition<E>(
     edit(text, config) {
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
+      if (edits) requireEntry({ what, of }, config, name);
       if (isNew || force) return edit(text, there, config);
       throw conflict(
         `Cannot add ${what} ${quoteText(name)}: it exists`,
         undefined,
-        "pass --force to change it",
+        "pass --force to change it, or run the command edit",
       );
     },
     async describe(config, file) {
@@ -248,6 +246,43 @@ export function removing<E>(
   });
 }
 
+/** The command `edit` of a collection: its command `add --force` for an existing entry. */
+export function editing(add: CommandData, help: string): CommandData {
+  const { "--force": _force, ...takes } = add.takes ?? {};
+  return {
+    ...add,
+    name: "edit",
+    summary: add.summary.replace("Add or change", "Change"),
+    takes,
+    help: `${help}
+Changes only the given fields. Otherwise like add --force.
+`,
+    run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
+  };
+}
+
+/** The command `show` of a collection. */
+export function showing<E extends object, C>(
+  { what, label = what, of }: Pick<Collection<E>, "what" | "label"> & {
+    readonly of: (config: C) => Readonly<Record<string, E>>;
+  },
+  load: (config: string | undefined, workingFolder: string) => Promise<C>,
+): CommandData {
+  return command({
+    name: "show",
+    summary: `Show a ${what} of the signer's config.`,
+    takes: { "<name>": `${what} name` },
+    help: `
+Examples:
+  broker-ctl ${label} show NAME
+`,
+    async run({ name, config }, { workingFolder }) {
+      const entry = requireEntry({ what, of }, await load(config, workingFolder), name);
+      return { json: { name, ...entry }, lines: await describeEntry(name, entry) };
+    },
+  });
+}
+
 /** The command `list` of a collection, from the config or, with --remote, from the running signer. */
 export function listing<E, R>({ local, question, format, formatRemote, ...spec }:
   & Pick<CommandData, "summary">
@@ -270,7 +305,6 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
         const { body, data } = await askSigner(call, question);
         return { json: body, lines: formatRemote(data, columns) };
       }
-      refuseRemoteFlags(given, "without --remote");
       const entries = await local(given.config, call.workingFolder);
       return { json: entries, lines: format(entries, columns) };
     },
