@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { Command, CommanderError } from "commander";
 import { visibleText } from "@gateway/shared/text";
-import type { AppError } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { findCommand, normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
@@ -35,6 +35,7 @@ import {
   EXIT_CODES,
   type ExitCode,
   exitCodeOf,
+  HintedError,
   invalid,
   type Use,
   writeError,
@@ -100,19 +101,12 @@ Every command accepts these options, before or after its name, with one or two d
   --key <file>            private key of the certificate, PEM
   --ca <file>             CA of the service's certificate, PEM
 
-The signer's config is the first of these files:
-  1. the file of --config
-  2. the config of --context
-  3. ./signer.json if it exists
-  4. the config of the current context
+Signer's config: the file of --config, else the one of --context, else ./signer.json if it exists, else the one of the
+current context.
 
-The client config is the first of these files:
-  1. the file of --client-config
-  2. the client config of --context
-  3. the file of the variable BROKER_CTL_CONFIG
-  4. the client config of the current context. With --config, it is the context of that file.
-  5. ~/.config/broker-ctl/config.json
-  6. /etc/gateway/broker-ctl.json
+Client config: the file of --client-config, else the one of --context, else the variable BROKER_CTL_CONFIG, else the one
+of the current context, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json. With --config, only the
+context of that config counts.
 
 For the address, certificate, key and CA of a service the first of these counts:
   1. the option
@@ -152,7 +146,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       // Commander has printed its help, because the command is missing.
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
-    const shown = error instanceof CommanderError ? usageError(error, rules.path) : error;
+    const shown = describeUsage(error, `${rules.path} --help`);
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
@@ -195,7 +189,9 @@ export function createProgram(context: CommandContext, verbose = false): Command
 
 /** A command in a list, without its other spellings. */
 function termOf(command: Command): string {
-  const words = command.registeredArguments.map((argument) => `<${argument.name()}>`);
+  const words = command.registeredArguments.map((argument) =>
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}]`
+  );
   return [command.name(), ...words].join(" ");
 }
 
@@ -229,9 +225,13 @@ async function warnAboutExpiry(command: Command, uses: readonly Use[], environme
   }
 }
 
-/** Converts an error of commander. */
-function usageError(error: CommanderError, command: string): AppError {
-  const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
-  const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
-  return invalid(message, undefined, `${command} --help`);
+/** Converts an error of commander. A usage error without a fix gets the help of its command as the fix. */
+function describeUsage(error: unknown, fix: string): unknown {
+  if (error instanceof CommanderError) {
+    const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
+    return invalid(text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, ""), undefined, fix);
+  }
+  const isBare = error instanceof AppError && error.code === "invalid_request" &&
+    !(error instanceof HintedError);
+  return isBare ? new HintedError(error, fix) : error;
 }

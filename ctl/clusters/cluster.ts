@@ -5,7 +5,16 @@ import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { type ClusterInfo, clustersResponse } from "@gateway/shared/wire";
 import { type CommandGroup, named } from "../kit/command.ts";
-import { addition, changing, type Collection, editing, hasUser, listing, removing, showing } from "../kit/signer_change.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  editing,
+  hasUser,
+  listing,
+  removing,
+  showing,
+} from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
@@ -56,7 +65,11 @@ only the clusters that your certificate's CN may use. An operator's CN usually m
 const ADD = changing({
   name: "add",
   summary: "Add or change a cluster in the signer's config.",
-  takes: { "--name <name>": named("cluster name for agents and rules"), ...ENTRY, "--force": "change an existing cluster" },
+  takes: {
+    "--name <name>": named("cluster name for agents and rules"),
+    ...ENTRY,
+    "--force": "change an existing cluster",
+  },
   help: `
 Examples:
   broker-ctl cluster add prod --api-server https://10.0.0.5:6443 --ca-cert clusters/prod.crt \\
@@ -105,14 +118,6 @@ it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check 
   },
 });
 
-const EDIT = editing(
-  ADD,
-  `
-Examples:
-  broker-ctl cluster edit prod --rule 'allow get,list pods web' --rule 'deny * secrets'
-`,
-);
-
 const REMOVE = removing(CLUSTERS, {
   argument: ["<name>", "cluster name"],
   help: `
@@ -128,7 +133,7 @@ Examples:
 export const CLUSTER: CommandGroup = {
   name: "cluster",
   summary: "Manage Kubernetes clusters.",
-  commands: [LIST, showing(CLUSTERS, loadSignerFile), ADD, EDIT, REMOVE, ENROLL, CHECK],
+  commands: [LIST, showing(CLUSTERS, loadSignerFile), ADD, editing(ADD), REMOVE, ENROLL, CHECK],
 };
 
 function describeCluster(

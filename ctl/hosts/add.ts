@@ -10,7 +10,15 @@ import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, invalid } from "../kit/output.ts";
-import { addition, changing, editing, hasUser, removing, requireEntry, showing } from "../kit/signer_change.ts";
+import {
+  addition,
+  changing,
+  editing,
+  hasUser,
+  removing,
+  requireEntry,
+  showing,
+} from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
@@ -115,14 +123,7 @@ seal, each command of a session needs a certificate. Next step: broker-ctl host 
   },
 });
 
-export const EDIT = editing(
-  ADD,
-  `
-Examples:
-  broker-ctl host edit web02 --sudo --allow '^systemctl restart nginx$' --dry-run
-  broker-ctl host edit web02 --sudo=false --jump ''
-`,
-);
+export const EDIT = editing(ADD);
 
 export const SHOW = showing(HOSTS, loadHosts);
 

@@ -3,7 +3,15 @@ import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type CommandGroup, named, oneOf, repeat, required } from "../kit/command.ts";
 import { splitNames, writeFields } from "../kit/entries.ts";
-import { addition, changing, type Collection, editing, removing, requireEntry, showing } from "../kit/signer_change.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  editing,
+  removing,
+  requireEntry,
+  showing,
+} from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
 import { conflict, invalid } from "../kit/output.ts";
@@ -88,16 +96,11 @@ caller would see every host then. To stop a caller immediately: broker-ctl freez
   },
 });
 
-const EDIT_HELP = `
-Examples:
-  broker-ctl callers edit agent-7 --groups web --dry-run
-`;
-
 /** `callers`: the callers of the signer's config, and the groups whose hosts they see. */
 export const CALLERS: CommandGroup = {
   name: "callers",
   summary: "Manage which callers may use which host groups.",
-  commands: [LIST, showing(CALLERS_OF, loadSignerFile), ADD, editing(ADD, EDIT_HELP), REMOVE],
+  commands: [LIST, showing(CALLERS_OF, loadSignerFile), ADD, editing(ADD), REMOVE],
 };
 
 const KEYS: Collection<CaKeyConfig> = {
@@ -184,16 +187,11 @@ The key of the next group of a host that has one then signs its certificates, el
 `,
 });
 
-const EDIT_KEY_HELP = `
-Examples:
-  broker-ctl ca-keys edit prod --public-key-path pki/next_ca.pub --dry-run
-`;
-
 /** `ca-keys`: the CA key of each group of hosts. */
 export const CA_KEYS: CommandGroup = {
   name: "ca-keys",
   summary: "Manage which CA key signs for which host group.",
-  commands: [LIST_KEYS, showing(KEYS, loadSignerFile), ADD_KEY, editing(ADD_KEY, EDIT_KEY_HELP), REMOVE_KEY],
+  commands: [LIST_KEYS, showing(KEYS, loadSignerFile), ADD_KEY, editing(ADD_KEY), REMOVE_KEY],
 };
 
 /**

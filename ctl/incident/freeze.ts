@@ -130,7 +130,7 @@ export const FREEZE: CommandData = {
   ...ADD,
   name: "freeze",
   summary: "Freeze a subject; list and lift freezes.",
-  help: ADD.help?.replaceAll("freeze add", "freeze") ?? "",
+  help: ADD.help ?? "",
   commands: [LIST, ADD, REMOVE],
 };
 

@@ -32,7 +32,9 @@ export function findCommand(parent: Command | undefined, word: string): Command 
 export function rulesOf(program: Command, args: readonly string[]) {
   const path = [program];
   const valued = new Set([
-    ...program.options.flatMap(({ required, short, long }) => required ? [short ?? "", long ?? ""] : []),
+    ...program.options.flatMap(({ required, short, long }) =>
+      required ? [short ?? long ?? "", long ?? ""] : []
+    ),
     ...Object.keys(CONNECTION).map((flags) => flags.replace(/ .*/, "")),
   ]);
   const isValue = (before = "") => valued.has(before) || valued.has(`-${before}`);

@@ -152,7 +152,8 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
   for (const [flags, value] of Object.entries({ ...CONNECTION, ...takes })) {
     addValue(command, flags, value);
   }
-  command.addHelpText("after", "\nOptions of all commands: broker-ctl help connection\n");
+  const margin = entry.help === undefined ? "\n" : "";
+  command.addHelpText("after", `${margin}Options of all commands: broker-ctl help connection`);
   const name = parent.parent === null ? entry.name : `${parent.name()} ${entry.name}`;
   command.action(() => {
     const given = readGiven(command, takes, name);
@@ -181,16 +182,16 @@ function readGiven(command: Command, takes: Takes, name: string): Readonly<Recor
     given[key] = value;
   }
   const missing = Object.entries(takes).find(([flags, value]) =>
-    typeof value !== "string" && value.isPositional === true && given[/\w+/.exec(flags)?.[0] ?? ""] === undefined
+    typeof value !== "string" && value.isPositional === true &&
+    given[/\w+/.exec(flags)?.[0] ?? ""] === undefined
   );
   if (missing === undefined) return given;
   throw invalid("Missing required argument 'name'", undefined, `broker-ctl ${name} --help`);
 }
 
 function addValue(command: Command, flags: string, value: string | Value<unknown>): void {
-  const { text, read, choices, isRequired, isPositional, isHidden = false, fallback } = typeof value === "string"
-    ? { text: value } as Value<unknown>
-    : value;
+  const { text, read, choices, isRequired, isPositional, isHidden = false, fallback } =
+    typeof value === "string" ? { text: value } as Value<unknown> : value;
   const isOption = flags.startsWith("-");
   const added = isOption ? new Option(flags, text) : new Argument(flags, text);
   const parse = read ?? (isOption && flags.includes("<") ? once : undefined);
@@ -198,6 +199,8 @@ function addValue(command: Command, flags: string, value: string | Value<unknown
   else if (parse !== undefined) added.argParser(parse as (value: string) => unknown);
   if (fallback !== undefined) added.default(fallback);
   if (added instanceof Argument) command.addArgument(added);
-  else command.addOption(added.makeOptionMandatory(isRequired === true && isPositional !== true).hideHelp(isHidden));
+  else {command.addOption(
+      added.makeOptionMandatory(isRequired === true && isPositional !== true).hideHelp(isHidden),
+    );}
   if (isPositional === true) command.argument(flags.replace(/--(\w+) .*/, "[$1]"), text);
 }

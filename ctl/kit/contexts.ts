@@ -106,7 +106,8 @@ export async function findFiles(
   { variables, workingFolder, terminal }: Environment,
 ): Promise<FoundFiles> {
   const { context: chosen, config, clientConfig } = flags;
-  const isNamed = clientConfig !== undefined || (chosen === undefined && Boolean(variables["BROKER_CTL_CONFIG"]));
+  const isNamed = clientConfig !== undefined ||
+    (chosen === undefined && Boolean(variables["BROKER_CTL_CONFIG"]));
   if (config !== undefined && isNamed) return {};
   const all = await loadContexts(variables);
   const name = chosen ?? (config === undefined ? all.current : nameOf(all, resolve(workingFolder, config)));
@@ -138,6 +139,7 @@ export function adviseOnFiles({ config, clientConfig, context = "" }: FoundFiles
   return {
     when: ({ message, cause }) =>
       context !== "" && cause instanceof Deno.errors.NotFound && paths.some((path) => message.includes(path)),
-    hint: `context ${quoted} names this file: broker-ctl context use <another>, or broker-ctl context remove ${quoted}`,
+    hint:
+      `context ${quoted} names this file: broker-ctl context use <another>, or broker-ctl context remove ${quoted}`,
   };
 }

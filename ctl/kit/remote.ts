@@ -9,12 +9,7 @@ import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import {
-  type ClientParameters,
-  type ClientService,
-  findClient,
-  SERVICES,
-} from "./client_config.ts";
+import { type ClientParameters, type ClientService, findClient, SERVICES } from "./client_config.ts";
 import { CONNECTION } from "./arguments.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";

@@ -19,13 +19,7 @@ import {
   withHint,
 } from "./output.ts";
 import { editLocked } from "./files.ts";
-import {
-  askSigner,
-  REMOTE_HELP,
-  type ServiceQuestion,
-  SIGNER,
-  usesSigner,
-} from "./remote.ts";
+import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange {
@@ -162,7 +156,8 @@ export function requireEntry<E, C>(
   const entries = of(config);
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
-  throw notFound(`Cannot find ${what} ${quoteText(name)} in the config`);
+  const list = `broker-ctl ${what.toLowerCase().replace(" ", "-")} list`;
+  throw notFound(`Cannot find ${what} ${quoteText(name)} in the config`, undefined, list);
 }
 
 /** Adds an entry or, with `force`, changes it. */
@@ -247,35 +242,27 @@ export function removing<E>(
 }
 
 /** The command `edit` of a collection: its command `add --force` for an existing entry. */
-export function editing(add: CommandData, help: string): CommandData {
+export function editing(add: CommandData): CommandData {
   const { "--force": _force, ...takes } = add.takes ?? {};
   return {
     ...add,
     name: "edit",
     summary: add.summary.replace("Add or change", "Change"),
     takes,
-    help: `${help}
-Changes only the given fields. Otherwise like add --force.
-`,
+    help: "\nChanges only the given fields of an existing entry, as the command add with --force.\n",
     run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
   };
 }
 
 /** The command `show` of a collection. */
 export function showing<E extends object, C>(
-  { what, label = what, of }: Pick<Collection<E>, "what" | "label"> & {
-    readonly of: (config: C) => Readonly<Record<string, E>>;
-  },
+  { what, of }: { readonly what: string; readonly of: (config: C) => Readonly<Record<string, E>> },
   load: (config: string | undefined, workingFolder: string) => Promise<C>,
 ): CommandData {
   return command({
     name: "show",
     summary: `Show a ${what} of the signer's config.`,
     takes: { "<name>": `${what} name` },
-    help: `
-Examples:
-  broker-ctl ${label} show NAME
-`,
     async run({ name, config }, { workingFolder }) {
       const entry = requireEntry({ what, of }, await load(config, workingFolder), name);
       return { json: { name, ...entry }, lines: await describeEntry(name, entry) };

@@ -1,39 +1,37 @@
-import { quoteText } from "@gateway/shared/text";
 import { command } from "../kit/command.ts";
 import { describeEntry } from "../kit/entries.ts";
-import { notFound } from "../kit/output.ts";
+import { requireEntry } from "../kit/signer_change.ts";
 import { loadHosts } from "../kit/signer_file.ts";
 import { byName } from "../kit/table.ts";
 import { listContributions } from "./explain.ts";
 
-/** `policy show`: the command policies, and the groups of hosts that they apply to. */
+/** `policy show`: the rules of the command policies, and the groups of hosts that they apply to. */
 export const SHOW_POLICY = command({
   name: "show",
   summary: "Show the command policies.",
   takes: { "--host <name>": "only the policies of this host" },
   help: `
 Examples:
-  broker-ctl policy show
   broker-ctl policy show --host web01
 
-Shows the rules of each command policy in the signer's config, and the host groups that use it. A host can also have its
-own policy: broker-ctl host show. To decide a command: broker-ctl policy explain.
+Shows the rules of each command policy in the signer's config, and the host groups that use it. <inline> is the host's
+own policy. To decide a command: broker-ctl policy explain.
 `,
-  async run({ host: name, config }, { workingFolder }) {
-    const { hosts, command_policies, group_command_policies } = await loadHosts(config, workingFolder);
-    const host = name === undefined || !Object.hasOwn(hosts, name) ? undefined : hosts[name];
-    if (name !== undefined && host === undefined) {
-      throw notFound(`Cannot find host ${quoteText(name)} in the config`, undefined, "broker-ctl host list");
-    }
-    const used = host && listContributions({ command_policies, group_command_policies }, host);
+  async run({ host: name, config: path }, { workingFolder }) {
+    const config = await loadHosts(path, workingFolder);
+    const host = name === undefined
+      ? undefined
+      : requireEntry({ what: "host", of: ({ hosts }: typeof config) => hosts }, config, name);
+    const used = host && listContributions(config, host).map(({ name }) => name);
     const policies = byName({
-      ...command_policies,
+      ...config.command_policies,
       ...host?.command_policy !== undefined && { "<inline>": host.command_policy },
-    }).filter(([policy]) => used === undefined || used.some(({ name }) => name === policy));
-    const groupsOf = (policy: string) =>
-      byName(group_command_policies).flatMap(([group, names]) => names.includes(policy) ? [group] : []);
-    const shown = policies.map(([policy, rules]) => [policy, { groups: groupsOf(policy), ...rules }] as const);
-    const lines = (await Promise.all(shown.map(([policy, rules]) => describeEntry(policy, rules)))).flat();
-    return { json: Object.fromEntries(shown), lines: lines.length === 0 ? ["(no command policies)"] : lines };
+    }).filter(([policy]) => used?.includes(policy) ?? true);
+    const entries = Object.fromEntries(policies.map(([policy, rules]) => {
+      const groups = byName(config.group_command_policies);
+      const of = groups.flatMap(([group, names]) => names.includes(policy) ? [group] : []);
+      return [policy, { groups: of, ...rules }];
+    }));
+    return { json: entries, lines: await describeEntry("command_policies", entries) };
   },
 });
