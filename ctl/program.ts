@@ -46,50 +46,6 @@ import { expiryWarnings } from "./identities/kinds.ts";
 
 const LONGEST_HELP_LINE = 100;
 
-/** The commands by the groups of the help. */
-const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
-  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, addCompletion],
-  "Access:": [HOST, CLUSTER, CALLERS, IDENTITY, CA, CA_KEYS],
-  "Policy:": [{
-    name: "policy",
-    summary: "Show, explain and change policies.",
-    commands: [SHOW_POLICY, EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
-  }],
-  "Approvals:": [APPROVAL],
-  "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION],
-  "Audit:": [{
-    name: "audit",
-    summary: "Read, verify and repair audit logs.",
-    commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
-  }],
-  "Maintenance:": [STATUS, DOCTOR, RELOAD, BACKUP, RESTORE, PERMISSIONS, ENVELOPE, VERSION_COMMAND, addHelp],
-};
-
-const EXAMPLES = `
-Start here:
-  broker-ctl init --local --host web01=deploy@10.0.0.5 --enroll
-      create one config with a CA, enroll a host, and print the entry for an MCP client
-  broker-ctl init --dir gateway
-      create the keys and configs of an installation with services in ./gateway
-  broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --scan
-      add a host; --dry-run shows the change
-  broker-ctl reload
-      reload the signer's config
-  broker-ctl policy explain --host web01 --command "systemctl status nginx"
-      show the signer's decision and the matching rule
-  broker-ctl approval list --status pending
-      list pending requests; broker-ctl approval allow <id> approves one
-  broker-ctl freeze add --end-user agent-7 --reason INC-42
-      stop an agent immediately
-  broker-ctl audit tail --log gateway/log/signer/audit.log
-      follow the signer's audit log
-  broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
-      verify that the audit log is unchanged
-
-init writes a context, so commands find the installation without --config. Examples of a command: broker-ctl help
-<command>. Options of all commands: broker-ctl help connection. Exit codes: 0 success, 1 failure, 2 usage error.
-`;
-
 const CONNECTION_HELP = `
 Every command accepts these options, before or after its name, with one or two dashes:
   --context <name>        context of this command (default: the current context)
@@ -115,6 +71,71 @@ For the address, certificate, key and CA of a service the first of these counts:
   4. the address in the signer's config, and pki/operator.* or pki/approver.* next to the client config
 
 init writes the contexts to ~/.config/broker-ctl/contexts.json. broker-ctl context list shows them.
+`;
+
+/** The help topic of the options that all commands share. */
+const CONNECTION: CommandEntry = {
+  name: "connection",
+  summary: "Options of all commands.",
+  help: CONNECTION_HELP,
+  isHidden: true,
+  uses: () => [],
+  run: () => Promise.resolve(),
+};
+
+/** The commands by the groups of the help. */
+const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
+  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, addCompletion],
+  "Access:": [HOST, CLUSTER, CALLERS, IDENTITY, CA, CA_KEYS],
+  "Policy:": [{
+    name: "policy",
+    summary: "Show, explain and change policies.",
+    commands: [SHOW_POLICY, EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+  }],
+  "Approvals:": [APPROVAL],
+  "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION],
+  "Audit:": [{
+    name: "audit",
+    summary: "Read, verify and repair audit logs.",
+    commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
+  }],
+  "Maintenance:": [
+    STATUS,
+    DOCTOR,
+    RELOAD,
+    BACKUP,
+    RESTORE,
+    PERMISSIONS,
+    ENVELOPE,
+    VERSION_COMMAND,
+    addHelp,
+    CONNECTION,
+  ],
+};
+
+const EXAMPLES = `
+Start here:
+  broker-ctl init --local --host web01=deploy@10.0.0.5 --enroll
+      create one config with a CA, enroll a host, and print the entry for an MCP client
+  broker-ctl init --dir gateway
+      create the keys and configs of an installation with services in ./gateway
+  broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --scan
+      add a host; --dry-run shows the change
+  broker-ctl reload
+      reload the signer's config
+  broker-ctl policy explain --host web01 --command "systemctl status nginx"
+      show the signer's decision and the matching rule
+  broker-ctl approval list --status pending
+      list pending requests; broker-ctl approval allow <id> approves one
+  broker-ctl freeze add --end-user agent-7 --reason INC-42
+      stop an agent immediately
+  broker-ctl audit tail --log gateway/log/signer/audit.log
+      follow the signer's audit log
+  broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
+      verify that the audit log is unchanged
+
+init writes a context, so commands find the installation without --config. Examples of a command: broker-ctl help
+<command>. Options of all commands: broker-ctl help connection. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 /** Runs `broker-ctl` and returns the exit code. */
@@ -182,8 +203,6 @@ export function createProgram(context: CommandContext, verbose = false): Command
     program.commandsGroup(group);
     for (const entry of entries) addEntry(program, context, entry);
   }
-  program.command("connection", { hidden: true }).description("Options of all commands.")
-    .addHelpText("after", CONNECTION_HELP);
   return program;
 }
 
@@ -195,13 +214,21 @@ function termOf(command: Command): string {
   return [command.name(), ...words].join(" ");
 }
 
-function addHelp(program: Command): void {
-  program.command("help").description("Show the help of a command.").argument("[command...]", "command")
-    .action((words: readonly string[]) => {
+function addHelp(program: Command, context: CommandContext): void {
+  addEntry(program, context, {
+    name: "help",
+    summary: "Show the help of a command.",
+    takes: { "[command...]": "command" },
+    uses: () => [],
+    run({ command: words }: { readonly command: readonly string[] }) {
       const found = words.reduce<Command | undefined>(findCommand, program);
-      if (found !== undefined) return found.outputHelp();
-      throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
-    });
+      if (found === undefined) {
+        throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
+      }
+      found.outputHelp();
+      return Promise.resolve();
+    },
+  });
 }
 
 async function warnAboutExpiry(command: Command, uses: readonly Use[], environment: Environment) {

@@ -1,4 +1,5 @@
-import { Argument, type Command, type Option } from "commander";
+import type { Command, Option } from "commander";
+import { addEntry, command, oneOf } from "../kit/command.ts";
 import type { AddCommand } from "../kit/output.ts";
 
 /** A place in a command line, and the words that may follow there. */
@@ -132,15 +133,19 @@ Examples:
   broker-ctl completion fish > ~/.config/fish/completions/broker-ctl.fish
 `;
 
-export const addCompletion: AddCommand = (program, context) => {
-  program.command("completion")
-    .description("Print a completion script for a shell.")
-    .addArgument(new Argument("<shell>", "shell").choices(Object.keys(FORMATS)))
-    .addHelpText("after", EXAMPLES)
-    .action((shell: keyof typeof FORMATS, _flags, command) =>
-      context.run(command, [], () => {
+export const addCompletion: AddCommand = (program, context) =>
+  addEntry(
+    program,
+    context,
+    command({
+      name: "completion",
+      summary: "Print a completion script for a shell.",
+      takes: { "<shell>": oneOf(["bash", "zsh", "fish"], "shell") },
+      help: EXAMPLES,
+      uses: () => [],
+      run({ shell }) {
         const lines = FORMATS[shell](program.name(), findPlaces(program));
         return Promise.resolve({ json: { shell, script: lines.join("\n") }, lines });
-      })
-    );
-};
+      },
+    }),
+  );
