@@ -121,18 +121,12 @@ Start here:
       create the keys and configs of an installation with services in ./gateway
   broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --scan
       add a host; --dry-run shows the change
-  broker-ctl reload
-      reload the signer's config
   broker-ctl policy explain --host web01 --command "systemctl status nginx"
       show the signer's decision and the matching rule
   broker-ctl approval list --status pending
       list pending requests; broker-ctl approval allow <id> approves one
   broker-ctl freeze add --end-user agent-7 --reason INC-42
       stop an agent immediately
-  broker-ctl audit tail --log gateway/log/signer/audit.log
-      follow the signer's audit log
-  broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
-      verify that the audit log is unchanged
 
 init writes a context, so commands find the installation without --config. Examples of a command: broker-ctl help
 <command>. Options of all commands: broker-ctl help connection. Exit codes: 0 success, 1 failure, 2 usage error.

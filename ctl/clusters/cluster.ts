@@ -9,11 +9,10 @@ import {
   addition,
   changing,
   type Collection,
-  editing,
   hasUser,
   listing,
-  removing,
-  showing,
+  managing,
+  type Removal,
 } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
@@ -118,7 +117,7 @@ it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check 
   },
 });
 
-const REMOVE = removing(CLUSTERS, {
+const REMOVE: Removal = {
   argument: ["<name>", "cluster name"],
   help: `
 Examples:
@@ -127,13 +126,13 @@ Examples:
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 `,
   check: clusterOf,
-});
+};
 
 /** `cluster`: the Kubernetes clusters of the signer's config. */
 export const CLUSTER: CommandGroup = {
   name: "cluster",
   summary: "Manage Kubernetes clusters.",
-  commands: [LIST, showing(CLUSTERS, loadSignerFile), ADD, editing(ADD), REMOVE, ENROLL, CHECK],
+  commands: [LIST, ...managing(CLUSTERS, ADD, REMOVE), ENROLL, CHECK],
 };
 
 function describeCluster(

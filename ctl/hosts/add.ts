@@ -10,15 +10,7 @@ import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, invalid } from "../kit/output.ts";
-import {
-  addition,
-  changing,
-  editing,
-  hasUser,
-  removing,
-  requireEntry,
-  showing,
-} from "../kit/signer_change.ts";
+import { addition, changing, hasUser, managing, type Removal, requireEntry } from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
@@ -63,7 +55,7 @@ const FIELDS = {
   "--force": "change an existing host",
 };
 
-export const ADD = changing({
+const ADD = changing({
   name: "add",
   summary: "Add or change a host in the signer's config.",
   takes: FIELDS,
@@ -123,11 +115,7 @@ seal, each command of a session needs a certificate. Next step: broker-ctl host 
   },
 });
 
-export const EDIT = editing(ADD);
-
-export const SHOW = showing(HOSTS, loadHosts);
-
-export const REMOVE = removing(HOSTS, {
+const REMOVE: Removal = {
   argument: ["<name>", "host name"],
   aliases: ["del"],
   help: `
@@ -138,7 +126,14 @@ Examples:
 Open sessions on the host end at their next command. The host itself still trusts the CA: run broker-ctl host unenroll
 first.
 `,
-});
+};
+
+export const CHANGE_HOSTS = managing(
+  HOSTS,
+  ADD,
+  REMOVE,
+  async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
+);
 
 /**
  * The fields in flags, by the keys of the config. An absent flag keeps its field, an empty one clears it.

@@ -1,5 +1,5 @@
 import { type CommandGroup, oneOf } from "../kit/command.ts";
-import { ADD, EDIT, hostOf, REMOVE, SHOW } from "./add.ts";
+import { CHANGE_HOSTS, hostOf } from "./add.ts";
 import { ENROLL, UNENROLL } from "./enroll.ts";
 import { INSTALL_SHIM } from "./install_shim.ts";
 import { KRL } from "./krl.ts";
@@ -229,5 +229,5 @@ settings stay in the config for the next seal.
 export const HOST: CommandGroup = {
   name: "host",
   summary: "Manage hosts.",
-  commands: [LIST, SHOW, ADD, EDIT, REMOVE, ENROLL, UNENROLL, INSTALL_SHIM, SEAL, UNSEAL, KRL],
+  commands: [LIST, ...CHANGE_HOSTS, ENROLL, UNENROLL, INSTALL_SHIM, SEAL, UNSEAL, KRL],
 };

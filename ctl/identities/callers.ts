@@ -7,10 +7,9 @@ import {
   addition,
   changing,
   type Collection,
-  editing,
-  removing,
+  managing,
+  type Removal,
   requireEntry,
-  showing,
 } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
@@ -79,7 +78,7 @@ all unlisted callers. --force changes the groups of an existing caller, and with
   },
 });
 
-const REMOVE = removing(CALLERS_OF, {
+const REMOVE: Removal = {
   argument: ["<cn>", "caller CN"],
   help: `
 Examples:
@@ -94,13 +93,13 @@ caller would see every host then. To stop a caller immediately: broker-ctl freez
     const why = "it is the last one, and without callers every client certificate can use every host";
     throw conflict(`Cannot remove caller ${quoteText(name)}: ${why}`);
   },
-});
+};
 
 /** `callers`: the callers of the signer's config, and the groups whose hosts they see. */
 export const CALLERS: CommandGroup = {
   name: "callers",
   summary: "Manage which callers may use which host groups.",
-  commands: [LIST, showing(CALLERS_OF, loadSignerFile), ADD, editing(ADD), REMOVE],
+  commands: [LIST, ...managing(CALLERS_OF, ADD, REMOVE)],
 };
 
 const KEYS: Collection<CaKeyConfig> = {
@@ -177,7 +176,7 @@ the key file is in a new location, restart the signer: a reload is not enough.
   },
 });
 
-const REMOVE_KEY = removing(KEYS, {
+const REMOVE_KEY: Removal = {
   argument: ["<group>", "host group, or _default"],
   help: `
 Examples:
@@ -185,13 +184,13 @@ Examples:
 
 The key of the next group of a host that has one then signs its certificates, else the default key.
 `,
-});
+};
 
 /** `ca-keys`: the CA key of each group of hosts. */
 export const CA_KEYS: CommandGroup = {
   name: "ca-keys",
   summary: "Manage which CA key signs for which host group.",
-  commands: [LIST_KEYS, showing(KEYS, loadSignerFile), ADD_KEY, editing(ADD_KEY), REMOVE_KEY],
+  commands: [LIST_KEYS, ...managing(KEYS, ADD_KEY, REMOVE_KEY)],
 };
 
 /**

@@ -13,23 +13,14 @@ import { configHome, type RemoteFlags } from "./client_config.ts";
 import { createFile, editLocked } from "./files.ts";
 import { type Advice, conflict, type Environment, HintedError, notFound, type Use } from "./output.ts";
 
-/** The files of an installation, absolute. A local installation has no client config. */
-export interface ContextFiles {
-  readonly client_config?: string;
-  readonly config?: string;
-}
-
-export interface Contexts {
-  readonly current?: string;
-  readonly contexts: Readonly<Record<string, ContextFiles>>;
-}
-
 const file = z.string().startsWith("/").exactOptional();
-const schema: z.ZodType<Contexts> = z.strictObject({
-  current: z.string().exactOptional(),
-  contexts: z.record(z.string(), z.strictObject({ client_config: file, config: file })),
-});
+/** The files of an installation, absolute. A local installation has no client config. */
+const entry = z.strictObject({ client_config: file, config: file });
+const schema = z.strictObject({ current: z.string().exactOptional(), contexts: z.record(z.string(), entry) });
 const KIND = { what: "contexts", schema };
+
+export type ContextFiles = Readonly<z.infer<typeof entry>>;
+export type Contexts = Readonly<z.infer<typeof schema>>;
 
 export function contextsPath(variables: Environment["variables"]): string | undefined {
   const home = configHome(variables);

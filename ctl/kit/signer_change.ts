@@ -6,7 +6,7 @@ import { quoteText } from "@gateway/shared/text";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { describeEntry } from "./entries.ts";
-import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
+import { CONFIG_KINDS, findSignerProblems, loadSignerFile } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -208,20 +208,51 @@ interface Added {
   readonly lines?: readonly string[];
 }
 
+/** The commands `show`, `add`, `edit` and `remove` of a collection; `edit` is `add --force` for an existing entry. */
+export function managing<E extends object>(
+  collection: Collection<E>,
+  add: CommandData,
+  remove: Removal,
+  load = async (config: string | undefined, workingFolder: string) =>
+    collection.of(await loadSignerFile(config, workingFolder)),
+): readonly CommandData[] {
+  const { what } = collection;
+  const { "--force": _force, ...takes } = add.takes ?? {};
+  const show = command({
+    name: "show",
+    summary: `Show a ${what} of the signer's config.`,
+    takes: { "<name>": `${what} name` },
+    async run({ name, config }, { workingFolder }) {
+      const entries = await load(config, workingFolder);
+      const entry = requireEntry({ what, of: () => entries }, undefined, name);
+      return { json: { name, ...entry }, lines: await describeEntry(name, entry) };
+    },
+  });
+  const edit: CommandData = {
+    ...add,
+    name: "edit",
+    summary: add.summary.replace("Add or change", "Change"),
+    takes,
+    help: "\nChanges only the given fields of an existing entry, as the command add with --force.\n",
+    run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
+  };
+  return [show, add, edit, removing(collection, remove)];
+}
+
+export interface Removal extends Pick<CommandData, "aliases" | "help"> {
+  readonly argument: readonly [flag: string, help: string];
+  /** Rejects a name that is not in the config, or must stay in it. */
+  readonly check?: (config: SignerConfig, name: string) => void;
+}
+
 /** The command `remove` of a collection. */
-export function removing<E>(
+function removing<E>(
   { what, label = what, path, of }: Collection<E>,
   {
     argument: [argument, about],
     check = (config, name) => void requireEntry({ what, of }, config, name),
     ...spec
-  }:
-    & Pick<CommandData, "aliases" | "help">
-    & {
-      readonly argument: readonly [flag: string, help: string];
-      /** Rejects a name that is not in the config, or must stay in it. */
-      readonly check?: (config: SignerConfig, name: string) => void;
-    },
+  }: Removal,
 ): CommandData {
   return changing({
     ...spec,
@@ -237,35 +268,6 @@ export function removing<E>(
         },
         describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
       };
-    },
-  });
-}
-
-/** The command `edit` of a collection: its command `add --force` for an existing entry. */
-export function editing(add: CommandData): CommandData {
-  const { "--force": _force, ...takes } = add.takes ?? {};
-  return {
-    ...add,
-    name: "edit",
-    summary: add.summary.replace("Add or change", "Change"),
-    takes,
-    help: "\nChanges only the given fields of an existing entry, as the command add with --force.\n",
-    run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
-  };
-}
-
-/** The command `show` of a collection. */
-export function showing<E extends object, C>(
-  { what, of }: { readonly what: string; readonly of: (config: C) => Readonly<Record<string, E>> },
-  load: (config: string | undefined, workingFolder: string) => Promise<C>,
-): CommandData {
-  return command({
-    name: "show",
-    summary: `Show a ${what} of the signer's config.`,
-    takes: { "<name>": `${what} name` },
-    async run({ name, config }, { workingFolder }) {
-      const entry = requireEntry({ what, of }, await load(config, workingFolder), name);
-      return { json: { name, ...entry }, lines: await describeEntry(name, entry) };
     },
   });
 }
