@@ -26,14 +26,16 @@ function findPlaces(program: Command): Places {
 
 function listPlaces(command: Command, path: string, outer: readonly Option[]): readonly Place[] {
   const at = (word: string) => path === "" ? word : `${path} ${word}`;
-  const options = [...command.options, ...outer].filter(({ long }) => long !== undefined);
+  const options = [...command.options, ...outer].filter(({ long, hidden }) => long !== undefined && !hidden);
   const longs = options.map(({ long }) => long ?? "");
   return [
     { path, words: [...command.commands.map((inner) => inner.name()), ...longs, "--help"] },
     ...options.filter(({ required }) => required)
       .map(({ long, argChoices = [] }) => ({ path: at(long ?? ""), words: argChoices })),
+    // The plurals of groups would double the script.
     ...command.commands.flatMap((inner) =>
-      [inner.name(), ...inner.aliases()].flatMap((name) => listPlaces(inner, at(name), options))
+      [inner.name(), ...inner.commands.length > 0 ? [] : inner.aliases()]
+        .flatMap((name) => listPlaces(inner, at(name), options))
     ),
   ];
 }
