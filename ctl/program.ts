@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { Command, CommanderError } from "commander";
 import { visibleText } from "@gateway/shared/text";
-import type { AppError } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
-import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
+import { findCommand, normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
 import { REPAIR } from "./audit/repair.ts";
 import { PUBLIC_KEY } from "./audit/keys.ts";
@@ -13,6 +13,7 @@ import { BACKUP, RESTORE } from "./backup/backup.ts";
 import { CA } from "./hosts/ca.ts";
 import { CA_KEYS, CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
+import { CONTEXT, WHOAMI } from "./setup/context.ts";
 import { addCompletion } from "./setup/completion.ts";
 import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
 import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
@@ -24,61 +25,93 @@ import { MIGRATE } from "./setup/migrate.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
+import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
-import { addEntry, type CommandEntry, type Given } from "./kit/command.ts";
-import type { SIGNER } from "./kit/remote.ts";
+import { addEntry, type CommandEntry } from "./kit/command.ts";
 import {
   type CommandContext,
   type Environment,
   EXIT_CODES,
   type ExitCode,
   exitCodeOf,
+  HintedError,
   invalid,
   type Use,
   writeError,
   writeResult,
 } from "./kit/output.ts";
-import { CLIENT_ENV_NAMES, clientConfigPlaces } from "./kit/client_config.ts";
+import { CLIENT_ENV_NAMES, clientConfigPlaces, type RemoteFlags } from "./kit/client_config.ts";
 import { expiryWarnings } from "./identities/kinds.ts";
 
 const LONGEST_HELP_LINE = 100;
 
-const COMMANDS: readonly CommandEntry[] = [
-  INIT,
-  MIGRATE,
-  PERMISSIONS,
-  HOST,
-  CALLERS,
-  CA_KEYS,
-  CA,
-  IDENTITY,
-  DOCTOR,
-  STATUS,
-  CLUSTER,
-  {
+const CONNECTION_HELP = `
+Every command accepts these options, before or after its name, with one or two dashes:
+  --context <name>        context of this command (default: the current context)
+  --config <file>         signer's config
+  --client-config <file>  client config: the addresses of the services, and a client certificate for each
+  --json                  print JSON: the result on stdout, an error on stderr
+  --url <url>             address of the signer or control plane, host:port
+  --cert <file>           client certificate, PEM
+  --key <file>            private key of the certificate, PEM
+  --ca <file>             CA of the service's certificate, PEM
+
+Signer's config: the file of --config, else the one of --context, else ./signer.json if it exists, else the one of the
+current context.
+
+Client config: the file of --client-config, else the one of --context, else the variable BROKER_CTL_CONFIG, else the one
+of the current context, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json. With --config, only the
+context of that config counts.
+
+For the address, certificate, key and CA of a service the first of these counts:
+  1. the option
+  2. the variable: BROKER_CTL_SIGNER_URL, _CERT, _KEY, _CA for the signer, BROKER_CTL_CP_URL, … for the control plane
+  3. the client config
+  4. the address in the signer's config, and pki/operator.* or pki/approver.* next to the client config
+
+init writes the contexts to ~/.config/broker-ctl/contexts.json. broker-ctl context list shows them.
+`;
+
+/** The help topic of the options that all commands share. */
+const CONNECTION: CommandEntry = {
+  name: "connection",
+  summary: "Options of all commands.",
+  help: CONNECTION_HELP,
+  isHidden: true,
+  uses: () => [],
+  run: () => Promise.resolve(),
+};
+
+/** The commands by the groups of the help. */
+const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
+  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, addCompletion],
+  "Access:": [HOST, CLUSTER, CALLERS, IDENTITY, CA, CA_KEYS],
+  "Policy:": [{
     name: "policy",
-    summary: "Explain and change policies.",
-    commands: [EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
-  },
-  APPROVAL,
-  FREEZE,
-  UNFREEZE,
-  SESSION,
-  REVOCATIONS,
-  ENVELOPE,
-  REVOKE,
-  {
+    summary: "Show, explain and change policies.",
+    commands: [SHOW_POLICY, EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+  }],
+  "Approvals:": [APPROVAL],
+  "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION],
+  "Audit:": [{
     name: "audit",
     summary: "Read, verify and repair audit logs.",
     commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
-  },
-  BACKUP,
-  RESTORE,
-  RELOAD,
-  addCompletion,
-  VERSION_COMMAND,
-];
+  }],
+  "Maintenance:": [
+    STATUS,
+    DOCTOR,
+    RELOAD,
+    BACKUP,
+    RESTORE,
+    PERMISSIONS,
+    ENVELOPE,
+    VERSION_COMMAND,
+    addHelp,
+    CONNECTION,
+  ],
+};
 
 const EXAMPLES = `
 Start here:
@@ -86,37 +119,17 @@ Start here:
       create one config with a CA, enroll a host, and print the entry for an MCP client
   broker-ctl init --dir gateway
       create the keys and configs of an installation with services in ./gateway
-  broker-ctl permissions signer --config gateway/signer.json
-      show the signer's permissions as flags for deno run
-  broker-ctl host add --config gateway/signer.json --name web02 --addr 10.0.0.6:22 --user deploy \\
-      --groups local --scan
+  broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --scan
       add a host; --dry-run shows the change
-  broker-ctl reload --client-config gateway/broker-ctl.json
-      reload the signer's config
-  broker-ctl policy explain --config gateway/signer.json --host web01 --command "systemctl status nginx"
+  broker-ctl policy explain --host web01 --command "systemctl status nginx"
       show the signer's decision and the matching rule
   broker-ctl approval list --status pending
       list pending requests; broker-ctl approval allow <id> approves one
-  broker-ctl freeze --end-user agent-7 --reason INC-42
+  broker-ctl freeze add --end-user agent-7 --reason INC-42
       stop an agent immediately
-  broker-ctl audit tail --log gateway/log/signer/audit.log
-      follow the signer's audit log
-  broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
-      verify that the audit log is unchanged
 
-Examples of a command: broker-ctl <command> --help. Connection options: broker-ctl help connection. Options can be
-placed before or after the command, with one or two dashes. Every command accepts --config, --client-config and --json.
-Exit codes: 0 success, 1 failure, 2 usage error.
-`;
-
-const CONNECTION = `
-The connection options --url, --cert, --key and --ca can also come from variables or from a client config. For each of
-them the first of these counts:
-  1. the option
-  2. the variable: BROKER_CTL_SIGNER_URL, _CERT, _KEY, _CA for the signer, BROKER_CTL_CP_URL, … for the control plane
-  3. the client config: the file of --client-config, else of the variable BROKER_CTL_CONFIG, else
-     ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json
-  4. the address in the signer's config (--config), and pki/operator.* or pki/approver.* next to the client config
+init writes a context, so commands find the installation without --config. Examples of a command: broker-ctl help
+<command>. Options of all commands: broker-ctl help connection. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 /** Runs `broker-ctl` and returns the exit code. */
@@ -134,7 +147,8 @@ export async function runProgram(args: readonly string[], environment: Environme
       await warnAboutExpiry(command, uses, environment);
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
-  const normalized = normalizeArguments(args, rulesOf(program, args));
+  const rules = rulesOf(program, args);
+  const normalized = normalizeArguments(args, rules);
   json = normalized.includes("--json");
   try {
     await program.parseAsync(normalized, { from: "user" });
@@ -147,7 +161,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       // Commander has printed its help, because the command is missing.
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
-    const shown = error instanceof CommanderError ? usageError(error) : error;
+    const shown = describeUsage(error, `${rules.path} --help`);
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
@@ -170,22 +184,50 @@ export function createProgram(context: CommandContext, verbose = false): Command
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     })
-    .option("--config <file>", "signer's config (default: ./signer.json)", once)
-    .option("--client-config <file>", "client config (default: see broker-ctl help connection)", once)
+    .option("--context <name>", "context of this command (default: the current context)", once)
+    .option("--config <file>", "signer's config (default: ./signer.json, else that of the context)", once)
+    .option("--client-config <file>", "client config (default: that of the context)", once)
     .option("--json", "print JSON: the result on stdout, an error on stderr")
     .version(describeVersion({ verbose }), "--version", "print the version; with --verbose the build")
     .helpOption("-h, --help", "show help")
     .addHelpText("after", EXAMPLES)
-    .helpCommand("help [command]", "show help");
-  for (const entry of COMMANDS) addEntry(program, context, entry);
-  program.command("connection", { hidden: true }).description("Connection options of all commands.")
-    .addHelpText("after", CONNECTION);
+    .configureHelp({ subcommandTerm: termOf })
+    .helpCommand(false);
+  for (const [group, entries] of Object.entries(COMMANDS)) {
+    program.commandsGroup(group);
+    for (const entry of entries) addEntry(program, context, entry);
+  }
   return program;
+}
+
+/** A command in a list, without its other spellings. */
+function termOf(command: Command): string {
+  const words = command.registeredArguments.map((argument) =>
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}]`
+  );
+  return [command.name(), ...words].join(" ");
+}
+
+function addHelp(program: Command, context: CommandContext): void {
+  addEntry(program, context, {
+    name: "help",
+    summary: "Show the help of a command.",
+    takes: { "[command...]": "command" },
+    uses: () => [],
+    run({ command: words }: { readonly command: readonly string[] }) {
+      const found = words.reduce<Command | undefined>(findCommand, program);
+      if (found === undefined) {
+        throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
+      }
+      found.outputHelp();
+      return Promise.resolve();
+    },
+  });
 }
 
 async function warnAboutExpiry(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
-  const { config = "signer.json", clientConfig, cert, ca }: Given<typeof SIGNER> = command.optsWithGlobals();
+  const { config = "signer.json", clientConfig, cert, ca }: RemoteFlags = command.optsWithGlobals();
   const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
   const [places, named] = uses.includes("clientConfig")
     ? [clientConfigPlaces(clientConfig, environment), [
@@ -204,9 +246,13 @@ async function warnAboutExpiry(command: Command, uses: readonly Use[], environme
   }
 }
 
-/** Converts an error of commander. */
-function usageError(error: CommanderError): AppError {
-  const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
-  const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
-  return invalid(message, undefined, "broker-ctl --help, or broker-ctl <command> --help");
+/** Converts an error of commander. A usage error without a fix gets the help of its command as the fix. */
+function describeUsage(error: unknown, fix: string): unknown {
+  if (error instanceof CommanderError) {
+    const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
+    return invalid(text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, ""), undefined, fix);
+  }
+  const isBare = error instanceof AppError && error.code === "invalid_request" &&
+    !(error instanceof HintedError);
+  return isBare ? new HintedError(error, fix) : error;
 }

@@ -19,7 +19,26 @@ async function run(...args: string[]) {
 
 Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown command", args: ["bogus"], error: /^error: Unknown command 'bogus'\nfix: .*--help/ },
-  { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
+  {
+    name: "an unknown option",
+    args: ["hosts", "add", "--bogus"],
+    error: /Unknown option '--bogus'\nfix: broker-ctl host add --help/,
+  },
+  {
+    name: "help of an unknown command",
+    args: ["help", "host", "bogus"],
+    error: /Unknown command 'host bogus'/,
+  },
+  {
+    name: "a missing name",
+    args: ["host", "add"],
+    error: /required argument 'name'\nfix: broker-ctl host add --help/,
+  },
+  {
+    name: "two names",
+    args: ["callers", "add", "a", "--name=b", "--group="],
+    error: /name "a" with --name "b"/,
+  },
   { name: "an unknown option with one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
   {
@@ -74,7 +93,7 @@ const COMPLETE_COMMANDS = completeCommands(createProgram({
 Deno.test.each(COMPLETE_COMMANDS.map((command) => ({ name: command.join(" "), command })))(
   "runProgram() accepts the global options before and after: $name",
   async ({ command }) => {
-    const options = ["--config", "c", "--client-config=d", "--json"];
+    const options = ["--config", "c", "--client-config=d", "--json", "--url", "127.0.0.1:1", "--ca-cert=x"];
     for (const args of [[...options, ...command], [...command, ...options]]) {
       const { err } = await run(...args);
       assert.doesNotMatch(err, /means nothing|nknown option/, args.join(" "));
@@ -119,11 +138,20 @@ const HELPED = [
   ["version"],
 ];
 
+/** The spelling that the usage shows after a name. */
+const SPELLINGS: Record<string, string> = { list: "\\|ls", remove: "\\|rm", freeze: "\\|freezes" };
+
 Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   { name: "the program", args: ["--help"], text: /Start here:[\s\S]*broker-ctl init --dir/ },
   { name: "the program, by command", args: ["help"], text: /Start here:/ },
   { name: "a command", args: ["init", "-help"], text: /--host[\s\S]*Examples:/ },
   { name: "a command, by command", args: ["help", "reload"], text: /broker-ctl help connection/ },
+  { name: "a subcommand, by command", args: ["help", "hosts", "add"], text: /^Usage: broker-ctl host add / },
+  {
+    name: "the groups of commands",
+    args: ["-h"],
+    text: /^Set up:\n[^]*^Access:\n[^]*^Incident:\n {2}freeze /m,
+  },
   {
     name: "the connection options",
     args: ["help", "connection"],
@@ -149,7 +177,9 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
     name: words.join(" "),
     args: [...words, "--help"],
     text: new RegExp(
-      `Usage: broker-ctl ${words.join(" ")} [\\s\\S]*Examples:\\n {2}broker-ctl ${words.join(" ")}`,
+      `Usage: broker-ctl ${words.join(" ")}${
+        SPELLINGS[words.at(-1)!] ?? ""
+      } [\\s\\S]*Examples:\\n {2}broker-ctl ${words.join(" ")}`,
     ),
   })),
 ])("runProgram() prints the help of $name to stdout", async ({ args, text }) => {

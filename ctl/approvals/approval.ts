@@ -12,13 +12,12 @@ import {
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
 import { HintedError, invalid, notFound, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
-import { askService, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
+import { askService, joinPath, remoteHelp, SIGNER as REMOTE } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { DEFAULT_LEARN, describeLearnTime, formatDetails, formatSummary } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
 
 const HELP = remoteHelp("control_plane");
-const REMOTE = remoteOptions("control_plane");
 const IDS = { "<ids...>": "approval ID, and IDs of identical requests to decide with it" } as const;
 const REASON = { "--reason <text>": "comment for the audit log" } as const;
 const uses = (): readonly Use[] => ["clientConfig"];
@@ -89,7 +88,7 @@ confirmation. s skips the request, v views the next page of a truncated request,
 truncated request, view all of its pages first. A key applies to the request on the screen. A key that is pressed within
 0.7 seconds after a request appears is ignored. To give a reason or another time to learn: broker-ctl approval allow.
 ${HELP}`,
-  uses: () => [],
+  uses,
   run: (_given, call) =>
     watchApprovals(call, {
       pending: async () =>

@@ -4,8 +4,16 @@ import { ifThere } from "@gateway/shared/files";
 import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { type ClusterInfo, clustersResponse } from "@gateway/shared/wire";
-import type { CommandGroup } from "../kit/command.ts";
-import { addition, changing, type Collection, hasUser, listing, removing } from "../kit/signer_change.ts";
+import { type CommandGroup, named } from "../kit/command.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  hasUser,
+  listing,
+  managing,
+  type Removal,
+} from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
@@ -56,13 +64,17 @@ only the clusters that your certificate's CN may use. An operator's CN usually m
 const ADD = changing({
   name: "add",
   summary: "Add or change a cluster in the signer's config.",
-  takes: { "<name>": "cluster name for agents and rules", ...ENTRY, "--force": "change an existing cluster" },
+  takes: {
+    "--name <name>": named("cluster name for agents and rules"),
+    ...ENTRY,
+    "--force": "change an existing cluster",
+  },
   help: `
 Examples:
   broker-ctl cluster add prod --api-server https://10.0.0.5:6443 --ca-cert clusters/prod.crt \\
       --token-file clusters/prod.token --service-account gateway/agent --token-binding gateway \\
       --rule 'allow get,list,logs pods web' --rule 'require_approval apply deployments web/shop'
-  broker-ctl cluster add prod --force --rule 'allow get,list pods web' --rule 'deny * secrets'
+  broker-ctl cluster edit prod --rule 'allow get,list pods web' --rule 'deny * secrets'
 
 A rule has the form "<effect> <verbs> <resources> [<namespaces>[/<names>]]". Effects: allow, deny, require_approval.
 Verbs: get, list, logs, apply, delete. Resources are plurals. Separate values with commas; * matches all. Without
@@ -105,9 +117,8 @@ it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check 
   },
 });
 
-const REMOVE = removing(CLUSTERS, {
+const REMOVE: Removal = {
   argument: ["<name>", "cluster name"],
-  aliases: ["rm"],
   help: `
 Examples:
   broker-ctl cluster enroll prod --print | kubectl delete -f -
@@ -115,13 +126,13 @@ Examples:
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 `,
   check: clusterOf,
-});
+};
 
 /** `cluster`: the Kubernetes clusters of the signer's config. */
 export const CLUSTER: CommandGroup = {
   name: "cluster",
   summary: "Manage Kubernetes clusters.",
-  commands: [LIST, ADD, REMOVE, ENROLL, CHECK],
+  commands: [LIST, ...managing(CLUSTERS, ADD, REMOVE), ENROLL, CHECK],
 };
 
 function describeCluster(

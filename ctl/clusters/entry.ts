@@ -16,6 +16,7 @@ import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import type { ExtraResource } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, count, type Given, repeat } from "../kit/command.ts";
+import { splitNames } from "../kit/entries.ts";
 import { invalid, notFound } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { neededRights, type RbacRule, type Right, toRbacRules } from "./rights.ts";
@@ -47,8 +48,8 @@ export function readClusterEntry(flags: Given<typeof ENTRY>) {
     ca_cert: flags.caCert,
     token_file: flags.tokenFile,
     token_ttl_seconds: flags.tokenTtl,
-    groups: readAll(flags.group, (text) => text),
-    allowed_callers: readAll(flags.caller, (text) => text),
+    groups: splitNames(flags.group),
+    allowed_callers: splitNames(flags.caller),
     sa_bindings: readAll(flags.serviceAccount, readBinding),
     rules: readAll(flags.rule, readRule),
     extra_resources: extras,
@@ -150,7 +151,6 @@ const DEFAULT_MINTER = "gateway-minter";
 /** `cluster enroll`: the accounts and roles that a cluster needs, as manifests. */
 export const ENROLL = command({
   name: "enroll",
-  aliases: ["enrol"],
   summary: "Print a cluster's accounts and roles for kubectl apply.",
   takes: {
     "<name>": "cluster name",

@@ -6,11 +6,11 @@ import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ss
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/values.ts";
-import { count, type Given, repeat, required } from "../kit/command.ts";
-import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
+import { count, type Given, named, repeat } from "../kit/command.ts";
+import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, invalid } from "../kit/output.ts";
-import { addition, changing, hasUser, removing, requireEntry } from "../kit/signer_change.ts";
+import { addition, changing, hasUser, managing, type Removal, requireEntry } from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
@@ -25,7 +25,7 @@ const DEFAULT_TTL_SECONDS = 120;
 const MAX_KEY_BYTES = 64 * 1024;
 
 const FIELDS = {
-  "--name <name>": required("host name for agents and rules"),
+  "--name <name>": named("host name for agents and rules"),
   "--addr <addr>": "host:port",
   "--user <account>": "account on the host",
   "--host-key <key>": "public host key, one line; - reads standard input",
@@ -55,17 +55,16 @@ const FIELDS = {
   "--force": "change an existing host",
 };
 
-export const ADD = changing({
+const ADD = changing({
   name: "add",
   summary: "Add or change a host in the signer's config.",
   takes: FIELDS,
   help: `
 Examples:
-  broker-ctl host add --name web02 --addr 10.0.0.6:22 --user deploy --groups local --scan --reload
+  broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --scan --reload
   ssh ann@10.0.0.6 cat /etc/ssh/ssh_host_ed25519_key.pub |
-      broker-ctl host add --name web02 --addr 10.0.0.6:22 --user deploy --groups local --host-key -
-  broker-ctl host add --name web02 --force --sudo --allow '^systemctl restart nginx$' --dry-run
-  broker-ctl host add --name web02 --force --sudo=false --jump ''
+      broker-ctl host add web02 --addr 10.0.0.6:22 --user deploy --groups local --host-key -
+  broker-ctl host edit web02 --sudo --allow '^systemctl restart nginx$' --dry-run
 
 --force changes only the given fields of an existing host. '' clears a field; a list replaces the previous list.
 Separate the values of a list with commas, or repeat the option. A comma in braces, parentheses or a class belongs to
@@ -116,9 +115,9 @@ seal, each command of a session needs a certificate. Next step: broker-ctl host 
   },
 });
 
-export const REMOVE = removing(HOSTS, {
+const REMOVE: Removal = {
   argument: ["<name>", "host name"],
-  aliases: ["rm", "del"],
+  aliases: ["del"],
   help: `
 Examples:
   broker-ctl host remove web02 --reload
@@ -127,7 +126,14 @@ Examples:
 Open sessions on the host end at their next command. The host itself still trusts the CA: run broker-ctl host unenroll
 first.
 `,
-});
+};
+
+export const CHANGE_HOSTS = managing(
+  HOSTS,
+  ADD,
+  REMOVE,
+  async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
+);
 
 /**
  * The fields in flags, by the keys of the config. An absent flag keeps its field, an empty one clears it.

@@ -34,7 +34,6 @@ const TAKES = {
 /** `host enroll`: a host accepts certificates in addition to its existing keys. */
 export const ENROLL = command({
   name: "enroll",
-  aliases: ["enrol"],
   summary: "Configure a host to trust the signer's CA.",
   takes: TAKES,
   help: `
@@ -56,7 +55,6 @@ With --ca-pub no login is tried. A login account other than root needs sudo with
 
 export const UNENROLL = command({
   name: "unenroll",
-  aliases: ["unenrol"],
   summary: "Remove the signer's CA from a host.",
   takes: TAKES,
   help: `

@@ -1,5 +1,5 @@
 import { type CommandGroup, oneOf } from "../kit/command.ts";
-import { ADD, hostOf, REMOVE } from "./add.ts";
+import { CHANGE_HOSTS, hostOf } from "./add.ts";
 import { ENROLL, UNENROLL } from "./enroll.ts";
 import { INSTALL_SHIM } from "./install_shim.ts";
 import { KRL } from "./krl.ts";
@@ -57,7 +57,7 @@ const LIST = listing({
   summary: "List the hosts.",
   help: `
 Examples:
-  broker-ctl host list --config /etc/gateway/signer.json
+  broker-ctl host list
   broker-ctl host list --remote
 
 Lists the hosts in the signer's config, or with --remote those of the running signer, which can differ. POLICY is the
@@ -159,7 +159,7 @@ const SEAL = changing({
   },
   help: `
 Examples:
-  broker-ctl host seal web01 --config /etc/gateway/signer.json
+  broker-ctl host seal web01
   broker-ctl host seal web01 --envelope v1 --domain other-product-v1 --shim other-shim
 
 After the signer's next reload, only exec sessions are possible on the host, and they run only commands that the signer
@@ -205,7 +205,7 @@ const UNSEAL = changing({
   takes: { "<name>": "host name" },
   help: `
 Examples:
-  broker-ctl host unseal web01 --config /etc/gateway/signer.json
+  broker-ctl host unseal web01
 
 After the signer's next reload, the host accepts session certificates that are not restricted to a command. The envelope
 settings stay in the config for the next seal.
@@ -229,5 +229,5 @@ settings stay in the config for the next seal.
 export const HOST: CommandGroup = {
   name: "host",
   summary: "Manage hosts.",
-  commands: [ADD, REMOVE, ENROLL, UNENROLL, INSTALL_SHIM, SEAL, UNSEAL, KRL, LIST],
+  commands: [LIST, ...CHANGE_HOSTS, ENROLL, UNENROLL, INSTALL_SHIM, SEAL, UNSEAL, KRL],
 };

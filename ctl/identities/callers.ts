@@ -1,9 +1,16 @@
 import { setValue } from "@gateway/shared/config";
 import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { command, type CommandGroup, oneOf, repeat, required } from "../kit/command.ts";
+import { command, type CommandGroup, named, oneOf, repeat, required } from "../kit/command.ts";
 import { splitNames, writeFields } from "../kit/entries.ts";
-import { addition, changing, type Collection, removing, requireEntry } from "../kit/signer_change.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  managing,
+  type Removal,
+  requireEntry,
+} from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
 import { conflict, invalid } from "../kit/output.ts";
@@ -34,17 +41,17 @@ const ADD = changing({
   name: "add",
   summary: "Add or change a caller in the signer's config.",
   takes: {
-    "--name <cn>": required("CN of the caller's certificate"),
+    "--name <cn>": named("CN of the caller's certificate"),
     "--groups <groups>": required(repeat("host groups that the caller may use; '' for none")),
     "--only-via <cns>": repeat("control planes that must forward its requests; '' for any route"),
     "--force": "change an existing caller",
   },
   help: `
 Examples:
-  broker-ctl callers add --name agent-7 --groups web,db --reload
-  broker-ctl callers add --name agent-7 --groups web --force --dry-run
-  broker-ctl callers add --name agent-8 --groups ''
-  broker-ctl callers add --name broker-2 --groups web --only-via control-plane-local
+  broker-ctl callers add agent-7 --groups web,db --reload
+  broker-ctl callers add agent-7 --groups web --force --dry-run
+  broker-ctl callers add agent-8 --groups ''
+  broker-ctl callers add broker-2 --groups web --only-via control-plane-local
 
 Once any caller is listed, unlisted callers see no hosts: add all callers that you need. The entry _default is for
 all unlisted callers. --force changes the groups of an existing caller, and with --only-via its route. A broker without
@@ -71,9 +78,8 @@ all unlisted callers. --force changes the groups of an existing caller, and with
   },
 });
 
-const REMOVE = removing(CALLERS_OF, {
+const REMOVE: Removal = {
   argument: ["<cn>", "caller CN"],
-  aliases: ["rm"],
   help: `
 Examples:
   broker-ctl callers remove agent-7 --reload
@@ -87,13 +93,13 @@ caller would see every host then. To stop a caller immediately: broker-ctl freez
     const why = "it is the last one, and without callers every client certificate can use every host";
     throw conflict(`Cannot remove caller ${quoteText(name)}: ${why}`);
   },
-});
+};
 
 /** `callers`: the callers of the signer's config, and the groups whose hosts they see. */
 export const CALLERS: CommandGroup = {
   name: "callers",
   summary: "Manage which callers may use which host groups.",
-  commands: [LIST, ADD, REMOVE],
+  commands: [LIST, ...managing(CALLERS_OF, ADD, REMOVE)],
 };
 
 const KEYS: Collection<CaKeyConfig> = {
@@ -125,7 +131,7 @@ const ADD_KEY = changing({
   name: "add",
   summary: "Add or change a CA key in the signer's config.",
   takes: {
-    "--name <group>": required("host group, or _default"),
+    "--name <group>": named("host group, or _default"),
     "--type <type>": oneOf(CA_KEY_TYPES, "custody of the key"),
     "--path <file>": "pem: private key file",
     "--vault-url <url>": "akv: URL of the vault",
@@ -136,9 +142,9 @@ const ADD_KEY = changing({
   },
   help: `
 Examples:
-  broker-ctl ca-keys add --name prod --type agent --public-key-path pki/prod_ca.pub --socket /run/ca/agent.sock
-  broker-ctl ca-keys add --name _default --type akv --vault-url https://ca.vault.azure.net --key-name ssh-ca
-  broker-ctl ca-keys add --name prod --force --public-key-path pki/next_ca.pub --dry-run
+  broker-ctl ca-keys add prod --type agent --public-key-path pki/prod_ca.pub --socket /run/ca/agent.sock
+  broker-ctl ca-keys add _default --type akv --vault-url https://ca.vault.azure.net --key-name ssh-ca
+  broker-ctl ca-keys add prod --force --public-key-path pki/next_ca.pub --dry-run
 
 The key signs certificates for the hosts of the group; _default is for all other hosts. --force changes only the given
 fields of an existing key; a different --type replaces it. Hosts must trust the new key before the signer uses it. If
@@ -170,22 +176,21 @@ the key file is in a new location, restart the signer: a reload is not enough.
   },
 });
 
-const REMOVE_KEY = removing(KEYS, {
+const REMOVE_KEY: Removal = {
   argument: ["<group>", "host group, or _default"],
-  aliases: ["rm"],
   help: `
 Examples:
   broker-ctl ca-keys remove prod --dry-run
 
 The key of the next group of a host that has one then signs its certificates, else the default key.
 `,
-});
+};
 
 /** `ca-keys`: the CA key of each group of hosts. */
 export const CA_KEYS: CommandGroup = {
   name: "ca-keys",
   summary: "Manage which CA key signs for which host group.",
-  commands: [LIST_KEYS, ADD_KEY, REMOVE_KEY],
+  commands: [LIST_KEYS, ...managing(KEYS, ADD_KEY, REMOVE_KEY)],
 };
 
 /**

@@ -5,6 +5,7 @@ import { ifThere, readChunks, readRegularText } from "@gateway/shared/files";
 import { findLastLines } from "../audit/logs.ts";
 import { readRecord } from "../audit/record.ts";
 import { command, type CommandGroup, count } from "../kit/command.ts";
+import { describeEntry } from "../kit/entries.ts";
 import { createFile, readOperatorText, replaceFile } from "../kit/files.ts";
 import { EMPTY_CELL, tableOr } from "../kit/table.ts";
 import { ADD } from "./add.ts";
@@ -47,21 +48,13 @@ const LIST = command({
   takes: { ...PKI, ...CONTROL_PLANE },
   help: `
 Examples:
-  broker-ctl identity list --config gateway/signer.json
+  broker-ctl identity list
 
 Lists the certificates in the directory of client_ca. LAST SEEN is the newest record of the CN among the last 20,000
 records of the signer's and the control plane's audit logs on this machine.
 `,
   async run(flags, { workingFolder, terminal }) {
-    const setUp = await openIdentityFiles(flags, workingFolder);
-    const { signer, controlPlane } = setUp;
-    const seen = await findLastSeen([
-      resolve(workingFolder, signer.audit_log),
-      ...controlPlane === undefined
-        ? []
-        : [resolve(dirname(controlPlane.path), controlPlane.config.audit_log)],
-    ]);
-    const rows = setUp.certificates.map((found) => describe(found, setUp, seen));
+    const rows = await describeAll(flags, workingFolder);
     const cells = rows.map(({ name, cn, kind, expires, key_is_here: isHere, last_seen, state }) =>
       [name, cn, kind, expires.slice(0, 10), isHere ? "here" : "", last_seen, state].map((cell) =>
         cell || EMPTY_CELL
@@ -71,6 +64,32 @@ records of the signer's and the control plane's audit logs on this machine.
     return { json: rows, lines: tableOr("(no certificates)", heading, cells, terminal.columns) };
   },
 });
+
+const SHOW = command({
+  name: "show",
+  summary: "Show a certificate.",
+  takes: { "<name>": "certificate name or CN", ...PKI, ...CONTROL_PLANE },
+  help: `
+Examples:
+  broker-ctl identity show agent-local
+`,
+  async run({ name, ...flags }, { workingFolder }) {
+    const rows = await describeAll(flags, workingFolder);
+    const found = rows.find((row) => row.name === name) ?? rows.find(({ cn }) => cn === name);
+    if (found !== undefined) return { json: found, lines: await describeEntry(found.name, found) };
+    throw notFound(`Cannot find certificate ${quoteText(name)}`, undefined, "broker-ctl identity list");
+  },
+});
+
+async function describeAll(flags: Parameters<typeof openIdentityFiles>[0], workingFolder: string) {
+  const setUp = await openIdentityFiles(flags, workingFolder);
+  const { signer, controlPlane } = setUp;
+  const seen = await findLastSeen([
+    resolve(workingFolder, signer.audit_log),
+    ...controlPlane === undefined ? [] : [resolve(dirname(controlPlane.path), controlPlane.config.audit_log)],
+  ]);
+  return setUp.certificates.map((found) => describe(found, setUp, seen));
+}
 
 const REQUEST = command({
   name: "request",
@@ -155,8 +174,8 @@ const RENEW = command({
   },
   help: `
 Examples:
-  broker-ctl identity renew agent-7 --config gateway/signer.json
-  broker-ctl identity renew --due --config gateway/signer.json
+  broker-ctl identity renew agent-7
+  broker-ctl identity renew --due
 
 Replaces the certificate by a new one for the same key, name and use. Services load it within 10 seconds, and open
 connections continue. If the key is on another machine, copy the certificate there. A browser needs a new bundle.
@@ -245,8 +264,8 @@ const REVOKE = command({
   },
   help: `
 Examples:
-  broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
-  broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
+  broker-ctl identity revoke agent-7 --reason INC-42
+  broker-ctl identity revoke agent-7 --no-freeze
 
 Freezes the CN in the signer, as a caller and as an end user. Then adds it to the file denied_callers: within 10
 seconds, every listener that uses this file rejects the certificate and closes its connections. If one of the two steps
@@ -328,5 +347,5 @@ async function findOtherLists({ signerFile, controlPlane }: IdentityFiles, list:
 export const IDENTITY: CommandGroup = {
   name: "identity",
   summary: "Manage certificates of services and people.",
-  commands: [ADD, LIST, RENEW, REVOKE, REQUEST],
+  commands: [LIST, SHOW, ADD, RENEW, REVOKE, REQUEST],
 };

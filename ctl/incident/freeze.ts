@@ -18,7 +18,7 @@ import {
   unfreezeResponse,
 } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
-import { type Call, command, type CommandGroup, type Given } from "../kit/command.ts";
+import { type Call, command, type CommandData, type CommandGroup, type Given } from "../kit/command.ts";
 import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
@@ -34,16 +34,16 @@ const REASON = { "--reason <text>": "reason, such as a ticket number; spaces bec
 const VOLATILE = { "--volatile": "without state_db: freeze until the signer restarts" } as const;
 const WAIT = { "--wait": "wait until hosts enforce it, and list them" } as const;
 
-export const FREEZE = command({
-  name: "freeze",
+const ADD = command({
+  name: "add",
   summary: "Freeze a caller, end user, session or certificate.",
   takes: { ...SUBJECT, ...SIGNER, ...REASON, ...VOLATILE, ...WAIT },
   help: `
 Examples:
-  broker-ctl freeze --end-user agent-7 --reason INC-42   # an agent or a person
-  broker-ctl freeze --caller broker-2                    # a broker, and everyone who uses it
-  broker-ctl freeze --end-user ann@example.com --wait
-  broker-ctl freeze --serial 9223372036854775808 --volatile
+  broker-ctl freeze add --end-user agent-7 --reason INC-42   # an agent or a person
+  broker-ctl freeze add --caller broker-2                    # a broker, and everyone who uses it
+  broker-ctl freeze add --end-user ann@example.com --wait
+  broker-ctl freeze add --serial 9223372036854775808 --volatile
 
 A frozen caller or end user receives no certificates and sees no hosts. Its grants are revoked, and brokers close its
 sessions at their next poll. Freezing a session or a serial only closes that session or connection. The signer's audit
@@ -57,13 +57,13 @@ ${REMOTE_HELP}`,
   run: (flags, call) => freeze(call, readSubject(flags), flags),
 });
 
-export const UNFREEZE = asking({
-  name: "unfreeze",
+const REMOVE = asking({
+  name: "remove",
   summary: "Lift a freeze.",
   takes: { ...SUBJECT, ...SIGNER },
   help: `
 Examples:
-  broker-ctl unfreeze --end-user agent-7
+  broker-ctl freeze remove --end-user agent-7
 
 Certificates and grants that the freeze revoked stay revoked.
 `,
@@ -98,13 +98,13 @@ ${REMOTE_HELP}`,
   })],
 };
 
-export const REVOCATIONS = asking({
-  name: "revocations",
+const LIST = asking({
+  name: "list",
   summary: "List active freezes.",
   takes: SIGNER,
   help: `
 Examples:
-  broker-ctl revocations
+  broker-ctl freeze list
 
 Only callers in reload_callers see who froze a subject, and why.
 `,
@@ -124,6 +124,26 @@ Only callers in reload_callers see who froze a subject, and why.
     return tableOr("(no frozen subjects)", heading, rows, terminal.columns);
   },
 });
+
+/** `freeze` alone does the same as `freeze add`. */
+export const FREEZE: CommandData = {
+  ...ADD,
+  name: "freeze",
+  summary: "Freeze a subject; list and lift freezes.",
+  help: ADD.help ?? "",
+  commands: [LIST, ADD, REMOVE],
+};
+
+/** An earlier name of a command of `freeze`. */
+const formerly = (name: string, entry: CommandData): CommandData => ({
+  ...entry,
+  name,
+  isHidden: true,
+  help: entry.help?.replace(`freeze ${entry.name}`, name) ?? "",
+});
+
+export const UNFREEZE = formerly("unfreeze", REMOVE);
+export const REVOCATIONS = formerly("revocations", LIST);
 
 /** `revoke`: hosts reject one certificate. */
 export const REVOKE = command({

@@ -20,7 +20,7 @@ export type ClientService = "signer" | "control_plane";
 export type ClientParameters = Readonly<Record<"url" | "cert" | "key" | "ca", string>>;
 
 /** The parameters in a file or in flags; an absent key has a default. */
-export type ClientSection = Partial<ClientParameters>;
+type ClientSection = Partial<ClientParameters>;
 
 type ClientConfig = { readonly [S in ClientService]?: ClientSection };
 

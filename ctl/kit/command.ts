@@ -1,6 +1,15 @@
 import { Argument, type Command, Option } from "commander";
-import { countOf, once, repeated } from "./arguments.ts";
-import type { AddCommand, CommandContext, CommandResult, Environment, Use } from "./output.ts";
+import { CONNECTION, countOf, once, repeated } from "./arguments.ts";
+import { adviseOnFiles, findFiles } from "./contexts.ts";
+import {
+  type AddCommand,
+  type CommandContext,
+  type CommandResult,
+  type Environment,
+  invalid,
+  type Use,
+  withHint,
+} from "./output.ts";
 import type { RemoteFlags } from "./client_config.ts";
 
 /** The value of an option or argument that is not a single text. */
@@ -9,6 +18,9 @@ interface Value<T> {
   readonly read?: (value: string, previous: never) => T;
   readonly choices?: readonly (T & string)[];
   readonly isRequired?: boolean;
+  /** The command accepts the value also as its first argument. */
+  readonly isPositional?: boolean;
+  readonly isHidden?: boolean;
   /** The value without the option; help shows it. */
   readonly fallback?: T;
 }
@@ -37,6 +49,9 @@ export function required(value: string | Value<unknown>): Required<unknown> {
   return { ...typeof value === "string" ? { text: value } : value, isRequired: true };
 }
 
+/** Declares a required value that is an argument or an option, such as `host add web01` or `host add --name web01`. */
+export const named = (text: string): Required<string> => ({ text, isRequired: true, isPositional: true });
+
 /** The option of a name in {@linkcode Given}: `--end-user` of `endUser`. */
 export function optionOf(name: string): string {
   return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
@@ -62,7 +77,12 @@ type Taken<F, V> = V extends Value<infer T> ? T
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
-  & { readonly config?: string; readonly clientConfig?: string; readonly json?: boolean };
+  & {
+    readonly config?: string;
+    readonly clientConfig?: string;
+    readonly context?: string;
+    readonly json?: boolean;
+  };
 
 /** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
@@ -85,6 +105,10 @@ export interface CommandSpec<T> {
 
 /** A command as data. Help, reference page, completion and permissions are derived from it. */
 export interface CommandData extends Omit<CommandSpec<Takes>, "uses" | "run"> {
+  /** Commands that follow the name of this command, such as `freeze list`. */
+  readonly commands?: readonly CommandEntry[];
+  /** An earlier name of a command: help does not list it. */
+  readonly isHidden?: boolean;
   readonly uses?: (given: never) => readonly Use[];
   readonly run: (given: never, call: Call) => Promise<CommandResult | void>;
 }
@@ -101,34 +125,73 @@ export function command<const T extends Takes>(spec: CommandSpec<T>): CommandDat
   return spec;
 }
 
+const VERB_ALIASES: Readonly<Record<string, readonly string[]>> = {
+  list: ["ls"],
+  remove: ["rm"],
+  enroll: ["enrol"],
+  unenroll: ["unenrol"],
+};
+
+/** Other spellings of a command: singular or plural of a group, and short forms of verbs. */
+function aliasesOf({ name, commands }: { readonly name: string; readonly commands?: unknown }) {
+  if (commands === undefined) return VERB_ALIASES[name] ?? [];
+  return [/s$/.test(name) ? name.slice(0, -1) : /y$/.test(name) ? `${name.slice(0, -1)}ies` : `${name}s`];
+}
+
 /** Adds a command, or a group of them, to the program. */
 export function addEntry(parent: Command, context: CommandContext, entry: CommandEntry): void {
   if (typeof entry === "function") return entry(parent, context);
-  const command = parent.command(entry.name).description(entry.summary);
+  const isLeaf = "run" in entry;
+  const { isHidden: hidden = false, aliases: others = [] } = isLeaf ? entry : {};
+  const command = parent.command(entry.name, { hidden }).description(entry.summary)
+    .aliases([...new Set([...others, ...aliasesOf(entry)])]);
   if (entry.help !== undefined) command.addHelpText("after", entry.help);
-  if ("commands" in entry) return entry.commands.forEach((each) => addEntry(command, context, each));
-  const { aliases = [], takes = {}, uses = () => ["config"], run } = entry;
-  command.aliases([...aliases]);
-  for (const [flags, value] of Object.entries(takes)) addValue(command, flags, value);
+  for (const each of entry.commands ?? []) addEntry(command, context, each);
+  if (!isLeaf) return;
+  const { takes = {}, uses = () => ["config"], run } = entry;
+  for (const [flags, value] of Object.entries({ ...CONNECTION, ...takes })) {
+    addValue(command, flags, value);
+  }
+  const margin = entry.help === undefined ? "\n" : "";
+  command.addHelpText("after", `${margin}Options of all commands: broker-ctl help connection`);
+  const name = parent.parent === null ? entry.name : `${parent.name()} ${entry.name}`;
   command.action(() => {
-    const args = command.registeredArguments.map((argument, index) => [
-      argument.name(),
-      command.processedArgs[index],
-    ]);
-    const given = { ...command.optsWithGlobals(), ...Object.fromEntries(args) };
-    const name = parent.parent === null ? entry.name : `${parent.name()} ${entry.name}`;
-    return context.run(
-      command,
-      uses(given as never),
-      () => run(given as never, { ...context, name, flags: given }),
-    );
+    const given = readGiven(command, takes, name);
+    const used = uses(given as never);
+    return context.run(command, used, async () => {
+      const files = used.length === 0 ? {} : await findFiles(given, used, context);
+      // The check for expired certificates reads these options too.
+      for (const option of ["config", "clientConfig", "context"] as const) {
+        if (files[option] !== undefined) command.setOptionValue(option, files[option]);
+      }
+      const flags = { ...given, ...command.optsWithGlobals() };
+      return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, name, flags }));
+    });
   });
 }
 
+/** The options and arguments of a command line by their names. */
+function readGiven(command: Command, takes: Takes, name: string): Readonly<Record<string, unknown>> {
+  const given = command.optsWithGlobals();
+  for (const [index, argument] of command.registeredArguments.entries()) {
+    const [key, value] = [argument.name(), command.processedArgs[index]];
+    if (value === undefined) continue;
+    if (given[key] !== undefined && given[key] !== value) {
+      throw invalid(`Cannot use ${key} "${value}" with --${key} "${given[key]}": pass one of them`);
+    }
+    given[key] = value;
+  }
+  const missing = Object.entries(takes).find(([flags, value]) =>
+    typeof value !== "string" && value.isPositional === true &&
+    given[/\w+/.exec(flags)?.[0] ?? ""] === undefined
+  );
+  if (missing === undefined) return given;
+  throw invalid("Missing required argument 'name'", undefined, `broker-ctl ${name} --help`);
+}
+
 function addValue(command: Command, flags: string, value: string | Value<unknown>): void {
-  const { text, read, choices, isRequired, fallback } = typeof value === "string"
-    ? { text: value } as Value<unknown>
-    : value;
+  const { text, read, choices, isRequired, isPositional, isHidden = false, fallback } =
+    typeof value === "string" ? { text: value } as Value<unknown> : value;
   const isOption = flags.startsWith("-");
   const added = isOption ? new Option(flags, text) : new Argument(flags, text);
   const parse = read ?? (isOption && flags.includes("<") ? once : undefined);
@@ -136,5 +199,8 @@ function addValue(command: Command, flags: string, value: string | Value<unknown
   else if (parse !== undefined) added.argParser(parse as (value: string) => unknown);
   if (fallback !== undefined) added.default(fallback);
   if (added instanceof Argument) command.addArgument(added);
-  else command.addOption(added.makeOptionMandatory(isRequired === true));
+  else {command.addOption(
+      added.makeOptionMandatory(isRequired === true && isPositional !== true).hideHelp(isHidden),
+    );}
+  if (isPositional === true) command.argument(flags.replace(/--(\w+) .*/, "[$1]"), text);
 }

@@ -88,3 +88,10 @@ function withoutEmpty(fields: Fields): Fields {
   });
   return Object.fromEntries(members);
 }
+
+/** An entry of a config as YAML. */
+export async function describeEntry(name: string, entry: unknown): Promise<readonly string[]> {
+  // Only the commands named show need this library.
+  const { stringify } = await import("yaml");
+  return stringify({ [name]: entry }, { lineWidth: 0 }).trimEnd().split("\n");
+}

@@ -9,13 +9,8 @@ import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import {
-  type ClientParameters,
-  type ClientSection,
-  type ClientService,
-  findClient,
-  SERVICES,
-} from "./client_config.ts";
+import { type ClientParameters, type ClientService, findClient, SERVICES } from "./client_config.ts";
+import { CONNECTION } from "./arguments.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
 import { readOperatorText } from "./files.ts";
@@ -53,35 +48,16 @@ const MISSING_FILE: Advice = {
 /** The last lines of the help of every command that sends a request to the service. */
 export const remoteHelp = (service: ClientService): string => `
 The certificate's CN must be in ${SERVICES[service].role}.
-Connection options: broker-ctl help connection
 `;
 
 /** The last lines of the help of every command that sends a request to the signer. */
 export const REMOTE_HELP: string = remoteHelp("signer");
 
-/** The options that find a service and name the certificate. */
-export function remoteOptions(service: ClientService) {
-  const { name } = SERVICES[service];
-  return {
-    "--url <url>": `address of the ${name}, host:port`,
-    "--cert <file>": "client certificate, PEM",
-    "--key <file>": "private key of the certificate, PEM",
-    "--ca <file>": `CA of the ${name}'s certificate, PEM`,
-  };
-}
-
-/** The options of every command that sends a request to the signer. */
-export const SIGNER = remoteOptions("signer");
+/** The options of every command that contacts a service. */
+export const SIGNER = CONNECTION;
 
 /** The files that a command reads to find the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
-
-export function refuseRemoteFlags(flags: ClientSection, where: string): void {
-  for (const name of ["url", "cert", "key", "ca"] as const) {
-    if (flags[name] === undefined) continue;
-    throw invalid(`Option '--${name}' has no effect ${where}`);
-  }
-}
 
 /** A path of a service. Each segment is encoded separately. */
 export function joinPath(...segments: readonly string[]): string {

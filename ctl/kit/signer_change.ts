@@ -5,28 +5,21 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
+import { describeEntry } from "./entries.ts";
+import { CONFIG_KINDS, findSignerProblems, loadSignerFile } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
   conflict,
   HintedError,
   hintMissingConfig,
-  invalid,
   notFound,
   RemoteError,
   type Use,
   withHint,
 } from "./output.ts";
 import { editLocked } from "./files.ts";
-import {
-  askSigner,
-  refuseRemoteFlags,
-  REMOTE_HELP,
-  type ServiceQuestion,
-  SIGNER,
-  usesSigner,
-} from "./remote.ts";
+import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange {
@@ -43,7 +36,7 @@ interface DescribedChange {
 
 const CHANGE_HELP = `
 Edits the signer's config in place and keeps its comments. A config that the signer would reject is not written. The
-change takes effect at the signer's next reload; --reload requests it (connection options: broker-ctl help connection).
+change takes effect at the signer's next reload; --reload requests it. With --dry-run nothing is written or reloaded.
 `;
 
 const CHANGE = {
@@ -78,8 +71,6 @@ export function changing<const T extends Takes = Record<never, string>>(
 
 async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, describe }: SignerChange) {
   const { config: path, dryRun = false, reload = false } = flags;
-  if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
-  if (!reload) refuseRemoteFlags(flags, "without --reload");
   const { workingFolder } = call;
   const { config, diff, file } = await editSignerFile({ path, workingFolder, edit, dryRun });
   const changed = diff.length > 0;
@@ -165,13 +156,14 @@ export function requireEntry<E, C>(
   const entries = of(config);
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
-  throw notFound(`Cannot find ${what} ${quoteText(name)} in the config`);
+  const list = `broker-ctl ${what.toLowerCase().replace(" ", "-")} list`;
+  throw notFound(`Cannot find ${what} ${quoteText(name)} in the config`, undefined, list);
 }
 
 /** Adds an entry or, with `force`, changes it. */
 export function addition<E>(
   { what, label = what, of }: Collection<E>,
-  { name, force = false }: { readonly name: string; readonly force?: boolean },
+  { name, force = false, edits = false }: Readonly<{ name: string; force?: boolean; edits?: boolean }>,
   { edit, describe }: {
     /** @param there the existing entry; absent: the entry is new */
     readonly edit: (text: string, there: E | undefined, config: SignerConfig) => string;
@@ -183,11 +175,12 @@ export function addition<E>(
     edit(text, config) {
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
+      if (edits) requireEntry({ what, of }, config, name);
       if (isNew || force) return edit(text, there, config);
       throw conflict(
         `Cannot add ${what} ${quoteText(name)}: it exists`,
         undefined,
-        "pass --force to change it",
+        "pass --force to change it, or run the command edit",
       );
     },
     async describe(config, file) {
@@ -215,20 +208,51 @@ interface Added {
   readonly lines?: readonly string[];
 }
 
+/** The commands `show`, `add`, `edit` and `remove` of a collection; `edit` is `add --force` for an existing entry. */
+export function managing<E extends object>(
+  collection: Collection<E>,
+  add: CommandData,
+  remove: Removal,
+  load = async (config: string | undefined, workingFolder: string) =>
+    collection.of(await loadSignerFile(config, workingFolder)),
+): readonly CommandData[] {
+  const { what } = collection;
+  const { "--force": _force, ...takes } = add.takes ?? {};
+  const show = command({
+    name: "show",
+    summary: `Show a ${what} of the signer's config.`,
+    takes: { "<name>": `${what} name` },
+    async run({ name, config }, { workingFolder }) {
+      const entries = await load(config, workingFolder);
+      const entry = requireEntry({ what, of: () => entries }, undefined, name);
+      return { json: { name, ...entry }, lines: await describeEntry(name, entry) };
+    },
+  });
+  const edit: CommandData = {
+    ...add,
+    name: "edit",
+    summary: add.summary.replace("Add or change", "Change"),
+    takes,
+    help: "\nChanges only the given fields of an existing entry, as the command add with --force.\n",
+    run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
+  };
+  return [show, add, edit, removing(collection, remove)];
+}
+
+export interface Removal extends Pick<CommandData, "aliases" | "help"> {
+  readonly argument: readonly [flag: string, help: string];
+  /** Rejects a name that is not in the config, or must stay in it. */
+  readonly check?: (config: SignerConfig, name: string) => void;
+}
+
 /** The command `remove` of a collection. */
-export function removing<E>(
+function removing<E>(
   { what, label = what, path, of }: Collection<E>,
   {
     argument: [argument, about],
     check = (config, name) => void requireEntry({ what, of }, config, name),
     ...spec
-  }:
-    & Pick<CommandData, "aliases" | "help">
-    & {
-      readonly argument: readonly [flag: string, help: string];
-      /** Rejects a name that is not in the config, or must stay in it. */
-      readonly check?: (config: SignerConfig, name: string) => void;
-    },
+  }: Removal,
 ): CommandData {
   return changing({
     ...spec,
@@ -270,7 +294,6 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
         const { body, data } = await askSigner(call, question);
         return { json: body, lines: formatRemote(data, columns) };
       }
-      refuseRemoteFlags(given, "without --remote");
       const entries = await local(given.config, call.workingFolder);
       return { json: entries, lines: format(entries, columns) };
     },

@@ -1,4 +1,5 @@
-import { Argument, type Command, type Option } from "commander";
+import type { Command, Option } from "commander";
+import { addEntry, command, oneOf } from "../kit/command.ts";
 import type { AddCommand } from "../kit/output.ts";
 
 /** A place in a command line, and the words that may follow there. */
@@ -25,14 +26,16 @@ function findPlaces(program: Command): Places {
 
 function listPlaces(command: Command, path: string, outer: readonly Option[]): readonly Place[] {
   const at = (word: string) => path === "" ? word : `${path} ${word}`;
-  const options = [...command.options, ...outer].filter(({ long }) => long !== undefined);
+  const options = [...command.options, ...outer].filter(({ long, hidden }) => long !== undefined && !hidden);
   const longs = options.map(({ long }) => long ?? "");
   return [
     { path, words: [...command.commands.map((inner) => inner.name()), ...longs, "--help"] },
     ...options.filter(({ required }) => required)
       .map(({ long, argChoices = [] }) => ({ path: at(long ?? ""), words: argChoices })),
+    // The plurals of groups would double the script.
     ...command.commands.flatMap((inner) =>
-      [inner.name(), ...inner.aliases()].flatMap((name) => listPlaces(inner, at(name), options))
+      [inner.name(), ...inner.commands.length > 0 ? [] : inner.aliases()]
+        .flatMap((name) => listPlaces(inner, at(name), options))
     ),
   ];
 }
@@ -132,15 +135,19 @@ Examples:
   broker-ctl completion fish > ~/.config/fish/completions/broker-ctl.fish
 `;
 
-export const addCompletion: AddCommand = (program, context) => {
-  program.command("completion")
-    .description("Print a completion script for a shell.")
-    .addArgument(new Argument("<shell>", "shell").choices(Object.keys(FORMATS)))
-    .addHelpText("after", EXAMPLES)
-    .action((shell: keyof typeof FORMATS, _flags, command) =>
-      context.run(command, [], () => {
+export const addCompletion: AddCommand = (program, context) =>
+  addEntry(
+    program,
+    context,
+    command({
+      name: "completion",
+      summary: "Print a completion script for a shell.",
+      takes: { "<shell>": oneOf(["bash", "zsh", "fish"], "shell") },
+      help: EXAMPLES,
+      uses: () => [],
+      run({ shell }) {
         const lines = FORMATS[shell](program.name(), findPlaces(program));
         return Promise.resolve({ json: { shell, script: lines.join("\n") }, lines });
-      })
-    );
-};
+      },
+    }),
+  );

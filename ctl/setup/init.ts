@@ -35,6 +35,7 @@ import {
   parseNetworks,
   publicAddress,
 } from "./layout.ts";
+import { keepContext } from "./context.ts";
 import { addLocalHosts, keepLocal, loadLocal } from "./local.ts";
 import {
   checkFolder,
@@ -109,6 +110,9 @@ is no control plane, and commands that need approval are denied. The directory a
 root, no other user may write to them, and they must not be in a git work tree. A directory below /tmp is possible; /tmp
 itself and a symbolic link are not. The key of a host without key= is scanned (ssh-keyscan), and you are asked to compare
 its fingerprint, because an attacker in the network can return another key.
+
+Writes a context with the name of the directory, so that commands find the installation without --config. --context lab
+gives it another name, and --context '' writes none.
 `,
   uses: ({ host = [], enroll, importSshConfig, registerMcp }) => {
     const scans = parseHosts(host).some(({ hostKey }) => hostKey === undefined);
@@ -238,6 +242,12 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
   const { approverPassword } = material;
   const facts = { ...choices, layout, runtime, approverPassword, backup, enrolled };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
+  const context = await keepContext(
+    flags.context,
+    isLocal ? { config } : { config, client_config: layout.clientConfig },
+    call,
+  );
+  if (context?.name === "") call.terminal.err(`${visibleText(context.line)}\n`);
   const notices = [...notes, ...done.flatMap(({ name, lines }) => lines.map((line) => `${name}: ${line}`))];
   const paths = describeLayout(layout);
   const { mcp_config, ssh_ca, ssh_ca_public, mcp_audit_log, mcp_audit_key } = paths;
@@ -250,6 +260,7 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
         start: startCommands(facts),
       }),
       backup,
+      ...(context?.name && { context: context.name }),
       ...(flags.importSshConfig !== undefined && { hosts: hosts.map(({ name }) => name), left_out: notes }),
       route: choices.route,
       ssh_ca_public_key: sshCaPublic,
@@ -268,6 +279,7 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
       ...(notices.length > 0 ? [""] : []),
       ...formatGuide(facts),
       ...(registration === undefined ? [] : ["", ...registration.lines]),
+      ...(context?.name ? ["", context.line] : []),
     ],
     failed: done.some(({ enrolled }) => !enrolled),
   };

@@ -132,16 +132,7 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     args: [...newHost("--policy-mode allowlist"), "--allow", "^echo a,b$"],
     err: /fix: repeat --allow/,
   },
-  {
-    name: "--url without --reload",
-    args: newHost("--url a:1"),
-    err: /'--url' has no effect without --reload/,
-  },
-  {
-    name: "--dry-run with --reload",
-    args: newHost("--dry-run --reload"),
-    err: /Options '--dry-run' and '--reload' exclude each other/,
-  },
+  { name: "to edit a missing host", args: "host edit db01 --sudo", exit: 1, err: /Cannot find host "db01"/ },
   { name: "to remove a missing host", args: "host remove db01", exit: 1, err: /Cannot find host "db01"/ },
   { name: "to remove a bastion that is needed", args: "host rm web02", exit: 1, err: /hosts\.web01\.jump/ },
 ])(
@@ -154,6 +145,25 @@ Deno.test.each<{ name: string; args: string | string[]; exit?: number; err: RegE
     assert.equal(await config.read(), configWith());
   },
 );
+
+Deno.test("host add --dry-run with --reload and a URL writes nothing and sends no request", async () => {
+  await using config = await withConfig(configWith());
+  const { exit, out, err } = await config.ctl(...words(newHost("--dry-run --reload --url 127.0.0.1:1")));
+  assert.deepEqual([exit, err, out.includes("nothing was written (--dry-run)")], [0, "", true]);
+  assert.equal(await config.read(), configWith());
+});
+
+Deno.test("host edit NAME changes what host add --force --name changes, and host show prints it", async () => {
+  await using edited = await withConfig(configWith());
+  await using forced = await withConfig(configWith());
+  assert.equal((await edited.ctl("hosts", "edit", "web01", "--group", "a,b")).exit, 0);
+  assert.equal((await forced.ctl("host", "add", "--name", "web01", "--force", "--groups", "a,b")).exit, 0);
+  assert.equal(await edited.read(), await forced.read());
+  assert.match(
+    (await edited.ctl("host", "show", "web01")).out,
+    /^web01:\n {2}addr: [^]*groups:\n {4}- a\n {4}- b\n/,
+  );
+});
 
 Deno.test("host remove removes the host and leaves the rest of the config unchanged", async () => {
   await using config = await withConfig(configWith());

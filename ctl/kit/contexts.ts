@@ -1,0 +1,136 @@
+/**
+ * Contexts: the installations that `broker-ctl` finds without `--config` and `--client-config`, in a file of the user.
+ *
+ * @module
+ */
+import * as z from "@zod/zod";
+import { dirname, join, resolve } from "node:path";
+import { loadConfig, parseConfig, readConfigText } from "@gateway/shared/config";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
+import { configHome, type RemoteFlags } from "./client_config.ts";
+import { createFile, editLocked } from "./files.ts";
+import { type Advice, conflict, type Environment, HintedError, notFound, type Use } from "./output.ts";
+
+const file = z.string().startsWith("/").exactOptional();
+/** The files of an installation, absolute. A local installation has no client config. */
+const entry = z.strictObject({ client_config: file, config: file });
+const schema = z.strictObject({ current: z.string().exactOptional(), contexts: z.record(z.string(), entry) });
+const KIND = { what: "contexts", schema };
+
+export type ContextFiles = Readonly<z.infer<typeof entry>>;
+export type Contexts = Readonly<z.infer<typeof schema>>;
+
+export function contextsPath(variables: Environment["variables"]): string | undefined {
+  const home = configHome(variables);
+  return home ? join(home, "broker-ctl", "contexts.json") : undefined;
+}
+
+export async function loadContexts(variables: Environment["variables"]): Promise<Contexts> {
+  const path = contextsPath(variables);
+  if (path === undefined) return { contexts: {} };
+  try {
+    return await loadConfig({ path, ...KIND });
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    if (error.cause instanceof Deno.errors.NotFound) return { contexts: {} };
+    throw new HintedError(error, `correct this file, or remove it: rm ${shellQuote(path)}`);
+  }
+}
+
+export function contextOf({ contexts }: Contexts, name: string): ContextFiles {
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  if (found !== undefined) return found;
+  throw notFound(`Cannot find context ${quoteText(name)}`, undefined, "broker-ctl context list");
+}
+
+/** Changes the contexts in their file under a lock. Creates the file if necessary. */
+export async function editContexts<T>(
+  variables: Environment["variables"],
+  edit: (contexts: Contexts) => readonly [edited: Contexts, result: T],
+): Promise<T> {
+  const path = contextsPath(variables);
+  if (path === undefined) throw notFound("Cannot find the contexts: HOME is not set");
+  if (await ifThere(Deno.stat(path)) === undefined) {
+    // Another account, such as root of `sudo` with the user's HOME, must not own files there.
+    const home = await ifThere(Deno.stat(configHome(variables) ?? "/"));
+    if (home !== undefined && home.uid !== Deno.uid()) {
+      throw conflict(`Cannot create ${quoteText(path)}: another account owns its directory`);
+    }
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await createFile(path, format({ contexts: {} }), 0o600);
+  }
+  return await editLocked(path, KIND.what, (text) => {
+    const [edited, result] = edit(parseConfig({ ...KIND, source: path, text }));
+    return [format(edited), result];
+  }, () => readConfigText(path, KIND.what));
+}
+
+/** Adds a context. @param mayBeCurrent makes it the current context if there is none */
+export function withContext(
+  { current, contexts }: Contexts,
+  name: string,
+  files: ContextFiles,
+  mayBeCurrent = true,
+): Contexts {
+  const next = current ?? (mayBeCurrent ? name : undefined);
+  return { ...next !== undefined && { current: next }, contexts: { ...contexts, [name]: files } };
+}
+
+const format = (contexts: Contexts) => `${JSON.stringify(contexts, null, 2)}\n`;
+
+/** The files that a command uses, and the context that names them. */
+interface FoundFiles {
+  readonly config?: string | undefined;
+  readonly clientConfig?: string | undefined;
+  readonly context?: string;
+}
+
+/**
+ * The files of the context, where no option or variable names a file. `--context` selects the context. With `--config`,
+ * it is the context of that config: the current context belongs to another installation.
+ */
+export async function findFiles(
+  flags: RemoteFlags & { readonly context?: string },
+  uses: readonly Use[],
+  { variables, workingFolder, terminal }: Environment,
+): Promise<FoundFiles> {
+  const { context: chosen, config, clientConfig } = flags;
+  const isNamed = clientConfig !== undefined ||
+    (chosen === undefined && Boolean(variables["BROKER_CTL_CONFIG"]));
+  if (config !== undefined && isNamed) return {};
+  const all = await loadContexts(variables);
+  const name = chosen ?? (config === undefined ? all.current : nameOf(all, resolve(workingFolder, config)));
+  if (name === undefined) return {};
+  const files = contextOf(all, name);
+  const here = resolve(workingFolder, "signer.json");
+  const isHere = chosen === undefined && config === undefined &&
+    await Deno.stat(here).then(() => true, () => false);
+  if (isHere && uses.includes("config") && files.config !== here) {
+    const note = `note: the config is ./signer.json, and connections are those of context ${quoteText(name)}`;
+    terminal.err(`${visibleText(note)}\n`);
+  }
+  return {
+    config: config ?? (isHere ? undefined : files.config),
+    clientConfig: clientConfig ?? (isNamed ? undefined : files.client_config),
+    context: name,
+  };
+}
+
+function nameOf({ current, contexts }: Contexts, config: string): string | undefined {
+  const names = Object.keys(contexts).filter((name) => contexts[name]?.config === config);
+  return names.find((name) => name === current) ?? names[0];
+}
+
+/** The fix for a missing file that a context names. */
+export function adviseOnFiles({ config, clientConfig, context = "" }: FoundFiles): Advice {
+  const paths = [config, clientConfig].flatMap((path) => path === undefined ? [] : [JSON.stringify(path)]);
+  const quoted = shellQuote(context);
+  return {
+    when: ({ message, cause }) =>
+      context !== "" && cause instanceof Deno.errors.NotFound && paths.some((path) => message.includes(path)),
+    hint:
+      `context ${quoted} names this file: broker-ctl context use <another>, or broker-ctl context remove ${quoted}`,
+  };
+}
