@@ -141,8 +141,7 @@ export function approvalEntryOf(approval: Approval, approvedBy: string): Omit<Au
 
 /** An ID from a URL, which can have any length and characters. */
 /** One message for every status that reports an unknown approval. */
-export const unknownApproval = (id: string): string =>
-  `cannot find approval ${shown(id)}: unknown or purged`;
+export const unknownApproval = (id: string): string => `cannot find approval ${shown(id)}: unknown or purged`;
 
 function shown(id: string): string {
   return JSON.stringify(id.slice(0, 64));

@@ -103,7 +103,10 @@ Deno.test("GET /v1/sign/result/{id} returns the result only to the owner", async
 Deno.test("GET /v1/sign/result/{id} returns 404 for an unknown ID", async () => {
   const plane = await startControlPlane();
   const { status, body } = await plane.poll("0".repeat(32));
-  assert.deepEqual([status, body.detail], [404, `cannot find approval "${"0".repeat(32)}": unknown or purged`]);
+  assert.deepEqual([status, body.detail], [
+    404,
+    `cannot find approval "${"0".repeat(32)}": unknown or purged`,
+  ]);
 });
 
 Deno.test("GET /v1/sign/result/{id} returns 403 after a denial on every poll without a record", async () => {
