@@ -1,10 +1,7 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
-import { quoteText } from "@gateway/shared/text";
-import { parseSerial } from "../kit/values.ts";
 import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
-import { invalid } from "../kit/output.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -15,6 +12,8 @@ const ext = z.object({
   request_id: text,
   session_id: text,
   host_name: text,
+  addr: text,
+  end_user: text,
   policy_version: z.int().default(0),
   reason: text,
   jti: text,
@@ -26,6 +25,8 @@ const shownRecord = z.object({
   seq: integer,
   caller: text,
   host: text,
+  user: text,
+  principal: text,
   outcome: text,
   serial: integer,
   // `k8s` for a cluster.
@@ -36,6 +37,7 @@ const shownRecord = z.object({
   pty: flag,
   policy_rule: text,
   dry_run: flag,
+  approval_id: text,
   approved_by: text,
   anomaly: text,
   warning: text,
@@ -46,7 +48,20 @@ const shownRecord = z.object({
   ext === undefined
     ? { ...NO_EXT, ...record, ...readOldCommand(record.command) }
     : { ...record, ...ext, session_id: record.session_id || ext.session_id }
-);
+).transform((record) => ({ ...record, who: record.end_user || endUserOf(record) || record.caller }));
+
+const DESCRIBED =
+  /^(?:role=\S+ purpose=\S+(?: session_mode=\S+)?|target=k8s verb=\S+ resource=\S+ ns=\S+ name=\S+) user=(\S+)/;
+
+/**
+ * The end user in the signer's description of a request. A command that an agent chose can look like a description, but
+ * its record has neither a principal nor a separate command.
+ */
+function endUserOf(
+  { command, command_line, principal }: Record<"command" | "command_line" | "principal", string>,
+) {
+  return command_line || principal ? DESCRIBED.exec(command)?.[1] : undefined;
+}
 
 export type ShownRecord = z.infer<typeof shownRecord>;
 
@@ -65,36 +80,6 @@ export function readRecord(line: Uint8Array): LogRecord | undefined {
   const text = DECODER.decode(line);
   const { data: record } = shownRecord.safeParse(parseJson(text));
   return record === undefined ? undefined : { text, record };
-}
-
-/** The flags that select records; `since` is a time or a day in UTC. */
-type FilterFlags = {
-  readonly [Name in "host" | "caller" | "outcome" | "serial" | "request" | "since"]?: string;
-};
-
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
-const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
-
-export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
-  const { host = "", caller = "", outcome, request } = flags;
-  const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
-  const since = flags.since === undefined ? undefined : parseTime(flags.since);
-  return (record) =>
-    record.host.includes(host) &&
-    record.caller.includes(caller) &&
-    (outcome === undefined || record.outcome === outcome) &&
-    (serial === undefined || record.serial === serial) &&
-    (request === undefined || record.request_id === request) &&
-    (since === undefined || Date.parse(record.time) >= since);
-}
-
-function parseTime(text: string): number {
-  const ms = DAY.test(text) || TIME.test(text) ? Date.parse(text) : NaN;
-  // Date.parse reads February 31 as March 3.
-  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
-  const isDay = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
-  if (isDay && !Number.isNaN(ms)) return ms;
-  throw invalid(`Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`);
 }
 
 const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];

@@ -235,6 +235,8 @@ const RECORD: ShownRecord = {
   seq: 7n,
   caller: "broker-local",
   host: "10.0.0.5:22",
+  who: "agent-7",
+  ...{ user: "", principal: "", addr: "10.0.0.5:22", end_user: "", approval_id: "" },
   outcome: "issued",
   serial: 9223372036854775808n,
   target_type: "",

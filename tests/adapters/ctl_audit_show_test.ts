@@ -190,7 +190,7 @@ Deno.test.each<{ name: string; flags: string; error: RegExp; exit?: number }>([
     error: /Cannot read audit log .*no such file/,
     exit: 1,
   },
-  { name: "no log", flags: "", error: /--log/ },
+  { name: "no log and no config", flags: "", error: /Cannot load config .*\nfix: pass --config/, exit: 1 },
   { name: "an invalid serial", flags: "--log audit.log --serial x", error: /Cannot use serial "x"/ },
   { name: "an invalid time", flags: "--log audit.log --since yesterday", error: /Cannot read time/ },
   { name: "an invalid day", flags: "--log audit.log --since 2026-02-31", error: /Cannot read time/ },

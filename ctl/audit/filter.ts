@@ -1,0 +1,76 @@
+import { systemClock } from "@gateway/shared/clock";
+import { quoteText } from "@gateway/shared/text";
+import { invalid } from "../kit/output.ts";
+import { parseDuration, parseSerial } from "../kit/values.ts";
+import type { ShownRecord } from "./record.ts";
+
+/** The options that select records. */
+export const FILTERS = {
+  "--host <text>": "only records whose host's name or address contains this text",
+  "--user <text>": "only records whose end user, caller or account on the host contains this text",
+  "--caller <text>": "only records whose caller contains this text",
+  "--outcome <outcome>": "only records with this outcome",
+  "--serial <number>": "only records of this certificate",
+  "--session <id>": "only records of this session (ID or its first digits)",
+  "--request <id>":
+    "only records of this request (request_id of a response or log line, or its first digits)",
+  "--grep <text>": "only records that contain this text, in upper or lower case",
+  "--since <time>": "start: duration before now (2d), RFC 3339 or a day (UTC)",
+  "--until <time>": "end, in the same forms; a day is included",
+} as const;
+
+type FilterFlags = {
+  readonly [Name in keyof typeof FILTERS as Name extends `--${infer Word} ${string}` ? Word : never]?: string;
+};
+
+/** @param addresses of known hosts by name; a record may contain only the name or only the address */
+export function createFilter(
+  flags: FilterFlags,
+  addresses: ReadonlyMap<string, string> = new Map(),
+): (record: ShownRecord) => boolean {
+  const now = systemClock.now();
+  const { host = "", user = "", caller = "", outcome, session = "", request = "" } = flags;
+  const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
+  const grep = flags.grep?.toLowerCase();
+  const since = flags.since === undefined ? -Infinity : parseTime(flags.since, now).start;
+  const until = flags.until === undefined ? Infinity : parseTime(flags.until, now).end;
+  const sought = host === ""
+    ? []
+    : [...addresses].filter((names) => names.some((name) => name.includes(host)));
+  const aliases = new Set(sought.flat());
+  const isOfHost = (name: string) => name.includes(host) || aliases.has(name);
+  const contains = (value: unknown) => typeof value === "string" && value.toLowerCase().includes(grep ?? "");
+  return (record) =>
+    (host === "" || [record.host, record.host_name, record.addr].some(isOfHost)) &&
+    (user === "" || [record.who, record.caller, record.user].some((name) => name.includes(user))) &&
+    record.caller.includes(caller) &&
+    (outcome === undefined || record.outcome === outcome) &&
+    (serial === undefined || record.serial === serial) &&
+    record.session_id.startsWith(session) &&
+    record.request_id.startsWith(request) &&
+    (since === -Infinity && until === Infinity || isBetween(Date.parse(record.time), since, until)) &&
+    (grep === undefined || Object.values(record).some(contains));
+}
+
+function isBetween(time: number, since: number, until: number): boolean {
+  return time >= since && time <= until;
+}
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
+const DAY_MS = 86_400_000;
+
+/** The first and the last millisecond of a time or a day. */
+function parseTime(text: string, now: number): { readonly start: number; readonly end: number } {
+  const at = (start: number, length = 0) => ({ start, end: start + length });
+  if (/^[\d.]+[a-zµ]/.test(text)) return at(now - parseDuration(text) * 1000);
+  const isDay = DAY.test(text);
+  const ms = isDay || TIME.test(text) ? Date.parse(text) : NaN;
+  // Date.parse reads February 31 as March 3.
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
+  const exists = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
+  if (exists && !Number.isNaN(ms)) return at(ms, isDay ? DAY_MS - 1 : 0);
+  throw invalid(
+    `Cannot read time ${quoteText(text)}: expected 2d, 1h30m, 2026-01-31 or 2026-01-31T08:00:00Z`,
+  );
+}
