@@ -37,7 +37,7 @@ export function createFilter(
   const sought = host === ""
     ? []
     : [...addresses].filter((names) => names.some((name) => name.includes(host)));
-  const aliases = new Set(sought.flat());
+  const aliases = new Set(sought.flat().filter((name) => name !== ""));
   const isOfHost = (name: string) => name.includes(host) || aliases.has(name);
   const contains = (value: unknown) => typeof value === "string" && value.toLowerCase().includes(grep ?? "");
   return (record) =>

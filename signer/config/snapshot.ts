@@ -264,3 +264,8 @@ export async function fileStamp(path: string): Promise<string> {
     return errorText(error);
   }
 }
+
+/** The address of a host or cluster for a record; empty for an unknown name. */
+export function addressOf({ policy: { hosts, clusters } }: Snapshot, name: string): string {
+  return hosts.get(name)?.addr ?? clusters.get(name)?.apiServer ?? "";
+}

@@ -16,7 +16,7 @@ import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { CertificateNames } from "../live/krl/certificates.ts";
-import type { Snapshot } from "../config/snapshot.ts";
+import { addressOf, type Snapshot } from "../config/snapshot.ts";
 import {
   type Allowed,
   type AllowedAction,
@@ -112,12 +112,13 @@ async function refuseLate(context: SignContext, err: string, serial?: bigint): P
 }
 
 function lateEntry(
-  { request, caller }: SignContext,
+  { request, caller, snapshot }: SignContext,
   outcome: string,
   err: string,
   serial?: bigint,
 ): AuditEntry {
-  const facts = { caller, host: request.host, ...factsOfRequest(request), outcome, err };
+  const addr = addressOf(snapshot, request.host);
+  const facts = { caller, host: request.host, ...factsOfRequest(request), addr, outcome, err };
   return serial === undefined ? facts : { ...facts, serial };
 }
 
@@ -136,7 +137,7 @@ export function refuse(
   return recordOutcome(authority, {
     caller,
     host: address ?? request.host,
-    addr: address ?? "",
+    addr: addressOf(snapshot, request.host),
     user: host?.user ?? "",
     principal: host?.principal ?? "",
     ...(request.target_type === "k8s" ? describeAction(request) : describeCommand(request, snapshot)),
@@ -224,6 +225,7 @@ export async function learnWaiver(
     caller,
     host: request.host,
     host_name: request.host,
+    addr: addressOf(snapshot, request.host),
     approval_id: request.learn_approval_id,
     approved_by: request.learn_approver,
   };
