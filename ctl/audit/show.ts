@@ -1,22 +1,36 @@
 import { systemClock } from "@gateway/shared/clock";
-import { type Call, command, count, type Given, repeat } from "../kit/command.ts";
+import { type Call, command, count, type Given, oneOf, repeat } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
 import { createFilter, FILTERS } from "./filter.ts";
 import { chooseLogs, LOGS, usesInstallation } from "./installation.ts";
 import { followLogs, readLogs } from "./logs.ts";
-import { createRecordTable, type LogRecord, shortTime, type ShownRecord } from "./record.ts";
+import {
+  createRecordTable,
+  createShortTable,
+  type LogRecord,
+  shortTime,
+  type ShownRecord,
+} from "./record.ts";
 import { parseJson } from "@gateway/shared/json";
 import { EMPTY_CELL, INDENT, shortenText } from "../kit/table.ts";
 import { type ApiEvent, readApiLogs, readToken, type RecordedToken, TokenSearch } from "./tokens.ts";
 
 const MAX_LINES = 100_000;
 
+const FORMAT = {
+  "-o, --output <format>": oneOf(
+    ["table", "wide", "json"],
+    "table, wide (default without a terminal) or json",
+  ),
+  "--full": "do not truncate long commands and messages",
+} as const;
+
 const SHOW_TAKES = {
   ...LOGS,
   "--all": "include rotated files",
   ...FILTERS,
   "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
-  "--full": "do not truncate long commands and messages",
+  ...FORMAT,
   "--join <file>": repeat("audit log of a Kubernetes API server; repeatable"),
   "--checked <id>": repeat("with --join: token ID that cluster check printed; repeatable"),
 } as const;
@@ -62,12 +76,15 @@ type Choice = Awaited<ReturnType<typeof chooseLogs>>;
 
 /** Writes records as a table with a heading, or as JSON: as the services signed them. */
 function createPrinter(
-  { json = false, full = false }: ShowFlags,
+  { output, json = output === "json", full = false }: ShowFlags,
   { terminal }: Call,
-  { hasInstances }: Choice,
+  { hasInstances, now }: Pick<Choice, "hasInstances"> & { readonly now?: number },
 ) {
   const writer = createLineWriter(terminal, { json });
-  const table = createRecordTable({ columns: terminal.columns, full, instances: hasInstances });
+  const { columns } = terminal;
+  const isWide = output === "wide" || (output === undefined && columns === undefined);
+  const options = { columns, full, instances: hasInstances };
+  const table = isWide ? createRecordTable(options) : createShortTable(options, now);
   let shown = 0;
   return {
     note: writer.note,
@@ -78,7 +95,7 @@ function createPrinter(
       if (shown++ === 0 && !json) writer.line(table.heading);
       // Do not parse and write the record, because its text must stay as it was signed.
       const wrapped = hasInstances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
-      for (const line of json ? [wrapped] : table.format(record, instance)) writer.line(line);
+      writer.line(json ? wrapped : table.format(record, instance));
     },
   };
 }
@@ -89,7 +106,7 @@ interface Search {
 }
 
 async function show(flags: ShowFlags, call: Call, { choice, matches }: Search) {
-  const printer = createPrinter(flags, call, choice);
+  const printer = createPrinter(flags, call, { ...choice, now: systemClock.now() });
   const { all = false, limit } = flags;
   let [malformed, matched] = [0, 0];
   // With a limit, a ring buffer keeps the newest matches.
@@ -116,7 +133,7 @@ export const TAIL = command({
       fallback: 20,
     },
     ...FILTERS,
-    "--full": "do not truncate long commands and messages",
+    ...FORMAT,
   },
   help: `
 Examples:
@@ -158,15 +175,14 @@ type JoinRequest =
   };
 
 /** Shows the signer's records of tokens, each with the requests in the API server's audit log that used the token. */
-async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
-  const { workingFolder, terminal: { columns } } = context;
+async function joinAudits(request: JoinRequest, { workingFolder }: Environment): Promise<CommandResult> {
   const { tokens, chosen, malformed } = await readTokens(request);
   const search = new TokenSearch(tokens, new Set(request.checked));
   await readApiLogs(request.join, workingFolder, (event) => search.learn(event));
   const theirMalformed = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
   const { events: unexplained, isCut } = search.unexplained;
-  const table = createRecordTable({ columns, full: request.full === true, instances: request.hasInstances });
+  const table = createRecordTable({ full: request.full === true, instances: request.hasInstances });
   const notes = [
     ...(malformed === 0
       ? []
@@ -193,7 +209,7 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
     lines: [
       ...(joined.length === 0 ? ["(no matching entries)"] : [table.heading]),
       ...joined.flatMap(({ line, token, ...uses }) => [
-        ...table.format(line.record, line.instance),
+        table.format(line.record, line.instance),
         ...formatUses(token, uses).map((text) => `${INDENT}${text}`),
       ]),
       ...(unexplained.length === 0 ? [] : [

@@ -60,20 +60,17 @@ Deno.test("audit show prints all records as a table and escapes control characte
   });
 });
 
-Deno.test("audit show prints the detail on a separate line in a narrow terminal", async () => {
+Deno.test("audit show prints a short table in a terminal, and -o wide all details", async () => {
   await using log = await createLog();
   const terminal = { workingFolder: log.folder, columns: 80 };
-  const { out } = await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7");
-  assert.equal(
-    out,
-    [
-      "TIME                  SEQ     OUTCOME         CALLER          HOST",
-      "2026-01-02T03:04:07Z  3       issued          broker-1        10.0.0.2:22",
-      "    [serial: 7] uptime [session: 5e551d] [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] " +
-      "[anomaly: new host] [warning: would deny] [err: e]",
-      "",
-    ].join("\n"),
+  const show = async (...flags: string[]) =>
+    (await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7", ...flags)).out;
+  assert.match(
+    await show(),
+    /^TIME {6}WHO {11}HOST {10}WHAT {23}RESULT\n\d+d ago +broker-1 {6}10\.0\.0\.2:22 {3}uptime {21}issued\n$/,
   );
+  assert.match(await show("-o", "wide"), /^TIME +SEQ.*\n.* uptime \[session: 5e551d\] .*\n$/);
+  assert.equal(JSON.parse(await show("-o", "json")).seq, 3);
 });
 
 Deno.test("audit show truncates a long command, and --full and --json print all of it", async () => {
