@@ -1,5 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
+import type { Given } from "../kit/command.ts";
 import { invalid } from "../kit/output.ts";
 import { parseDuration, parseSerial } from "../kit/values.ts";
 import type { ShownRecord } from "./record.ts";
@@ -19,14 +20,10 @@ export const FILTERS = {
   "--until <time>": "end, in the same forms; a day is included",
 } as const;
 
-type FilterFlags = {
-  readonly [Name in keyof typeof FILTERS as Name extends `--${infer Word} ${string}` ? Word : never]?: string;
-};
-
-/** @param addresses of known hosts by name; a record may contain only the name or only the address */
+/** @param hosts pairs of name and address, because an old record may contain only one of them */
 export function createFilter(
-  flags: FilterFlags,
-  addresses: ReadonlyMap<string, string> = new Map(),
+  flags: Given<typeof FILTERS>,
+  hosts: readonly (readonly [string, string])[] = [],
 ): (record: ShownRecord) => boolean {
   const now = systemClock.now();
   const { host = "", user = "", caller = "", outcome, session = "", request = "" } = flags;
@@ -34,26 +31,20 @@ export function createFilter(
   const grep = flags.grep?.toLowerCase();
   const since = flags.since === undefined ? -Infinity : parseTime(flags.since, now).start;
   const until = flags.until === undefined ? Infinity : parseTime(flags.until, now).end;
-  const sought = host === ""
-    ? []
-    : [...addresses].filter((names) => names.some((name) => name.includes(host)));
-  const aliases = new Set(sought.flat().filter((name) => name !== ""));
+  const aliases = new Set(hosts.filter((names) => names.some((name) => name.includes(host))).flat());
   const isOfHost = (name: string) => name.includes(host) || aliases.has(name);
   const contains = (value: unknown) => typeof value === "string" && value.toLowerCase().includes(grep ?? "");
   return (record) =>
-    (host === "" || [record.host, record.host_name, record.addr].some(isOfHost)) &&
-    (user === "" || [record.who, record.caller, record.user].some((name) => name.includes(user))) &&
+    [record.host, record.host_name, record.addr].some(isOfHost) &&
+    [record.who, record.caller, record.user].some((name) => name.includes(user)) &&
     record.caller.includes(caller) &&
     (outcome === undefined || record.outcome === outcome) &&
     (serial === undefined || record.serial === serial) &&
     record.session_id.startsWith(session) &&
     record.request_id.startsWith(request) &&
-    (since === -Infinity && until === Infinity || isBetween(Date.parse(record.time), since, until)) &&
+    // A record without a valid time is shown.
+    !(Date.parse(record.time) < since || Date.parse(record.time) > until) &&
     (grep === undefined || Object.values(record).some(contains));
-}
-
-function isBetween(time: number, since: number, until: number): boolean {
-  return time >= since && time <= until;
 }
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

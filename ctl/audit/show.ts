@@ -1,16 +1,9 @@
 import { systemClock } from "@gateway/shared/clock";
 import { type Call, command, count, type Given, oneOf, repeat } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
-import { createFilter, FILTERS } from "./filter.ts";
-import { chooseLogs, LOGS, usesInstallation } from "./installation.ts";
+import { prepareSearch, SEARCH, usesConfig } from "./search.ts";
 import { followLogs, readLogs } from "./logs.ts";
-import {
-  createRecordTable,
-  createShortTable,
-  type LogRecord,
-  shortTime,
-  type ShownRecord,
-} from "./record.ts";
+import { createRecordTable, createShortTable, type LogRecord, shortTime } from "./record.ts";
 import { parseJson } from "@gateway/shared/json";
 import { EMPTY_CELL, INDENT, shortenText } from "../kit/table.ts";
 import { type ApiEvent, readApiLogs, readToken, type RecordedToken, TokenSearch } from "./tokens.ts";
@@ -20,15 +13,14 @@ const MAX_LINES = 100_000;
 const FORMAT = {
   "-o, --output <format>": oneOf(
     ["table", "wide", "json"],
-    "table, wide (default without a terminal) or json",
+    "output format (default: table in a terminal, else wide)",
   ),
   "--full": "do not truncate long commands and messages",
 } as const;
 
 const SHOW_TAKES = {
-  ...LOGS,
+  ...SEARCH,
   "--all": "include rotated files",
-  ...FILTERS,
   "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
   ...FORMAT,
   "--join <file>": repeat("audit log of a Kubernetes API server; repeatable"),
@@ -43,19 +35,17 @@ export const SHOW = command({
   takes: SHOW_TAKES,
   help: `
 Examples:
-  broker-ctl audit show --log log/signer/audit.log --host 10.0.0.5 --since 2026-01-31
-  broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
-  broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
-  broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
+  broker-ctl audit show --host web01 --user alice --since 2h
+  broker-ctl audit show --outcome denied --limit 20 -o wide
+  broker-ctl audit show --request 0b9b35a2 --json
   broker-ctl audit show --set logs --serial 9223372036854775808
-  broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
   broker-ctl audit show --log log/signer/audit.log --all --join /var/log/kubernetes/audit.log
 
-Records are shown oldest first and are not verified; broker-ctl audit verify does that. --set without a directory
-includes the logs of further stdio brokers (audit-2.log, audit-3.log …). --set <directory> merges
-<directory>/<instance>/audit.log of all instances by time. Commands of more than 400 characters are truncated, and their
-end shows this; --full shows all of them. --json prints one record per line, for several instances as
-{"instance":…,"record":…}.
+By default, the command reads the logs that the signer's config and the configs next to it name (audit_log). --set with
+a directory merges <directory>/<instance>/audit.log of all instances. Records are sorted by time and are not verified;
+broker-ctl audit verify does that. -o wide shows all details: absolute time, session, reason, serial, SHA-256, request.
+Commands of more than 400 characters are truncated; --full shows all of them. --json prints one record per line, of
+several logs as {"instance":…,"record":…}.
 
 --join matches the signer's records with a cluster's own audit log. For each token it shows the requests that used it,
 and marks requests that the token was not issued for. Then it lists requests by the same ServiceAccounts that no record
@@ -63,22 +53,21 @@ explains. Pass --all: unshown records explain requests too. Exit code 1: a token
 unexplained. Tokens of broker-ctl cluster check have no record; --checked <id> explains their requests about their own
 rights. Files whose names end with .gz are decompressed.
 `,
-  uses: usesInstallation,
+  uses: usesConfig,
   run: async ({ join, ...flags }, call) => {
-    const choice = await chooseLogs(flags, call.workingFolder);
-    const matches = createFilter(flags, choice.addresses);
-    if (join === undefined) return await show(flags, call, { choice, matches });
-    return await joinAudits({ ...flags, ...choice, join, matches }, call);
+    const search = await prepareSearch(flags, call.workingFolder);
+    if (join === undefined) return await show(flags, call, search);
+    return await joinAudits({ ...flags, ...search, join }, call);
   },
 });
 
-type Choice = Awaited<ReturnType<typeof chooseLogs>>;
+type Search = Awaited<ReturnType<typeof prepareSearch>>;
 
 /** Writes records as a table with a heading, or as JSON: as the services signed them. */
 function createPrinter(
   { output, json = output === "json", full = false }: ShowFlags,
   { terminal }: Call,
-  { hasInstances, now }: Pick<Choice, "hasInstances"> & { readonly now?: number },
+  { hasInstances, now }: Pick<Search, "hasInstances"> & { readonly now?: number },
 ) {
   const writer = createLineWriter(terminal, { json });
   const { columns } = terminal;
@@ -100,20 +89,15 @@ function createPrinter(
   };
 }
 
-interface Search {
-  readonly choice: Choice;
-  readonly matches: (record: ShownRecord) => boolean;
-}
-
-async function show(flags: ShowFlags, call: Call, { choice, matches }: Search) {
-  const printer = createPrinter(flags, call, { ...choice, now: systemClock.now() });
+async function show(flags: ShowFlags, call: Call, search: Search) {
+  const printer = createPrinter(flags, call, { ...search, now: systemClock.now() });
   const { all = false, limit } = flags;
   let [malformed, matched] = [0, 0];
   // With a limit, a ring buffer keeps the newest matches.
   const ring: LogRecord[] = [];
-  for await (const record of readLogs(await choice.listSome(), { all })) {
+  for await (const record of readLogs(await search.listSome(), { all })) {
     if (record === undefined) malformed++;
-    else if (!matches(record.record)) continue;
+    else if (!search.matches(record.record)) continue;
     else if (limit === undefined) printer.print(record);
     else ring[matched++ % limit] = record;
   }
@@ -127,52 +111,44 @@ export const TAIL = command({
   name: "tail",
   summary: "Follow audit logs.",
   takes: {
-    ...LOGS,
+    ...SEARCH,
     "-n, --lines <count>": {
       ...count("number of existing records of each log to show", 0, MAX_LINES),
       fallback: 20,
     },
-    ...FILTERS,
     ...FORMAT,
   },
   help: `
 Examples:
-  broker-ctl audit tail
   broker-ctl audit tail --host web01 --user alice
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
   broker-ctl audit tail --log log/mcp/audit.log --set
 
-Runs until interrupted, and follows rotation. The logs and the filters are those of broker-ctl audit show, which also
-shows the last records only: --limit. Commands of more than 400 characters are truncated, and their end shows this;
---full shows all of them. --json prints one record per line.
+Runs until interrupted, and follows rotation. Logs, filters and formats are those of broker-ctl audit show, except that
+the table shows the time of day (UTC).
 `,
-  uses: usesInstallation,
+  uses: usesConfig,
   run: async ({ lines = 0, ...flags }, call) => {
-    const choice = await chooseLogs(flags, call.workingFolder);
-    const matches = createFilter(flags, choice.addresses);
-    const { print, note } = createPrinter(flags, call, choice);
+    const search = await prepareSearch(flags, call.workingFolder);
+    const { print, note } = createPrinter(flags, call, search);
     await followLogs({
-      list: choice.list,
+      list: search.list,
       lines,
       clock: systemClock,
       signal: call.signal,
       onMissing: (path) => note(`waiting for ${flags.log ?? path}`),
       onRecord: (record) => {
         if (record === undefined) note("malformed line skipped; see broker-ctl audit verify");
-        else if (matches(record.record)) print(record);
+        else if (search.matches(record.record)) print(record);
       },
     });
   },
 });
 
-type JoinRequest =
-  & Choice
-  & Pick<Search, "matches">
-  & Pick<ShowFlags, "all" | "full" | "limit" | "checked">
-  & {
-    /** The audit logs of API servers. */
-    readonly join: readonly string[];
-  };
+type JoinRequest = Search & Pick<ShowFlags, "all" | "full" | "limit" | "checked"> & {
+  /** The audit logs of API servers. */
+  readonly join: readonly string[];
+};
 
 /** Shows the signer's records of tokens, each with the requests in the API server's audit log that used the token. */
 async function joinAudits(request: JoinRequest, { workingFolder }: Environment): Promise<CommandResult> {

@@ -265,7 +265,8 @@ export async function fileStamp(path: string): Promise<string> {
   }
 }
 
-/** The address of a host or cluster for a record; empty for an unknown name. */
-export function addressOf({ policy: { hosts, clusters } }: Snapshot, name: string): string {
-  return hosts.get(name)?.addr ?? clusters.get(name)?.apiServer ?? "";
+/** The name and address of a host or cluster for a record; empty for an unknown name. */
+export function namesOf({ policy: { hosts, clusters } }: Snapshot, host_name: string) {
+  const addr = hosts.get(host_name)?.addr ?? clusters.get(host_name)?.apiServer;
+  return addr === undefined ? {} : { host_name, addr };
 }

@@ -16,7 +16,7 @@ import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { CertificateNames } from "../live/krl/certificates.ts";
-import { addressOf, type Snapshot } from "../config/snapshot.ts";
+import { namesOf, type Snapshot } from "../config/snapshot.ts";
 import {
   type Allowed,
   type AllowedAction,
@@ -117,8 +117,8 @@ function lateEntry(
   err: string,
   serial?: bigint,
 ): AuditEntry {
-  const addr = addressOf(snapshot, request.host);
-  const facts = { caller, host: request.host, ...factsOfRequest(request), addr, outcome, err };
+  const names = namesOf(snapshot, request.host);
+  const facts = { caller, host: request.host, ...factsOfRequest(request), ...names, outcome, err };
   return serial === undefined ? facts : { ...facts, serial };
 }
 
@@ -137,7 +137,7 @@ export function refuse(
   return recordOutcome(authority, {
     caller,
     host: address ?? request.host,
-    addr: addressOf(snapshot, request.host),
+    ...namesOf(snapshot, request.host),
     user: host?.user ?? "",
     principal: host?.principal ?? "",
     ...(request.target_type === "k8s" ? describeAction(request) : describeCommand(request, snapshot)),
@@ -224,8 +224,7 @@ export async function learnWaiver(
   const facts = {
     caller,
     host: request.host,
-    host_name: request.host,
-    addr: addressOf(snapshot, request.host),
+    ...namesOf(snapshot, request.host),
     approval_id: request.learn_approval_id,
     approved_by: request.learn_approver,
   };
