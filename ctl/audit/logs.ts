@@ -274,12 +274,7 @@ async function openLast(path: string, lines: number): Promise<OpenLog | undefine
 type OnLine = (line: Uint8Array) => void;
 
 /** Delivers the files that were filled and rotated between a log and its successor. */
-async function deliverBetween(
-  current: OpenLog,
-  next: OpenLog,
-  path: string,
-  onLine: OnLine,
-): Promise<void> {
+async function deliverBetween(current: OpenLog, next: OpenLog, path: string, onLine: OnLine) {
   let isLater = false;
   for (const { name } of await listSegments(path)) {
     await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));

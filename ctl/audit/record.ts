@@ -92,8 +92,6 @@ const [TIME_WIDTH, NAME_WIDTH, RESULT_WIDTH, GAPS] = [8, 12, 15, 8];
 const NARROWEST = 80;
 
 interface TableOptions {
-  /** The width of the terminal; undefined: unlimited. */
-  readonly columns: number | undefined;
   /** Long commands and messages are not truncated. */
   readonly full: boolean;
   /** The first column shows the instance. */
@@ -101,7 +99,7 @@ interface TableOptions {
 }
 
 /** A table with every detail of a record on one line. */
-export function createRecordTable({ full, instances = false }: Omit<TableOptions, "columns">) {
+export function createRecordTable({ full, instances = false }: TableOptions) {
   const show = full ? (text: string) => text : shortenText;
   const named = (name: string, line: string) => instances ? formatRow([name, line], [INSTANCE_WIDTH]) : line;
   return {
@@ -119,7 +117,8 @@ export function createRecordTable({ full, instances = false }: Omit<TableOptions
 
 /** A table for a terminal. @param now shows ages instead of times of day */
 export function createShortTable(
-  { columns = NARROWEST, full }: TableOptions,
+  { full }: TableOptions,
+  columns = NARROWEST,
   now?: number,
 ): ReturnType<typeof createRecordTable> {
   const wider = Math.max(0, Math.floor((columns - NARROWEST) / 4));

@@ -6,32 +6,18 @@ import type { Given } from "../kit/command.ts";
 import { hintMissingConfig, invalid, notFound, type Use } from "../kit/output.ts";
 import { loadFile } from "../kit/signer_file.ts";
 import { createFilter, FILTERS } from "./filter.ts";
-import {
-  listDeploymentLogs,
-  listExistingLogs,
-  listLogSet,
-  LOG_NAME,
-  type NamedLog,
-  setOption,
-} from "./logs.ts";
+import { listDeploymentLogs, listExistingLogs, listLogSet, type NamedLog, setOption } from "./logs.ts";
 
 const text = z.string().default("");
-/** Accepts unknown and invalid keys: a mistake elsewhere in a config must not hide the records. */
+const targets = z.record(z.string(), z.looseObject({ addr: text, api_server: text })).default({});
+/** Accepts any other key: a mistake elsewhere in a config must not hide the records. */
 const anyConfig = {
   what: "config",
-  schema: z.looseObject({
-    audit_log: text,
-    hosts: z.record(z.string(), z.looseObject({ addr: text })).default({}),
-    clusters: z.record(z.string(), z.looseObject({ api_server: text })).default({}),
-  }),
+  schema: z.looseObject({ audit_log: text, hosts: targets, clusters: targets }),
 };
 
 /** The names of the services in the output by the files of their configs. */
-const SERVICES = {
-  "control-plane.json": "control-plane",
-  "config.json": "broker",
-  "mcp.json": "mcp",
-} as const;
+const SERVICES = { "control-plane.json": "control-plane", "config.json": "broker", "mcp.json": "mcp" };
 
 /**
  * Loads the configs of an installation: the signer's and those next to it. Without `--config`, the signer's config may
@@ -49,7 +35,11 @@ async function loadConfigs(config: string | undefined, workingFolder: string) {
   return await Promise.all(
     [...found].map(async ([path, instance]) => {
       const { config } = await hintMissingConfig(() => loadFile(path, anyConfig));
-      return { instance, ...config, audit_log: config.audit_log && resolve(workingFolder, config.audit_log) };
+      const { audit_log, hosts, clusters } = config;
+      const names = Object.entries({ ...hosts, ...clusters }).map(([name, { addr, api_server }]) =>
+        [name, addr || api_server || name] as const
+      );
+      return { instance, path: audit_log && resolve(workingFolder, audit_log), names };
     }),
   );
 }
@@ -84,18 +74,13 @@ export async function prepareSearch(flags: SearchFlags, workingFolder: string) {
       return (set === true ? await listLogSet(path) : [path]).map((path) => ({ path }));
     }
     const logs = new Map<string, string>();
-    for (const { audit_log, instance } of configs) {
-      const paths = audit_log === "" ? [] : await listExistingLogs(audit_log);
-      for (const path of paths) logs.set(path, instance);
+    for (const { path, instance } of configs) {
+      for (const each of path === "" ? [] : await listExistingLogs(path)) logs.set(each, instance);
     }
     return Array.from(logs, ([path, instance]) => ({ path, instance }));
   };
-  const names = configs.flatMap(({ hosts, clusters }) => [
-    ...Object.entries(hosts).map(([name, { addr }]) => [name, addr] as const),
-    ...Object.entries(clusters).map(([name, { api_server }]) => [name, api_server] as const),
-  ]);
   return {
-    matches: createFilter(flags, names.filter(([, address]) => address !== "")),
+    matches: createFilter(flags, configs.flatMap(({ names }) => names)),
     hasInstances: log === undefined,
     /** Lists the logs; can be called again for later logs. */
     list,
@@ -103,11 +88,8 @@ export async function prepareSearch(flags: SearchFlags, workingFolder: string) {
     async listSome() {
       const logs = await list();
       if (logs.length > 0) return logs;
-      throw notFound(
-        folder === undefined
-          ? "Cannot find an audit log of this installation: no service has written a record"
-          : `Cannot read audit log ${quoteText(join(folder, "*", LOG_NAME))}: no such file`,
-      );
+      const where = folder === undefined ? "of this installation" : `in ${quoteText(folder)}`;
+      throw notFound(`Cannot find an audit log ${where}`, undefined, "start a service, or pass --log <file>");
     },
   };
 }

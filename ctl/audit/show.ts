@@ -72,14 +72,12 @@ function createPrinter(
   const writer = createLineWriter(terminal, { json });
   const { columns } = terminal;
   const isWide = output === "wide" || (output === undefined && columns === undefined);
-  const options = { columns, full, instances: hasInstances };
-  const table = isWide ? createRecordTable(options) : createShortTable(options, now);
+  const options = { full, instances: hasInstances };
+  const table = isWide ? createRecordTable(options) : createShortTable(options, columns, now);
   let shown = 0;
   return {
     note: writer.note,
-    get isEmpty() {
-      return shown === 0;
-    },
+    count: () => shown,
     print({ text, record, instance }: LogRecord) {
       if (shown++ === 0 && !json) writer.line(table.heading);
       // Do not parse and write the record, because its text must stay as it was signed.
@@ -103,7 +101,7 @@ async function show(flags: ShowFlags, call: Call, search: Search) {
   }
   const oldest = limit === undefined ? 0 : matched % limit;
   [...ring.slice(oldest), ...ring.slice(0, oldest)].forEach(printer.print);
-  if (printer.isEmpty) printer.note("(no matching entries)");
+  if (printer.count() === 0) printer.note("(no matching entries)");
   if (malformed > 0) printer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
 }
 
