@@ -7,16 +7,15 @@ import type { ShownRecord } from "./record.ts";
 
 /** The options that select records. */
 export const FILTERS = {
-  "--host <text>": "only records whose host's name or address contains this text",
-  "--user <text>": "only records whose end user, caller or account on the host contains this text",
-  "--caller <text>": "only records whose caller contains this text",
-  "--outcome <outcome>": "only records with this outcome",
-  "--serial <number>": "only records of this certificate",
-  "--session <id>": "only records of this session (ID or its first digits)",
-  "--request <id>":
-    "only records of this request (request_id of a response or log line, or its first digits)",
-  "--grep <text>": "only records that contain this text, in upper or lower case",
-  "--since <time>": "start: duration before now (2d), RFC 3339 or a day (UTC)",
+  "--host <text>": "part of the name or address of a host",
+  "--user <text>": "part of the name of an end user, caller or account on a host",
+  "--caller <text>": "part of the name of a caller",
+  "--outcome <outcome>": "outcome of the records",
+  "--serial <number>": "serial of a certificate or token",
+  "--session <id>": "session ID, or its first digits",
+  "--request <id>": "request ID of a response or log line, or its first digits",
+  "--grep <text>": "part of any field, in upper or lower case",
+  "--since <time>": "start: 2h (before now), 2026-01-31 (UTC) or RFC 3339",
   "--until <time>": "end, in the same forms; a day is included",
 } as const;
 

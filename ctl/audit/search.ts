@@ -48,7 +48,7 @@ async function loadConfigs(config: string | undefined, workingFolder: string) {
 export const SEARCH = {
   "--log <file>": "audit log (default: all logs of the installation)",
   "--set [directory]": setOption(
-    "with --log: include logs of further processes; or directory with logs of all instances",
+    "with --log: include further processes; or directory of all instances",
   ),
   ...FILTERS,
 } as const;

@@ -13,7 +13,7 @@ const MAX_LINES = 100_000;
 const FORMAT = {
   "-o, --output <format>": oneOf(
     ["table", "wide", "json"],
-    "output format (default: table in a terminal, else wide)",
+    "output format (default: wide, in a terminal table)",
   ),
   "--full": "do not truncate long commands and messages",
 } as const;
@@ -31,7 +31,7 @@ type ShowFlags = Given<typeof SHOW_TAKES>;
 
 export const SHOW = command({
   name: "show",
-  summary: "Show the records of an audit log.",
+  summary: "Show the records of audit logs.",
   takes: SHOW_TAKES,
   help: `
 Examples:

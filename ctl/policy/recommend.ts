@@ -24,7 +24,7 @@ export const RECOMMEND = command({
     "--audit <log>": required("audit log of a broker or control plane"),
     "--all": "include rotated files",
     "--host <name>": "only this host",
-    "--since <time>": "start: duration before now (2d), RFC 3339 or a day (UTC)",
+    "--since <time>": "start: 2h (before now), 2026-01-31 (UTC) or RFC 3339",
     "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, MAX_COUNT),
   },
   help: `
