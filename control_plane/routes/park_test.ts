@@ -45,6 +45,7 @@ Deno.test("POST /v1/sign returns 202 and parks a request that requires approval"
     host: "web01",
     host_name: "web01",
     addr: "",
+    end_user: "alice",
     session_id: "",
     reason: "",
     command: "rm -r x",

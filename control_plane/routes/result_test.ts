@@ -46,6 +46,7 @@ Deno.test("GET /v1/sign/result/{id} signs the approved request and returns the r
     host: "web01",
     host_name: "web01",
     addr: "",
+    end_user: "alice",
     session_id: "",
     command: "rm x",
     elevation: "sudo:root",

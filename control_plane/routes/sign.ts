@@ -207,9 +207,10 @@ function failureOf({ code }: AppError): string {
 
 /** The fields that all records of a request have. */
 export function entryOf(caller: string, request: StoredRequest): Entry {
-  const { host, command, session_id, sudo, sudo_user, target_type, k8s_manifest } = request;
+  const { host, command, end_user, session_id, sudo, sudo_user, target_type, k8s_manifest } = request;
   return {
-    ...{ caller, host, host_name: host, session_id, command, elevation: elevationLabel(sudo, sudo_user) },
+    ...{ caller, host, host_name: host, end_user, session_id, command },
+    elevation: elevationLabel(sudo, sudo_user),
     ...(target_type === "k8s" && {
       target_type,
       ...(k8s_manifest !== "" && { body_sha256: sha256Of(k8s_manifest) }),

@@ -17,6 +17,7 @@ Deno.test("POST /v1/sign returns the signer's certificate with the exact serial"
     host: "web01",
     host_name: "web01",
     addr: "",
+    end_user: "",
     session_id: "",
     command: "uptime",
     elevation: "",

@@ -39,9 +39,16 @@ function refuseLink(path: string): AppError {
 
 /** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */
 export async function listLogSet(path: string): Promise<readonly string[]> {
-  const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
-  const logs = logsOfSet(path, names);
+  const logs = await listExistingLogs(path);
   return logs.length === 0 ? [path] : logs;
+}
+
+/** The paths of a log and of further processes' logs next to it, without missing logs. */
+export async function listExistingLogs(path: string): Promise<readonly string[]> {
+  return logsOfSet(
+    path,
+    await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [],
+  );
 }
 
 type Records = AsyncGenerator<LogRecord | undefined>;
@@ -49,29 +56,25 @@ type Records = AsyncGenerator<LogRecord | undefined>;
 /** The option `--set`: without a value, the logs of further processes; else a directory with the logs of instances. */
 export const setOption = (text: string) => ({ text, read: once as (value: string) => string | true });
 
-/** The logs to read in addition to the named one. */
-interface LogChoice {
-  readonly all?: boolean;
-  /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
-  readonly set?: boolean | "instances";
+/** A log, and the name of the service or instance that wrote it if several logs are read. */
+export interface NamedLog {
+  readonly path: string;
+  readonly instance?: string;
 }
 
-/** Reads the records of one log or several by time; `undefined` replaces a line that is not a record. */
-export async function* readLogs(path: string, { all, set }: LogChoice): Records {
-  const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
-  if (set !== "instances") {
-    return yield* mergeByTime(
-      await Promise.all((set === true ? await listLogSet(path) : [path]).map(readLog)),
-    );
-  }
-  const logs = await listDeploymentLogs(path);
-  if (logs.length === 0) throw missing(join(path, "*", LOG_NAME));
+/** Reads the records of logs by time; `undefined` replaces a line that is not a record. */
+export async function* readLogs(
+  logs: readonly NamedLog[],
+  { all = false }: { readonly all?: boolean },
+): Records {
   const named = async function* (records: Records, instance: string): Records {
     for await (const record of records) yield record && { ...record, instance };
   };
-  yield* mergeByTime(
-    await Promise.all(logs.map(async (log) => named(await readLog(log.path), log.instance))),
-  );
+  const readLog = async ({ path, instance }: NamedLog) => {
+    const records = all ? readAll(path) : readFile(await openLog(path));
+    return instance === undefined ? records : named(records, instance);
+  };
+  yield* mergeByTime(await Promise.all(logs.map(readLog)));
 }
 
 /** The records of a log and of its rotated files, oldest first. */
@@ -120,8 +123,7 @@ export async function* mergeByTime(logs: readonly AsyncIterable<LogRecord | unde
   }[] = [];
   const take = async (records: AsyncIterator<LogRecord | undefined>) => {
     const { value: record, done } = await records.next();
-    // Deliver a line without a time immediately, so that it does not delay the rest of its log.
-    if (done !== true) heads.push({ records, record, time: record && Date.parse(record.record.time) || 0 });
+    if (done !== true) heads.push({ records, record, time: timeOf(record) });
   };
   for (const log of logs) await take(log[Symbol.asyncIterator]());
   for (;;) {
@@ -132,6 +134,11 @@ export async function* mergeByTime(logs: readonly AsyncIterable<LogRecord | unde
     yield next.record;
     await take(next.records);
   }
+}
+
+/** 0 for a line without a time, so that it is delivered immediately and does not delay the rest of its log. */
+function timeOf(record: LogRecord | undefined): number {
+  return record && Date.parse(record.record.time) || 0;
 }
 
 /** The offset at which the last whole lines of a file begin. */
@@ -156,24 +163,84 @@ const CHUNK_BYTES = 65_536;
 const PAUSE_MS = 500;
 const LOOK_SECONDS = 1;
 
+type OnRecord = (record: LogRecord | undefined) => void;
+
 interface FollowOptions {
-  readonly path: string;
   readonly lines: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
-  /** Called for each whole line, without its newline; the bytes are valid during the call. */
-  readonly onLine: (line: Uint8Array) => void;
-  readonly onMissing: () => void;
+}
+
+/**
+ * Delivers the last lines of logs by time, and then each new line until the signal is aborted. Of a log that begins
+ * later, it delivers every line.
+ *
+ * @param options.list is called regularly, because further processes create logs
+ * @param options.onRecord is called with `undefined` for a line that is not a record
+ */
+export async function followLogs({ list, lines, onRecord, onMissing, ...options }: FollowOptions & {
+  readonly list: () => Promise<readonly NamedLog[]>;
+  readonly onRecord: OnRecord;
+  readonly onMissing: (path: string) => void;
+}) {
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+  const followed = new Map<string, Promise<void>>();
+  const follow = async (lines: number) => {
+    await using opened = new AsyncDisposableStack();
+    const batch: (LogRecord | undefined)[] = [];
+    const added: { readonly log: NamedLog; readonly current: OpenLog | undefined }[] = [];
+    for (const log of await list()) {
+      if (followed.has(log.path)) continue;
+      const current = await openLast(log.path, lines);
+      if (current !== undefined) opened.use(current);
+      await current?.deliver(parseFor(log, (record) => batch.push(record)));
+      added.push({ log, current });
+    }
+    batch.sort((one, other) => timeOf(one) - timeOf(other)).forEach(onRecord);
+    opened.move();
+    for (const { log, current } of added) {
+      const { path } = log;
+      const onLine = parseFor(log, onRecord);
+      const each = { ...options, path, lines, signal, current, onLine, onMissing: () => onMissing(path) };
+      const following = followLog(each);
+      following.catch(() => failed.abort());
+      followed.set(path, following);
+    }
+  };
+  try {
+    await follow(lines);
+    await every({ clock: options.clock, seconds: LOOK_SECONDS, signal }, () => follow(Infinity));
+  } finally {
+    failed.abort();
+    await Promise.all(followed.values());
+  }
+}
+
+function parseFor({ instance }: NamedLog, onRecord: OnRecord) {
+  return (line: Uint8Array) => {
+    if (line.length === 0) return;
+    const record = readRecord(line);
+    onRecord(record && instance !== undefined ? { ...record, instance } : record);
+  };
 }
 
 /**
  * Delivers the last lines of a log and then each new line until the signal is aborted. It waits for a log that is
  * missing. After a rotation it delivers the rest of the log, then the files rotated since, then the new log.
+ *
+ * @param options.current the log if it is already open
  */
-export async function followLog({ path, lines, clock, signal, onLine, onMissing }: FollowOptions) {
-  let current = await ifThere(OpenLog.open(path));
+export async function followLog(
+  { path, lines, clock, signal, onLine, onMissing, ...opened }: FollowOptions & {
+    readonly path: string;
+    readonly current?: OpenLog | undefined;
+    readonly onLine: OnLine;
+    readonly onMissing: () => void;
+  },
+) {
+  let current = opened.current ?? await openLast(path, lines);
   if (current === undefined) onMissing();
-  else await current.skipTo(lines);
   try {
     while (signal?.aborted !== true) {
       // Open the name before reading the lines: when another file has the name, this file no longer grows.
@@ -197,13 +264,17 @@ export async function followLog({ path, lines, clock, signal, onLine, onMissing 
   }
 }
 
+async function openLast(path: string, lines: number): Promise<OpenLog | undefined> {
+  const log = await ifThere(OpenLog.open(path));
+  await log?.skipTo(lines);
+  return log;
+}
+
+/** Called for each whole line, without its newline; the bytes are valid during the call. */
+type OnLine = (line: Uint8Array) => void;
+
 /** Delivers the files that were filled and rotated between a log and its successor. */
-async function deliverBetween(
-  current: OpenLog,
-  next: OpenLog,
-  path: string,
-  onLine: FollowOptions["onLine"],
-): Promise<void> {
+async function deliverBetween(current: OpenLog, next: OpenLog, path: string, onLine: OnLine) {
   let isLater = false;
   for (const { name } of await listSegments(path)) {
     await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
@@ -269,22 +340,4 @@ class OpenLog {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** Follows a log and the logs next to it; of a log that begins later, it delivers every line. */
-export async function followSet(options: FollowOptions): Promise<void> {
-  const failed = new AbortController();
-  const signal = AbortSignal.any([failed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
-  const followed = new Map<string, Promise<void>>();
-  const follow = async (lines: number) => {
-    for (const path of await listLogSet(options.path)) {
-      if (followed.has(path)) continue;
-      const following = followLog({ ...options, path, lines, signal });
-      following.catch(() => failed.abort());
-      followed.set(path, following);
-    }
-  };
-  await follow(options.lines);
-  await every({ clock: options.clock, seconds: LOOK_SECONDS, signal }, () => follow(Infinity));
-  await Promise.all(followed.values());
 }

@@ -1,10 +1,7 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
-import { quoteText } from "@gateway/shared/text";
-import { parseSerial } from "../kit/values.ts";
-import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
-import { invalid } from "../kit/output.ts";
+import { EMPTY_CELL, fit, formatRow, shortenText } from "../kit/table.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -15,6 +12,9 @@ const ext = z.object({
   request_id: text,
   session_id: text,
   host_name: text,
+  addr: text,
+  end_user: text,
+  content_sha256: text,
   policy_version: z.int().default(0),
   reason: text,
   jti: text,
@@ -26,16 +26,20 @@ const shownRecord = z.object({
   seq: integer,
   caller: text,
   host: text,
+  user: text,
+  principal: text,
   outcome: text,
   serial: integer,
   // `k8s` for a cluster.
   target_type: text,
   command: text,
   session_id: text,
+  body_sha256: text,
   elevation: text,
   pty: flag,
   policy_rule: text,
   dry_run: flag,
+  approval_id: text,
   approved_by: text,
   anomaly: text,
   warning: text,
@@ -46,7 +50,20 @@ const shownRecord = z.object({
   ext === undefined
     ? { ...NO_EXT, ...record, ...readOldCommand(record.command) }
     : { ...record, ...ext, session_id: record.session_id || ext.session_id }
-);
+).transform((record) => ({ ...record, who: record.end_user || endUserOf(record) || record.caller }));
+
+const DESCRIBED =
+  /^(?:role=\S+ purpose=\S+(?: session_mode=\S+)?|target=k8s verb=\S+ resource=\S+ ns=\S+ name=\S+) user=(\S+)/;
+
+/**
+ * The end user in the signer's description of a request. A command that an agent chose can look like a description, but
+ * its record has neither a principal nor a separate command.
+ */
+function endUserOf(
+  { command, command_line, principal }: Record<"command" | "command_line" | "principal", string>,
+) {
+  return command_line || principal ? DESCRIBED.exec(command)?.[1] : undefined;
+}
 
 export type ShownRecord = z.infer<typeof shownRecord>;
 
@@ -67,76 +84,65 @@ export function readRecord(line: Uint8Array): LogRecord | undefined {
   return record === undefined ? undefined : { text, record };
 }
 
-/** The flags that select records; `since` is a time or a day in UTC. */
-type FilterFlags = {
-  readonly [Name in "host" | "caller" | "outcome" | "serial" | "request" | "since"]?: string;
-};
-
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
-const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
-
-export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
-  const { host = "", caller = "", outcome, request } = flags;
-  const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
-  const since = flags.since === undefined ? undefined : parseTime(flags.since);
-  return (record) =>
-    record.host.includes(host) &&
-    record.caller.includes(caller) &&
-    (outcome === undefined || record.outcome === outcome) &&
-    (serial === undefined || record.serial === serial) &&
-    (request === undefined || record.request_id === request) &&
-    (since === undefined || Date.parse(record.time) >= since);
-}
-
-function parseTime(text: string): number {
-  const ms = DAY.test(text) || TIME.test(text) ? Date.parse(text) : NaN;
-  // Date.parse reads February 31 as March 3.
-  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
-  const isDay = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
-  if (isDay && !Number.isNaN(ms)) return ms;
-  throw invalid(`Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`);
-}
-
 const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];
 const WIDTHS = [20, 6, 14, 20, 14, 20];
-// The host is last, because only hosts can be long.
-const NARROW_TITLES = ["TIME", "SEQ", "OUTCOME", "CALLER", "HOST"];
-const NARROW_WIDTHS = [20, 6, 14, 14];
-const INSTANCE_WIDTH = 16;
-/** On a narrower terminal, the detail gets a separate line. */
-const ENOUGH_COLUMNS = 160;
+const INSTANCE_WIDTH = 14;
+const SHORT_TITLES = ["TIME", "WHO", "HOST", "WHAT", "RESULT"];
+const [TIME_WIDTH, NAME_WIDTH, RESULT_WIDTH, GAPS] = [8, 12, 15, 8];
+const NARROWEST = 80;
 
-export function createRecordTable({ columns = Infinity, full, instances = false }: {
-  /** Undefined: unlimited. */
-  readonly columns: number | undefined;
+interface TableOptions {
   /** Long commands and messages are not truncated. */
   readonly full: boolean;
   /** The first column shows the instance. */
   readonly instances?: boolean;
-}) {
+}
+
+/** A table with every detail of a record on one line. */
+export function createRecordTable({ full, instances = false }: TableOptions) {
   const show = full ? (text: string) => text : shortenText;
-  const isNarrow = columns - (instances ? INSTANCE_WIDTH : 0) < ENOUGH_COLUMNS;
-  const named = (name: string, line: string) =>
-    instances ? formatRow([name, line], [INSTANCE_WIDTH - 2]) : line;
+  const named = (name: string, line: string) => instances ? formatRow([name, line], [INSTANCE_WIDTH]) : line;
   return {
-    heading: named(
-      "INSTANCE",
-      isNarrow ? formatRow(NARROW_TITLES, NARROW_WIDTHS) : formatRow(TITLES, WIDTHS),
-    ),
-    format(record: ShownRecord, instance = ""): readonly string[] {
+    heading: named("INSTANCE", formatRow(TITLES, WIDTHS)),
+    format(record: ShownRecord, instance = ""): string {
       const { caller, host, outcome } = record;
-      const [time, seq] = [shortTime(record.time), record.seq.toString()];
       const serial = record.serial === 0n ? "" : record.serial.toString();
-      const detail = describe(record, show);
-      if (!isNarrow) {
-        const cells = [time, seq, caller, host, outcome, serial].map(orDash);
-        return [named(orDash(instance), formatRow([...cells, detail], WIDTHS))];
-      }
-      const row = formatRow([time, seq, outcome, caller, host].map(orDash), NARROW_WIDTHS);
-      const facts = [serial && `[serial: ${serial}]`, detail].filter(Boolean).join(" ");
-      return [named(orDash(instance), row), ...(facts === "" ? [] : [`${INDENT}${facts}`])];
+      const cells = [shortTime(record.time), record.seq.toString(), caller, host, outcome, serial].map(
+        orDash,
+      );
+      return named(orDash(instance), formatRow([...cells, describe(record, show)], WIDTHS));
     },
   };
+}
+
+/** A table for a terminal. @param now shows ages instead of times of day */
+export function createShortTable(
+  { full }: TableOptions,
+  columns = NARROWEST,
+  now?: number,
+): ReturnType<typeof createRecordTable> {
+  const wider = Math.max(0, Math.floor((columns - NARROWEST) / 4));
+  const names = NAME_WIDTH + Math.min(wider, NAME_WIDTH);
+  const what = Math.max(columns, NARROWEST) - TIME_WIDTH - 2 * names - RESULT_WIDTH - GAPS;
+  const row = ([time = "", who = "", host = "", command = "", result = ""]: readonly string[]) => {
+    const left = what - Math.max(0, result.length - RESULT_WIDTH);
+    const cells = full ? [who, host, command] : [fit(who, names), fit(host, names), fit(command, left)];
+    return formatRow([time, ...cells, result], [TIME_WIDTH, names, names, left]);
+  };
+  return {
+    heading: row(SHORT_TITLES),
+    format: ({ time, who, host_name, host, command_line, command, outcome }) =>
+      row([formatAge(time, now), who, host_name || host, command_line || command, outcome].map(orDash)),
+  };
+}
+
+const UNITS = [[86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]] as const;
+
+function formatAge(time: string, now?: number): string {
+  if (now === undefined) return time.slice(11, 19);
+  const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));
+  const [size, unit] = UNITS.find(([size]) => seconds >= size) ?? [1, "s"];
+  return Number.isNaN(seconds) ? "" : `${Math.floor(seconds / size)}${unit} ago`;
 }
 
 export function shortTime(time: string): string {
@@ -163,6 +169,9 @@ function describe(record: ShownRecord, show: (text: string) => string): string {
     tag("warning", record.warning),
     tag("err", record.err),
     tag("reason", record.reason),
+    tag("user", record.end_user),
+    tag("sha256", record.body_sha256 || record.content_sha256),
+    tag("approval", record.approval_id),
     tag("policy", record.policy_version === 0 ? "" : `${record.policy_version}`),
     tag("request", record.request_id),
   ].filter((part) => part !== "").join(" ");

@@ -1,36 +1,28 @@
-import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { type Call, command, count, type Given, repeat, required } from "../kit/command.ts";
-import { type CommandResult, createLineWriter, type Environment, invalid } from "../kit/output.ts";
-import { followLog, followSet, readLogs, setOption } from "./logs.ts";
-import {
-  createFilter,
-  createRecordTable,
-  type LogRecord,
-  readRecord,
-  shortTime,
-  type ShownRecord,
-} from "./record.ts";
+import { type Call, command, count, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
+import { prepareSearch, SEARCH, usesConfig } from "./search.ts";
+import { followLogs, readLogs } from "./logs.ts";
+import { createRecordTable, createShortTable, type LogRecord, shortTime } from "./record.ts";
 import { parseJson } from "@gateway/shared/json";
 import { EMPTY_CELL, INDENT, shortenText } from "../kit/table.ts";
 import { type ApiEvent, readApiLogs, readToken, type RecordedToken, TokenSearch } from "./tokens.ts";
 
 const MAX_LINES = 100_000;
 
-const SHOW_TAKES = {
-  "--log <file>": "audit log",
-  "--all": "include rotated files",
-  "--set [directory]": setOption(
-    "include logs of further processes; or directory with logs of all instances",
+const FORMAT = {
+  "-o, --output <format>": oneOf(
+    ["table", "wide", "json"],
+    "output format (default: wide, in a terminal table)",
   ),
-  "--host <text>": "only records whose host contains this text",
-  "--caller <text>": "only records whose caller contains this text",
-  "--outcome <outcome>": "only records with this outcome",
-  "--serial <number>": "only records of this certificate",
-  "--request <id>": "only records of this request (request_id of a response or log line)",
-  "--since <time>": "start time, RFC 3339 or a day (UTC)",
-  "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
   "--full": "do not truncate long commands and messages",
+} as const;
+
+const SHOW_TAKES = {
+  ...SEARCH,
+  "--all": "include rotated files",
+  "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
+  ...FORMAT,
   "--join <file>": repeat("audit log of a Kubernetes API server; repeatable"),
   "--checked <id>": repeat("with --join: token ID that cluster check printed; repeatable"),
 } as const;
@@ -39,23 +31,21 @@ type ShowFlags = Given<typeof SHOW_TAKES>;
 
 export const SHOW = command({
   name: "show",
-  summary: "Show the records of an audit log.",
+  summary: "Show the records of audit logs.",
   takes: SHOW_TAKES,
   help: `
 Examples:
-  broker-ctl audit show --log log/signer/audit.log --host 10.0.0.5 --since 2026-01-31
-  broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
-  broker-ctl audit show --log log/control-plane/audit.log --all --outcome approval-granted
-  broker-ctl audit show --log log/broker/audit.log --serial 9223372036854775808 --json
+  broker-ctl audit show --host web01 --user alice --since 2h
+  broker-ctl audit show --outcome denied --limit 20 -o wide
+  broker-ctl audit show --request 0b9b35a2 --json
   broker-ctl audit show --set logs --serial 9223372036854775808
-  broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
   broker-ctl audit show --log log/signer/audit.log --all --join /var/log/kubernetes/audit.log
 
-Records are shown oldest first and are not verified; broker-ctl audit verify does that. --set without a directory
-includes the logs of further stdio brokers (audit-2.log, audit-3.log …). --set <directory> merges
-<directory>/<instance>/audit.log of all instances by time. Commands of more than 400 characters are truncated, and their
-end shows this; --full shows all of them. --json prints one record per line, for several instances as
-{"instance":…,"record":…}.
+By default, the command reads the logs that the signer's config and the configs next to it name (audit_log). --set with
+a directory merges <directory>/<instance>/audit.log of all instances. Records are sorted by time and are not verified;
+broker-ctl audit verify does that. -o wide shows all details: absolute time, session, reason, serial, SHA-256, request.
+Commands of more than 400 characters are truncated; --full shows all of them. --json prints one record per line, of
+several logs as {"instance":…,"record":…}.
 
 --join matches the signer's records with a cluster's own audit log. For each token it shows the requests that used it,
 and marks requests that the token was not issued for. Then it lists requests by the same ServiceAccounts that no record
@@ -63,109 +53,110 @@ explains. Pass --all: unshown records explain requests too. Exit code 1: a token
 unexplained. Tokens of broker-ctl cluster check have no record; --checked <id> explains their requests about their own
 rights. Files whose names end with .gz are decompressed.
 `,
-  uses: () => [],
+  uses: usesConfig,
   run: async ({ join, ...flags }, call) => {
-    if (join === undefined) return await show(flags, call);
-    return await joinAudits({ ...flags, ...chooseLogs(flags), join, matches: createFilter(flags) }, call);
+    const search = await prepareSearch(flags, call.workingFolder);
+    if (join === undefined) return await show(flags, call, search);
+    return await joinAudits({ ...flags, ...search, join }, call);
   },
 });
 
-function chooseLogs({ log, set }: Pick<ShowFlags, "log" | "set">) {
-  if (typeof set === "string") {
-    if (log === undefined) return { log: set, set: "instances" as const };
-    throw invalid("Cannot use --log with --set <directory>: pass one of them");
-  }
-  if (log === undefined) throw invalid("Pass --log <file> or --set <directory>");
-  return { log, set: set === true };
+type Search = Awaited<ReturnType<typeof prepareSearch>>;
+
+/** Writes records as a table with a heading, or as JSON: as the services signed them. */
+function createPrinter(
+  { output, json = output === "json", full = false }: ShowFlags,
+  { terminal }: Call,
+  { hasInstances, now }: Pick<Search, "hasInstances"> & { readonly now?: number },
+) {
+  const writer = createLineWriter(terminal, { json });
+  const { columns } = terminal;
+  const isWide = output === "wide" || (output === undefined && columns === undefined);
+  const options = { full, instances: hasInstances };
+  const table = isWide ? createRecordTable(options) : createShortTable(options, columns, now);
+  let shown = 0;
+  return {
+    note: writer.note,
+    count: () => shown,
+    print({ text, record, instance }: LogRecord) {
+      if (shown++ === 0 && !json) writer.line(table.heading);
+      // Do not parse and write the record, because its text must stay as it was signed.
+      const wrapped = hasInstances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
+      writer.line(json ? wrapped : table.format(record, instance));
+    },
+  };
 }
 
-async function show(flags: ShowFlags, { workingFolder, terminal }: Call) {
-  const matches = createFilter(flags);
-  const writer = createLineWriter(terminal, { json: flags.json === true });
-  const { all = false, full = false, limit } = flags;
-  const { log, set } = chooseLogs(flags);
-  const instances = set === "instances";
-  const table = createRecordTable({ columns: terminal.columns, full, instances });
-  let [shown, malformed, matched] = [0, 0, 0];
-  const write = ({ text, record, instance }: LogRecord) => {
-    if (!writer.json && shown === 0) writer.line(table.heading);
-    shown++;
-    // Do not parse and write the record, because its text must stay as it was signed.
-    const json = instances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
-    for (const line of writer.json ? [json] : table.format(record, instance)) writer.line(line);
-  };
+async function show(flags: ShowFlags, call: Call, search: Search) {
+  const printer = createPrinter(flags, call, { ...search, now: systemClock.now() });
+  const { all = false, limit } = flags;
+  let [malformed, matched] = [0, 0];
   // With a limit, a ring buffer keeps the newest matches.
   const ring: LogRecord[] = [];
-  for await (const record of readLogs(resolve(workingFolder, log), { all, set })) {
+  for await (const record of readLogs(await search.listSome(), { all })) {
     if (record === undefined) malformed++;
-    else if (!matches(record.record)) continue;
-    else if (limit === undefined) write(record);
+    else if (!search.matches(record.record)) continue;
+    else if (limit === undefined) printer.print(record);
     else ring[matched++ % limit] = record;
   }
   const oldest = limit === undefined ? 0 : matched % limit;
-  for (const record of [...ring.slice(oldest), ...ring.slice(0, oldest)]) write(record);
-  if (shown === 0) writer.note("(no matching entries)");
-  if (malformed > 0) writer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
+  [...ring.slice(oldest), ...ring.slice(0, oldest)].forEach(printer.print);
+  if (printer.count() === 0) printer.note("(no matching entries)");
+  if (malformed > 0) printer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
 }
 
 export const TAIL = command({
   name: "tail",
-  summary: "Follow an audit log.",
+  summary: "Follow audit logs.",
   takes: {
-    "--log <file>": required("audit log"),
-    "-n, --lines <count>": { ...count("number of existing records to show", 0, MAX_LINES), fallback: 20 },
-    "--set": "include logs of further processes, also later ones",
-    "--full": "do not truncate long commands and messages",
+    ...SEARCH,
+    "-n, --lines <count>": {
+      ...count("number of existing records of each log to show", 0, MAX_LINES),
+      fallback: 20,
+    },
+    ...FORMAT,
   },
   help: `
 Examples:
-  broker-ctl audit tail --log log/signer/audit.log
+  broker-ctl audit tail --host web01 --user alice
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
   broker-ctl audit tail --log log/mcp/audit.log --set
 
-Runs until interrupted, and follows rotation. To show the last records only: broker-ctl audit show --limit. Commands of
-more than 400 characters are truncated, and their end shows this; --full shows all of them. --json prints one record per
-line.
+Runs until interrupted, and follows rotation. Logs, filters and formats are those of broker-ctl audit show, except that
+the table shows the time of day (UTC).
 `,
-  uses: () => [],
-  run: async ({ log, lines = 0, full = false, set = false, json = false }, call) => {
-    const { workingFolder, signal, terminal } = call;
-    const writer = createLineWriter(terminal, { json });
-    const table = createRecordTable({ columns: terminal.columns, full });
-    if (!json) writer.line(table.heading);
-    await (set ? followSet : followLog)({
-      path: resolve(workingFolder, log),
+  uses: usesConfig,
+  run: async ({ lines = 0, ...flags }, call) => {
+    const search = await prepareSearch(flags, call.workingFolder);
+    const { print, note } = createPrinter(flags, call, search);
+    await followLogs({
+      list: search.list,
       lines,
       clock: systemClock,
-      signal,
-      onMissing: () => writer.note(`waiting for ${log}`),
-      onLine: (line) => {
-        if (line.length === 0) return;
-        const record = readRecord(line);
-        if (record === undefined) writer.note("malformed line skipped; see broker-ctl audit verify");
-        else for (const line of json ? [record.text] : table.format(record.record)) writer.line(line);
+      signal: call.signal,
+      onMissing: (path) => note(`waiting for ${flags.log ?? path}`),
+      onRecord: (record) => {
+        if (record === undefined) note("malformed line skipped; see broker-ctl audit verify");
+        else if (search.matches(record.record)) print(record);
       },
     });
   },
 });
 
-type JoinRequest = ReturnType<typeof chooseLogs> & Pick<ShowFlags, "all" | "full" | "limit" | "checked"> & {
+type JoinRequest = Search & Pick<ShowFlags, "all" | "full" | "limit" | "checked"> & {
   /** The audit logs of API servers. */
   readonly join: readonly string[];
-  readonly matches: (record: ShownRecord) => boolean;
 };
 
 /** Shows the signer's records of tokens, each with the requests in the API server's audit log that used the token. */
-async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
-  const { workingFolder, terminal: { columns } } = context;
-  const { tokens, chosen, malformed } = await readTokens(request, workingFolder);
+async function joinAudits(request: JoinRequest, { workingFolder }: Environment): Promise<CommandResult> {
+  const { tokens, chosen, malformed } = await readTokens(request);
   const search = new TokenSearch(tokens, new Set(request.checked));
   await readApiLogs(request.join, workingFolder, (event) => search.learn(event));
   const theirMalformed = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
   const { events: unexplained, isCut } = search.unexplained;
-  const instances = request.set === "instances";
-  const table = createRecordTable({ columns, full: request.full === true, instances });
+  const table = createRecordTable({ full: request.full === true, instances: request.hasInstances });
   const notes = [
     ...(malformed === 0
       ? []
@@ -192,7 +183,7 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
     lines: [
       ...(joined.length === 0 ? ["(no matching entries)"] : [table.heading]),
       ...joined.flatMap(({ line, token, ...uses }) => [
-        ...table.format(line.record, line.instance),
+        table.format(line.record, line.instance),
         ...formatUses(token, uses).map((text) => `${INDENT}${text}`),
       ]),
       ...(unexplained.length === 0 ? [] : [
@@ -207,11 +198,11 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
   };
 }
 
-async function readTokens(request: JoinRequest, workingFolder: string) {
+async function readTokens(request: JoinRequest) {
   const tokens = new Map<string, RecordedToken>();
   const chosen: { readonly line: LogRecord; readonly token: RecordedToken }[] = [];
   let malformed = 0;
-  for await (const line of readLogs(resolve(workingFolder, request.log), request)) {
+  for await (const line of readLogs(await request.listSome(), request)) {
     if (line === undefined) malformed++;
     const token = line && readToken(line.record);
     if (line === undefined || token === undefined) continue;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ApiEvent, isWithin, readApiLine, readToken } from "./tokens.ts";
 import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit";
 import { escapeKey } from "@gateway/shared/testing";
-import { createRecordTable, readRecord, type ShownRecord } from "./record.ts";
+import { createRecordTable, createShortTable, readRecord, type ShownRecord } from "./record.ts";
 
 // The record fields that kube-apiserver 1.36 writes.
 const ISSUED =
@@ -235,6 +235,16 @@ const RECORD: ShownRecord = {
   seq: 7n,
   caller: "broker-local",
   host: "10.0.0.5:22",
+  who: "agent-7",
+  ...{
+    user: "",
+    principal: "",
+    addr: "10.0.0.5:22",
+    end_user: "",
+    approval_id: "",
+    body_sha256: "",
+    content_sha256: "",
+  },
   outcome: "issued",
   serial: 9223372036854775808n,
   target_type: "",
@@ -258,48 +268,41 @@ const RECORD: ShownRecord = {
 const DETAIL = "role=target [command: uptime] [session: 5e551d] [host: web01] [sudo:root] [pty] " +
   "[rule: allow:^uptime$] [approved-by: ann] [reason: INC 7] [policy: 4] [request: r-1]";
 
-Deno.test.each([{ columns: undefined }, { columns: 160 }])(
-  "createRecordTable() puts a record on one line of $columns columns",
-  ({ columns }) => {
-    const { heading, format } = createRecordTable({ columns, full: false });
-    assert.equal(
-      heading,
-      "TIME                  SEQ     CALLER          HOST                  OUTCOME         SERIAL                DETAIL",
-    );
-    assert.deepEqual(format(RECORD), [
-      "2026-01-02T03:04:05Z  7       broker-local    10.0.0.5:22           issued          9223372036854775808   " +
+Deno.test("createRecordTable() puts every detail of a record on one line", () => {
+  const { heading, format } = createRecordTable({ full: false });
+  assert.equal(
+    heading,
+    "TIME                  SEQ     CALLER          HOST                  OUTCOME         SERIAL                DETAIL",
+  );
+  assert.equal(
+    format(RECORD),
+    "2026-01-02T03:04:05Z  7       broker-local    10.0.0.5:22           issued          9223372036854775808   " +
       DETAIL,
-    ]);
-  },
-);
+  );
+});
 
-Deno.test("createRecordTable() puts the detail on a separate line if the terminal is too narrow", () => {
-  const { heading, format } = createRecordTable({ columns: 80, full: false });
-  assert.equal(heading, "TIME                  SEQ     OUTCOME         CALLER          HOST");
-  assert.deepEqual(format(RECORD), [
-    "2026-01-02T03:04:05Z  7       issued          broker-local    10.0.0.5:22",
-    `    [serial: 9223372036854775808] ${DETAIL}`,
-  ]);
-  const bare = {
+Deno.test("createShortTable() fits a terminal and shows ages or times of day", () => {
+  const record = {
     ...RECORD,
-    host: "",
-    serial: 0n,
-    elevation: "",
-    pty: false,
-    policy_rule: "",
-    approved_by: "",
+    who: "ann\x1b[2J.example.org",
+    command_line: "systemctl restart nginx 日本語日本語",
+    outcome: "approval-granted",
   };
-  const empty = { command: "", command_line: "", session_id: "", host_name: "", request_id: "", reason: "" };
-  assert.deepEqual(format({ ...bare, ...empty, policy_version: 0 }), [
-    "2026-01-02T03:04:05Z  7       issued          broker-local    —",
+  const { heading, format } = createShortTable({ full: false }, 80, Date.parse(RECORD.time) + 7_300_000);
+  assert.deepEqual([heading, format(RECORD), format(record)], [
+    "TIME      WHO           HOST          WHAT                       RESULT",
+    "2h ago    agent-7       web01         uptime                     issued",
+    "2h ago    ann\\x1b[2J.…  web01         systemctl restart nginx…  approval-granted",
   ]);
+  const wide = createShortTable({ full: false }, 120);
+  assert.match(wide.format(record), /^03:04:05 .* nginx 日本語日本語 /);
 });
 
 Deno.test.each([{ field: "command" }, { field: "policy_rule" }, { field: "err" }])(
   "createRecordTable() truncates a long $field unless full output is requested",
   ({ field }) => {
     const record = { ...RECORD, [field]: "a".repeat(60_000) };
-    const show = (full: boolean) => createRecordTable({ columns: undefined, full }).format(record).join();
+    const show = (full: boolean) => createRecordTable({ full }).format(record);
     assert.match(show(false), /[ ]a{400}…\[first 400 of 60000 characters\]/);
     assert.match(show(true), /[ ]a{60000}(?!…)/);
   },

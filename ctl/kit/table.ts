@@ -73,6 +73,15 @@ function width(text: string): number {
   return [...text].reduce((sum, character) => sum + columnsOf(character), 0);
 }
 
+/** The text with visible control characters, truncated with `…` to a number of columns. */
+export function fit(text: string, columns: number): string {
+  const shown = visibleText(text.slice(0, columns + 1));
+  if (text.length <= columns && width(shown) <= columns) return shown;
+  const characters = [...shown];
+  while (width(characters.join("")) >= columns) characters.pop();
+  return `${characters.join("")}…`;
+}
+
 /** A list shows this many characters of a value: a command can have tens of thousands. */
 export const LONGEST_LISTED = 400;
 const MOST_NAMES = 8;

@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
 import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { createFilter, type ShownRecord } from "../audit/record.ts";
+import { createFilter } from "../audit/filter.ts";
 import { readLogs } from "../audit/logs.ts";
+import type { ShownRecord } from "../audit/record.ts";
 import { command, count, required } from "../kit/command.ts";
 import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
 import { listSteps } from "./explain.ts";
@@ -23,7 +24,7 @@ export const RECOMMEND = command({
     "--audit <log>": required("audit log of a broker or control plane"),
     "--all": "include rotated files",
     "--host <name>": "only this host",
-    "--since <time>": "start time, RFC 3339 or a day (UTC)",
+    "--since <time>": "start: 2h (before now), 2026-01-31 (UTC) or RFC 3339",
     "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, MAX_COUNT),
   },
   help: `
@@ -45,7 +46,7 @@ The log is not verified, and agents choose the commands in it: review each sugge
     }
     const recommender = new Recommender(policy);
     let broken = 0;
-    for await (const line of readLogs(resolve(workingFolder, audit), { all })) {
+    for await (const line of readLogs([{ path: resolve(workingFolder, audit) }], { all })) {
       if (line === undefined) broken += 1;
       else if (isSince(line.record) && line.record.target_type !== "k8s") recommender.add(line.record);
     }

@@ -72,6 +72,8 @@ export interface AuditEntry {
   readonly host_name?: string;
   /** The address of the host, or the URL of the cluster's API server. */
   readonly addr?: string;
+  /** In the control plane's records: the end user that the caller named. The signer has it in `command`. */
+  readonly end_user?: string;
   /** The version of the hosts in the database that decided. */
   readonly policy_version?: number | undefined;
   /** SHA-256 of the content that a transfer writes. */
@@ -164,7 +166,7 @@ function writeBody(entry: AuditEntry, time: string): string {
 function writeExt(entry: AuditEntry, sha256: string): string {
   const members = present(entry, "command_line") +
     (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
-    present(entry, "request_id", "session_id", "host_name", "addr") +
+    present(entry, "request_id", "session_id", "host_name", "addr", "end_user") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
     present(entry, "content_sha256", "reason", "jti");
   return members === "" ? "" : `{${members.slice(1)}}`;

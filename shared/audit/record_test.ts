@@ -54,6 +54,7 @@ Deno.test("encodeRecord() writes every member in order (L8)", () => {
     reason: "w",
     content_sha256: "11",
     policy_version: 4,
+    end_user: "eu",
     addr: "h",
     host_name: "web01",
     anomaly: "a",
@@ -93,7 +94,7 @@ Deno.test("encodeRecord() writes every member in order (L8)", () => {
     ext,
     '{"command_line":"abc",' +
       '"command_sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","request_id":"r-1",' +
-      '"session_id":"s","host_name":"web01","addr":"h","policy_version":4,"content_sha256":"11","reason":"w",' +
+      '"session_id":"s","host_name":"web01","addr":"h","end_user":"eu","policy_version":4,"content_sha256":"11","reason":"w",' +
       '"jti":"t"}',
   );
 });

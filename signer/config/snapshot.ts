@@ -264,3 +264,9 @@ export async function fileStamp(path: string): Promise<string> {
     return errorText(error);
   }
 }
+
+/** The name and address of a host or cluster for a record; empty for an unknown name. */
+export function namesOf({ policy: { hosts, clusters } }: Snapshot, host_name: string) {
+  const addr = hosts.get(host_name)?.addr ?? clusters.get(host_name)?.apiServer;
+  return addr === undefined ? {} : { host_name, addr };
+}

@@ -3,6 +3,7 @@ import { AppError, staleError } from "@gateway/shared/errors";
 import { type Grant, hasAllowlist, mayUseSome, toGrantInfo } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../live/freezes.ts";
 import { formatTimestamp, freezeRequest, grantRequest, unfreezeRequest } from "@gateway/shared/wire";
+import { namesOf } from "../config/snapshot.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, changeRecords, readAdminBody, requireAdmin } from "./admin.ts";
 import type { FreezeFacts } from "../live/live_state.ts";
@@ -19,7 +20,8 @@ export async function handleCreateGrant(authority: Authority, call: Call<"host">
   const { peer } = call;
   const host = call.param("host");
   // The trailing space precedes the ID of a grant: existing queries match it.
-  const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
+  const names = namesOf(authority.state.current, host);
+  const about = { command: "grant ", host: isUnsafe(host) ? "" : host, ...names };
   const body = await readAdminBody(authority, call, { ...about, outcome: "grant-denied" }, grantRequest);
   const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };
   const refuse = async (error: AppError, outcome = "grant-failed"): Promise<never> => {
@@ -91,11 +93,15 @@ export async function handleRevokeGrant(
   const record = { caller: peer.caller, command };
   // Another instance may have just created the grant.
   await authority.instances.caughtUp();
-  const records = changeRecords(authority, () => record, {
-    made: "grant-revoked",
-    failed: "grant-failed",
-    problem: () => "not revoked, still in force",
-  });
+  const records = changeRecords(
+    authority,
+    ({ host }: Grant) => ({ ...record, ...namesOf(authority.state.current, host) }),
+    {
+      made: "grant-revoked",
+      failed: "grant-failed",
+      problem: () => "not revoked, still in force",
+    },
+  );
   const wasActive = await authority.live.revokeGrant(id, records);
   if (!wasActive) {
     const err = `unknown grant: ${quoteText(id)}`;

@@ -65,6 +65,8 @@ Deno.test("a grant, waiver or revocation whose store write fails is recorded as 
     [learned, "approval-waiver-created", ""],
     [learned, "approval-waiver-failed", why],
   ]);
+  const hosts = new Set(records.map(({ host_name, addr }) => `${host_name} ${addr}`));
+  assert.deepEqual([...hosts], ["web01 10.0.0.1:22"]);
 });
 
 /** Runs a function after the record of the decision is durable and before the response is sent. */

@@ -160,8 +160,10 @@ Deno.test("POST and DELETE …/allow change policy and file together", async () 
   assert.ok(!signer.file.text.includes('"^id$"'));
   const records = signer.log.entries.filter(({ outcome }) => outcome === "policy-changed");
   assert.deepEqual(
-    records.map(({ command, policy_rule }) => `${command} ${policy_rule}`),
-    ["policy-allow-add allow:^id$", "policy-allow-remove allow:^id$"],
+    records.map(({ command, policy_rule, host_name, addr }) =>
+      `${command} ${policy_rule} ${host_name} ${addr}`
+    ),
+    ["add", "remove"].map((edit) => `policy-allow-${edit} allow:^id$ web01 10.0.0.1:22`),
   );
 });
 

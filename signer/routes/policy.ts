@@ -9,6 +9,7 @@ import * as z from "@zod/zod";
 import type { SignerConfig } from "../config/config.ts";
 import { readDocument, writeDocument } from "../live/policy.ts";
 import { digestOf, type PolicyChange, type PolicyVersions } from "../live/state/postgres.ts";
+import { namesOf } from "../config/snapshot.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
@@ -50,7 +51,8 @@ export async function handleAllowEdit(
     await gate.bestEffort({ caller, command, outcome: "policy-failed", err });
     throw new AppError("conflict", err);
   }
-  const entry = { caller, host: isUnsafe(host) ? "" : host, command, policy_rule: `allow:${pattern}` };
+  const about = { host: isUnsafe(host) ? "" : host, ...namesOf(state.current, host) };
+  const entry = { caller, ...about, command, policy_rule: `allow:${pattern}` };
   const change = (text: string, config: SignerConfig) => {
     const policy = Object.hasOwn(config.hosts, host) ? config.hosts[host] : undefined;
     if (policy === undefined) throw new AppError("not_found", `unknown host: ${quoteText(host)}`);

@@ -16,7 +16,7 @@ import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { CertificateNames } from "../live/krl/certificates.ts";
-import type { Snapshot } from "../config/snapshot.ts";
+import { namesOf, type Snapshot } from "../config/snapshot.ts";
 import {
   type Allowed,
   type AllowedAction,
@@ -112,12 +112,13 @@ async function refuseLate(context: SignContext, err: string, serial?: bigint): P
 }
 
 function lateEntry(
-  { request, caller }: SignContext,
+  { request, caller, snapshot }: SignContext,
   outcome: string,
   err: string,
   serial?: bigint,
 ): AuditEntry {
-  const facts = { caller, host: request.host, ...factsOfRequest(request), outcome, err };
+  const names = namesOf(snapshot, request.host);
+  const facts = { caller, host: request.host, ...factsOfRequest(request), ...names, outcome, err };
   return serial === undefined ? facts : { ...facts, serial };
 }
 
@@ -136,7 +137,7 @@ export function refuse(
   return recordOutcome(authority, {
     caller,
     host: address ?? request.host,
-    addr: address ?? "",
+    ...namesOf(snapshot, request.host),
     user: host?.user ?? "",
     principal: host?.principal ?? "",
     ...(request.target_type === "k8s" ? describeAction(request) : describeCommand(request, snapshot)),
@@ -223,7 +224,7 @@ export async function learnWaiver(
   const facts = {
     caller,
     host: request.host,
-    host_name: request.host,
+    ...namesOf(snapshot, request.host),
     approval_id: request.learn_approval_id,
     approved_by: request.learn_approver,
   };

@@ -23,7 +23,7 @@ import { createHash } from "node:crypto";
 import { formatSubject } from "../live/freezes.ts";
 import type { LiveState } from "../live/live_state.ts";
 import type { Authority } from "./authority.ts";
-import type { Snapshot } from "../config/snapshot.ts";
+import { namesOf, type Snapshot } from "../config/snapshot.ts";
 
 export interface SignContext {
   readonly authority: Authority;
@@ -218,8 +218,10 @@ async function verifyEndUser(context: SignContext, token: string): Promise<SignC
   return { ...context, request: verified, hasVerifiedEndUser: true };
 }
 
-async function refuseEndUser({ authority, request, caller }: SignContext, err: string): Promise<never> {
-  const facts = { caller, host: request.host, ...factsOfRequest(request) };
+async function refuseEndUser(context: SignContext, err: string): Promise<never> {
+  const { authority, request, caller } = context;
+  const names = namesOf(context.snapshot, request.host);
+  const facts = { caller, host: request.host, ...factsOfRequest(request), ...names };
   await recordOutcome(authority, { ...facts, outcome: "end_user_unverified", err }, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }

@@ -142,7 +142,8 @@ Deno.test.each([...GATES])(
     const answer = await signer.sign(gate.fields ?? {}, gate.cn);
     assert.match(answer.body.detail ?? "", gate.detail);
     assert.equal(hasLeft(answer), false);
-    const { serial, outcome } = signer.log.entries.at(-1) ?? {};
+    const { serial, outcome, addr } = signer.log.entries.at(-1) ?? {};
+    assert.ok(addr);
     assert.equal(outcome, gate.freeze === undefined ? "denied" : "frozen_denied");
     assert.equal(serial, 0xfefefefefefefefen);
     await signer.leases.sweep();

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { type AuditEntry, nthLog } from "@gateway/shared/audit";
 import { LogFolder } from "./audit_fixture.ts";
-import { run, runInTerminal, words } from "./ctl_fixture.ts";
+import { run, runInTerminal, start, words } from "./ctl_fixture.ts";
+import { poll } from "../stage/poll.ts";
 
 const ENTRIES: readonly AuditEntry[] = [
   {
@@ -60,20 +61,17 @@ Deno.test("audit show prints all records as a table and escapes control characte
   });
 });
 
-Deno.test("audit show prints the detail on a separate line in a narrow terminal", async () => {
+Deno.test("audit show prints a short table in a terminal, and -o wide all details", async () => {
   await using log = await createLog();
   const terminal = { workingFolder: log.folder, columns: 80 };
-  const { out } = await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7");
-  assert.equal(
-    out,
-    [
-      "TIME                  SEQ     OUTCOME         CALLER          HOST",
-      "2026-01-02T03:04:07Z  3       issued          broker-1        10.0.0.2:22",
-      "    [serial: 7] uptime [session: 5e551d] [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] " +
-      "[anomaly: new host] [warning: would deny] [err: e]",
-      "",
-    ].join("\n"),
+  const show = async (...flags: string[]) =>
+    (await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7", ...flags)).out;
+  assert.match(
+    await show(),
+    /^TIME {6}WHO {11}HOST {10}WHAT {23}RESULT\n\d+d ago +broker-1 {6}10\.0\.0\.2:22 {3}uptime {21}issued\n$/,
   );
+  assert.match(await show("-o", "wide"), /^TIME +SEQ.*\n.* uptime \[session: 5e551d\] .*\n$/);
+  assert.equal(JSON.parse(await show("-o", "json")).seq, 3);
 });
 
 Deno.test("audit show truncates a long command, and --full and --json print all of it", async () => {
@@ -98,6 +96,8 @@ Deno.test.each<{ name: string; flags: string; seqs: number[] }>([
   { name: "since a time elsewhere", flags: "--since 2026-01-02T05:04:06.5+02:00", seqs: [3] },
   { name: "since a day", flags: "--since 2026-01-02", seqs: [1, 2, 3] },
   { name: "since tomorrow", flags: "--since 2026-01-03", seqs: [] },
+  { name: "until a time, included", flags: "--until 2026-01-02T03:04:06Z", seqs: [1, 2] },
+  { name: "until the end of a day", flags: "--until 2026-01-02", seqs: [1, 2, 3] },
   { name: "by all filters", flags: "--host 0.2 --caller broker-1 --outcome issued", seqs: [3] },
   { name: "the newest", flags: "--limit 2", seqs: [2, 3] },
   { name: "the newest that matches", flags: "--limit 1 --caller broker-1", seqs: [3] },
@@ -190,7 +190,7 @@ Deno.test.each<{ name: string; flags: string; error: RegExp; exit?: number }>([
     error: /Cannot read audit log .*no such file/,
     exit: 1,
   },
-  { name: "no log", flags: "", error: /--log/ },
+  { name: "no log and no config", flags: "", error: /Cannot load config .*\nfix: pass --config/, exit: 1 },
   { name: "an invalid serial", flags: "--log audit.log --serial x", error: /Cannot use serial "x"/ },
   { name: "an invalid time", flags: "--log audit.log --since yesterday", error: /Cannot read time/ },
   { name: "an invalid day", flags: "--log audit.log --since 2026-02-31", error: /Cannot read time/ },
@@ -239,4 +239,78 @@ Deno.test("audit show --request ignores the request ID inside a command of anoth
   await file.close();
   const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", "--request", "r-1");
   assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).outcome), ["one", "three", "four"]);
+});
+
+/** An installation of a signer, a control plane and a broker, with records that are two hours old. */
+async function createInstallation(): Promise<LogFolder> {
+  const folder = new LogFolder();
+  const request = { caller: "broker-1", request_id: "4a1b", session_id: "77c0", command_line: "uptime" };
+  const described = { ...request, principal: "p", command: "role=target purpose=oneshot user=alice" };
+  const spoofed = { caller: "bob", host: "10.0.0.9:22", command: described.command, user: "deploy" };
+  const logs = {
+    "signer.json": { name: "signer", entry: { ...described, host: "10.0.0.5:22", outcome: "issued" } },
+    "control-plane.json": { name: "cp", entry: { caller: "broker-1", host: "web01", outcome: "denied" } },
+    "config.json": { name: "broker", entry: { ...spoofed, outcome: "executed" } },
+  };
+  folder.now = Date.now() - 7_200_000;
+  for (const [file, { name, entry }] of Object.entries(logs)) {
+    const path = `${folder.folder}/${name}.log`;
+    const hosts = { web01: { addr: "10.0.0.5:22" }, web02: { addr: "" } };
+    await Deno.writeTextFile(
+      `${folder.folder}/${file}`,
+      JSON.stringify({ audit_log: path, hosts, other: 1 }),
+    );
+    const log = await folder.open({ path });
+    await log.append(entry);
+    await log.close();
+    folder.now += 60_000;
+  }
+  return folder;
+}
+
+Deno.test.each<{ name: string; flags?: string; found: string }>([
+  { name: "all logs by default", found: "issued denied executed" },
+  {
+    name: "a host by its name, in records with only its address",
+    flags: "--host web01",
+    found: "issued denied",
+  },
+  {
+    name: "a host by its address, in records with only its name",
+    flags: "--host 0.5:",
+    found: "issued denied",
+  },
+  { name: "no records without an address", flags: "--host web02", found: "" },
+  { name: "an end user, but not in a command of an agent", flags: "--user ali", found: "issued" },
+  { name: "an account", flags: "--user deploy", found: "executed" },
+  { name: "a session by its first digits", flags: "--session 77", found: "issued" },
+  { name: "a request by its first digits", flags: "--request 4a", found: "issued" },
+  { name: "a text in any field", flags: "--grep UPTIME", found: "issued" },
+  { name: "the last two hours", flags: "--since 119m30s", found: "denied executed" },
+  { name: "up to a time", flags: "--until 1h59m30s", found: "issued" },
+  { name: "one log", flags: "--log cp.log --host 0.5: --config signer.json", found: "denied" },
+])("audit show in the directory of an installation finds $name", async ({ flags = "", found }) => {
+  await using folder = await createInstallation();
+  const { out, err } = await run(folder.folder, "audit", "show", "--json", ...words(flags));
+  assert.equal(out.match(/(?<="outcome":")\w+/g)?.join(" ") ?? "", found);
+  assert.equal(err, found === "" ? "(no matching entries)\n" : "");
+});
+
+Deno.test("audit tail follows all logs of an installation with filters, the last records by time", async () => {
+  await using folder = await createInstallation();
+  const { result, stop } = start(folder.folder, "audit", "tail", "--user", "broker-1", "-o", "table");
+  await poll(() => result.out.includes("denied"), { what: "the last records" });
+  const log = await folder.open({ path: `${folder.folder}/broker-2.log` });
+  await log.append({ caller: "bob", outcome: "one" });
+  await log.append({ caller: "broker-1", outcome: "two" });
+  await log.close();
+  await poll(() => result.out.includes("two"), { what: "the record of a further process" });
+  assert.equal(await stop(), 0);
+  const rows = result.out.trimEnd().split("\n").map((row) => row.trim().split(/ +/));
+  assert.deepEqual(rows.map((row) => [row[1], row.at(-1)]), [
+    ["WHO", "RESULT"],
+    ["alice", "issued"],
+    ["broker-1", "denied"],
+    ["broker-1", "two"],
+  ]);
 });
