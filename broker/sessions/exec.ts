@@ -1,6 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
+import { MAX_REPORTED_CHARACTERS } from "@gateway/shared/wire";
 import type { Requester } from "../authority/authority.ts";
 import { prefixed } from "../request/obtain.ts";
 import { audited, canceledBy } from "../request/records.ts";
@@ -58,6 +59,7 @@ export async function execInSession(
     await recorded(() => refuseMismatch({ info, link }, cleared));
     const serial = own?.serial ?? info.serial;
     if (serial === undefined) throw new TypeError("The command of a session has no certificate");
+    session.lastCommand = shortenText(ports.redact(command), MAX_REPORTED_CHARACTERS - 1);
     const entry = { ...session.entry, command, serial };
     const result = await audited(events, { entry, signal }, async () => {
       const line = await commandLine(info, command, cleared);

@@ -22,6 +22,8 @@ import {
   revokeResponse,
   type RevokeSerialsRequest,
   rulesPath,
+  type SessionReport,
+  sessionsReported,
   type SignRequest,
   type SignResponse,
   signResponse,
@@ -104,6 +106,14 @@ export class SignerClient {
   revokeRequests(caller: string, body: RevokeRequestsRequest): Promise<RevokeResponse> {
     const path = "/v1/revocations/requests";
     return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
+  }
+
+  /** Reports a broker's sessions. @throws {AppError} `not_found` if the signer does not have the route */
+  async reportSessions(caller: string, body: SessionReport) {
+    const path = "/v1/sessions";
+    const reply = await this.#send({ method: "POST", path, body, headers: onBehalfOf(caller) });
+    if (reply.status === 404) throw new AppError("not_found", "the signer has no such route");
+    return read(sessionsReported, reply);
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<T> {

@@ -102,3 +102,15 @@ export {
   type SignTarget,
   type WireDecision,
 } from "./sign.ts";
+export {
+  type ListedSession,
+  MAX_REPORT_BYTES,
+  MAX_REPORTED_CHARACTERS,
+  type OpenSession,
+  REPORT_SECONDS,
+  type SessionList,
+  sessionList,
+  type SessionReport,
+  sessionReport,
+  sessionsReported,
+} from "./sessions.ts";
