@@ -15,8 +15,10 @@ import { CA_KEYS, CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { addCompletion } from "./setup/completion.ts";
 import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
-import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
+import { FREEZE, REVOCATIONS, REVOKE, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
+import { RECORDING } from "./sessions/recording.ts";
+import { SESSION } from "./sessions/session.ts";
 import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
 import { INIT } from "./setup/init.ts";
@@ -65,6 +67,7 @@ const COMMANDS: readonly CommandEntry[] = [
   FREEZE,
   UNFREEZE,
   SESSION,
+  RECORDING,
   REVOCATIONS,
   ENVELOPE,
   REVOKE,
