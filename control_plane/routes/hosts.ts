@@ -102,7 +102,6 @@ export const handleRevokeRequests = relay(
 /**
  * `POST /v1/sessions`: reports the open sessions of the broker. Callers: brokers (`sign_callers`).
  *
- * @throws {AppError} `not_found` if the signer is older than this control plane
  * @throws {AppError} `rate_limited` if the broker has sent too many reports
  * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
  */

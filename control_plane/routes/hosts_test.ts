@@ -149,7 +149,7 @@ Deno.test.each<{ name: string; reply?: FakeReply; body?: unknown; cn?: string; s
   { name: "an approver", cn: "approver-1", status: 403 },
   { name: "an invalid report", body: { ...REPORT, sessions: [{}] }, status: 400 },
   { name: "a large report", body: { ...REPORT, more: "x".repeat(1 << 20) }, status: 413 },
-  { name: "an old signer", reply: refusal(404, "not_found", "no such route"), status: 404 },
+  { name: "an old signer", reply: refusal(404, "not_found", "no such route"), status: 502 },
   { name: "a signer that limits reports", reply: refusal(429, "rate_limited", "x"), status: 429 },
   { name: "a broken signer", reply: { body: "x" }, status: 502 },
 ])("POST /v1/sessions with $name returns $status", async ({ reply, body, cn = "broker-1", status }) => {

@@ -22,7 +22,6 @@ import {
   revokeResponse,
   type RevokeSerialsRequest,
   rulesPath,
-  type SessionReport,
   sessionsReported,
   type SignRequest,
   type SignResponse,
@@ -108,12 +107,9 @@ export class SignerClient {
     return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 
-  /** Reports a broker's sessions. @throws {AppError} `not_found` if the signer does not have the route */
-  async reportSessions(caller: string, body: SessionReport) {
+  reportSessions(caller: string, body: unknown) {
     const path = "/v1/sessions";
-    const reply = await this.#send({ method: "POST", path, body, headers: onBehalfOf(caller) });
-    if (reply.status === 404) throw new AppError("not_found", "the signer has no such route");
-    return read(sessionsReported, reply);
+    return this.#ask(sessionsReported, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<T> {

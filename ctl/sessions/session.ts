@@ -1,10 +1,9 @@
-import { quoteText } from "@gateway/shared/text";
 import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
-import { type Call, command, type CommandGroup } from "../kit/command.ts";
-import { notFound } from "../kit/output.ts";
+import { command, type CommandGroup } from "../kit/command.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { EMPTY_CELL, shortenText, tableOr } from "../kit/table.ts";
+import { findByPrefix } from "./prefix.ts";
 
 const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
 
@@ -16,8 +15,8 @@ const LIST = asking({
 Examples:
   broker-ctl session list
 
-Brokers report their sessions after each change and every 15 s. The report of a broker that stops disappears after a
-minute. A broker in local mode, or of an earlier version, reports nothing.
+Brokers report their sessions every 5 s. The sessions of a broker that stops disappear after a minute. A broker in local
+mode, or of an earlier version, reports nothing. A compromised broker can hide sessions, and report false ones.
 `,
   question: () => OPEN,
   show({ sessions, complete }, _given, { terminal }) {
@@ -50,8 +49,12 @@ returns it to the agent.
 ${REMOTE_HELP}`,
   uses: usesSigner,
   async run({ id, ...flags }, call) {
-    const { value } = readSubject({ sessionId: id });
-    return await freeze(call, { kind: "session_id", value: await completeId(call, value) }, flags);
+    const subject = readSubject({ sessionId: id });
+    // A complete ID needs no list, because the broker of the session may not report.
+    if (/^[0-9a-f]{24}$/.test(id)) return await freeze(call, subject, flags);
+    const { data: { sessions } } = await askSigner(call, OPEN);
+    const value = findByPrefix(sessions.map((session) => session.id), id, "session");
+    return await freeze(call, { ...subject, value }, flags);
   },
 });
 
@@ -61,15 +64,3 @@ export const SESSION: CommandGroup = {
   summary: "List and end sessions.",
   commands: [LIST, KILL],
 };
-
-/** The ID with this prefix. A complete ID needs no list, because it may be of a broker that does not report. */
-async function completeId(call: Call, id: string): Promise<string> {
-  if (/^[0-9a-f]{24}$/.test(id)) return id;
-  const { data: { sessions } } = await askSigner(call, OPEN);
-  const ids = [...new Set(sessions.map((session) => session.id))].filter((each) => each.startsWith(id));
-  const [only] = ids;
-  if (ids.includes(id)) return id;
-  if (only !== undefined && ids.length === 1) return only;
-  const named = ids.length > 1 ? `${ids.length} sessions have` : "no session has";
-  throw notFound(`${named} the ID prefix ${quoteText(id)}`, undefined, "broker-ctl session list");
-}

@@ -12,7 +12,7 @@ const CONTROL = new RegExp(
 );
 const INCOMPLETE = new RegExp(String.raw`(?:\x1b\[[0-?]*[ -\/]*|${STRING}\x1b?|\x1b[ -\/]*)$`, "u");
 /** Colors, cursor movement, and erasing except of the scrollback. */
-const ALLOWED = /^(?:[\b\t\n\r]|\x1b\[[\d;:]{0,64}[A-HKXdfm]|\x1b\[[0-2]?J)$/;
+const ALLOWED = new RegExp(String.raw`^(?:[\b\t\n\r]|\x1b\[[\d;:]{0,64}[A-HKXdfm]|\x1b\[[0-2]?J)$`);
 
 /**
  * Creates a filter for output of a host. A terminal would obey all of it: set the clipboard or the title, or type an

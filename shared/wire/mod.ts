@@ -105,9 +105,7 @@ export {
 export {
   type ListedSession,
   MAX_REPORT_BYTES,
-  MAX_REPORTED_CHARACTERS,
   type OpenSession,
-  REPORT_SECONDS,
   type SessionList,
   sessionList,
   type SessionReport,

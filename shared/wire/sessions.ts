@@ -1,17 +1,11 @@
 // `POST /v1/sessions` and `GET /v1/sessions`: the open sessions of brokers, for operators. The signer never decides by
 // them, because only the broker vouches for its report.
 import * as z from "@zod/zod";
-import { isUnsafe } from "../text.ts";
+import { cutText, isUnsafe } from "../text.ts";
 import { each, SESSION_MODES, type SessionMode } from "./sign.ts";
-
-/** A broker with open sessions reports them after each change, and after this time. */
-export const REPORT_SECONDS = 15;
 
 /** The largest report of a broker, in bytes. */
 export const MAX_REPORT_BYTES: number = 512 * 1024;
-
-/** The longest end user, host and command of a report. The broker truncates longer texts. */
-export const MAX_REPORTED_CHARACTERS = 256;
 
 /** An open session of a broker. */
 export interface OpenSession {
@@ -53,7 +47,13 @@ export interface SessionList {
   readonly complete: boolean;
 }
 
-const text = z.string().max(MAX_REPORTED_CHARACTERS);
+interface SessionsReported {
+  /** `ok`. */
+  readonly status: string;
+}
+
+// One text that is too long must not hide the other sessions of a report.
+const text = z.string().transform((text) => cutText(text, 256));
 const fields = {
   id: z.string().min(1).max(64).refine((id) => !isUnsafe(id), "spaces and control characters not allowed"),
   ...each(text, "end_user", "host", "last_command"),
@@ -69,9 +69,7 @@ export const sessionReport: z.ZodType<SessionReport> = z.object({
 });
 
 /** Decodes the answer to a report. */
-export const sessionsReported: z.ZodType<Readonly<Record<"status", string>>> = z.object({
-  status: z.string(),
-});
+export const sessionsReported: z.ZodType<SessionsReported> = z.object({ status: z.string() });
 
 /** Decodes a {@linkcode SessionList}. */
 export const sessionList: z.ZodType<SessionList> = z.object({

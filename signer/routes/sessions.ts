@@ -3,27 +3,24 @@ import { readJsonBody } from "@gateway/shared/http";
 import { mayUseSome } from "@gateway/shared/policy";
 import { MAX_REPORT_BYTES, type SessionList, sessionReport } from "@gateway/shared/wire";
 import { type Authority, type Call, requireTaken } from "../sign/authority.ts";
-import { findCallerDenial, readEffectiveCaller } from "../sign/judge.ts";
 import { answer, requireAdmin } from "./admin.ts";
+import { identifyReader } from "./hosts.ts";
 
 /**
  * `POST /v1/sessions`: replaces the list of open sessions of one broker process. Callers: brokers, and
  * `trusted_forwarders` for them.
  *
+ * @throws {AppError} `frozen` if the caller is frozen
+ * @throws {AppError} `denied` if the caller may send requests only through a control plane (`only_via`)
  * @throws {AppError} `rate_limited` if the caller has sent too many reports
  */
-export async function handleReportSessions(authority: Authority, { request, peer }: Call): Promise<Response> {
-  const { gate, clock, signLimit, sessionReports, state: { current } } = authority;
-  const caller = readEffectiveCaller(current, request, peer);
-  const none = mayUseSome(current.policy, caller) ? undefined : "caller may use no host and no cluster";
-  const err = findCallerDenial(current, caller, peer) ?? none;
-  if (err !== undefined) {
-    await gate.bestEffort({ caller, command: "report-sessions", outcome: "denied", err });
-    throw new AppError("forbidden", err);
-  }
+export async function handleReportSessions(authority: Authority, call: Call): Promise<Response> {
+  const { clock, signLimit, sessionReports, state: { current } } = authority;
+  const caller = await identifyReader(authority, call);
+  if (!mayUseSome(current.policy, caller)) throw new AppError("forbidden", "host not authorised");
   const { sign_rate_limit_per_min: perMinute } = current.config;
   requireTaken(signLimit.takeOf("report", caller, perMinute), `reports exceed ${perMinute} a minute`);
-  const report = await readJsonBody(request, { maxBytes: MAX_REPORT_BYTES, schema: sessionReport });
+  const report = await readJsonBody(call.request, { maxBytes: MAX_REPORT_BYTES, schema: sessionReport });
   sessionReports.put(caller, report, clock.now());
   return answer({ status: "ok" });
 }

@@ -18,7 +18,7 @@ Deno.test.each<[name: string, status: number, body: unknown]>([
   ["200 sessions", 200, report(FIRST, many(200))],
   ["201 sessions", 400, report(FIRST, many(201))],
   ["a million sessions", 413, `{"instance":"${FIRST}","sessions":[${"{},".repeat(1e6)}{}]}`],
-  ["a long command", 400, from({ last_command: "x".repeat(257) })],
+  ["a long command", 200, from({ last_command: "x".repeat(99_999) })],
   ["a command of a megabyte", 413, from({ last_command: "x".repeat(1 << 20) })],
   ["a long id", 400, from({ id: "x".repeat(65) })],
   ["a space in an id", 400, from({ id: "a b" })],
@@ -43,9 +43,11 @@ Deno.test.each<[name: string, status: number, cn: string, onBehalfOf: string]>([
   ["a forwarder for a host identity", 403, "control-plane", "web01.krl"],
   ["a caller without hosts", 403, "operator", ""],
   ["a broker around its control plane", 403, "broker-2", ""],
+  ["a forwarder for a frozen broker", 403, "control-plane", "broker-2"],
 ])("POST /v1/sessions by %s: status %s", async (_name, status, cn, onBehalfOf) => {
   const via = { allowed_groups: ["web"], only_via: ["control-plane"] };
-  const { tell, callers } = await startListing({ callers: { "broker-1": via, "broker-2": via } });
+  const { tell, callers, freeze } = await startListing({ callers: { "broker-1": via, "broker-2": via } });
+  await freeze("caller", "broker-2");
   const headers = onBehalfOf === "" ? {} : { "x-on-behalf-of": onBehalfOf };
   assert.equal((await tell(report(FIRST), cn, headers)).status, status);
   assert.deepEqual(await callers(), status === 200 ? ["broker-1"] : []);

@@ -226,7 +226,7 @@ Deno.test("revocations rejects a list with an unknown kind", async () => {
 });
 
 const FREEZE = ["freeze", "--caller", "x"];
-const KILL = ["session", "kill", "x"];
+const KILL = ["session", "kill", "5f75dc071de6c26330dd3468"];
 
 Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
   { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /check / },

@@ -80,7 +80,7 @@ Deno.test("recording list shows the recordings of the brokers of an installation
   assert.match(`${err}${heading}`, /^ID +TIME +WHO +HOST +LENGTH +SIZE$/);
   assert.equal(rows.length, 2);
   assert.match(rows.join("\n"), /^5f75dc07\w* +.* +ann +web\\x1b01 +1m6s +1 KiB$/m);
-  assert.match(rows.join("\n"), /^5f800000\w* +.* +ann +web\\x1b01 +— +1 KiB$/m);
+  assert.match(rows.join("\n"), /^5f800000\w* +.* +ann +web\\x1b01 +0s +1 KiB$/m);
   const named = await at.ctl("recording", "list", "--recordings", "casts");
   assert.equal(named.out, out);
 });
@@ -88,12 +88,12 @@ Deno.test("recording list shows the recordings of the brokers of an installation
 Deno.test.each<[args: string, err: RegExp]>([
   ["5f", /^error: 2 recordings have the ID prefix "5f"\nfix: broker-ctl recording list\n$/],
   ["6", /^error: no recording has the ID prefix "6"\nfix: broker-ctl recording list\n$/],
-  ["./none.cast", /^error: Cannot play ".*none\.cast": no such file\nfix: broker-ctl recording list\n$/],
-  ["casts/notes.cast", /^error: Cannot play ".*notes\.cast": it is not an asciicast v2 file\n$/],
-  ["/dev/zero", /^error: Cannot play "\/dev\/zero": it is a device, not a file\n/],
-  ["5f --recordings none", /^error: Cannot read recordings ".*none": no such file\n/],
-  ["5f7 --speed 0", /^error: .*Expected a number such as 4 or 0\.5\n/],
-  ["5f7 --speed x", /^error: .*Expected a number such as 4 or 0\.5\n/],
+  ["./none.cast", /^error: Cannot read ".*none\.cast": no such file\nfix: broker-ctl recording list\n$/],
+  ["casts/notes.cast", /^error: Cannot play ".*notes\.cast": not an asciicast v2 file\n$/],
+  ["/dev/zero", /^error: Cannot read "\/dev\/zero": it is a device, not a file\n/],
+  ["5f --recordings none", /^error: Cannot read ".*none": no such file\n/],
+  ["5f7 --speed 0", /^error: .*Expected a number from 1 to 100\n/],
+  ["5f7 --speed x", /^error: .*Expected a number from 1 to 100\n/],
 ])("recording play %s fails", async (args, err) => {
   await using at = await withRecordings();
   const failed = await at.ctl(`recording play ${args}`);
@@ -112,10 +112,7 @@ Deno.test("recording play prints a recording without its dangerous sequences, by
 
 Deno.test("recording list without a directory of recordings shows how to name it", async () => {
   await using folder = await createFolder();
-  const { err, exit } = await run(folder.path, "recording", "list");
-  assert.match(
-    err,
-    /^error: Cannot find recordings: no broker config in ".*" sets session_recording_dir\nfix: broker-ctl /,
-  );
-  assert.equal(exit, 1);
+  const { out, exit } = await run(folder.path, "recording", "list");
+  assert.match(out, /^\(no recordings; pass --recordings, /);
+  assert.equal(exit, 0);
 });
