@@ -53,11 +53,9 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
     runCommand: (options: RunCommandOptions) => runCommand({ ...options, timings }),
   };
   const transfer = { ...requests, maxBytes: maxFileBytes };
-  const actions = {
-    ...{ authority, clusters, events, clock, maxOutputBytes },
-    redact: createRedactor(config.redact),
-  };
-  const sessions = startSessions(config, { ...requests, ...ports, signer, metrics, timings, runs });
+  const redact = createRedactor(config.redact);
+  const actions = { ...{ authority, clusters, events, clock, maxOutputBytes }, redact };
+  const sessions = startSessions(config, { ...requests, ...ports, signer, metrics, timings, runs, redact });
   const stop = new AbortController();
   let refreshing: Promise<unknown> = Promise.resolve();
   return {

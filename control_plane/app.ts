@@ -8,6 +8,7 @@ import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
   handleHosts,
+  handleReportSessions,
   handleRevocations,
   handleRevokeRequests,
   handleRevokeSerials,
@@ -27,6 +28,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/revocations": { GET: handleRevocations },
   "/v1/revocations/serials": { POST: handleRevokeSerials },
   "/v1/revocations/requests": { POST: handleRevokeRequests },
+  "/v1/sessions": { POST: handleReportSessions },
   "/v1/approvals": { GET: fresh(handleListApprovals) },
   "/v1/approvals/:id": { POST: fresh(handleDecide) },
   "/": { GET: redirectToList },

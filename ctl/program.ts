@@ -16,8 +16,10 @@ import { CLUSTER } from "./clusters/cluster.ts";
 import { CONTEXT, WHOAMI } from "./setup/context.ts";
 import { addCompletion } from "./setup/completion.ts";
 import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
-import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
+import { FREEZE, REVOCATIONS, REVOKE, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
+import { RECORDING } from "./sessions/recording.ts";
+import { SESSION } from "./sessions/session.ts";
 import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
 import { INIT } from "./setup/init.ts";
@@ -93,7 +95,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
     commands: [SHOW_POLICY, EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   }],
   "Approvals:": [APPROVAL],
-  "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION],
+  "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],
   "Audit:": [{
     name: "audit",
     summary: "Read, verify and repair audit logs.",

@@ -26,6 +26,7 @@ import {
   handleRevokeRequests,
   handleRevokeSerials,
 } from "./routes/revocations.ts";
+import { handleListSessions, handleReportSessions } from "./routes/sessions.ts";
 import type { Authority } from "./sign/authority.ts";
 import { isListReader, READS_ONLY } from "./sign/judge.ts";
 import { handleSign } from "./sign/sign.ts";
@@ -57,6 +58,7 @@ export const SIGNER_ROUTES = routesFor<Authority, { readonly peer: Peer }>()({
   "/v1/revocations/serials": { POST: handleRevokeSerials },
   "/v1/revocations/requests": { POST: handleRevokeRequests },
   "/v1/revocations/key-ids": { POST: handleRevokeKeyIds },
+  "/v1/sessions": { GET: handleListSessions, POST: handleReportSessions },
   "/v1/krl": { GET: handleKrl, HEAD: "refused" },
   "/v1/krl.sig": { GET: handleKrlSignature },
   "/v1/krl/hosts": { GET: handleKrlStatus },

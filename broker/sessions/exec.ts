@@ -58,6 +58,7 @@ export async function execInSession(
     await recorded(() => refuseMismatch({ info, link }, cleared));
     const serial = own?.serial ?? info.serial;
     if (serial === undefined) throw new TypeError("The command of a session has no certificate");
+    session.lastCommand = shortenText(ports.redact(command), MAX_SHOWN);
     const entry = { ...session.entry, command, serial };
     const result = await audited(events, { entry, signal }, async () => {
       const line = await commandLine(info, command, cleared);
@@ -138,7 +139,7 @@ async function commandLine(
 
 const REFUSED = 126;
 const NOT_FOUND = 127;
-const MAX_REASON = 200;
+const MAX_SHOWN = 200;
 /** The form of the shim's last line. The account's shell may print text before it. */
 const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
 
@@ -171,7 +172,7 @@ export function explainShimRefusal(
   }
   const reason = exitCode === REFUSED ? REFUSAL.exec(printed)?.groups?.["reason"] : undefined;
   if (reason === undefined) return undefined;
-  const shown = quoteText(shortenText(visibleText(reason), MAX_REASON));
+  const shown = quoteText(shortenText(visibleText(reason), MAX_SHOWN));
   const fix = FIXES.find(([pattern]) => pattern.test(reason))?.[1] ?? OTHER_FIX;
   return `the shim of the sealed host rejected the command, which did not run (${FORGEABLE}): ${shown}; ${fix}`;
 }

@@ -1,6 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { type Random, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import type { Redactor } from "@gateway/shared/redact";
 import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import { describeRequest } from "../request/execute.ts";
@@ -31,6 +32,7 @@ export interface OpenPorts extends PreflightPorts {
   readonly registry: SessionRegistry;
   readonly events: Events;
   readonly random: Random;
+  readonly redact: Redactor;
   readonly connect: ConnectSession;
   readonly startRecording: StartRecording | undefined;
   readonly sessionMaxSeconds: number;

@@ -31,10 +31,10 @@ export class SessionRegistry {
   }
 
   get size(): number {
-    return this.#open().length;
+    return this.open.length;
   }
 
-  #open(): readonly Session[] {
+  get open(): readonly Session[] {
     return [...this.#places.values()].flatMap(({ session }) => session ?? []);
   }
 
@@ -137,7 +137,7 @@ export class SessionRegistry {
   }
 
   async #endAll(matches: (session: Session) => boolean, ending: Ending): Promise<void> {
-    await Promise.all(this.#open().filter(matches).map((session) => this.end(session, ending)));
+    await Promise.all(this.open.filter(matches).map((session) => this.end(session, ending)));
   }
 
   #isOld({ openedAt }: Session): boolean {

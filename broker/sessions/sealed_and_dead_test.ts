@@ -27,6 +27,7 @@ Deno.test("the metrics report the age and the failures of revocation polls (K9)"
   const { close } = startSessions(config, {
     ...{ authority, hosts, clock, runs, metrics, maxTtlSeconds: 300, random: systemRandom },
     timings: createTimings(metrics),
+    redact: (text) => text,
     createKey: () => assert.fail("nothing is signed"),
     events: { require: () => Promise.resolve(), bestEffort: () => Promise.resolve() },
     logger: { info() {}, warn() {}, error() {} },

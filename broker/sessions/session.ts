@@ -73,6 +73,8 @@ export function serialsOf(
 export class Session {
   readonly recorder: Recorder | undefined;
   readonly openedAt: number;
+  /** The last permitted command, redacted and truncated, for operators. */
+  lastCommand = "";
   #info: SessionInfo;
   #link: SessionLink;
   readonly #entry: Omit<AuditEntry, "outcome">;

@@ -9,6 +9,7 @@ import { watchRevocations } from "./kill_switch.ts";
 import { type OpenPorts, type OpenRequest, openSession } from "./open.ts";
 import { createRecordings } from "./recorder.ts";
 import { SESSION_LIMITS, SessionRegistry } from "./registry.ts";
+import { reportSessions } from "./report.ts";
 
 /** The calls of agents. Each throws an `AppError` with a text that a caller may see. */
 export type Sessions = ReturnType<typeof createSessions>;
@@ -53,13 +54,14 @@ export function startSessions(config: BrokerConfig, ports: StartSessionsPorts) {
     ...ports,
     ...{ registry, signer: signer.client, brokerCn: signer.caller, seconds: config.revocation_poll_seconds },
   }, stop.signal);
+  const reporting = signer && reportSessions({ ...ports, registry, signer: signer.client }, stop.signal);
   return {
     sessions: createSessions(open, ports.runs),
     /** Closes all sessions, each with its audit record. The caller cancels their commands first. */
     async close(): Promise<void> {
       stop.abort();
       await registry.closeAll();
-      await Promise.all([reaping, watching]);
+      await Promise.all([reaping, watching, reporting]);
     },
   };
 }

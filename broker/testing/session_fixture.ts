@@ -1,4 +1,5 @@
 import { AuditGate } from "@gateway/shared/audit";
+import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import type { Random } from "@gateway/shared/clock";
 import type { SignAnswer } from "../authority/authority.ts";
@@ -54,6 +55,7 @@ export class SessionFixture {
       registry: this.registry,
       createKey: createNumberedKeys(),
       random: new CountingRandom(),
+      redact: createRedactor(),
       maxTtlSeconds: 300,
       sessionMaxSeconds: LIFETIMES.maxSeconds,
       connect: async (options) => {

@@ -1,9 +1,11 @@
 import { readIfNoneMatch, readJsonBody } from "@gateway/shared/http";
 import { isSameIdentity } from "@gateway/shared/text";
 import {
+  MAX_REPORT_BYTES,
   readRulesHosts,
   revokeRequestsRequest,
   revokeSerialsRequest,
+  sessionReport,
   wantsClusterRules,
 } from "@gateway/shared/wire";
 import type { ControlPlanePorts, Handler } from "./ports.ts";
@@ -96,3 +98,14 @@ export const handleRevokeRequests = relay(
     return await signer.revokeRequests(caller, body);
   },
 );
+
+/**
+ * `POST /v1/sessions`: reports the open sessions of the broker. Callers: brokers (`sign_callers`).
+ *
+ * @throws {AppError} `rate_limited` if the broker has sent too many reports
+ * @throws {AppError} `upstream_failure` if the signer could not be reached or answered incorrectly
+ */
+export const handleReportSessions = relay("POST /v1/sessions", async ({ signer }, caller, request) => {
+  const body = await readJsonBody(request, { maxBytes: MAX_REPORT_BYTES, schema: sessionReport });
+  return await signer.reportSessions(caller, body);
+});

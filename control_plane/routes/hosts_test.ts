@@ -142,6 +142,28 @@ Deno.test("POST /v1/revocations/requests is forwarded for the requesting broker 
   assert.equal(plane.signer.requests.length, 1);
 });
 
+const REPORT = { instance: "0123456789abcdef", sessions: [] };
+
+Deno.test.each<{ name: string; reply?: FakeReply; body?: unknown; cn?: string; status: number }>([
+  { name: "a broker", status: 200 },
+  { name: "an approver", cn: "approver-1", status: 403 },
+  { name: "an invalid report", body: { ...REPORT, sessions: [{}] }, status: 400 },
+  { name: "a large report", body: { ...REPORT, more: "x".repeat(1 << 20) }, status: 413 },
+  { name: "an old signer", reply: refusal(404, "not_found", "no such route"), status: 502 },
+  { name: "a signer that limits reports", reply: refusal(429, "rate_limited", "x"), status: 429 },
+  { name: "a broken signer", reply: { body: "x" }, status: 502 },
+])("POST /v1/sessions with $name returns $status", async ({ reply, body, cn = "broker-1", status }) => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => reply ?? ({ body: { status: "ok" } });
+  const sent = body ?? { ...REPORT, caller: "broker-2" };
+  assert.equal((await plane.send(post("/v1/sessions", sent), cn)).status, status);
+  const isForwarded = body === undefined && cn === "broker-1";
+  const asked = plane.signer.requests.map(({ path, headers, body }) => ({ path, headers, body }));
+  const expected = { path: "/v1/sessions", headers: { "x-on-behalf-of": cn }, body: REPORT };
+  assert.deepEqual(asked, isForwarded ? [expected] : []);
+  assert.equal((await plane.get("/v1/sessions", "broker-1")).status, 405);
+});
+
 const ROUTES = ["/v1/hosts", "/v1/clusters", "/v1/revocations"];
 
 Deno.test.each<{ name: string; reply: FakeReply; status: number }>([

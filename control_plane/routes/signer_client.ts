@@ -22,6 +22,7 @@ import {
   revokeResponse,
   type RevokeSerialsRequest,
   rulesPath,
+  sessionsReported,
   type SignRequest,
   type SignResponse,
   signResponse,
@@ -104,6 +105,11 @@ export class SignerClient {
   revokeRequests(caller: string, body: RevokeRequestsRequest): Promise<RevokeResponse> {
     const path = "/v1/revocations/requests";
     return this.#ask(revokeResponse, { method: "POST", path, body, headers: onBehalfOf(caller) });
+  }
+
+  reportSessions(caller: string, body: unknown) {
+    const path = "/v1/sessions";
+    return this.#ask(sessionsReported, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<T> {

@@ -18,7 +18,7 @@ import {
   unfreezeResponse,
 } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
-import { type Call, command, type CommandData, type CommandGroup, type Given } from "../kit/command.ts";
+import { type Call, command, type CommandData, type Given } from "../kit/command.ts";
 import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
@@ -32,12 +32,14 @@ const SUBJECT = {
 } as const;
 const REASON = { "--reason <text>": "reason, such as a ticket number; spaces become _" } as const;
 const VOLATILE = { "--volatile": "without state_db: freeze until the signer restarts" } as const;
+/** The options of a freeze of any subject. */
+export const FREEZE_OPTIONS = { ...REASON, ...VOLATILE } as const;
 const WAIT = { "--wait": "wait until hosts enforce it, and list them" } as const;
 
 const ADD = command({
   name: "add",
   summary: "Freeze a caller, end user, session or certificate.",
-  takes: { ...SUBJECT, ...SIGNER, ...REASON, ...VOLATILE, ...WAIT },
+  takes: { ...SUBJECT, ...SIGNER, ...FREEZE_OPTIONS, ...WAIT },
   help: `
 Examples:
   broker-ctl freeze add --end-user agent-7 --reason INC-42   # an agent or a person
@@ -78,25 +80,6 @@ Certificates and grants that the freeze revoked stay revoked.
     return [data.was_frozen ? `unfrozen ${subject}` : `${subject} was not frozen`];
   },
 });
-
-export const SESSION: CommandGroup = {
-  name: "session",
-  summary: "End sessions.",
-  commands: [command({
-    name: "kill",
-    summary: "End a session immediately.",
-    takes: { ...SIGNER, "<id>": "session ID", ...REASON, ...VOLATILE },
-    help: `
-Examples:
-  broker-ctl session kill 5f2c9a --reason INC-42
-
-Same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID of each session ([session: 5f2c9a]), and
-ssh_session_open returns it to the agent.
-${REMOTE_HELP}`,
-    uses: usesSigner,
-    run: ({ id, ...flags }, call) => freeze(call, readSubject({ sessionId: id }), flags),
-  })],
-};
 
 const LIST = asking({
   name: "list",
@@ -190,10 +173,11 @@ ${REMOTE_HELP}`,
 const NOT_PERSISTED =
   "not stored: in force until the signer restarts; fix state_db (see the signer's log), then freeze again";
 
-async function freeze(
+/** Freezes a subject, and waits for the hosts with `wait`. */
+export async function freeze(
   call: Call,
   subject: FreezeSubject,
-  { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
+  { reason = "", volatile = false, wait = false }: Given<typeof FREEZE_OPTIONS & typeof WAIT>,
 ): Promise<CommandResult> {
   if (wait && subject.kind === "session_id") {
     throw invalid("Cannot use --wait with a session: freeze its --serial or --caller instead");
@@ -230,7 +214,8 @@ async function freeze(
   return wait ? await waitForHosts(call, result, data.krl_version) : result;
 }
 
-function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJECT>): FreezeSubject {
+/** The subject of the options, of which one must be present. */
+export function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJECT>): FreezeSubject {
   const values = { caller, end_user: endUser, session_id: sessionId, serial };
   const [kind, ...others] = FREEZE_KINDS.filter((kind) => values[kind] !== undefined);
   if (kind === undefined || others.length > 0) {

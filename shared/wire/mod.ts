@@ -102,3 +102,13 @@ export {
   type SignTarget,
   type WireDecision,
 } from "./sign.ts";
+export {
+  type ListedSession,
+  MAX_REPORT_BYTES,
+  type OpenSession,
+  type SessionList,
+  sessionList,
+  type SessionReport,
+  sessionReport,
+  sessionsReported,
+} from "./sessions.ts";

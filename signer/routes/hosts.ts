@@ -6,11 +6,11 @@ import type { Authority, Call } from "../sign/authority.ts";
 import { findCallerDenial, readEffectiveCaller, SUBJECT_IS_FROZEN } from "../sign/judge.ts";
 
 /**
- * Finds the effective caller and checks that it may read a list, even if it already has a current one.
+ * Finds the effective caller and checks that it may read a list, even if it already has a current one, or report its sessions.
  *
  * @throws {AppError} `forbidden`, `invalid_request`, `frozen` or `denied`
  */
-async function identifyReader(authority: Authority, { request, peer }: Call): Promise<string> {
+export async function identifyReader(authority: Authority, { request, peer }: Call): Promise<string> {
   const snapshot = authority.state.current;
   authority.policySource.requireCurrent(snapshot);
   const caller = readEffectiveCaller(snapshot, request, peer);

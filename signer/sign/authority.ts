@@ -9,6 +9,7 @@ import { clusterAddress, type ConfigFile, type Snapshot } from "../config/snapsh
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
 import { LiveState } from "../live/live_state.ts";
+import { SessionReports } from "../live/session_reports.ts";
 import { PolicySource, SignerState } from "../live/policy.ts";
 import type { SignerStore } from "../live/state/postgres.ts";
 import { TokenLeases } from "../live/token_leases.ts";
@@ -106,6 +107,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     ...{ state, live, krl, leases, policySource, configFile },
     ...{ instances, gate, clusters, clock, random, logger, requests },
     knownSubjects: new KnownSubjects(),
+    sessionReports: new SessionReports(),
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionScheduler({ clock: parts.clock }),
     timings: {
@@ -182,11 +184,11 @@ export class SignLimit {
   }
 
   /**
-   * Takes a token for a revocation. These buckets are separate from signing, so that a caller that has used
+   * Takes a token for a revocation or a report of sessions. These buckets are separate from signing, so that a caller that has used
    * up its tokens for signing can still revoke. Abandoned requests have their own bucket, because agents can
    * cause many of them, and the revocations of ended sessions need theirs.
    */
-  takeOf(use: "revoke" | "give up", caller: string, perMinute: number): TakeResult {
+  takeOf(use: "revoke" | "give up" | "report", caller: string, perMinute: number): TakeResult {
     return this.#callers.take(keyOf(use, caller), perMinute);
   }
 

@@ -38,10 +38,15 @@ Deno.test.each<Row>([
     text: "frozen serial=18446744073709551615 (grants revoked: 2)\n",
   },
   {
-    args: ["session", "kill", "s-1", "--reason", "INC-42", "--volatile"],
+    args: ["session", "kill", "5f75dc071de6c26330dd3468", "--reason", "INC-42", "--volatile"],
     answer: FROZEN,
-    body: { kind: "session_id", value: "s-1", reason: "INC-42", allow_volatile: true },
-    text: "frozen session_id=s-1 (grants revoked: 2)\n",
+    body: {
+      kind: "session_id",
+      value: "5f75dc071de6c26330dd3468",
+      reason: "INC-42",
+      allow_volatile: true,
+    },
+    text: "frozen session_id=5f75dc071de6c26330dd3468 (grants revoked: 2)\n",
   },
   {
     args: ["unfreeze", "--session-id", "s-1"],
@@ -221,7 +226,7 @@ Deno.test("revocations rejects a list with an unknown kind", async () => {
 });
 
 const FREEZE = ["freeze", "--caller", "x"];
-const KILL = ["session", "kill", "x"];
+const KILL = ["session", "kill", "5f75dc071de6c26330dd3468"];
 
 Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
   { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /check / },

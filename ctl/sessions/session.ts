@@ -1,0 +1,66 @@
+import { sessionList } from "@gateway/shared/wire";
+import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
+import { command, type CommandGroup } from "../kit/command.ts";
+import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { EMPTY_CELL, shortenText, tableOr } from "../kit/table.ts";
+import { findByPrefix } from "./prefix.ts";
+
+const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
+
+const LIST = asking({
+  name: "list",
+  summary: "List open sessions.",
+  takes: SIGNER,
+  help: `
+Examples:
+  broker-ctl session list
+
+Brokers report their sessions every 5 s. The sessions of a broker that stops disappear after a minute. A broker in local
+mode, or of an earlier version, reports nothing. A compromised broker can hide sessions, and report false ones.
+`,
+  question: () => OPEN,
+  show({ sessions, complete }, _given, { terminal }) {
+    const rows = sessions.map((session) => [
+      session.id,
+      session.end_user,
+      session.host,
+      session.opened_at,
+      session.last_command === "" ? EMPTY_CELL : shortenText(session.last_command),
+      session.recorded ? "yes" : "no",
+    ]);
+    const heading = ["ID", "WHO", "HOST", "SINCE", "LAST COMMAND", "RECORDED"];
+    return [
+      ...tableOr("(no open sessions)", heading, rows, terminal.columns),
+      ...complete ? [] : ["Other signers can have more sessions: pass --url of each signer."],
+    ];
+  },
+});
+
+const KILL = command({
+  name: "kill",
+  summary: "End a session immediately.",
+  takes: { ...SIGNER, "<id>": "session ID, or a unique prefix of it", ...FREEZE_OPTIONS },
+  help: `
+Examples:
+  broker-ctl session kill 5f75dc07 --reason INC-42
+
+Same as broker-ctl freeze --session-id. broker-ctl session list prints the ID of each session, and ssh_session_open
+returns it to the agent.
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  async run({ id, ...flags }, call) {
+    const subject = readSubject({ sessionId: id });
+    // A complete ID needs no list, because the broker of the session may not report.
+    if (/^[0-9a-f]{24}$/.test(id)) return await freeze(call, subject, flags);
+    const { data: { sessions } } = await askSigner(call, OPEN);
+    const value = findByPrefix(sessions.map((session) => session.id), id, "session");
+    return await freeze(call, { ...subject, value }, flags);
+  },
+});
+
+/** `session`: open sessions. */
+export const SESSION: CommandGroup = {
+  name: "session",
+  summary: "List and end sessions.",
+  commands: [LIST, KILL],
+};
