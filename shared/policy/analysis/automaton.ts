@@ -34,23 +34,19 @@ interface Symbol {
 interface Node {
   readonly before: Kind;
   /** Groups that have matched; a match anywhere in the text stays a match. */
-  readonly matched: ReadonlySet<number>;
+  readonly matched: Groups;
   /** Instructions that read a character, assert or match, sorted. */
   readonly pcs: readonly number[];
   readonly text: string;
 }
 
-/** Whether a group has matched, and whether it can still match. */
-export interface GroupState {
-  readonly has: (group: number) => boolean;
-  readonly may: (group: number) => boolean;
-}
+type Groups = ReadonlySet<number>;
 
 export interface Goal {
-  /** Whether a longer text can reach the goal. */
-  readonly hope: (state: GroupState) => boolean;
-  /** Called with each shortest text of a combination of groups; returns whether the search is over. */
-  readonly visit: (text: string, has: (group: number) => boolean) => boolean;
+  /** Whether longer texts are of interest: `matched` groups have matched, `alive` ones can still match. */
+  readonly hope: (matched: Groups, alive: Groups) => boolean;
+  /** Gets the groups that match the text. The search is over when it returns true. */
+  readonly visit: (text: string, matched: Groups) => boolean;
 }
 
 /** A pattern, and the group that matches if any of its patterns matches. */
@@ -61,16 +57,22 @@ export interface GroupedPattern {
 
 /** Patterns that are searched in one text together. */
 export class Automaton {
-  readonly #instructions: Instruction[] = [];
-  readonly #groups: number[] = [];
-  readonly #starts: (readonly number[])[] = [];
+  readonly #instructions: Instruction[];
+  readonly #groups: number[];
+  readonly #starts: (readonly number[])[];
   /** Instructions from which a match can begin after the first character. */
   readonly #restarts: number[] = [];
   readonly #symbols: readonly Symbol[];
   readonly #needsKind: boolean;
 
-  /** @throws {Error} if the engine rejects a pattern */
-  constructor(patterns: readonly GroupedPattern[]) {
+  /**
+   * @param base an automaton whose patterns are searched, too
+   * @throws {Error} if the engine rejects a pattern
+   */
+  constructor(patterns: readonly GroupedPattern[], base?: Automaton) {
+    this.#instructions = base === undefined ? [] : [...base.#instructions];
+    this.#groups = base === undefined ? [] : [...base.#groups];
+    this.#starts = base === undefined ? [] : [...base.#starts];
     for (const { source, group } of patterns) {
       const { inst, start } = RE2JS.compile(source, 0).re2Input.prog;
       const offset = this.#instructions.length;
@@ -95,7 +97,8 @@ export class Automaton {
   }
 
   /**
-   * Visits texts in order of length, one for each state of the automaton, until the goal ends the search.
+   * Visits texts in order of length, one for each state of the automaton, until the goal ends the search. A state
+   * distinguishes the texts that longer patterns and assertions distinguish, so no combination of groups is missed.
    *
    * @returns false if the search was given up after `limit` states
    */
@@ -107,7 +110,7 @@ export class Automaton {
       const next: Node[] = [];
       for (const node of level) {
         const atEnd = this.#close(node, "edge");
-        if (goal.visit(node.text, (group) => atEnd.matched.has(group))) return true;
+        if (goal.visit(node.text, atEnd.matched)) return true;
         const closed = new Map<Kind, Closed>();
         for (const symbol of this.#symbols) {
           const here = closed.get(symbol.kind) ?? this.#close(node, symbol.kind);
@@ -116,7 +119,8 @@ export class Automaton {
           const key = `${following.before}|${[...following.matched].join()}|${following.pcs.join()}`;
           if (seen.has(key)) continue;
           seen.add(key);
-          if (!this.#mayReach(goal, following)) continue;
+          const alive = new Set(following.pcs.map((pc) => this.#groups[pc] ?? 0));
+          if (!goal.hope(following.matched, alive)) continue;
           if (seen.size > limit) return false;
           next.push(following);
         }
@@ -124,11 +128,6 @@ export class Automaton {
       level = next;
     }
     return true;
-  }
-
-  #mayReach(goal: Goal, { matched, pcs }: Node): boolean {
-    const alive = new Set(pcs.map((pc) => this.#groups[pc]));
-    return goal.hope({ has: (group) => matched.has(group), may: (group) => alive.has(group) });
   }
 
   #at(pc: number): Instruction {
@@ -211,7 +210,9 @@ function kindOf(character: number): Kind {
 function symbolsOf(instructions: readonly Instruction[]): readonly Symbol[] {
   const distinct = new Map<string, Instruction>();
   for (const each of instructions) {
-    if (each.op === RUNE || each.op === RUNE1) distinct.set(`${each.arg & FOLD_CASE} ${[...Array.from(each.runes)]}`, each);
+    if (each.op === RUNE || each.op === RUNE1) {
+      distinct.set(`${each.arg & FOLD_CASE} ${[...Array.from(each.runes)]}`, each);
+    }
   }
   const edges = new Set([1, NEWLINE, NEWLINE + 1, 48, 58, 65, 91, 95, 96, 97, 123, 0xd800, 0xe000]);
   for (const { runes, arg } of distinct.values()) {
@@ -233,8 +234,10 @@ function symbolsOf(instructions: readonly Instruction[]): readonly Symbol[] {
 }
 
 /** Characters for examples, the best first. */
-const READABLE = Array.from("xabcdefghijklmnopqrstuvwyz/ -.=1023456789_:,@ABCDEFGHIJKLMNOPQRSTUVWXYZ+%~", (each) =>
-  each.codePointAt(0) ?? 0);
+const READABLE = Array.from(
+  "xabcdefghijklmnopqrstuvwyz/ -.=1023456789_:,@ABCDEFGHIJKLMNOPQRSTUVWXYZ+%~",
+  (each) => each.codePointAt(0) ?? 0,
+);
 
 const foldingsOf = new Map<number, readonly number[]>();
 

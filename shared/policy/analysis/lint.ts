@@ -1,0 +1,249 @@
+// Finds allow patterns that admit more than their author meant. Every finding has a command that the decision
+// function itself allows.
+import { RE2JSException } from "re2js";
+import { finish, type Steps } from "../../clock.ts";
+import { formatKeyPath, singleQuote } from "../../text.ts";
+import { decideCommand, type PolicySet } from "../command.ts";
+import type { CompiledPolicy } from "../compile.ts";
+import { Automaton, type Goal, type GroupedPattern } from "./automaton.ts";
+import { type Escape, ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
+
+/** What a pattern does that its author may not expect. */
+export interface LintFinding {
+  /** The pattern's key path in the config. */
+  readonly path: string;
+  readonly pattern: string;
+  readonly kind: "escape" | "open-start" | "open-end" | "no-effect" | "approval-avoided" | "not-analyzed";
+  /** A command that the policy allows and that shows the problem; empty if there is none. */
+  readonly command: string;
+  readonly problem: string;
+  readonly fix: string;
+}
+
+/** The rules of some hosts, or of one cluster. */
+interface Subject {
+  readonly set: PolicySet;
+  readonly allow: readonly Located[];
+  readonly approval: readonly Located[];
+}
+
+interface Located {
+  readonly path: string;
+  readonly source: string;
+}
+
+/** The states after which the analysis of a pattern is given up. */
+const MOST_STATES = 5_000;
+const MOST_ESCAPES = 3;
+const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = [
+  0,
+  1,
+  2,
+  3,
+  4,
+  5,
+  6,
+  7,
+] as const;
+
+/** Finds the risks of all command policies that hosts and clusters use. */
+export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
+  return finish(lintPolicySteps(policy));
+}
+
+/** {@linkcode lintPolicy} in steps, for a service that answers requests in the meantime. */
+export function* lintPolicySteps(policy: CompiledPolicy): Steps<readonly LintFinding[]> {
+  const findings = new Map<string, LintFinding>();
+  for (const { set, allow, approval } of subjectsOf(policy)) {
+    for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
+      for (const located of rules) {
+        yield;
+        for (const each of lint(set, located)) {
+          findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
+        }
+      }
+    }
+  }
+  return [...findings.values()];
+}
+
+/** The rules of all hosts and clusters, each combination once. */
+function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subject> {
+  const seen = new Set<PolicySet>();
+  for (const [name, { commands: set, groups }] of hosts) {
+    if (seen.has(set)) continue;
+    seen.add(set);
+    const names = new Set(
+      ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []),
+    );
+    const policies = [
+      ...[...names].map((each) => [["command_policies", each], config.command_policies[each]] as const),
+      [["hosts", name, "command_policy"], config.hosts[name]?.command_policy] as const,
+    ];
+    const locate = (key: "allow" | "require_approval") =>
+      policies.flatMap(([path, policy]) =>
+        key === "allow" && policy?.mode !== "allowlist" ? [] : (policy?.[key] ?? []).map((source, index) => ({
+          path: formatKeyPath([...path, key, index]),
+          source,
+        }))
+      );
+    yield { set, allow: locate("allow"), approval: locate("require_approval") };
+  }
+  for (const [name, { commands: set }] of clusters) {
+    const path = formatKeyPath(["kubernetes", "clusters", name]);
+    const allow = set.members.flatMap((member) => member.allow.map(({ source }) => ({ path, source })));
+    yield { set, allow, approval: [] };
+  }
+}
+
+/** What a parsed command looks like to patterns: words without control characters, joined by one space. */
+const PARSED_TEXT = "^[^ \\p{Cc}+-][^ \\p{Cc}]*(?: [^ \\p{Cc}]+)*$";
+const escapes = new Automaton(
+  ESCAPES.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
+);
+
+type Describe = (kind: LintFinding["kind"], problem: string, fix: string, command?: string) => LintFinding;
+
+const describe = ({ path, source: pattern }: Located): Describe => (kind, problem, fix, command = "") => ({
+  ...{ path, pattern, kind, command, problem, fix },
+});
+
+const TOO_LARGE = [
+  "not-analyzed",
+  "not analyzed: the pattern is too large, so its risks are unknown",
+  "divide the pattern into short ones without wide repetitions",
+] as const;
+const WITHOUT_EFFECT = "the pattern has no effect";
+
+function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
+  const { source } = rule;
+  const finding = describe(rule);
+  const extra = [{ source: `^(?:${source})`, group: FROM_START }, {
+    source: `(?:${source})$`,
+    group: TO_END,
+  }];
+  const admitted = new Map<Escape, string>();
+  const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
+  const isComplete = search([...rulesAround(set, source), ...extra], {
+    hope(matched, alive) {
+      if (matched.has(DENY) || !isLive(RULE, matched, alive) || !isLive(PARSED, matched, alive)) return false;
+      if (found.some === undefined || found.openEnd === undefined && !matched.has(TO_END)) return true;
+      if (found.openStart === undefined && !matched.has(FROM_START) && !alive.has(FROM_START)) return true;
+      return !matched.has(APPROVAL) && [...matched, ...alive].some((group) => group >= FIRST_ESCAPE);
+    },
+    visit(text, matched) {
+      if (![RULE, PARSED].every((group) => matched.has(group)) || matched.has(DENY)) return false;
+      const command = commandOf(set, text);
+      const { kind, requireApproval } = decideCommand(set, command);
+      found.waits ||= requireApproval;
+      if (kind === "denied" || requireApproval) return false;
+      found.some ??= command;
+      if (!matched.has(FROM_START)) found.openStart ??= command;
+      if (!matched.has(TO_END)) found.openEnd ??= command;
+      for (const [index, escape] of ESCAPES.entries()) {
+        if (matched.has(FIRST_ESCAPE + index) && !admitted.has(escape)) admitted.set(escape, command);
+      }
+      return admitted.size >= MOST_ESCAPES;
+    },
+  }, escapes);
+  const anchored = `^${source.replace(/^\^|\$$/g, "")}$`;
+  const risks = [
+    ...found.openStart === undefined ? [] : [
+      finding(
+        "open-start",
+        "the pattern also matches in the middle of other commands",
+        anchored,
+        found.openStart,
+      ),
+    ],
+    ...[...admitted].map(([{ program, gives }, command]) =>
+      finding("escape", `${program} ${gives}`, NARROWER[program] ?? anchored, command)
+    ),
+  ];
+  if (risks.length > 0) return risks;
+  if (!isComplete) return [finding(...TOO_LARGE)];
+  if (found.some === undefined && !found.waits) {
+    return [
+      finding(
+        "no-effect",
+        `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`,
+        "remove it",
+      ),
+    ];
+  }
+  if (found.openEnd === undefined) return [];
+  return [
+    finding("open-end", "the pattern does not end with $, so any text can follow", anchored, found.openEnd),
+  ];
+}
+
+/** Finds an approval that an option before the subcommand avoids, and one that no command can need. */
+function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
+  const finding = describe(rule);
+  const lists = set.members.filter(({ mode }) => mode === "allowlist");
+  const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
+  let gated: string | undefined;
+  const needed = lists.length === 0 ? [RULE, PARSED] : [RULE, PARSED, ALLOW];
+  const isComplete = search([...rulesAround(set, rule.source), ...allow], {
+    hope: (matched, alive) => !matched.has(DENY) && needed.every((group) => isLive(group, matched, alive)),
+    visit(text, matched) {
+      if (!needed.every((group) => matched.has(group))) return false;
+      const command = commandOf(set, text);
+      if (decideCommand(set, command).kind === "allowed") gated = text;
+      return gated !== undefined;
+    },
+  });
+  if (gated === undefined) {
+    return [
+      isComplete
+        ? finding(
+          "no-effect",
+          `${WITHOUT_EFFECT}: no allow rule admits a command that it matches`,
+          "add an allow rule, or remove it",
+        )
+        : finding(...TOO_LARGE),
+    ];
+  }
+  const [name = "", ...rest] = gated.split(" ");
+  const program = name.slice(name.lastIndexOf("/") + 1);
+  const neutral = Object.hasOwn(NEUTRAL_OPTIONS, program) ? NEUTRAL_OPTIONS[program] : undefined;
+  if (neutral === undefined || rest.length === 0) return [];
+  const command = commandOf(set, [name, neutral, ...rest].join(" "));
+  const { kind, requireApproval } = decideCommand(set, command);
+  if (kind === "denied" || requireApproval) return [];
+  const wider = rule.source.replace(`${program} `, `${program} (?:.* )?`);
+  return [finding("approval-avoided", "an option before the subcommand avoids the approval", wider, command)];
+}
+
+const isLive = (group: number, matched: ReadonlySet<number>, alive: ReadonlySet<number>) =>
+  matched.has(group) || alive.has(group);
+
+/** @returns false if the patterns are too large to be analyzed, or cannot be combined */
+function search(patterns: readonly GroupedPattern[], goal: Goal, base?: Automaton): boolean {
+  try {
+    return new Automaton(patterns, base).search(goal, MOST_STATES);
+  } catch (error) {
+    // A quotation without an end (\Q) swallows the parenthesis behind it.
+    if (error instanceof RE2JSException) return false;
+    throw error;
+  }
+}
+
+function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] {
+  return [
+    { source, group: RULE },
+    { source: set.parses ? PARSED_TEXT : "", group: PARSED },
+    ...set.members.flatMap(({ mode, deny, requireApproval }) => [
+      ...(mode === "off" ? [] : deny.map((each) => ({ source: each.source, group: DENY }))),
+      ...requireApproval.map((each) => ({ source: each.source, group: APPROVAL })),
+    ]),
+  ];
+}
+
+const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
+
+/** The command whose words, joined by one space, are the text. */
+function commandOf({ parses }: PolicySet, text: string): string {
+  if (!parses) return text;
+  return text.split(" ").map((word) => PLAIN_WORD.test(word) ? word : singleQuote(word)).join(" ");
+}
