@@ -15,7 +15,7 @@ const READS = "reads any file";
 /** An option of a program, anywhere behind its name. The program can have a path. */
 const option = (program: string, options: string, gives: string): Escape => ({
   program,
-  pattern: `^(?:[^ ]*/)?${program} (?:.* )?(?:${options})`,
+  pattern: `^(?:/[^ ]*/)?${program} (?:.* )?(?:${options})`,
   gives,
 });
 

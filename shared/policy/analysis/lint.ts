@@ -1,12 +1,12 @@
 // Finds allow patterns that admit more than their author meant. Every finding has a command that the decision
 // function itself allows.
-import { RE2JSException } from "re2js";
 import { finish, type Steps } from "../../clock.ts";
-import { formatKeyPath, singleQuote } from "../../text.ts";
+import { formatKeyPath } from "../../text.ts";
 import { decideCommand, type PolicySet } from "../command.ts";
 import type { CompiledPolicy } from "../compile.ts";
-import { Automaton, type Goal, type GroupedPattern } from "./automaton.ts";
+import { Automaton, type GroupedPattern } from "./automaton.ts";
 import { type Escape, ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
+import { commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** What a pattern does that its author may not expect. */
 export interface LintFinding {
@@ -32,8 +32,6 @@ interface Located {
   readonly source: string;
 }
 
-/** The states after which the analysis of a pattern is given up. */
-const MOST_STATES = 5_000;
 const MOST_ESCAPES = 3;
 const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = [
   0,
@@ -96,8 +94,6 @@ function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subj
   }
 }
 
-/** What a parsed command looks like to patterns: words without control characters, joined by one space. */
-const PARSED_TEXT = "^[^ \\p{Cc}+-][^ \\p{Cc}]*(?: [^ \\p{Cc}]+)*$";
 const escapes = new Automaton(
   ESCAPES.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
 );
@@ -124,7 +120,7 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
   }];
   const admitted = new Map<Escape, string>();
   const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
-  const isComplete = search([...rulesAround(set, source), ...extra], {
+  const analysis = searchTexts([...rulesAround(set, source), ...extra], {
     hope(matched, alive) {
       if (matched.has(DENY) || !isLive(RULE, matched, alive) || !isLive(PARSED, matched, alive)) return false;
       if (found.some === undefined || found.openEnd === undefined && !matched.has(TO_END)) return true;
@@ -133,7 +129,7 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
     },
     visit(text, matched) {
       if (![RULE, PARSED].every((group) => matched.has(group)) || matched.has(DENY)) return false;
-      const command = commandOf(set, text);
+      const command = commandOf(set.parses, text);
       const { kind, requireApproval } = decideCommand(set, command);
       found.waits ||= requireApproval;
       if (kind === "denied" || requireApproval) return false;
@@ -147,21 +143,15 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
     },
   }, escapes);
   const anchored = `^${source.replace(/^\^|\$$/g, "")}$`;
-  const risks = [
-    ...found.openStart === undefined ? [] : [
-      finding(
-        "open-start",
-        "the pattern also matches in the middle of other commands",
-        anchored,
-        found.openStart,
-      ),
-    ],
-    ...[...admitted].map(([{ program, gives }, command]) =>
-      finding("escape", `${program} ${gives}`, NARROWER[program] ?? anchored, command)
-    ),
-  ];
+  if (found.openStart !== undefined) {
+    const problem = "the pattern does not start with ^, so it also matches in the middle of other commands";
+    return [finding("open-start", problem, anchored, found.openStart)];
+  }
+  const risks = [...admitted].map(([{ program, gives }, command]) =>
+    finding("escape", `${program} ${gives}`, NARROWER[program] ?? anchored, command)
+  );
   if (risks.length > 0) return risks;
-  if (!isComplete) return [finding(...TOO_LARGE)];
+  if (analysis === "gave up") return [finding(...TOO_LARGE)];
   if (found.some === undefined && !found.waits) {
     return [
       finding(
@@ -184,18 +174,18 @@ function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
   const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
   let gated: string | undefined;
   const needed = lists.length === 0 ? [RULE, PARSED] : [RULE, PARSED, ALLOW];
-  const isComplete = search([...rulesAround(set, rule.source), ...allow], {
+  const analysis = searchTexts([...rulesAround(set, rule.source), ...allow], {
     hope: (matched, alive) => !matched.has(DENY) && needed.every((group) => isLive(group, matched, alive)),
     visit(text, matched) {
       if (!needed.every((group) => matched.has(group))) return false;
-      const command = commandOf(set, text);
+      const command = commandOf(set.parses, text);
       if (decideCommand(set, command).kind === "allowed") gated = text;
       return gated !== undefined;
     },
   });
   if (gated === undefined) {
     return [
-      isComplete
+      analysis === "complete"
         ? finding(
           "no-effect",
           `${WITHOUT_EFFECT}: no allow rule admits a command that it matches`,
@@ -208,7 +198,7 @@ function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
   const program = name.slice(name.lastIndexOf("/") + 1);
   const neutral = Object.hasOwn(NEUTRAL_OPTIONS, program) ? NEUTRAL_OPTIONS[program] : undefined;
   if (neutral === undefined || rest.length === 0) return [];
-  const command = commandOf(set, [name, neutral, ...rest].join(" "));
+  const command = commandOf(set.parses, [name, neutral, ...rest].join(" "));
   const { kind, requireApproval } = decideCommand(set, command);
   if (kind === "denied" || requireApproval) return [];
   const wider = rule.source.replace(`${program} `, `${program} (?:.* )?`);
@@ -217,17 +207,6 @@ function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
 
 const isLive = (group: number, matched: ReadonlySet<number>, alive: ReadonlySet<number>) =>
   matched.has(group) || alive.has(group);
-
-/** @returns false if the patterns are too large to be analyzed, or cannot be combined */
-function search(patterns: readonly GroupedPattern[], goal: Goal, base?: Automaton): boolean {
-  try {
-    return new Automaton(patterns, base).search(goal, MOST_STATES);
-  } catch (error) {
-    // A quotation without an end (\Q) swallows the parenthesis behind it.
-    if (error instanceof RE2JSException) return false;
-    throw error;
-  }
-}
 
 function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] {
   return [
@@ -238,12 +217,4 @@ function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] 
       ...requireApproval.map((each) => ({ source: each.source, group: APPROVAL })),
     ]),
   ];
-}
-
-const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
-
-/** The command whose words, joined by one space, are the text. */
-function commandOf({ parses }: PolicySet, text: string): string {
-  if (!parses) return text;
-  return text.split(" ").map((word) => PLAIN_WORD.test(word) ? word : singleQuote(word)).join(" ");
 }

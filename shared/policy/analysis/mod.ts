@@ -3,4 +3,5 @@
  *
  * @module
  */
+export { type AccessChange, diffPolicies, type Effect, isWider } from "./diff.ts";
 export { type LintFinding, lintPolicy, lintPolicySteps } from "./lint.ts";
