@@ -21,6 +21,7 @@ import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
 import { INIT } from "./setup/init.ts";
 import { MIGRATE } from "./setup/migrate.ts";
+import { LINT, TEST } from "./policy/analyze.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
@@ -59,7 +60,7 @@ const COMMANDS: readonly CommandEntry[] = [
   {
     name: "policy",
     summary: "Explain and change policies.",
-    commands: [EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+    commands: [EXPLAIN, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   },
   APPROVAL,
   FREEZE,
@@ -131,6 +132,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       const result = await action();
       if (result !== undefined) writeResult(terminal, { json }, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
+      if (result?.exitCode !== undefined) exitCode = result.exitCode;
       await warnAboutExpiry(command, uses, environment);
     },
   }, args.some((word) => /^--?verbose$/.test(word)));

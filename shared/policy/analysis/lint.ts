@@ -94,9 +94,14 @@ function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subj
   }
 }
 
-const escapes = new Automaton(
-  ESCAPES.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
-);
+let escapes: Automaton | undefined;
+
+/** Compiled when it is first needed, because few commands of `broker-ctl` need it. */
+function escapeAutomaton(): Automaton {
+  return escapes ??= new Automaton(
+    ESCAPES.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
+  );
+}
 
 type Describe = (kind: LintFinding["kind"], problem: string, fix: string, command?: string) => LintFinding;
 
@@ -141,7 +146,7 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
       }
       return admitted.size >= MOST_ESCAPES;
     },
-  }, escapes);
+  }, escapeAutomaton());
   const anchored = `^${source.replace(/^\^|\$$/g, "")}$`;
   if (found.openStart !== undefined) {
     const problem = "the pattern does not start with ^, so it also matches in the middle of other commands";
