@@ -87,10 +87,10 @@ const MARKS = { wider: "+", unknown: "?", narrower: "-" } as const satisfies Rec
   string
 >;
 
-function formatChange({ kind, names, effect, change, command }: AccessChange): readonly string[] {
+function formatChange({ kind, names, effect, change, command, rule }: AccessChange): readonly string[] {
   return [
     `${MARKS[effect]} ${kind} ${joinNames(names)}: ${change}`,
-    ...command === "" ? [] : [`${INDENT}for example: ${command}`],
+    ...command === "" ? [] : [`${INDENT}for example: ${command}${rule === "" ? "" : `   (${rule})`}`],
   ];
 }
 

@@ -1,6 +1,6 @@
 // What a new policy changes in access: for each host and cluster who may use it, how, and with which commands.
 import { finish, type Steps } from "../../clock.ts";
-import { type CommandVerdict, decideCommand, type Pattern, type PolicySet } from "../command.ts";
+import { decideCommand, type Pattern, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
 import { isListedFor } from "../ssh.ts";
@@ -19,9 +19,11 @@ export interface AccessChange {
   readonly change: string;
   /** A command that the two policies decide differently; empty: the change is not about commands. */
   readonly command: string;
+  /** The rule that decides the command in the wider policy. */
+  readonly rule: string;
 }
 
-type Change = Pick<AccessChange, "effect" | "change" | "command">;
+type Change = Pick<AccessChange, "effect" | "change" | "command" | "rule">;
 
 /** Whether a change needs the attention of a second reviewer. */
 export function isWider({ effect }: Pick<AccessChange, "effect">): boolean {
@@ -79,8 +81,15 @@ export function* diffPoliciesSteps(
   return [...changes.values()];
 }
 
-const wider = (change: string, command = ""): Change => ({ effect: "wider", change, command });
-const narrower = (change: string, command = ""): Change => ({ effect: "narrower", change, command });
+const wider = (change: string, command = "", rule = ""): Change => ({
+  effect: "wider",
+  change,
+  command,
+  rule,
+});
+const narrower = (change: string, command = "", rule = ""): Change => ({
+  ...{ effect: "narrower", change, command, rule },
+});
 
 /** A right that was given or taken away. */
 function direction(isGiven: boolean, right: string): Change {
@@ -193,10 +202,11 @@ function diffCaller(old: Caller | undefined, next: Caller | undefined): readonly
 type Outcome = "denied" | "allowed" | "allowed after approval";
 
 /** Enforcement `audit` blocks nothing and asks nobody. */
-function outcomeOf(set: PolicySet, command: string): Outcome {
-  if (!set.restricts || set.enforcement === "audit") return "allowed";
-  const { kind, requireApproval }: CommandVerdict = decideCommand(set, command);
-  return kind === "denied" ? "denied" : requireApproval ? "allowed after approval" : "allowed";
+function outcomeOf(set: PolicySet, command: string): { readonly outcome: Outcome; readonly rule: string } {
+  const { kind, requireApproval, rule } = decideCommand(set, command);
+  if (!set.restricts || set.enforcement === "audit") return { outcome: "allowed", rule };
+  if (kind === "denied") return { outcome: "denied", rule };
+  return { outcome: requireApproval ? "allowed after approval" : "allowed", rule };
 }
 
 const WIDTH: Readonly<Record<Outcome, number>> = { denied: 0, "allowed after approval": 1, allowed: 2 };
@@ -221,15 +231,17 @@ function diffCommands(old: PolicySet, next: PolicySet): readonly Change[] {
       if (!matched.has(TEXT) || !(isEverything || matched.has(CHANGED))) return false;
       const command = commandOf(old.parses || next.parses, candidate);
       const [before, after] = [outcomeOf(old, command), outcomeOf(next, command)];
-      if (before === after) return false;
-      const change = `${before} becomes ${after}`;
-      if (!found.has(change)) {
-        found.set(change, (WIDTH[after] > WIDTH[before] ? wider : narrower)(change, command));
-      }
+      if (before.outcome === after.outcome) return false;
+      const change = `${before.outcome} becomes ${after.outcome}`;
+      const isWider = WIDTH[after.outcome] > WIDTH[before.outcome];
+      const { rule } = isWider ? after : before;
+      const key = `${change} ${rule}`;
+      if (!found.has(key)) found.set(key, (isWider ? wider : narrower)(change, command, rule));
       return false;
     },
   });
   const unknown: Change = {
+    rule: "",
     effect: "unknown",
     change: "the command rules are too large to be compared",
     command: "",

@@ -2,8 +2,9 @@
 // function itself allows.
 import { finish, type Steps } from "../../clock.ts";
 import { formatKeyPath } from "../../text.ts";
-import { decideCommand, type PolicySet } from "../command.ts";
+import { compileCommandPolicy, composePolicies, decideCommand, type PolicySet } from "../command.ts";
 import type { CompiledPolicy } from "../compile.ts";
+import type { CommandPolicy } from "../model.ts";
 import { Automaton, type GroupedPattern } from "./automaton.ts";
 import { type Escape, ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
 import { commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
@@ -65,33 +66,45 @@ export function* lintPolicySteps(policy: CompiledPolicy): Steps<readonly LintFin
   return [...findings.values()];
 }
 
-/** The rules of all hosts and clusters, each combination once. */
+type NamedPolicy = readonly [path: readonly string[], policy: CommandPolicy | undefined];
+
+/** The rules of all hosts and clusters, each combination once, and the policies that no host uses yet. */
 function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subject> {
   const seen = new Set<PolicySet>();
+  const unused = new Set(Object.keys(config.command_policies));
   for (const [name, { commands: set, groups }] of hosts) {
     if (seen.has(set)) continue;
     seen.add(set);
     const names = new Set(
       ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []),
     );
-    const policies = [
-      ...[...names].map((each) => [["command_policies", each], config.command_policies[each]] as const),
-      [["hosts", name, "command_policy"], config.hosts[name]?.command_policy] as const,
-    ];
-    const locate = (key: "allow" | "require_approval") =>
-      policies.flatMap(([path, policy]) =>
-        key === "allow" && policy?.mode !== "allowlist" ? [] : (policy?.[key] ?? []).map((source, index) => ({
-          path: formatKeyPath([...path, key, index]),
-          source,
-        }))
-      );
-    yield { set, allow: locate("allow"), approval: locate("require_approval") };
+    names.forEach((each) => unused.delete(each));
+    yield subjectOf(set, [
+      ...[...names].map((each): NamedPolicy => [["command_policies", each], config.command_policies[each]]),
+      [["hosts", name, "command_policy"], config.hosts[name]?.command_policy],
+    ]);
+  }
+  for (const name of unused) {
+    const policy = config.command_policies[name] ?? {};
+    const set = composePolicies([compileCommandPolicy(policy, name, [])]);
+    yield subjectOf(set, [[["command_policies", name], policy]]);
   }
   for (const [name, { commands: set }] of clusters) {
     const path = formatKeyPath(["kubernetes", "clusters", name]);
     const allow = set.members.flatMap((member) => member.allow.map(({ source }) => ({ path, source })));
     yield { set, allow, approval: [] };
   }
+}
+
+function subjectOf(set: PolicySet, policies: readonly NamedPolicy[]): Subject {
+  const locate = (key: "allow" | "require_approval") =>
+    policies.flatMap(([path, policy]) =>
+      key === "allow" && policy?.mode !== "allowlist" ? [] : (policy?.[key] ?? []).map((source, index) => ({
+        path: formatKeyPath([...path, key, index]),
+        source,
+      }))
+    );
+  return { set, allow: locate("allow"), approval: locate("require_approval") };
 }
 
 let escapes: Automaton | undefined;
