@@ -43,6 +43,8 @@ interface Node {
 type Groups = ReadonlySet<number>;
 
 export interface Goal {
+  /** A group without which no text is of interest; the search of a pattern with ^ is faster with it. */
+  readonly needs?: number;
   /** Whether longer texts are of interest: `matched` groups have matched, `alive` ones can still match. */
   readonly hope: (matched: Groups, alive: Groups) => boolean;
   /** Gets the groups that match the text. The search is over when it returns true. */
@@ -115,6 +117,7 @@ export class Automaton {
         for (const symbol of this.#symbols) {
           const here = closed.get(symbol.kind) ?? this.#close(node, symbol.kind);
           closed.set(symbol.kind, here);
+          if (goal.needs !== undefined && this.#cannotMatch(goal.needs, here, symbol)) continue;
           const following = this.#step(here, symbol, node.text);
           const key = `${following.before}|${[...following.matched].join()}|${following.pcs.join()}`;
           if (seen.has(key)) continue;
@@ -128,6 +131,12 @@ export class Automaton {
       level = next;
     }
     return true;
+  }
+
+  #cannotMatch(group: number, { matched, pcs }: Closed, { character }: Symbol): boolean {
+    const isOfGroup = (pc: number) => this.#groups[pc] === group;
+    return !matched.has(group) && !this.#restarts.some(isOfGroup) &&
+      !pcs.some((pc) => isOfGroup(pc) && reads(this.#at(pc), character));
   }
 
   #at(pc: number): Instruction {

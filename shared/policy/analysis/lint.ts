@@ -6,7 +6,7 @@ import { compileCommandPolicy, composePolicies, decideCommand, type PolicySet } 
 import type { CompiledPolicy } from "../compile.ts";
 import type { CommandPolicy } from "../model.ts";
 import { Automaton, type GroupedPattern } from "./automaton.ts";
-import { type Escape, ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
+import { CLUSTER_ESCAPES, type Escape, HOST_ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
 import { commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** What a pattern does that its author may not expect. */
@@ -24,6 +24,7 @@ export interface LintFinding {
 /** The rules of some hosts, or of one cluster. */
 interface Subject {
   readonly set: PolicySet;
+  readonly escapes: readonly Escape[];
   readonly allow: readonly Located[];
   readonly approval: readonly Located[];
 }
@@ -34,6 +35,10 @@ interface Located {
 }
 
 const MOST_ESCAPES = 3;
+/** The search for further escapes of a pattern is short. */
+const MORE_STATES = 100;
+/** Enough to read a program's name. */
+const FEW_STATES = 200;
 const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = [
   0,
   1,
@@ -53,11 +58,12 @@ export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
 /** {@linkcode lintPolicy} in steps, for a service that answers requests in the meantime. */
 export function* lintPolicySteps(policy: CompiledPolicy): Steps<readonly LintFinding[]> {
   const findings = new Map<string, LintFinding>();
-  for (const { set, allow, approval } of subjectsOf(policy)) {
+  for (const subject of subjectsOf(policy)) {
+    const { allow, approval } = subject;
     for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
       for (const located of rules) {
         yield;
-        for (const each of lint(set, located)) {
+        for (const each of lint(subject, located)) {
           findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
         }
       }
@@ -92,7 +98,7 @@ function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subj
   for (const [name, { commands: set }] of clusters) {
     const path = formatKeyPath(["kubernetes", "clusters", name]);
     const allow = set.members.flatMap((member) => member.allow.map(({ source }) => ({ path, source })));
-    yield { set, allow, approval: [] };
+    yield { set, escapes: CLUSTER_ESCAPES, allow, approval: [] };
   }
 }
 
@@ -104,16 +110,65 @@ function subjectOf(set: PolicySet, policies: readonly NamedPolicy[]): Subject {
         source,
       }))
     );
-  return { set, allow: locate("allow"), approval: locate("require_approval") };
+  return { set, escapes: HOST_ESCAPES, allow: locate("allow"), approval: locate("require_approval") };
 }
 
-let escapes: Automaton | undefined;
+/** Escapes, and the automaton that finds them. */
+interface Catalog {
+  readonly escapes: readonly Escape[];
+  readonly automaton: Automaton;
+}
 
-/** Compiled when it is first needed, because few commands of `broker-ctl` need it. */
-function escapeAutomaton(): Automaton {
-  return escapes ??= new Automaton(
-    ESCAPES.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
-  );
+const catalogs = new Map<string, Catalog>();
+
+/** The escapes that the commands of a pattern can use: those of its program, if the pattern names one. */
+function catalogFor(all: readonly Escape[], source: string): Catalog {
+  const program = programOf(source);
+  const key = `${all === HOST_ESCAPES} ${program}`;
+  let known = catalogs.get(key);
+  if (known === undefined) {
+    const escapes = program === undefined ? all : all.filter(({ pattern }) => isOfProgram(pattern, program));
+    const automaton = new Automaton(
+      escapes.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
+    );
+    known = { escapes, automaton };
+    catalogs.set(key, known);
+  }
+  return known;
+}
+
+/** The first word of all texts that a pattern matches; undefined if it is not the same in all. */
+function programOf(source: string): string | undefined {
+  return hasAlternatives(source)
+    ? undefined
+    : /^\^(?<word>[\w/-]*\w)(?: |\$$)/.exec(source)?.groups?.["word"];
+}
+
+/** Whether a pattern is several ones divided by |. Conservative: a | in a character class counts. */
+function hasAlternatives(source: string): boolean {
+  let outside = source;
+  while (/\([^()]*\)/.test(outside)) outside = outside.replaceAll(/\([^()]*\)/g, "");
+  return outside.includes("|");
+}
+
+/** Whether an escape is one of a program. */
+function isOfProgram(pattern: string, program: string): boolean {
+  const [WORD, ESCAPE] = [0, 1] as const;
+  let isFound = false;
+  const automaton = new Automaton([{ source: `^${program}(?: |$)`, group: WORD }, {
+    source: pattern,
+    group: ESCAPE,
+  }]);
+  automaton.search({
+    needs: WORD,
+    hope: (matched, alive) => {
+      // The rest of the escape does not matter once its program has matched.
+      isFound ||= matched.has(WORD) && isLive(ESCAPE, matched, alive);
+      return !isFound && isLive(ESCAPE, matched, alive);
+    },
+    visit: (_text, matched) => isFound ||= matched.has(WORD) && matched.has(ESCAPE),
+  }, FEW_STATES);
+  return isFound;
 }
 
 type Describe = (kind: LintFinding["kind"], problem: string, fix: string, command?: string) => LintFinding;
@@ -127,26 +182,30 @@ const TOO_LARGE = [
   "not analyzed: the pattern is too large, so its risks are unknown",
   "divide the pattern into short ones without wide repetitions",
 ] as const;
+const LIST_ARGUMENTS = "list the exact arguments, and end the pattern with $";
 const WITHOUT_EFFECT = "the pattern has no effect";
 
-function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
+function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly LintFinding[] {
   const { source } = rule;
   const finding = describe(rule);
-  const extra = [{ source: `^(?:${source})`, group: FROM_START }, {
+  const rules = rulesAround(set, source);
+  const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
+  const mayMatch = (matched: Groups, alive: Groups) =>
+    !matched.has(DENY) && [RULE, PARSED].every((group) => isLive(group, matched, alive));
+  const isMatch = (matched: Groups) =>
+    !matched.has(DENY) && [RULE, PARSED].every((group) => matched.has(group));
+  const edges = [{ source: `^(?:${source})`, group: FROM_START }, {
     source: `(?:${source})$`,
     group: TO_END,
   }];
-  const admitted = new Map<Escape, string>();
-  const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
-  const analysis = searchTexts([...rulesAround(set, source), ...extra], {
-    hope(matched, alive) {
-      if (matched.has(DENY) || !isLive(RULE, matched, alive) || !isLive(PARSED, matched, alive)) return false;
-      if (found.some === undefined || found.openEnd === undefined && !matched.has(TO_END)) return true;
-      if (found.openStart === undefined && !matched.has(FROM_START) && !alive.has(FROM_START)) return true;
-      return !matched.has(APPROVAL) && [...matched, ...alive].some((group) => group >= FIRST_ESCAPE);
-    },
+  const isAnchored = source.startsWith("^") && !hasAlternatives(source);
+  const shape = searchTexts([...rules, ...edges], {
+    needs: RULE,
+    hope: (matched, alive) =>
+      mayMatch(matched, alive) &&
+      (found.some === undefined || !matched.has(TO_END) || !isAnchored && !matched.has(FROM_START)),
     visit(text, matched) {
-      if (![RULE, PARSED].every((group) => matched.has(group)) || matched.has(DENY)) return false;
+      if (!isMatch(matched)) return false;
       const command = commandOf(set.parses, text);
       const { kind, requireApproval } = decideCommand(set, command);
       found.waits ||= requireApproval;
@@ -154,31 +213,47 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
       found.some ??= command;
       if (!matched.has(FROM_START)) found.openStart ??= command;
       if (!matched.has(TO_END)) found.openEnd ??= command;
-      for (const [index, escape] of ESCAPES.entries()) {
-        if (matched.has(FIRST_ESCAPE + index) && !admitted.has(escape)) admitted.set(escape, command);
-      }
-      return admitted.size >= MOST_ESCAPES;
+      return found.openStart !== undefined || isAnchored && found.openEnd !== undefined;
     },
-  }, escapeAutomaton());
+  });
   const anchored = `^${source.replace(/^\^|\$$/g, "")}$`;
   if (found.openStart !== undefined) {
     const problem = "the pattern does not start with ^, so it also matches in the middle of other commands";
     return [finding("open-start", problem, anchored, found.openStart)];
   }
-  const risks = [...admitted].map(([{ program, gives }, command]) =>
-    finding("escape", `${program} ${gives}`, NARROWER[program] ?? anchored, command)
-  );
-  if (risks.length > 0) return risks;
-  if (analysis === "gave up") return [finding(...TOO_LARGE)];
-  if (found.some === undefined && !found.waits) {
-    return [
-      finding(
-        "no-effect",
-        `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`,
-        "remove it",
-      ),
-    ];
+  if (shape === "gave up") return [finding(...TOO_LARGE)];
+  if (found.some === undefined) {
+    const problem = `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`;
+    return found.waits ? [] : [finding("no-effect", problem, "remove it")];
   }
+  const { escapes, automaton } = catalogFor(all, source);
+  const admitted = new Map<Escape, string>();
+  let more = MORE_STATES;
+  const risks = searchTexts(rules, {
+    needs: RULE,
+    hope: (matched, alive) =>
+      (admitted.size === 0 || --more > 0) && mayMatch(matched, alive) && !matched.has(APPROVAL) &&
+      escapes.some((escape, index) => !admitted.has(escape) && isLive(FIRST_ESCAPE + index, matched, alive)),
+    visit(text, matched) {
+      if (!isMatch(matched) || matched.has(APPROVAL)) return false;
+      const command = commandOf(set.parses, text);
+      const { kind, requireApproval } = decideCommand(set, command);
+      if (kind === "denied" || requireApproval) return false;
+      for (const [index, escape] of escapes.entries()) {
+        if (matched.has(FIRST_ESCAPE + index) && !admitted.has(escape)) admitted.set(escape, command);
+      }
+      return admitted.size >= MOST_ESCAPES;
+    },
+  }, automaton);
+  if (admitted.size > 0) {
+    return [...admitted].map(([{ gives }, command]) => {
+      const [name = ""] = command.split(" ");
+      const program = name.slice(name.lastIndexOf("/") + 1);
+      const narrower = Object.hasOwn(NARROWER, program) ? NARROWER[program] : undefined;
+      return finding("escape", `${program} ${gives}`, narrower ?? LIST_ARGUMENTS, command);
+    });
+  }
+  if (risks === "gave up") return [finding(...TOO_LARGE)];
   if (found.openEnd === undefined) return [];
   return [
     finding("open-end", "the pattern does not end with $, so any text can follow", anchored, found.openEnd),
@@ -186,7 +261,7 @@ function lintAllow(set: PolicySet, rule: Located): readonly LintFinding[] {
 }
 
 /** Finds an approval that an option before the subcommand avoids, and one that no command can need. */
-function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
+function lintApproval({ set }: Subject, rule: Located): readonly LintFinding[] {
   const finding = describe(rule);
   const lists = set.members.filter(({ mode }) => mode === "allowlist");
   const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
@@ -223,8 +298,9 @@ function lintApproval(set: PolicySet, rule: Located): readonly LintFinding[] {
   return [finding("approval-avoided", "an option before the subcommand avoids the approval", wider, command)];
 }
 
-const isLive = (group: number, matched: ReadonlySet<number>, alive: ReadonlySet<number>) =>
-  matched.has(group) || alive.has(group);
+type Groups = ReadonlySet<number>;
+
+const isLive = (group: number, matched: Groups, alive: Groups) => matched.has(group) || alive.has(group);
 
 function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] {
   return [
