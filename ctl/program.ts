@@ -24,6 +24,7 @@ import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
 import { INIT } from "./setup/init.ts";
 import { MIGRATE } from "./setup/migrate.ts";
+import { LINT, TEST } from "./policy/analyze.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
@@ -92,7 +93,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
   "Policy:": [{
     name: "policy",
     summary: "Show, explain and change policies.",
-    commands: [SHOW_POLICY, EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+    commands: [SHOW_POLICY, EXPLAIN, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   }],
   "Approvals:": [APPROVAL],
   "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],
@@ -146,6 +147,7 @@ export async function runProgram(args: readonly string[], environment: Environme
       const result = await action();
       if (result !== undefined) writeResult(terminal, { json }, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
+      if (result?.exitCode !== undefined) exitCode = result.exitCode;
       await warnAboutExpiry(command, uses, environment);
     },
   }, args.some((word) => /^--?verbose$/.test(word)));

@@ -19,6 +19,8 @@ export interface CommandResult {
   readonly lines: readonly string[];
   /** The command succeeded and found a problem: exit code 1. */
   readonly failed?: boolean;
+  /** An exit code that scripts distinguish from a failure. */
+  readonly exitCode?: 3;
 }
 
 /** An error of a code; with a `hint`, the fix is shown below it. */
@@ -88,7 +90,7 @@ function describeError(error: unknown): Readonly<Record<"code" | "message" | "hi
 
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;
 
-export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES] | 3;
 
 /** The exit code for an error: usage for an `invalid_request` that the command line caused. */
 export function exitCodeOf(error: unknown): ExitCode {

@@ -3,16 +3,13 @@ import {
   type CommandPolicy,
   type CommandVerdict,
   type CompiledHost,
-  type CompiledPolicy,
   decideCommand,
-  decideSsh,
   type HostPolicy,
-  mayUseHost,
   parseCommand,
   type SshDecision,
-  type SshIntent,
   toWireDecision,
 } from "@gateway/shared/policy";
+import { decideRequest, type HostQuestion } from "@gateway/shared/policy/analysis";
 import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -87,7 +84,7 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
     const about = { host: host.name, groups: host.groups, policies, sessions };
     const lines = formatHost(host, policies);
     if (intent === undefined) return { json: about, lines };
-    const decision = decide(policy, host, intent);
+    const decision = decideRequest(policy, host, intent);
     const steps = listSteps(host, intent.command).map(({ command, verdict }) => ({
       command,
       verdict: nameVerdict(verdict),
@@ -110,7 +107,7 @@ export function readTarget(
 }
 
 /** The intent in the flags; `undefined` if only the host is to be shown. */
-function readIntent(flags: Flags, host: string): OpenIntent | undefined {
+function readIntent(flags: Flags, host: string): HostQuestion | undefined {
   const { command, sessionMode } = flags;
   if (command === undefined && sessionMode === undefined) {
     refuseFlags(flags, INTENT_FLAGS, "without --command");
@@ -238,21 +235,6 @@ function describePolicy(policy: CommandPolicy): string {
     ...(policy.enforcement === "audit" ? ["audit"] : []),
   ];
   return parts.length === 0 ? "off" : parts.join(" ");
-}
-
-interface OpenIntent extends Omit<SshIntent, "caller"> {
-  /** Absent: any caller that may use the host. */
-  readonly caller?: string;
-}
-
-/** Decides as the signer does, in the order of its gates, but without grants, waivers and freezes. */
-function decide(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): SshDecision {
-  const { caller } = intent;
-  if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
-    return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
-  }
-  const [allowed = ""] = host.allowed_callers ?? [];
-  return decideSsh(policy, { ...intent, caller: caller ?? allowed });
 }
 
 /**

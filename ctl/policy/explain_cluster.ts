@@ -3,32 +3,20 @@ import {
   type ClusterPolicy,
   type ClusterRule,
   type CompiledCluster,
-  type CompiledPolicy,
-  decideCluster,
-  findCluster,
-  parseClusterAction,
-  type RequestedAction,
   toWireClusterDecision,
 } from "@gateway/shared/policy";
+import { decideAction, type Requester } from "@gateway/shared/policy/analysis";
 import { clusterOf } from "../clusters/entry.ts";
-import { type CommandResult, invalid } from "../kit/output.ts";
+import type { CommandResult } from "../kit/output.ts";
 import type { SignerConfig } from "@gateway/signer/config";
 import { compileSigner } from "../kit/signer_file.ts";
-import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
-
-/** The requester of an action on a cluster. Default: a caller that may use the cluster. */
-interface Asker {
-  readonly caller: string | undefined;
-  readonly endUser: string;
-  readonly endUserGroups: readonly string[] | null;
-}
 
 /** `policy explain --cluster`: decides as the signer does; without an action, shows the cluster alone. */
 export function explainCluster(
   config: SignerConfig,
   name: string,
-  { action: asked, ...asker }: Asker & { readonly action: string | undefined },
+  { action: asked, ...asker }: Requester & { readonly action: string | undefined },
 ): CommandResult {
   const policy = compileSigner(config);
   const source = clusterOf(config, name);
@@ -43,7 +31,7 @@ export function explainCluster(
   };
   const lines = formatCluster(cluster, source);
   if (asked === undefined) return { json: about, lines };
-  const { action, decision } = decide(policy, cluster, asked, asker);
+  const { action, decision } = decideAction(policy, cluster, asked, asker);
   return {
     json: {
       ...about,
@@ -56,41 +44,6 @@ export function explainCluster(
     },
     lines: [...lines, "", `Action:    ${action}`, ...describe(decision)],
   };
-}
-
-function decide(
-  policy: CompiledPolicy,
-  cluster: CompiledCluster,
-  text: string,
-  { caller, ...asker }: Asker,
-): { readonly action: string; readonly decision: ClusterDecision } {
-  const asked = readAction(text);
-  const parsed = parseClusterAction(cluster.resources, asked);
-  const action = parsed.kind === "ok" ? parsed.action.text : text;
-  const gate = caller === undefined ? undefined : findCluster(policy, caller, cluster.name);
-  if (gate?.kind === "closed") {
-    return { action, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
-  }
-  const [allowed = ""] = cluster.allowed_callers;
-  const intent = { ...asked, ...asker, caller: caller ?? allowed, command: action, manifestSha256: "" };
-  return { action, decision: decideCluster(cluster, intent) };
-}
-
-/**
- * Reads an action in the form of audit records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
- * group is optional, and so is the namespace of a list.
- */
-export function readAction(text: string): RequestedAction {
-  const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
-  const [namespace = "", name = "-", ...rest] = place.split("/");
-  if (whole === "" || more.length > 0 || rest.length > 0) {
-    throw invalid(
-      `Cannot read action ${quoteText(text)}: expected "<verb> <resource>[.<group>] [<namespace>[/<name>]]"`,
-    );
-  }
-  const [resource = "", ...group] = whole.split(".");
-  const orNone = (part: string) => part === "-" ? "" : part;
-  return { verb, resource, group: group.join("."), namespace: orNone(namespace), name: orNone(name) };
 }
 
 /** The facts about a cluster that are the same for every action. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readAction } from "./explain_cluster.ts";
+import { readAction } from "@gateway/shared/policy/analysis";
 import { type CommandPolicy, compilePolicy } from "@gateway/shared/policy";
 import { listContributions } from "./explain.ts";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";

@@ -3,12 +3,14 @@ import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
 import { quoteText } from "@gateway/shared/text";
 import { policyChanged, policyHistory, type PolicyRequest, policyVersionHosts } from "@gateway/shared/wire";
+import { countOf } from "../kit/arguments.ts";
 import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
 import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { conflict, invalid, RemoteError } from "../kit/output.ts";
 import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
 import { tableOr } from "../kit/table.ts";
+import { diffConfigs, WIDER } from "./analyze.ts";
 
 const NOTE = `
 For signers with policy_source "database". Each change of the hosts is a version that is kept permanently, and is in
@@ -96,18 +98,34 @@ const HISTORY = versionCommand({
 
 const DIFF = versionCommand({
   name: "diff",
-  summary: "Show the changes between two versions of the hosts.",
-  takes: { "<from>": version("version"), "[to]": version("version (default: newest)"), ...SIGNER },
+  summary: "Show how access changes between two configs, or two versions of the hosts.",
+  takes: {
+    "<from>": "signer config in force, or a version",
+    "[to]": "new signer config, or a version (default: newest)",
+    ...SIGNER,
+  },
   help: `
 Examples:
+  broker-ctl policy diff /etc/gateway/signer.json signer.new.json
   broker-ctl policy diff 6 7
   broker-ctl policy diff 6
+
+With two configs: compares what they allow, not their text. Shows the commands that become allowed, denied or subject to
+approval, each with an example that the two policies decide differently, and changes of callers, end user groups, sudo,
+sessions, lifetimes and targets. If there is no example, the new rules are proved to allow nothing more. Rules that are
+too large to be compared count as wider. The exit code is ${WIDER} if any access is wider, so that a pipeline can require
+a second reviewer.
 `,
   async run({ from, to }, call) {
-    const [before, after] = [await fetchVersion(call, from), await fetchVersion(call, to)];
+    if (!/^\d+$/.test(from)) return await diffConfigs(from, to, call.workingFolder);
+    const read = countOf(1, 999_999_999);
+    const [before, after] = [
+      await fetchVersion(call, read(from)),
+      await fetchVersion(call, to === undefined ? undefined : read(to)),
+    ];
     const changes = diffHosts(before.hosts, after.hosts);
     const lines = changes.length === 0 ? ["no difference"] : changes;
-    return { json: { from, to: after.version, changes }, lines };
+    return { json: { from: before.version, to: after.version, changes }, lines };
   },
 });
 

@@ -1,0 +1,167 @@
+import { dirname, resolve } from "node:path";
+import { loadConfig } from "@gateway/shared/config";
+import {
+  type AccessChange,
+  type CaseResult,
+  decideCases,
+  diffPolicies,
+  isWider,
+  type LintFinding,
+  lintPolicy,
+  policyCases,
+} from "@gateway/shared/policy/analysis";
+import { command } from "../kit/command.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
+import { compileSigner, loadHosts } from "../kit/signer_file.ts";
+import { INDENT, joinNames } from "../kit/table.ts";
+
+/** `policy lint`: allow patterns that admit more than their author meant. */
+export const LINT = command({
+  name: "lint",
+  summary: "Find patterns that allow more than intended.",
+  help: `
+Examples:
+  broker-ctl policy lint --config /etc/gateway/signer.json
+
+Analyzes each allow pattern together with the deny and approval rules of its hosts, and shows a command that the policy
+allows and that runs other commands, writes files or reads secrets. It also finds patterns without ^ or $, patterns
+without effect, and approvals that an option before the subcommand avoids. "not analyzed" means that nothing is known
+about the pattern. The exit code is 1 if there is a finding.
+`,
+  async run({ config }, { workingFolder }) {
+    const findings = lintPolicy(compileSigner(await loadHosts(config, workingFolder)));
+    const summary = findings.length === 0
+      ? "No risks found."
+      : findings.length === 1
+      ? "1 finding."
+      : `${findings.length} findings.`;
+    return {
+      json: { findings },
+      lines: [...findings.flatMap(formatFinding), summary],
+      failed: findings.length > 0,
+    };
+  },
+});
+
+function formatFinding({ path, pattern, command, problem, fix }: LintFinding): readonly string[] {
+  return [
+    `${path}: ${pattern}`,
+    `${INDENT}${problem}`,
+    ...command === "" ? [] : [`${INDENT}allows:  ${command}`],
+    `${INDENT}instead: ${fix}`,
+  ];
+}
+
+export const WIDER = 3;
+
+/** What a new config changes in access. */
+export async function diffConfigs(
+  from: string,
+  to: string | undefined,
+  workingFolder: string,
+): Promise<CommandResult> {
+  if (to === undefined) {
+    throw invalid("Missing the new config", undefined, `broker-ctl policy diff ${from} NEW`);
+  }
+  const load = async (path: string) => compileSigner(await loadHosts(path, workingFolder));
+  const changes = diffPolicies(await load(from), await load(to));
+  const wider = changes.filter(isWider).length;
+  const summary = changes.length === 0
+    ? "No access changes."
+    : wider === 0
+    ? "No access is wider."
+    : `${wider} of ${changes.length} changes give wider access.`;
+  return {
+    json: { wider: wider > 0, changes },
+    lines: [...changes.toSorted(widestFirst).flatMap(formatChange), summary],
+    ...wider > 0 && { exitCode: WIDER },
+  };
+}
+
+function widestFirst(left: AccessChange, right: AccessChange): number {
+  return Number(isWider(right)) - Number(isWider(left));
+}
+
+const MARKS = { wider: "+", unknown: "?", narrower: "-" } as const satisfies Record<
+  AccessChange["effect"],
+  string
+>;
+
+function formatChange({ kind, names, effect, change, command, rule }: AccessChange): readonly string[] {
+  return [
+    `${MARKS[effect]} ${kind} ${joinNames(names)}: ${change}`,
+    ...command === "" ? [] : [`${INDENT}for example: ${command}${rule === "" ? "" : `   (${rule})`}`],
+  ];
+}
+
+/** `policy test`: requests with the decisions that the author expects. */
+export const TEST = command({
+  name: "test",
+  summary: "Check a policy against a file of expected decisions.",
+  takes: {
+    "[file]": "JSONC file of cases (default: policy_tests.jsonc next to the config)",
+    "--junit": "print JUnit XML",
+  },
+  help: `
+Examples:
+  broker-ctl policy test
+  broker-ctl policy test policy_tests.jsonc --config /etc/gateway/signer.json --json
+
+A file of cases:
+  {
+    "cases": [
+      { "host": "web01", "command": "systemctl status nginx", "expect": "allow" },
+      { "host": "web01", "command": "systemctl restart nginx", "expect": "approval" },
+      { "host": "web01", "command": "cat /etc/shadow", "expect": "deny", "rule": "allowlist:no-match" },
+      { "cluster": "prod", "command": "delete pods web/shop-1", "end_user_groups": ["ops"], "expect": "deny" }
+    ]
+  }
+Other keys: name, caller, end_user, sudo, sudo_user. Runs without a signer. The exit code is 1 if a case fails.
+`,
+  async run({ config = "signer.json", file, junit = false }, { workingFolder }) {
+    const configPath = resolve(workingFolder, config);
+    const path = file === undefined
+      ? resolve(dirname(configPath), "policy_tests.jsonc")
+      : resolve(workingFolder, file);
+    const { cases } = await loadConfig({ path, what: "policy tests", schema: policyCases });
+    const results = decideCases(compileSigner(await loadHosts(configPath, workingFolder)), cases);
+    const failed = results.filter(({ failure }) => failure !== "").length;
+    return {
+      json: { passed: results.length - failed, failed, results },
+      lines: junit ? formatJunit(results) : [
+        ...results.map(formatResult),
+        `${results.length - failed} passed, ${failed} failed`,
+      ],
+      failed: failed > 0,
+    };
+  },
+});
+
+function titleOf({ case: { name, host, cluster, command, expect } }: CaseResult): string {
+  return name ?? `${host ?? cluster}: ${command} → ${expect}`;
+}
+
+function formatResult(result: CaseResult): string {
+  return result.failure === "" ? `ok    ${titleOf(result)}` : `FAIL  ${titleOf(result)}: ${result.failure}`;
+}
+
+function formatJunit(results: readonly CaseResult[]): readonly string[] {
+  const failures = results.filter(({ failure }) => failure !== "").length;
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuite name="policy" tests="${results.length}" failures="${failures}">`,
+    ...results.map((result) => {
+      const start = `  <testcase name="${escapeXml(titleOf(result))}"`;
+      return result.failure === ""
+        ? `${start}/>`
+        : `${start}><failure message="${escapeXml(result.failure)}"/></testcase>`;
+    }),
+    "</testsuite>",
+  ];
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+
+function escapeXml(text: string): string {
+  return text.replace(/[&<>"]/g, (each) => ENTITIES[each] ?? each);
+}

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { type CommandPolicy, compilePattern, compilePolicy, decideCommand, type HostPolicy } from "../mod.ts";
+import { Automaton } from "./automaton.ts";
+import { diffPolicies } from "./diff.ts";
+import { lintPolicy } from "./lint.ts";
+
+const ALPHABET = ["a", "b", "A", " ", "\n", "-", "é", "ſ"];
+const TEXTS = textsOf(4);
+
+function textsOf(length: number): readonly string[] {
+  if (length === 0) return [""];
+  const shorter = textsOf(length - 1);
+  return [
+    ...shorter,
+    ...shorter.filter((text) => text.length === length - 1).flatMap((text) =>
+      ALPHABET.map((each) => text + each)
+    ),
+  ];
+}
+
+const pattern = fc.letrec<{ readonly node: string }>((tie) => ({
+  node: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    fc.constantFrom(
+      "a",
+      "b",
+      " ",
+      ".",
+      "^",
+      "$",
+      "\\b",
+      "\\B",
+      "[^a]",
+      "\\w",
+      "\\s",
+      "(?i)s",
+      "(?s).",
+      "(?m)^",
+      "(?m)$",
+      "é",
+      "",
+    ),
+    fc.tuple(tie("node"), tie("node")).map(([left, right]) => left + right),
+    fc.tuple(tie("node"), tie("node")).map(([left, right]) => `(?:${left}|${right})`),
+    fc.tuple(tie("node"), fc.constantFrom("*", "+", "?", "{2}", "{0,2}")).map(([inner, count]) =>
+      `(?:${inner})${count}`
+    ),
+  ),
+})).node;
+
+Deno.test("the automaton finds exactly the combinations of patterns that match a text", () => {
+  fc.assert(
+    fc.property(pattern, pattern, pattern, (...sources) => {
+      const compiled = sources.map(compilePattern);
+      const combinationOf = (text: string) => compiled.map(({ test }) => test(text)).join();
+      const found = new Set<string>();
+      const isComplete = new Automaton(sources.map((source, group) => ({ source, group }))).search({
+        hope: () => true,
+        visit(text, matched) {
+          const combination = compiled.map((_, group) => matched.has(group)).join();
+          assert.equal(combination, combinationOf(text), JSON.stringify(text));
+          found.add(combination);
+          return false;
+        },
+      }, 5_000);
+      if (!isComplete) return;
+      for (const text of TEXTS) assert.ok(found.has(combinationOf(text)), JSON.stringify(text));
+    }),
+    { numRuns: 150 },
+  );
+});
+
+const HOST: HostPolicy = { addr: "192.0.2.1:22", user: "agent", host_key: "" };
+
+function compile(host: Partial<HostPolicy>, policy: CommandPolicy) {
+  const compiled = compilePolicy({
+    hosts: { web: { ...HOST, ...host, groups: ["web"] } },
+    callers: {},
+    command_policies: { web: policy },
+    group_command_policies: { web: ["web"] },
+    max_ttl_seconds: 0,
+  });
+  assert.equal(compiled.kind, "ok", JSON.stringify(compiled));
+  return compiled.policy;
+}
+
+const commandPolicy = fc.record({
+  mode: fc.constantFrom("allowlist", "denylist"),
+  allow: fc.array(pattern, { maxLength: 2 }),
+  deny: fc.array(pattern, { maxLength: 2 }),
+  require_approval: fc.array(pattern, { maxLength: 1 }),
+  enforcement: fc.constantFrom("enforce", "enforce", "audit"),
+}).map((policy): CommandPolicy => {
+  const { allow, ...others } = policy;
+  return policy.mode === "denylist" ? others : { ...others, allow };
+});
+
+Deno.test("diffPolicies() reports each change of a decision with a command, and nothing else", () => {
+  const commands = TEXTS.filter((text) => /^(?:[abA]+(?: (?=[abA-]))?)+[abA-]*$/.test(text));
+  fc.assert(
+    fc.property(commandPolicy, commandPolicy, (old, next) => {
+      const [from, to] = [compile({}, old), compile({}, next)];
+      const changes = diffPolicies(from, to).filter(({ change }) => change.includes(" becomes "));
+      const outcomeOf = ({ hosts }: typeof from, command: string) => {
+        const rules = hosts.get("web")?.commands;
+        assert.ok(rules);
+        const { kind, requireApproval } = decideCommand(rules, command);
+        if (rules.enforcement === "audit") return "allowed";
+        return kind === "denied" ? "denied" : requireApproval ? "allowed after approval" : "allowed";
+      };
+      const changeOf = (command: string) =>
+        [from, to].map((policy) => outcomeOf(policy, command)).join(" becomes ");
+      for (const { change, command } of changes) assert.equal(changeOf(command), change, command);
+      if (changes.some(({ effect }) => effect === "unknown")) return;
+      for (const command of commands) {
+        const change = changeOf(command);
+        const [before, after] = change.split(" becomes ");
+        assert.ok(
+          before === after || changes.some((each) => each.change === change),
+          `${command}: ${change}`,
+        );
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+Deno.test("diffPolicies() of a policy with itself is empty", () => {
+  fc.assert(
+    fc.property(commandPolicy, (policy) => {
+      assert.deepEqual(diffPolicies(compile({}, policy), compile({}, policy)), []);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+Deno.test.each<[allow: string, others: CommandPolicy, expected: readonly string[]]>([
+  ["^uptime$", {}, []],
+  ["^uptime( -p)?$", {}, []],
+  ["uptime", {}, ["open-start"]],
+  ["^uptime", {}, ["open-end"]],
+  ["^tar ", {}, ["escape"]],
+  ["^tar -tf /backup/[a-z0-9.-]+$", {}, []],
+  ["^git .*$", { deny: ["."] }, ["no-effect"]],
+  ["a$b", {}, ["no-effect"]],
+  ["\\Quptime", {}, ["not-analyzed"]],
+  ["^tar .*$", { require_approval: ["^tar "] }, []],
+  ["^systemctl ", { require_approval: ["^systemctl restart "] }, ["escape", "approval-avoided"]],
+  ["^uptime$", { require_approval: ["^reboot$"] }, ["no-effect"]],
+])("lintPolicy() of allow %s with %j finds %j", (allow, others, expected) => {
+  const policy = compile({}, { mode: "allowlist", allow: [allow], ...others });
+  const findings = lintPolicy(policy);
+  assert.deepEqual([...new Set(findings.map(({ kind }) => kind))], expected);
+  const rules = policy.hosts.get("web")?.commands;
+  for (const { command } of findings) {
+    if (command === "" || rules === undefined) continue;
+    const { kind, requireApproval } = decideCommand(rules, command);
+    assert.deepEqual([kind, requireApproval], ["allowed", false], command);
+  }
+});

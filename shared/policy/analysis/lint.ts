@@ -1,0 +1,314 @@
+// Finds allow patterns that admit more than their author meant. Every finding has a command that the decision
+// function itself allows.
+import { finish, type Steps } from "../../clock.ts";
+import { formatKeyPath } from "../../text.ts";
+import { compileCommandPolicy, composePolicies, decideCommand, type PolicySet } from "../command.ts";
+import type { CompiledPolicy } from "../compile.ts";
+import type { CommandPolicy } from "../model.ts";
+import { Automaton, type GroupedPattern } from "./automaton.ts";
+import { CLUSTER_ESCAPES, type Escape, HOST_ESCAPES, NARROWER, NEUTRAL_OPTIONS } from "./escapes.ts";
+import { commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
+
+/** What a pattern does that its author may not expect. */
+export interface LintFinding {
+  /** The pattern's key path in the config. */
+  readonly path: string;
+  readonly pattern: string;
+  readonly kind: "escape" | "open-start" | "open-end" | "no-effect" | "approval-avoided" | "not-analyzed";
+  /** A command that the policy allows and that shows the problem; empty if there is none. */
+  readonly command: string;
+  readonly problem: string;
+  readonly fix: string;
+}
+
+/** The rules of some hosts, or of one cluster. */
+interface Subject {
+  readonly set: PolicySet;
+  readonly escapes: readonly Escape[];
+  readonly allow: readonly Located[];
+  readonly approval: readonly Located[];
+}
+
+interface Located {
+  readonly path: string;
+  readonly source: string;
+}
+
+const MOST_ESCAPES = 3;
+/** The search for further escapes of a pattern is short. */
+const MORE_STATES = 100;
+/** Enough to read a program's name. */
+const FEW_STATES = 200;
+const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = [
+  0,
+  1,
+  2,
+  3,
+  4,
+  5,
+  6,
+  7,
+] as const;
+
+/** Finds the risks of all command policies that hosts and clusters use. */
+export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
+  return finish(lintPolicySteps(policy));
+}
+
+/** {@linkcode lintPolicy} in steps, for a service that answers requests in the meantime. */
+export function* lintPolicySteps(policy: CompiledPolicy): Steps<readonly LintFinding[]> {
+  const findings = new Map<string, LintFinding>();
+  for (const subject of subjectsOf(policy)) {
+    const { allow, approval } = subject;
+    for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
+      for (const located of rules) {
+        yield;
+        for (const each of lint(subject, located)) {
+          findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
+        }
+      }
+    }
+  }
+  return [...findings.values()];
+}
+
+type NamedPolicy = readonly [path: readonly string[], policy: CommandPolicy | undefined];
+
+/** The rules of all hosts and clusters, each combination once, and the policies that no host uses yet. */
+function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subject> {
+  const seen = new Set<PolicySet>();
+  const unused = new Set(Object.keys(config.command_policies));
+  for (const [name, { commands: set, groups }] of hosts) {
+    if (seen.has(set)) continue;
+    seen.add(set);
+    const names = new Set(
+      ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []),
+    );
+    names.forEach((each) => unused.delete(each));
+    yield subjectOf(set, [
+      ...[...names].map((each): NamedPolicy => [["command_policies", each], config.command_policies[each]]),
+      [["hosts", name, "command_policy"], config.hosts[name]?.command_policy],
+    ]);
+  }
+  for (const name of unused) {
+    const policy = config.command_policies[name] ?? {};
+    const set = composePolicies([compileCommandPolicy(policy, name, [])]);
+    yield subjectOf(set, [[["command_policies", name], policy]]);
+  }
+  for (const [name, { commands: set }] of clusters) {
+    const path = formatKeyPath(["kubernetes", "clusters", name]);
+    const allow = set.members.flatMap((member) => member.allow.map(({ source }) => ({ path, source })));
+    yield { set, escapes: CLUSTER_ESCAPES, allow, approval: [] };
+  }
+}
+
+function subjectOf(set: PolicySet, policies: readonly NamedPolicy[]): Subject {
+  const locate = (key: "allow" | "require_approval") =>
+    policies.flatMap(([path, policy]) =>
+      key === "allow" && policy?.mode !== "allowlist" ? [] : (policy?.[key] ?? []).map((source, index) => ({
+        path: formatKeyPath([...path, key, index]),
+        source,
+      }))
+    );
+  return { set, escapes: HOST_ESCAPES, allow: locate("allow"), approval: locate("require_approval") };
+}
+
+/** Escapes, and the automaton that finds them. */
+interface Catalog {
+  readonly escapes: readonly Escape[];
+  readonly automaton: Automaton;
+}
+
+const catalogs = new Map<string, Catalog>();
+
+/** The escapes that the commands of a pattern can use: those of its program, if the pattern names one. */
+function catalogFor(all: readonly Escape[], source: string): Catalog {
+  const program = programOf(source);
+  const key = `${all === HOST_ESCAPES} ${program}`;
+  let known = catalogs.get(key);
+  if (known === undefined) {
+    const escapes = program === undefined ? all : all.filter(({ pattern }) => isOfProgram(pattern, program));
+    const automaton = new Automaton(
+      escapes.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
+    );
+    known = { escapes, automaton };
+    catalogs.set(key, known);
+  }
+  return known;
+}
+
+/** The first word of all texts that a pattern matches; undefined if it is not the same in all. */
+function programOf(source: string): string | undefined {
+  return hasAlternatives(source)
+    ? undefined
+    : /^\^(?<word>[\w/-]*\w)(?: |\$$)/.exec(source)?.groups?.["word"];
+}
+
+/** Whether a pattern is several ones divided by |. Conservative: a | in a character class counts. */
+function hasAlternatives(source: string): boolean {
+  let outside = source;
+  while (/\([^()]*\)/.test(outside)) outside = outside.replaceAll(/\([^()]*\)/g, "");
+  return outside.includes("|");
+}
+
+/** Whether an escape is one of a program. */
+function isOfProgram(pattern: string, program: string): boolean {
+  const [WORD, ESCAPE] = [0, 1] as const;
+  let isFound = false;
+  const automaton = new Automaton([{ source: `^${program}(?: |$)`, group: WORD }, {
+    source: pattern,
+    group: ESCAPE,
+  }]);
+  automaton.search({
+    needs: WORD,
+    hope: (matched, alive) => {
+      // The rest of the escape does not matter once its program has matched.
+      isFound ||= matched.has(WORD) && isLive(ESCAPE, matched, alive);
+      return !isFound && isLive(ESCAPE, matched, alive);
+    },
+    visit: (_text, matched) => isFound ||= matched.has(WORD) && matched.has(ESCAPE),
+  }, FEW_STATES);
+  return isFound;
+}
+
+type Describe = (kind: LintFinding["kind"], problem: string, fix: string, command?: string) => LintFinding;
+
+const describe = ({ path, source: pattern }: Located): Describe => (kind, problem, fix, command = "") => ({
+  ...{ path, pattern, kind, command, problem, fix },
+});
+
+const TOO_LARGE = [
+  "not-analyzed",
+  "not analyzed: the pattern is too large, so its risks are unknown",
+  "divide the pattern into short ones without wide repetitions",
+] as const;
+const LIST_ARGUMENTS = "list the exact arguments, and end the pattern with $";
+const WITHOUT_EFFECT = "the pattern has no effect";
+
+function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly LintFinding[] {
+  const { source } = rule;
+  const finding = describe(rule);
+  const rules = rulesAround(set, source);
+  const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
+  const mayMatch = (matched: Groups, alive: Groups) =>
+    !matched.has(DENY) && [RULE, PARSED].every((group) => isLive(group, matched, alive));
+  const isMatch = (matched: Groups) =>
+    !matched.has(DENY) && [RULE, PARSED].every((group) => matched.has(group));
+  const edges = [{ source: `^(?:${source})`, group: FROM_START }, {
+    source: `(?:${source})$`,
+    group: TO_END,
+  }];
+  const isAnchored = source.startsWith("^") && !hasAlternatives(source);
+  const shape = searchTexts([...rules, ...edges], {
+    needs: RULE,
+    hope: (matched, alive) =>
+      mayMatch(matched, alive) &&
+      (found.some === undefined || !matched.has(TO_END) || !isAnchored && !matched.has(FROM_START)),
+    visit(text, matched) {
+      if (!isMatch(matched)) return false;
+      const command = commandOf(set.parses, text);
+      const { kind, requireApproval } = decideCommand(set, command);
+      found.waits ||= requireApproval;
+      if (kind === "denied" || requireApproval) return false;
+      found.some ??= command;
+      if (!matched.has(FROM_START)) found.openStart ??= command;
+      if (!matched.has(TO_END)) found.openEnd ??= command;
+      return found.openStart !== undefined || isAnchored && found.openEnd !== undefined;
+    },
+  });
+  const anchored = `^${source.replace(/^\^|\$$/g, "")}$`;
+  if (found.openStart !== undefined) {
+    const problem = "the pattern does not start with ^, so it also matches in the middle of other commands";
+    return [finding("open-start", problem, anchored, found.openStart)];
+  }
+  if (shape === "gave up") return [finding(...TOO_LARGE)];
+  if (found.some === undefined) {
+    const problem = `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`;
+    return found.waits ? [] : [finding("no-effect", problem, "remove it")];
+  }
+  const { escapes, automaton } = catalogFor(all, source);
+  const admitted = new Map<Escape, string>();
+  let more = MORE_STATES;
+  const risks = searchTexts(rules, {
+    needs: RULE,
+    hope: (matched, alive) =>
+      (admitted.size === 0 || --more > 0) && mayMatch(matched, alive) && !matched.has(APPROVAL) &&
+      escapes.some((escape, index) => !admitted.has(escape) && isLive(FIRST_ESCAPE + index, matched, alive)),
+    visit(text, matched) {
+      if (!isMatch(matched) || matched.has(APPROVAL)) return false;
+      const command = commandOf(set.parses, text);
+      const { kind, requireApproval } = decideCommand(set, command);
+      if (kind === "denied" || requireApproval) return false;
+      for (const [index, escape] of escapes.entries()) {
+        if (matched.has(FIRST_ESCAPE + index) && !admitted.has(escape)) admitted.set(escape, command);
+      }
+      return admitted.size >= MOST_ESCAPES;
+    },
+  }, automaton);
+  if (admitted.size > 0) {
+    return [...admitted].map(([{ gives }, command]) => {
+      const [name = ""] = command.split(" ");
+      const program = name.slice(name.lastIndexOf("/") + 1);
+      const narrower = Object.hasOwn(NARROWER, program) ? NARROWER[program] : undefined;
+      return finding("escape", `${program} ${gives}`, narrower ?? LIST_ARGUMENTS, command);
+    });
+  }
+  if (risks === "gave up") return [finding(...TOO_LARGE)];
+  if (found.openEnd === undefined) return [];
+  return [
+    finding("open-end", "the pattern does not end with $, so any text can follow", anchored, found.openEnd),
+  ];
+}
+
+/** Finds an approval that an option before the subcommand avoids, and one that no command can need. */
+function lintApproval({ set }: Subject, rule: Located): readonly LintFinding[] {
+  const finding = describe(rule);
+  const lists = set.members.filter(({ mode }) => mode === "allowlist");
+  const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
+  let gated: string | undefined;
+  const needed = lists.length === 0 ? [RULE, PARSED] : [RULE, PARSED, ALLOW];
+  const analysis = searchTexts([...rulesAround(set, rule.source), ...allow], {
+    hope: (matched, alive) => !matched.has(DENY) && needed.every((group) => isLive(group, matched, alive)),
+    visit(text, matched) {
+      if (!needed.every((group) => matched.has(group))) return false;
+      const command = commandOf(set.parses, text);
+      if (decideCommand(set, command).kind === "allowed") gated = text;
+      return gated !== undefined;
+    },
+  });
+  if (gated === undefined) {
+    return [
+      analysis === "complete"
+        ? finding(
+          "no-effect",
+          `${WITHOUT_EFFECT}: no allow rule admits a command that it matches`,
+          "add an allow rule, or remove it",
+        )
+        : finding(...TOO_LARGE),
+    ];
+  }
+  const [name = "", ...rest] = gated.split(" ");
+  const program = name.slice(name.lastIndexOf("/") + 1);
+  const neutral = Object.hasOwn(NEUTRAL_OPTIONS, program) ? NEUTRAL_OPTIONS[program] : undefined;
+  if (neutral === undefined || rest.length === 0) return [];
+  const command = commandOf(set.parses, [name, neutral, ...rest].join(" "));
+  const { kind, requireApproval } = decideCommand(set, command);
+  if (kind === "denied" || requireApproval) return [];
+  const wider = rule.source.replace(`${program} `, `${program} (?:.* )?`);
+  return [finding("approval-avoided", "an option before the subcommand avoids the approval", wider, command)];
+}
+
+type Groups = ReadonlySet<number>;
+
+const isLive = (group: number, matched: Groups, alive: Groups) => matched.has(group) || alive.has(group);
+
+function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] {
+  return [
+    { source, group: RULE },
+    { source: set.parses ? PARSED_TEXT : "", group: PARSED },
+    ...set.members.flatMap(({ mode, deny, requireApproval }) => [
+      ...(mode === "off" ? [] : deny.map((each) => ({ source: each.source, group: DENY }))),
+      ...requireApproval.map((each) => ({ source: each.source, group: APPROVAL })),
+    ]),
+  ];
+}

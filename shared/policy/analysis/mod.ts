@@ -1,0 +1,9 @@
+/**
+ * What a policy admits: questions, cases, and analyses that hold for all commands at once. Pure.
+ *
+ * @module
+ */
+export { type CaseResult, decideCases, type PolicyCase, policyCases } from "./cases.ts";
+export { type AccessChange, diffPolicies, isWider } from "./diff.ts";
+export { type LintFinding, lintPolicy } from "./lint.ts";
+export { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";

@@ -1,0 +1,69 @@
+// Decides what a request would get, as the signer does, in the order of its gates, but without grants, waivers and
+// freezes. An absent caller is any caller that may use the host or cluster.
+import { AppError } from "../../errors.ts";
+import { quoteText } from "../../text.ts";
+import { type ClusterDecision, decideCluster, findCluster } from "../clusters.ts";
+import type { CompiledHost, CompiledPolicy } from "../compile.ts";
+import type { CompiledCluster } from "../compile_cluster.ts";
+import { parseClusterAction, type RequestedAction } from "../kubernetes.ts";
+import { decideSsh, mayUseHost, type SshDecision, type SshIntent } from "../ssh.ts";
+
+export interface HostQuestion extends Omit<SshIntent, "caller"> {
+  readonly caller?: string;
+}
+
+export function decideRequest(
+  policy: CompiledPolicy,
+  host: CompiledHost,
+  question: HostQuestion,
+): SshDecision {
+  const { caller } = question;
+  if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
+    return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
+  }
+  const [allowed = ""] = host.allowed_callers ?? [];
+  return decideSsh(policy, { ...question, caller: caller ?? allowed });
+}
+
+export interface Requester {
+  readonly caller: string | undefined;
+  readonly endUser: string;
+  readonly endUserGroups: readonly string[] | null;
+}
+
+/** @throws {AppError} `invalid_request` for a text that is not an action */
+export function decideAction(
+  policy: CompiledPolicy,
+  cluster: CompiledCluster,
+  text: string,
+  { caller, ...requester }: Requester,
+): { readonly action: string; readonly decision: ClusterDecision } {
+  const asked = readAction(text);
+  const parsed = parseClusterAction(cluster.resources, asked);
+  const action = parsed.kind === "ok" ? parsed.action.text : text;
+  const gate = caller === undefined ? undefined : findCluster(policy, caller, cluster.name);
+  if (gate?.kind === "closed") {
+    return { action, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
+  }
+  const [allowed = ""] = cluster.allowed_callers;
+  const intent = { ...asked, ...requester, caller: caller ?? allowed, command: action, manifestSha256: "" };
+  return { action, decision: decideCluster(cluster, intent) };
+}
+
+/**
+ * Reads an action in the form of audit records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
+ * group is optional, and so is the namespace of a list.
+ */
+export function readAction(text: string): RequestedAction {
+  const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
+  const [namespace = "", name = "-", ...rest] = place.split("/");
+  if (whole === "" || more.length > 0 || rest.length > 0) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot read action ${quoteText(text)}: expected "<verb> <resource>[.<group>] [<namespace>[/<name>]]"`,
+    );
+  }
+  const [resource = "", ...group] = whole.split(".");
+  const orNone = (part: string) => part === "-" ? "" : part;
+  return { verb, resource, group: group.join("."), namespace: orNone(namespace), name: orNone(name) };
+}

@@ -1,0 +1,31 @@
+import { RE2JSException } from "re2js";
+import { singleQuote } from "../../text.ts";
+import { Automaton, type Goal, type GroupedPattern } from "./automaton.ts";
+
+/** The states after which an analysis is given up. */
+const MOST_STATES = 20_000;
+
+/** `gave up`: the patterns are too large, so nothing is proved. */
+export type Analysis = "complete" | "gave up";
+
+/** Searches texts by the patterns that match them, until a limit. */
+export function searchTexts(patterns: readonly GroupedPattern[], goal: Goal, base?: Automaton): Analysis {
+  try {
+    return new Automaton(patterns, base).search(goal, MOST_STATES) ? "complete" : "gave up";
+  } catch (error) {
+    // A quotation without an end (\Q) swallows the parenthesis behind it.
+    if (error instanceof RE2JSException) return "gave up";
+    throw error;
+  }
+}
+
+/** What a parsed command looks like to patterns: words without control characters, joined by one space. */
+export const PARSED_TEXT = "^[^ \\p{Cc}+-][^ \\p{Cc}]*(?: [^ \\p{Cc}]+)*$";
+
+const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
+
+/** The command whose words, joined by one space, are the text. */
+export function commandOf(isParsed: boolean, text: string): string {
+  if (!isParsed) return text;
+  return text.split(" ").map((word) => PLAIN_WORD.test(word) ? word : singleQuote(word)).join(" ");
+}
