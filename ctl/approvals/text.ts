@@ -77,7 +77,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
 export const DEFAULT_LEARN = "1h";
 
 /** A name and its value; a fact without a value is left out. */
-export type Fact = readonly [name: string, value: string | undefined];
+type Fact = readonly [name: string, value: string | undefined];
 
 /** What the approver of a pending request must know, the most important facts first. */
 export function keyFacts(approval: ApprovalRecord): readonly Fact[] {

@@ -42,6 +42,7 @@ interface Node {
 
 type Groups = ReadonlySet<number>;
 
+/** What a search looks for. */
 export interface Goal {
   /** A group without which no text is of interest; the search of a pattern with ^ is faster with it. */
   readonly needs?: number;

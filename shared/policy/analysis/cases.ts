@@ -5,7 +5,7 @@ import type { CompiledPolicy } from "../compile.ts";
 import { decideAction, decideRequest, type HostQuestion } from "./question.ts";
 
 /** The decision that a case expects. */
-export const EXPECTATIONS = ["allow", "deny", "approval"] as const;
+const EXPECTATIONS = ["allow", "deny", "approval"] as const;
 
 /** One request, and what the policy has to decide. */
 export interface PolicyCase {

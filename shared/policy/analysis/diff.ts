@@ -1,5 +1,4 @@
 // What a new policy changes in access: for each host and cluster who may use it, how, and with which commands.
-import { finish, type Steps } from "../../clock.ts";
 import { decideCommand, type Pattern, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
@@ -7,7 +6,7 @@ import { isListedFor } from "../ssh.ts";
 import { type Analysis, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** `unknown`: the patterns are too large to be compared, so the change counts as wider. */
-export type Effect = "wider" | "narrower" | "unknown";
+type Effect = "wider" | "narrower" | "unknown";
 
 /** One change of access. */
 export interface AccessChange {
@@ -32,14 +31,6 @@ export function isWider({ effect }: Pick<AccessChange, "effect">): boolean {
 
 /** Compares two policies. The result is empty if they give the same access. */
 export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly AccessChange[] {
-  return finish(diffPoliciesSteps(from, to));
-}
-
-/** {@linkcode diffPolicies} in steps. */
-export function* diffPoliciesSteps(
-  from: CompiledPolicy,
-  to: CompiledPolicy,
-): Steps<readonly AccessChange[]> {
   const changes = new Map<string, AccessChange>();
   const add = (kind: AccessChange["kind"], name: string, change: Change) => {
     const key = JSON.stringify([kind, change]);
@@ -58,7 +49,6 @@ export function* diffPoliciesSteps(
   for (const kind of ["host", "cluster"] as const) {
     const [olds, nexts] = kind === "host" ? [from.hosts, to.hosts] : [from.clusters, to.clusters];
     for (const name of new Set([...olds.keys(), ...nexts.keys()])) {
-      yield;
       const [old, next] = [olds.get(name), nexts.get(name)];
       if (old === undefined || next === undefined) {
         add(kind, name, next === undefined ? narrower("removed") : wider("added"));

@@ -34,6 +34,7 @@ const any = (programs: string, gives: string): Escape => ({
 const SECRET_FILES =
   "(?:/etc/(?:shadow|gshadow|sudoers|ssh/ssh_host_ed25519_key|kubernetes/admin\\.conf)|/root/\\.ssh/id_ed25519|/proc/self/environ)";
 
+/** Escapes of commands on hosts. */
 export const HOST_ESCAPES: readonly Escape[] = [
   // Archives, files and text.
   using(

@@ -1,6 +1,5 @@
 // Finds allow patterns that admit more than their author meant. Every finding has a command that the decision
 // function itself allows.
-import { finish, type Steps } from "../../clock.ts";
 import { formatKeyPath } from "../../text.ts";
 import { compileCommandPolicy, composePolicies, decideCommand, type PolicySet } from "../command.ts";
 import type { CompiledPolicy } from "../compile.ts";
@@ -50,19 +49,13 @@ const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = 
   7,
 ] as const;
 
-/** Finds the risks of all command policies that hosts and clusters use. */
+/** Finds the risks of all command policies, and of the rules of clusters. */
 export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
-  return finish(lintPolicySteps(policy));
-}
-
-/** {@linkcode lintPolicy} in steps, for a service that answers requests in the meantime. */
-export function* lintPolicySteps(policy: CompiledPolicy): Steps<readonly LintFinding[]> {
   const findings = new Map<string, LintFinding>();
   for (const subject of subjectsOf(policy)) {
     const { allow, approval } = subject;
     for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
       for (const located of rules) {
-        yield;
         for (const each of lint(subject, located)) {
           findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
         }

@@ -8,10 +8,12 @@ import type { CompiledCluster } from "../compile_cluster.ts";
 import { parseClusterAction, type RequestedAction } from "../kubernetes.ts";
 import { decideSsh, mayUseHost, type SshDecision, type SshIntent } from "../ssh.ts";
 
+/** A request for a host. */
 export interface HostQuestion extends Omit<SshIntent, "caller"> {
   readonly caller?: string;
 }
 
+/** Decides a request for a host. */
 export function decideRequest(
   policy: CompiledPolicy,
   host: CompiledHost,
@@ -25,13 +27,18 @@ export function decideRequest(
   return decideSsh(policy, { ...question, caller: caller ?? allowed });
 }
 
+/** The requester of an action on a cluster. */
 export interface Requester {
   readonly caller: string | undefined;
   readonly endUser: string;
   readonly endUserGroups: readonly string[] | null;
 }
 
-/** @throws {AppError} `invalid_request` for a text that is not an action */
+/**
+ * Decides an action on a cluster.
+ *
+ * @throws {AppError} `invalid_request` for a text that is not an action
+ */
 export function decideAction(
   policy: CompiledPolicy,
   cluster: CompiledCluster,
