@@ -142,6 +142,8 @@ Deno.test.each<[allow: string, others: CommandPolicy, expected: readonly string[
   ["^uptime", {}, ["open-end"]],
   ["^tar ", {}, ["escape"]],
   ["^tar -tf /backup/[a-z0-9.-]+$", {}, []],
+  ["^cp /etc/motd\\.(?:new|old) /etc/motd$", {}, []],
+  ["^cp /etc/motd.new /etc/motd$", {}, ["escape"]],
   ["^git .*$", { deny: ["."] }, ["no-effect"]],
   ["a$b", {}, ["no-effect"]],
   ["\\Quptime", {}, ["not-analyzed"]],

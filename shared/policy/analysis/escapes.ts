@@ -112,7 +112,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
   // Services and hosts.
   calling(
     "systemctl",
-    "edit|link|enable|start|restart|set-environment|import-environment|set-property|revert|preset|isolate|kexec|switch-root",
+    "edit|link|enable|set-environment|import-environment|set-property|revert|preset|isolate|kexec|switch-root",
     "changes what systemd starts",
   ),
   using(

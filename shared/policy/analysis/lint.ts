@@ -178,6 +178,9 @@ const TOO_LARGE = [
 const LIST_ARGUMENTS = "list the exact arguments, and end the pattern with $";
 const WITHOUT_EFFECT = "the pattern has no effect";
 
+/** A pattern that spells out all its commands: its author means each of them. */
+const LITERAL = /^\^(?:[^*+.{[\\]|\\[^\w])*\$$/;
+
 function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly LintFinding[] {
   const { source } = rule;
   const finding = describe(rule);
@@ -219,6 +222,7 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
     const problem = `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`;
     return found.waits ? [] : [finding("no-effect", problem, "remove it")];
   }
+  if (LITERAL.test(source)) return [];
   const { escapes, automaton } = catalogFor(all, source);
   const admitted = new Map<Escape, string>();
   let more = MORE_STATES;
