@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { visibleText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
@@ -40,6 +40,8 @@ import {
   exitCodeOf,
   HintedError,
   invalid,
+  type OutputOptions,
+  OUTPUTS,
   type Use,
   writeError,
   writeResult,
@@ -139,13 +141,14 @@ init writes a context, so commands find the installation without --config. Examp
 export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
   let exitCode: ExitCode = EXIT_CODES.ok;
-  let json = false;
+  let output: OutputOptions = { output: "table" };
   const program = createProgram({
     ...environment,
     run: async (command, uses, action) => {
       if (!uses.includes("programs")) environment.dropPrograms?.();
       const result = await action();
-      if (result !== undefined) writeResult(terminal, { json }, result);
+      output = readOutput(command, terminal);
+      if (result !== undefined) await writeResult(terminal, output, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
       if (result?.exitCode !== undefined) exitCode = result.exitCode;
       await warnAboutExpiry(command, uses, environment);
@@ -153,7 +156,7 @@ export async function runProgram(args: readonly string[], environment: Environme
   }, args.some((word) => /^--?verbose$/.test(word)));
   const rules = rulesOf(program, args);
   const normalized = normalizeArguments(args, rules);
-  json = normalized.includes("--json");
+  output = { output: normalized.includes("--json") ? "json" : "table", color: terminal.color ?? false };
   try {
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;
@@ -166,9 +169,26 @@ export async function runProgram(args: readonly string[], environment: Environme
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
     const shown = describeUsage(error, `${rules.path} --help`);
-    writeError(terminal, { json }, shown);
+    writeError(terminal, output, shown);
     return exitCodeOf(shown);
   }
+}
+
+/** The options of the output. */
+function readOutput(command: Command, { color: isWanted = false }: Environment["terminal"]): OutputOptions {
+  const { json = false, output = "table", headers = true, color = "auto" } = command.optsWithGlobals<
+    {
+      readonly json?: boolean;
+      readonly output?: OutputOptions["output"];
+      readonly headers?: boolean;
+      readonly color?: "auto" | "always" | "never";
+    }
+  >();
+  return {
+    output: json ? "json" : output,
+    headers,
+    color: color === "always" || (color === "auto" && isWanted),
+  };
 }
 
 /** The whole command tree. */
@@ -191,7 +211,10 @@ export function createProgram(context: CommandContext, verbose = false): Command
     .option("--context <name>", "context of this command (default: the current context)", once)
     .option("--config <file>", "signer's config (default: ./signer.json, else that of the context)", once)
     .option("--client-config <file>", "client config (default: that of the context)", once)
-    .option("--json", "print JSON: the result on stdout, an error on stderr")
+    .addOption(new Option("-o, --output <format>", "format of the result (default: table)").choices(OUTPUTS))
+    .option("--json", "same as -o json: the result on stdout, an error on stderr")
+    .option("--no-headers", "print tables without their heading")
+    .addOption(new Option("--color <when>", "colors (default: auto)").choices(["auto", "always", "never"]))
     .version(describeVersion({ verbose }), "--version", "print the version; with --verbose the build")
     .helpOption("-h, --help", "show help")
     .addHelpText("after", EXAMPLES)

@@ -10,17 +10,18 @@ import {
   LONGEST_LEARN_TTL_SECONDS,
 } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
-import { HintedError, invalid, notFound, type Use } from "../kit/output.ts";
+import { findById, HintedError, invalid, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
 import { askService, joinPath, remoteHelp, SIGNER as REMOTE } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
-import { DEFAULT_LEARN, describeLearnTime, formatDetails, formatSummary } from "./text.ts";
+import { DEFAULT_LEARN, describeLearnTime, formatApprovals, formatDetails } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
 
 const HELP = remoteHelp("control_plane");
 const IDS = { "<ids...>": "approval ID, and IDs of identical requests to decide with it" } as const;
 const REASON = { "--reason <text>": "comment for the audit log" } as const;
 const uses = (): readonly Use[] => ["clientConfig"];
+const FIX = "broker-ctl approval list; the control plane soon forgets decided and expired requests";
 
 const LIST = command({
   name: "list",
@@ -35,22 +36,21 @@ Examples:
   broker-ctl approval list
   broker-ctl approval list --status pending
 
-age= is the time since the request, left= the time until it expires. The control plane forgets a request after twice its
-approval.timeout_seconds. Commands are quoted, and invisible characters are escaped. A command of more than 400
-characters is truncated, and the next line shows this; broker-ctl approval show and --json print all of it.
+LEFT is the time until the request expires, or what became of it. The control plane forgets a request after twice its
+approval.timeout_seconds. Invisible characters are escaped. In a terminal, a long command ends with …; -o wide, --json and
+broker-ctl approval show print all of it. Commands accept any unique prefix of an ID.
 ${HELP}`,
   uses,
   async run({ status, verbose = false }, call) {
     const approvals = (await fetchAll(call))
       .filter(({ record }) => status === undefined || record.status === status);
-    const lines = approvals.flatMap(({ record }, index) =>
-      verbose
-        ? [...(index > 0 ? [""] : []), ...formatDetails(record)]
-        : formatSummary(record, systemClock.now())
-    );
+    const none = `(no ${status ?? "pending"} requests)`;
+    const records = approvals.map(({ record }) => record);
     return {
       json: approvals.map(({ json }) => json),
-      lines: lines.length === 0 ? [`(no ${status ?? "pending"} requests)`] : lines,
+      lines: verbose && records.length > 0
+        ? records.flatMap((record, index) => [...(index > 0 ? [""] : []), ...formatDetails(record)])
+        : [formatApprovals(records, none, systemClock.now())],
     };
   },
 });
@@ -65,13 +65,11 @@ Examples:
 ${HELP}`,
   uses,
   async run({ id }, call) {
-    const found = (await fetchAll(call)).find(({ record }) =>
-      record.id === id || record.joined?.includes(id) === true
-    );
-    if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
-    const message = `Cannot find approval ${quoteText(id)}: unknown or purged`;
-    const fix = "broker-ctl approval list; the control plane soon forgets decided and expired requests";
-    throw notFound(message, undefined, fix);
+    const all = await fetchAll(call);
+    const ids = all.map(({ record }) => [record.id, ...record.joined ?? []]);
+    const whole = findById(id, ids.flat(), "approval", FIX);
+    const found = all[ids.findIndex((each) => each.includes(whole))];
+    return found === undefined ? undefined : { json: found.json, lines: formatDetails(found.record) };
   },
 });
 
@@ -126,7 +124,7 @@ command is only unusual, there is nothing to learn: approve it without --learn.
 ${HELP}`,
   uses,
   async run({ learn = false, ttl, reason, ...given }, call) {
-    const ids = [...new Set(given.ids)];
+    const ids = await findIds(call, given.ids);
     const ttlSeconds = readLearning(learn, ttl);
     const again = `broker-ctl approval allow ${ids.map(shellQuote).join(" ")}`;
     const learning = ttlSeconds === undefined ? {} : learningFor(ttlSeconds);
@@ -166,7 +164,7 @@ The commands of the named requests do not run. Their callers receive a denial.
 ${HELP}`,
   uses,
   async run({ reason, ...given }, call) {
-    const ids = [...new Set(given.ids)];
+    const ids = await findIds(call, given.ids);
     const { body: json } = await decide(call, ids, { approve: false, ...commentOf(reason) });
     return { json, lines: ids.map((id) => `request ${id} denied`) };
   },
@@ -178,6 +176,15 @@ export const APPROVAL: CommandGroup = {
   summary: "Review and decide approval requests.",
   commands: [LIST, SHOW, WATCH, ALLOW, DENY],
 };
+
+/** The complete IDs; a list of complete ones needs no request. */
+async function findIds(call: Call, given: readonly string[]): Promise<readonly string[]> {
+  if (given.every((id) => COMPLETE.test(id))) return [...new Set(given)];
+  const known = (await fetchAll(call)).flatMap(({ record }) => [record.id, ...record.joined ?? []]);
+  return [...new Set(given.map((id) => findById(id, known, "approval", FIX)))];
+}
+
+const COMPLETE = /^[0-9a-f]{32}$/;
 
 function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
@@ -204,10 +211,6 @@ async function decide(
 ) {
   const [id = "", ...others] = ids;
   const fix = "broker-ctl approval list";
-  const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
-  if (misplaced !== undefined) {
-    throw invalid(`Cannot decide ${quoteText(misplaced)}: expected an approval ID`);
-  }
   const answer = await askService("control_plane", call, {
     method: "POST",
     path: joinPath("v1", "approvals", id),

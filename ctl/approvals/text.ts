@@ -9,36 +9,42 @@ import {
 } from "@gateway/shared/policy";
 import { formatDuration, quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { INDENT, shorten, shortenText } from "../kit/table.ts";
+import { type Cell, shortenIds, type Table, timeCell } from "../kit/table.ts";
 
-/** An approval in two lines, with further lines for a truncated command, an action that is not a command, and a reason. */
-export function formatSummary(approval: ApprovalRecord, now: number): readonly string[] {
-  const { id, status, caller, end_user: user = "", host, command, access, rule = "", reason } = approval;
-  const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
-  const listed = shorten(command);
-  const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
-  const asks = isCommandShown(accessKind(approval)) ? [] : [`${INDENT}ASKS ${describeAccess(approval)}`];
-  return [
-    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}${
-      describeTimes(approval, now)
-    }`,
-    `${INDENT}cmd=${quoteText(listed.shown)}${listed.cut === undefined ? "" : "…"} rule=${shortenText(rule)}`,
-    ...(listed.cut === undefined ? [] : [
-      `${INDENT}TRUNCATED: ${listed.cut} of the command; for all of it: broker-ctl approval show ${
-        quoteOdd(id)
-      }`,
-    ]),
-    ...asks,
-    ...(reason === undefined ? [] : [`${INDENT}reason=${quoteText(reason)}`]),
-  ];
+/** Approvals as a table. What is not a command is described instead of it. */
+export function formatApprovals(approvals: readonly ApprovalRecord[], none: string, now: number): Table {
+  const shortId = shortenIds(approvals.map(({ id }) => id));
+  const rows = approvals.map((approval) => {
+    const { status, caller, end_user: user = "", host, command, reason = "", rule = "", created_at } =
+      approval;
+    const asks = isCommandShown(accessKind(approval)) ? command : describeAccess(approval);
+    return [
+      shortId(approval.id),
+      timeCell(created_at, now),
+      describeLeft(approval, now),
+      { text: user || caller, wide: user ? `${user} through ${caller}` : caller },
+      host,
+      { text: asks, wide: asks === command ? quoteText(command) : `${asks}: ${quoteText(command)}` },
+      reason,
+      status,
+      describeElevation(approval),
+      rule,
+    ];
+  });
+  const columns = "ID AGE LEFT AGENT HOST COMMAND REASON +STATUS +ELEVATION +RULE".split(" ");
+  return { none, columns, rows };
 }
 
-/** The age of a request, and the remaining time to decide or collect it. */
-function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, now: number): string {
-  const [age, left] = [now - Date.parse(created_at), Date.parse(expires_at) - now].map((ms) =>
-    Number.isNaN(ms) ? "-" : formatDuration(Math.floor(Math.max(ms, 0) / 1000) * 1000)
-  );
-  return ` age=${age} left=${status === "pending" || status === "approved" ? left : "-"}`;
+/** The time to decide a pending request, or what became of it. */
+function describeLeft({ status, expires_at = "" }: ApprovalRecord, now: number): Cell {
+  if (status !== "pending") return { text: status, role: status === "approved" ? "ok" : "dim" };
+  const left = Date.parse(expires_at) - now;
+  if (Number.isNaN(left)) return { text: "" };
+  return {
+    text: formatDuration(Math.floor(Math.max(left, 0) / 1000) * 1000),
+    wide: expires_at,
+    role: "warn",
+  };
 }
 
 /** All details of an approval, one per line. */

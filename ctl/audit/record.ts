@@ -1,7 +1,7 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
-import { EMPTY_CELL, fit, formatRow, shortenText } from "../kit/table.ts";
+import { EMPTY_CELL, fit, formatRow, shortenText, timeCell } from "../kit/table.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -136,13 +136,8 @@ export function createShortTable(
   };
 }
 
-const UNITS = [[86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]] as const;
-
 function formatAge(time: string, now?: number): string {
-  if (now === undefined) return time.slice(11, 19);
-  const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));
-  const [size, unit] = UNITS.find(([size]) => seconds >= size) ?? [1, "s"];
-  return Number.isNaN(seconds) ? "" : `${Math.floor(seconds / size)}${unit} ago`;
+  return now === undefined ? time.slice(11, 19) : timeCell(time, Math.max(now, Date.parse(time))).text;
 }
 
 export function shortTime(time: string): string {

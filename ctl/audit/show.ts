@@ -1,5 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import { type Call, command, count, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type Call, command, count, type Given, repeat } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
 import { prepareSearch, SEARCH, usesConfig } from "./search.ts";
 import { followLogs, readLogs } from "./logs.ts";
@@ -10,19 +10,13 @@ import { type ApiEvent, readApiLogs, readToken, type RecordedToken, TokenSearch 
 
 const MAX_LINES = 100_000;
 
-const FORMAT = {
-  "-o, --output <format>": oneOf(
-    ["table", "wide", "json"],
-    "output format (default: wide, in a terminal table)",
-  ),
-  "--full": "do not truncate long commands and messages",
-} as const;
+const FULL = { "--full": "do not truncate long commands and messages" } as const;
 
 const SHOW_TAKES = {
   ...SEARCH,
   "--all": "include rotated files",
   "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
-  ...FORMAT,
+  ...FULL,
   "--join <file>": repeat("audit log of a Kubernetes API server; repeatable"),
   "--checked <id>": repeat("with --join: token ID that cluster check printed; repeatable"),
 } as const;
@@ -65,7 +59,7 @@ type Search = Awaited<ReturnType<typeof prepareSearch>>;
 
 /** Writes records as a table with a heading, or as JSON: as the services signed them. */
 function createPrinter(
-  { output, json = output === "json", full = false }: ShowFlags,
+  { output, json = false, full = false }: ShowFlags,
   { terminal }: Call,
   { hasInstances, now }: Pick<Search, "hasInstances"> & { readonly now?: number },
 ) {
@@ -114,7 +108,7 @@ export const TAIL = command({
       ...count("number of existing records of each log to show", 0, MAX_LINES),
       fallback: 20,
     },
-    ...FORMAT,
+    ...FULL,
   },
   help: `
 Examples:

@@ -15,7 +15,7 @@ import {
   type Removal,
 } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
+import { byName, EMPTY_CELL, joinNames } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
 import { clusterOf, ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
 
@@ -25,7 +25,7 @@ const CLUSTERS: Collection<ClusterPolicy> = {
   of: ({ kubernetes }) => kubernetes?.clusters ?? {},
 };
 
-const HEADING = ["NAME", "API SERVER", "GROUPS", "EXTRA RESOURCES"];
+const HEADING = ["NAME", "API SERVER", "GROUPS", "+EXTRA RESOURCES"];
 
 const LIST = listing({
   summary: "List the clusters.",
@@ -37,27 +37,30 @@ Examples:
 Lists all clusters in the signer's config. With --remote it requests the list from the running signer, which returns
 only the clusters that your certificate's CN may use. An operator's CN usually may use none.
 `,
-  local: async (config, workingFolder) => CLUSTERS.of(await loadSignerFile(config, workingFolder)),
-  format(clusters, columns) {
+  async local(config, workingFolder) {
+    const source = await loadSignerFile(config, workingFolder);
+    return { entries: CLUSTERS.of(source), source };
+  },
+  format(clusters) {
     const rows = byName(clusters).map(([name, cluster]) => [
       ...describeCluster(name, cluster),
       joinNames(cluster.allowed_callers),
       joinNames(cluster.sa_bindings.map((binding) => `${binding.namespace}/${binding.service_account}`)),
       labelRules(cluster.rules),
     ]);
-    const heading = [...HEADING, "CALLERS", "SERVICE ACCOUNTS", "RULES"];
-    return tableOr("(no clusters configured)", heading, rows, columns);
+    const columns = [...HEADING, "+CALLERS", "+SERVICE ACCOUNTS", "RULES"];
+    return [{ none: "(no clusters configured)", columns, rows }];
   },
   question: {
     ...{ method: "GET", path: "/v1/clusters", schema: clustersResponse },
     advice: { 403: "the certificate's caller is frozen, or unknown to the signer" },
   },
-  formatRemote(clusters, columns) {
+  formatRemote(clusters) {
     const rows = byName(clusters).map(([name, cluster]) => describeCluster(name, cluster));
     // The signer returns only the clusters of the caller, and an operator is not a caller.
     const fix = "To list all clusters: broker-ctl cluster list --config <the signer's config>";
     const none = "(no clusters that your certificate's CN may use)";
-    return [...tableOr(none, HEADING, rows, columns), ...rows.length === 0 ? [fix] : []];
+    return [{ none, columns: HEADING, rows }, ...rows.length === 0 ? [fix] : []];
   },
 });
 

@@ -122,8 +122,8 @@ const SOON_MS = 7 * 86_400_000;
 const MOST_OFFSET_SECONDS = 2;
 
 const HEADING = [
-  ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
-  ...["CERTIFICATE EXPIRES", "CLOCK"],
+  ...["SERVICE", "INSTANCE", "+MONITOR", "READY", "VERSION", "+STATE AGE", "DATABASE", "+KRL"],
+  ...["CERTIFICATE EXPIRES", "+CLOCK"],
 ];
 
 export const STATUS = command({
@@ -152,7 +152,7 @@ config and of control-plane.json next to it. Exit code 1: there are problems, li
     return {
       json: { services, problems, notes },
       lines: [
-        ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
+        { none: "", columns: HEADING, rows: services.map(cellsOf) },
         "",
         ...notes.map((note) => `note: ${note}`),
         ...problems.map((each) => `problem: ${each}`),

@@ -1,3 +1,4 @@
+import type { SignerConfig } from "@gateway/signer/config";
 import { type CommandGroup, oneOf } from "../kit/command.ts";
 import { CHANGE_HOSTS, hostOf } from "./add.ts";
 import { ENROLL, UNENROLL } from "./enroll.ts";
@@ -9,7 +10,7 @@ import { finish } from "@gateway/shared/clock";
 import { hostKrl } from "@gateway/shared/wire";
 import { loadHosts } from "../kit/signer_file.ts";
 import { changing, listing } from "../kit/signer_change.ts";
-import { byName, EMPTY_CELL, formatTable, joinNames } from "../kit/table.ts";
+import { byName, type Cell, EMPTY_CELL, joinNames, type Line } from "../kit/table.ts";
 import { removeMember, setValue } from "@gateway/shared/config";
 import { ENVELOPE_VERSIONS } from "@gateway/shared/envelope";
 import type { AppError } from "@gateway/shared/errors";
@@ -61,34 +62,43 @@ Examples:
   broker-ctl host list --remote
 
 Lists the hosts in the signer's config, or with --remote those of the running signer, which can differ. POLICY is the
-host's own policy; broker-ctl policy explain also shows group policies. A narrow terminal shows a paragraph for each
-host. --json does not shorten lists of names.
+policies of the groups and the host's own policy; with --remote only the latter. SEALED is the envelope format. -o wide
+shows all columns. --json does not shorten lists of names.
 `,
-  local: async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
+  async local(config, workingFolder) {
+    const source = await loadHosts(config, workingFolder);
+    return { entries: source.hosts, source };
+  },
   format: formatHosts,
   question: { method: "GET", path: "/v1/policy/hosts", schema: z.record(z.string(), hostSummary) },
-  formatRemote: formatHosts,
+  formatRemote: (hosts) => formatHosts(hosts),
 });
 
-const HEADING =
-  "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
+type Library = Pick<SignerConfig, "command_policies" | "group_command_policies">;
 
-/** All hosts as a table, sorted by name, followed by notes, because the columns of the table are fixed. */
-export function formatHosts(hosts: Readonly<Record<string, HostSummary>>, columns: number | undefined) {
+const COLUMNS = [
+  ..."NAME ADDR USER GROUPS POLICY SEALED REVOCATION".split(" "),
+  ..."+PRINCIPAL +TTL +JUMP +SRC_ADDR +SUDO +SUDO_USERS +PTY +FT +BASTION +CALLERS +LOGIN_SHELL".split(" "),
+];
+
+/**
+ * All hosts as a table, sorted by name, followed by notes.
+ *
+ * @param library the named policies, which only the config has
+ */
+export function formatHosts(
+  hosts: Readonly<Record<string, HostSummary>>,
+  library: Library = { command_policies: {}, group_command_policies: {} },
+): readonly Line[] {
   const sorted = byName(hosts);
-  if (sorted.length === 0) return ["(no hosts configured)"];
-  const rows = sorted.map(([name, host]) => formatHost(name, host));
+  const rows = sorted.map(([name, host]) => formatHost(name, host, library));
   return [
-    ...formatTable(HEADING.split(" "), rows, columns),
-    ...namesBy(sorted, (host) => host.sealed_exec === true ? host.envelope ?? "v2" : undefined)
-      .map(([format, names]) => `sealed, envelope ${format}: ${names}`),
+    { none: "(no hosts configured)", columns: COLUMNS, rows },
     ...finish(describeSharedPrincipals(hosts)),
-    ...namesBy(sorted, ({ login_shell }) => login_shell).map(([shell, names]) =>
-      `login shell ${shell} of ${names}: ${findLoginShellRisk(shell) ?? "command rules are tested with it"}`
-    ),
-    ...sorted.flatMap(([name, { krl }]) =>
-      krl === undefined ? [] : [`revocation list of ${name}: ${describeKrl(krl)}`]
-    ),
+    ...namesBy(sorted, ({ login_shell }) => login_shell).flatMap(([shell, names]) => {
+      const risk = findLoginShellRisk(shell);
+      return risk === undefined ? [] : [`login shell ${shell} of ${names}: ${risk}`];
+    }),
   ];
 }
 
@@ -100,29 +110,49 @@ function namesBy(hosts: Hosts, propertyOf: (host: HostSummary) => string | undef
   );
 }
 
-function describeKrl({ version, current, age_seconds: age }: z.infer<typeof hostKrl>): string {
-  if (version === undefined) return "not fetched since the signer's start";
-  return `version ${version}, ${current ? "current" : "OUTDATED"}, last request ${age ?? "?"} s ago`;
+function describeKrl(krl: z.infer<typeof hostKrl> | undefined): Cell {
+  if (krl === undefined) return { text: "" };
+  const { version, current, age_seconds: age } = krl;
+  if (version === undefined) {
+    return { text: "not fetched", wide: "not fetched since the signer's start", role: "warn" };
+  }
+  const state = current ? "current" : "OUTDATED";
+  return {
+    text: state,
+    wide: `${state}, version ${version}, last request ${age ?? "?"} s ago`,
+    role: current ? "ok" : "bad",
+  };
 }
 
-function formatHost(name: string, host: HostSummary): readonly string[] {
+function formatHost(
+  name: string,
+  host: HostSummary,
+  library: Library,
+): readonly (string | Cell)[] {
   const yesOrNo = (value: boolean | undefined) => value === true ? "yes" : "no";
+  const named = ["_default", ...host.groups ?? []].flatMap((group) =>
+    library.group_command_policies[group] ?? []
+  );
+  const own = labelPolicy(host.command_policy ?? undefined);
   return [
     name,
     host.addr,
     host.user,
-    host.principal || EMPTY_CELL,
+    joinNames(host.groups),
+    [...new Set(named), ...own === EMPTY_CELL ? [] : [own]].join(","),
+    host.sealed_exec === true ? host.envelope ?? "v2" : "",
+    describeKrl(host.krl),
+    host.principal ?? "",
     `${host.max_ttl_seconds ?? 0}s`,
-    host.jump || EMPTY_CELL,
-    host.source_address || EMPTY_CELL,
+    host.jump ?? "",
+    host.source_address ?? "",
     yesOrNo(host.allow_sudo),
     joinNames(host.allowed_sudo_users),
     yesOrNo(host.allow_pty),
     yesOrNo(host.allow_file_transfer),
     yesOrNo(host.allow_as_bastion),
-    joinNames(host.groups),
     joinNames(host.allowed_callers),
-    labelPolicy(host.command_policy ?? undefined),
+    host.login_shell ?? "",
   ];
 }
 

@@ -12,7 +12,7 @@ import {
   requireEntry,
 } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { byName, EMPTY_CELL } from "../kit/table.ts";
 import { conflict, invalid } from "../kit/output.ts";
 import { isAbsolute } from "node:path";
 import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca";
@@ -26,14 +26,14 @@ const CALLERS_OF: Collection<SignerConfig["callers"][string]> = {
 const LIST = command({
   name: "list",
   summary: "List the callers of the signer's config.",
-  async run({ config }, { workingFolder, terminal }) {
+  async run({ config }, { workingFolder }) {
     const { callers } = await loadSignerFile(config, workingFolder);
     const rows = byName(callers).map(([name, { allowed_groups }]) => [
       name,
       allowed_groups?.join(",") || EMPTY_CELL,
     ]);
-    const heading = ["NAME", "ALLOWED_GROUPS"];
-    return { json: callers, lines: tableOr("(no callers configured)", heading, rows, terminal.columns) };
+    const columns = ["NAME", "ALLOWED_GROUPS"];
+    return { json: callers, lines: [{ none: "(no callers configured)", columns, rows }] };
   },
 });
 
@@ -112,15 +112,14 @@ const KEYS: Collection<CaKeyConfig> = {
 const LIST_KEYS = command({
   name: "list",
   summary: "List the CA keys of the signer's config.",
-  async run({ config }, { workingFolder, terminal }) {
+  async run({ config }, { workingFolder }) {
     const { ca_key, ca_keys } = await loadSignerFile(config, workingFolder);
     const rows = byName(ca_keys).map(([name, key]) => [name, key.type, describeKey(key)]);
     const isCovered = ca_key === "" || Object.hasOwn(ca_keys, "_default");
-    const heading = ["NAME", "TYPE", "DETAIL"];
     return {
       json: { ca_key, ca_keys },
       lines: [
-        ...tableOr("(no ca-keys configured)", heading, rows, terminal.columns),
+        { none: "(no ca-keys configured)", columns: ["NAME", "TYPE", "DETAIL"], rows },
         ...isCovered ? [] : [`for all other hosts: ca_key ${ca_key}`],
       ],
     };

@@ -7,7 +7,7 @@ import { readRecord } from "../audit/record.ts";
 import { command, type CommandGroup, count } from "../kit/command.ts";
 import { describeEntry } from "../kit/entries.ts";
 import { createFile, readOperatorText, replaceFile } from "../kit/files.ts";
-import { EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { EMPTY_CELL, timeCell } from "../kit/table.ts";
 import { ADD } from "./add.ts";
 import {
   checkName,
@@ -53,15 +53,15 @@ Examples:
 Lists the certificates in the directory of client_ca. LAST SEEN is the newest record of the CN among the last 20,000
 records of the signer's and the control plane's audit logs on this machine.
 `,
-  async run(flags, { workingFolder, terminal }) {
+  async run(flags, { workingFolder }) {
     const rows = await describeAll(flags, workingFolder);
-    const cells = rows.map(({ name, cn, kind, expires, key_is_here: isHere, last_seen, state }) =>
-      [name, cn, kind, expires.slice(0, 10), isHere ? "here" : "", last_seen, state].map((cell) =>
-        cell || EMPTY_CELL
-      )
-    );
-    const heading = ["NAME", "CN", "FOR", "ENDS", "KEY", "LAST SEEN", "STATE"];
-    return { json: rows, lines: tableOr("(no certificates)", heading, cells, terminal.columns) };
+    const now = systemClock.now();
+    const cells = rows.map(({ name, cn, kind, expires, key_is_here: isHere, last_seen, state }) => [
+      ...[name, cn, kind, timeCell(expires, now), isHere ? "here" : "", timeCell(last_seen, now)],
+      { text: state, role: state === "" || state === "ok" ? undefined : "warn" as const },
+    ]);
+    const columns = ["NAME", "CN", "FOR", "ENDS", "+KEY", "LAST SEEN", "STATE"];
+    return { json: rows, lines: [{ none: "(no certificates)", columns, rows: cells }] };
   },
 });
 

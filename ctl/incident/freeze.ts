@@ -22,7 +22,7 @@ import { type Call, command, type CommandData, type Given } from "../kit/command
 import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
-import { EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { EMPTY_CELL, timeCell } from "../kit/table.ts";
 
 const SUBJECT = {
   "--caller <cn>": "caller: the CN of a broker",
@@ -95,16 +95,17 @@ Only callers in reload_callers see who froze a subject, and why.
     ...{ method: "GET", path: "/v1/revocations", schema: revocationList } as const,
     advice: { 403: "the certificate's caller is frozen, or unknown to the signer" },
   }),
-  show(entries, _given, { terminal }) {
+  show(entries) {
+    const now = systemClock.now();
     const rows = entries.toSorted(bySubject).map((entry) => [
       entry.kind,
       entry.value,
-      entry.frozen_at,
+      timeCell(entry.frozen_at, now),
       entry.frozen_by || EMPTY_CELL,
       entry.reason || EMPTY_CELL,
     ]);
-    const heading = ["KIND", "VALUE", "FROZEN AT (UTC)", "BY", "REASON"];
-    return tableOr("(no frozen subjects)", heading, rows, terminal.columns);
+    const columns = ["KIND", "VALUE", "FROZEN", "BY", "REASON"];
+    return [{ none: "(no frozen subjects)", columns, rows }];
   },
 });
 

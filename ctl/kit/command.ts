@@ -7,6 +7,7 @@ import {
   type CommandResult,
   type Environment,
   invalid,
+  type OutputOptions,
   type Use,
   withHint,
 } from "./output.ts";
@@ -81,7 +82,9 @@ export type Given<T> =
     readonly config?: string;
     readonly clientConfig?: string;
     readonly context?: string;
+    /** `-o json`, too. */
     readonly json?: boolean;
+    readonly output?: OutputOptions["output"];
   };
 
 /** The environment of a command, its name such as `policy add`, and the flags that find a service. */
@@ -165,6 +168,7 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
         if (files[option] !== undefined) command.setOptionValue(option, files[option]);
       }
       const flags = { ...given, ...command.optsWithGlobals() };
+      if (flags["output"] === "json") flags["json"] = true;
       return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, name, flags }));
     });
   });

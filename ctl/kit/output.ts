@@ -1,7 +1,8 @@
 import { AppError, errorText } from "@gateway/shared/errors";
-import { stringifyJson } from "@gateway/shared/json";
-import { visibleJson, visibleText } from "@gateway/shared/text";
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { quoteText, visibleJson, visibleText } from "@gateway/shared/text";
 import type { Command } from "commander";
+import { layOut, type Line, paint } from "./table.ts";
 
 /** Receives complete lines. */
 interface Terminal {
@@ -9,6 +10,8 @@ interface Terminal {
   readonly err: (text: string) => void;
   /** The width of the terminal; absent: the output is no terminal. */
   readonly columns?: number | undefined;
+  /** Whether the terminal shows colors, and the user wants them. */
+  readonly color?: boolean | undefined;
   /** The present size of the terminal; absent: unknown. */
   readonly screen?: (() => { readonly columns: number; readonly rows: number }) | undefined;
 }
@@ -16,7 +19,7 @@ interface Terminal {
 /** An object for programs, and lines for people. */
 export interface CommandResult {
   readonly json: unknown;
-  readonly lines: readonly string[];
+  readonly lines: readonly Line[];
   /** The command succeeded and found a problem: exit code 1. */
   readonly failed?: boolean;
   /** An exit code that scripts distinguish from a failure. */
@@ -46,6 +49,26 @@ export class HintedError extends AppError {
   }
 }
 
+/**
+ * The one ID that begins with a prefix.
+ *
+ * @param fix the command that lists the IDs
+ */
+export function findById(prefix: string, ids: readonly string[], what: string, fix: string): string {
+  const found = ids.includes(prefix) ? [prefix] : ids.filter((id) => prefix !== "" && id.startsWith(prefix));
+  const [only, ...others] = new Set(found);
+  if (only === undefined) {
+    throw notFound(`Cannot find ${what} ${quoteText(prefix)}: unknown ID`, undefined, fix);
+  }
+  if (others.length === 0) return only;
+  const matches = [only, ...others].slice(0, 5).join(", ");
+  throw invalid(
+    `Cannot use ${what} ${quoteText(prefix)}: the prefix is not unique`,
+    undefined,
+    `use one of ${matches}`,
+  );
+}
+
 /** A rejection by a service. The exit code is 1 for every error code, because the command line was valid. */
 export class RemoteError extends HintedError {}
 
@@ -59,21 +82,48 @@ export function createLineWriter(terminal: Terminal, { json }: { readonly json: 
   };
 }
 
-/** Writes a result: one JSON object, or its lines with control characters made visible. */
-export function writeResult(terminal: Terminal, options: { readonly json: boolean }, result: CommandResult) {
-  if (options.json) terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
-  else terminal.out(result.lines.map((line) => `${visibleText(line)}\n`).join(""));
+/** The formats of a result. */
+export const OUTPUTS = ["table", "wide", "json", "yaml", "name"] as const;
+
+/** How a result is written. */
+export interface OutputOptions {
+  readonly output: (typeof OUTPUTS)[number];
+  readonly headers?: boolean;
+  readonly color?: boolean;
+}
+
+/** Writes a result: one JSON or YAML document, the names of the first table, or its lines. */
+export async function writeResult(terminal: Terminal, options: OutputOptions, result: CommandResult) {
+  const { output, headers = true, color = false } = options;
+  if (output === "json") return terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
+  if (output === "yaml") {
+    const { stringify } = await import("yaml");
+    // The document of JSON has no value that YAML lacks, such as undefined.
+    return terminal.out(stringify(parseJson(stringifyJson(result.json))));
+  }
+  const table = result.lines.find((line) => typeof line !== "string");
+  if (output === "name" && table !== undefined) {
+    const names = table.rows.map(([name = ""]) => typeof name === "string" ? name : name.wide ?? name.text);
+    return terminal.out(names.map((name) => `${visibleText(name)}\n`).join(""));
+  }
+  const layout = { wide: output === "wide", headers, color, columns: terminal.columns };
+  terminal.out(layOut(result.lines, layout).map((line) => `${line}\n`).join(""));
 }
 
 /** Writes an error to standard error: one JSON object with `code`, `message` and `hint`, or the same as text. */
-export function writeError(terminal: Terminal, options: { readonly json: boolean }, error: unknown): void {
+export function writeError(
+  terminal: Terminal,
+  options: Pick<OutputOptions, "output" | "color">,
+  error: unknown,
+): void {
   const { code, message, hint } = describeError(error);
-  if (options.json) {
+  if (options.output === "json") {
     terminal.err(`${visibleJson(stringifyJson({ code, message, hint }))}\n`);
     return;
   }
   const lines = message.split("\n").map(visibleText);
-  terminal.err(`error: ${lines.join("\n")}\n${hint === "" ? "" : `fix: ${visibleText(hint)}\n`}`);
+  const label = paint("error:", "bad", options.color ?? false);
+  terminal.err(`${label} ${lines.join("\n")}\n${hint === "" ? "" : `fix: ${visibleText(hint)}\n`}`);
 }
 
 function describeError(error: unknown): Readonly<Record<"code" | "message" | "hint", string>> {

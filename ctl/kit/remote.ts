@@ -1,3 +1,4 @@
+import { type Line } from "./table.ts";
 import {
   JsonClient,
   type JsonClientRequest,
@@ -71,15 +72,15 @@ export function joinPath(...segments: readonly string[]): string {
 export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
   & Omit<CommandSpec<T>, "run" | "uses">
   & {
-    readonly question: (given: Given<T>) => ServiceQuestion<D>;
-    readonly show: (data: D, given: Given<T>, call: Call) => readonly string[];
+    readonly question: (given: Given<T>, call: Call) => ServiceQuestion<D> | Promise<ServiceQuestion<D>>;
+    readonly show: (data: D, given: Given<T>, call: Call) => readonly Line[];
   }): CommandData {
   return command<T>({
     ...spec,
     help: `${help}${REMOTE_HELP}`,
     uses: usesSigner,
     run: async (given, call) => {
-      const { body, data } = await askSigner(call, question(given));
+      const { body, data } = await askSigner(call, await question(given, call));
       return { json: body, lines: show(data, given, call) };
     },
   });

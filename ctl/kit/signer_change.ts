@@ -1,3 +1,4 @@
+import type { Line } from "./table.ts";
 import { resolve } from "node:path";
 import * as z from "@zod/zod";
 import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
@@ -273,14 +274,18 @@ function removing<E>(
 }
 
 /** The command `list` of a collection, from the config or, with --remote, from the running signer. */
-export function listing<E, R>({ local, question, format, formatRemote, ...spec }:
+export function listing<E, R, S>({ local, question, format, formatRemote, ...spec }:
   & Pick<CommandData, "summary">
   & {
     readonly help: string;
-    readonly local: (config: string | undefined, workingFolder: string) => Promise<E>;
-    readonly format: (entries: E, columns: number | undefined) => readonly string[];
+    /** The entries, and the config that they are part of. */
+    readonly local: (
+      config: string | undefined,
+      workingFolder: string,
+    ) => Promise<{ readonly entries: E; readonly source: S }>;
+    readonly format: (entries: E, source: S) => readonly Line[];
     readonly question: ServiceQuestion<R>;
-    readonly formatRemote: (entries: R, columns: number | undefined) => readonly string[];
+    readonly formatRemote: (entries: R) => readonly Line[];
   }): CommandData {
   return command({
     ...spec,
@@ -289,13 +294,12 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
     help: `${spec.help}${REMOTE_HELP}`,
     uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
     run: async (given, call) => {
-      const { columns } = call.terminal;
       if (given.remote === true) {
         const { body, data } = await askSigner(call, question);
-        return { json: body, lines: formatRemote(data, columns) };
+        return { json: body, lines: formatRemote(data) };
       }
-      const entries = await local(given.config, call.workingFolder);
-      return { json: entries, lines: format(entries, columns) };
+      const { entries, source } = await local(given.config, call.workingFolder);
+      return { json: entries, lines: format(entries, source) };
     },
   });
 }

@@ -24,6 +24,113 @@ export function formatTable(
   return cells.slice(1).flatMap((row) => formatParagraph(heading, row, columns));
 }
 
+/** The importance of a cell, as a color on terminals. */
+type Role = "ok" | "warn" | "bad" | "dim";
+
+/** A cell whose short form differs from the complete one, or that has a color. */
+export interface Cell {
+  readonly text: string;
+  /** The complete form, for `-o wide`. */
+  readonly wide?: string;
+  readonly role?: Role | undefined;
+}
+
+/** A list of things: the first column is their name. */
+export interface Table {
+  /** The line instead of an empty table. */
+  readonly none: string;
+  /** Titles; one with a `+` in front is a column of `-o wide` only. */
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly (string | Cell)[])[];
+}
+
+/** A line of text, or a table. */
+export type Line = string | Table;
+
+/** How lines are written. */
+export interface Layout {
+  readonly wide: boolean;
+  readonly headers: boolean;
+  readonly color: boolean;
+  /** The width of the terminal; absent: unlimited. */
+  readonly columns?: number | undefined;
+}
+
+const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "33", bad: "31", dim: "2" };
+
+/** Marks a text that is already visible. */
+export function paint(text: string, role: Role | undefined, color: boolean): string {
+  return color && role !== undefined && text.trim() !== "" ? `\x1b[${SGR[role]}m${text}\x1b[0m` : text;
+}
+
+/** The lines of a result. Values are made visible before any color is added. */
+export function layOut(lines: readonly Line[], layout: Layout): readonly string[] {
+  return lines.flatMap((line) => typeof line === "string" ? [visibleText(line)] : layOutTable(line, layout));
+}
+
+function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, color, columns }: Layout) {
+  if (rows.length === 0) return [visibleText(none)];
+  const kept = titles.flatMap((title, index) => wide || !title.startsWith("+") ? [index] : []);
+  const heading = kept.map((index) => (titles[index] ?? "").replace(/^\+/, ""));
+  const cells = rows.map((row) => kept.map((index) => asCell(row[index] ?? "", wide)));
+  const widths = heading.map((title, column) =>
+    cells.reduce(
+      (widest, row) => Math.max(widest, width(row[column]?.text ?? "")),
+      headers ? width(title) : 0,
+    )
+  );
+  const last = widths.length - 1;
+  const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
+  // In a narrow terminal, the last column is shortened, and then the widest ones.
+  for (let excess = total - (wide ? Infinity : columns ?? Infinity), column = last; excess > 0;) {
+    const own = widths[column] ?? 0;
+    const cut = Math.min(excess, own - Math.max(SHORTEST, column === last ? width(heading[last] ?? "") : 0));
+    if (cut > 0) widths[column] = own - cut;
+    excess -= Math.max(cut, 0);
+    const widest = widths.indexOf(Math.max(...widths.slice(1)), 1);
+    if (cut <= 0 && column === widest) break;
+    column = widest;
+  }
+  const write = (row: readonly Cell[], bold: boolean) =>
+    row.map(({ text, role }, column) => {
+      const fitted = fit(text, widths[column] ?? 0);
+      const padded = column === last ? fitted : fitted + " ".repeat((widths[column] ?? 0) - width(fitted));
+      return paint(padded, bold ? "dim" : role, color);
+    }).join(GAP).trimEnd();
+  return [
+    ...headers ? [write(heading.map((text) => ({ text })), true)] : [],
+    ...cells.map((row) => write(row, false)),
+  ];
+}
+
+/** No column is shortened below this width. */
+const SHORTEST = 8;
+
+function asCell(cell: string | Cell, isWide: boolean): Cell {
+  const { text, wide, role } = typeof cell === "string" ? { text: cell } as Cell : cell;
+  return { text: visibleText(isWide ? wide ?? text : text) || EMPTY_CELL, role };
+}
+
+const UNITS = [[86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
+
+/** A time relative to now: `3m ago`, `in 58s`; complete in `-o wide`. A time that cannot be read stays as it is. */
+export function timeCell(time: string | undefined, now: number): Cell {
+  const then = Date.parse(time ?? "");
+  if (time === undefined || Number.isNaN(then)) return { text: time ?? "" };
+  const seconds = Math.floor(Math.abs(then - now) / 1000);
+  const [size, unit] = UNITS.find(([size]) => seconds >= 2 * size) ?? [1, "s"];
+  const span = `${Math.floor(seconds / size)}${unit}`;
+  return { text: then > now ? `in ${span}` : `${span} ago`, wide: time };
+}
+
+/** Shortens IDs to eight characters, or as many as make each unique in its list. */
+export function shortenIds(ids: readonly string[]): (id: string) => Cell {
+  const longest = Math.max(0, ...ids.map(({ length }) => length));
+  let length = 8;
+  while (length < longest && new Set(ids.map((id) => id.slice(0, length))).size < new Set(ids).size) length++;
+  return (id) => ({ text: id.slice(0, length), wide: id });
+}
+
 /** A table, or the one line `none` if there are no rows. */
 export function tableOr(
   none: string,

@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { elevationLabel } from "@gateway/shared/policy";
 import { formatDuration, quoteText } from "@gateway/shared/text";
@@ -7,7 +8,7 @@ import { type CommandData, type Given, repeat, required } from "../kit/command.t
 import { parseDuration } from "../kit/values.ts";
 import { readTarget } from "./explain.ts";
 import { asking, joinPath, SIGNER } from "../kit/remote.ts";
-import { shortenText, tableOr } from "../kit/table.ts";
+import { shortenIds, shortenText, timeCell } from "../kit/table.ts";
 import { invalid } from "../kit/output.ts";
 
 const RULE_NOTE = `
@@ -123,38 +124,45 @@ Waivers come from approvals with --learn. A pattern of more than 400 characters 
 --full and --json print all of it.
 `,
   question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),
-  show(grants, { full = false }, { terminal }) {
+  show(grants, { full = false }) {
     const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
+    const shortId = shortenIds(grants.map(({ id }) => id));
     const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
-      entry.id,
+      shortId(entry.id),
       entry.host,
-      entry.expires_at,
+      timeCell(entry.expires_at, systemClock.now()),
       describeScope(entry),
       describeRules(entry, full ? (text) => text : shortenText),
     ]);
-    const heading = ["ID", "HOST", "EXPIRES (UTC)", "SCOPE", "RULES"];
-    return tableOr("(no active grants)", heading, rows, terminal.columns);
+    const columns = ["ID", "HOST", "EXPIRES", "SCOPE", "RULES"];
+    return [{ none: "(no active grants)", columns, rows }];
   },
 });
 
 const REVOKE = asking({
   name: "revoke",
   summary: "Revoke a grant or waiver.",
-  takes: { ...SIGNER, "<id>": "grant ID" },
+  takes: { ...SIGNER, "<id>": "grant ID, or a unique prefix of it" },
   help: `
 Examples:
   broker-ctl policy revoke 0123456789abcdef01234567
 
 Takes effect immediately. broker-ctl policy grants lists the IDs.
 `,
-  question: ({ id }) => ({
+  question: async ({ id }, call) => ({
     method: "DELETE",
-    path: joinPath("v1", "policy", "grants", id),
+    path: joinPath("v1", "policy", "grants", await findGrant(call, id)),
     schema: grantRevoked,
     advice: { 404: "the grant has expired, or see broker-ctl policy grants for its ID" },
   }),
   show: ({ id }) => [`revoked grant ${id}`],
 });
+
+async function findGrant(call: Call, id: string): Promise<string> {
+  if (/^[0-9a-f]{24}$/.test(id)) return id;
+  const { data } = await askSigner(call, { method: "GET", path: "/v1/policy/grants", schema: grantList });
+  return findById(id, data.map((grant) => grant.id), "grant", "broker-ctl policy grants");
+}
 
 /** `policy grant`, `grants` and `revoke`: additional allow patterns for a limited time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];

@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { resolve } from "node:path";
 import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
@@ -9,7 +10,7 @@ import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { conflict, invalid, RemoteError } from "../kit/output.ts";
 import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
-import { tableOr } from "../kit/table.ts";
+import { timeCell } from "../kit/table.ts";
 import { diffConfigs, WIDER } from "./analyze.ts";
 
 const NOTE = `
@@ -87,11 +88,14 @@ const HISTORY = versionCommand({
   takes: SIGNER,
   async run(_given, call) {
     const history = await fetchHistory(call);
-    const rows = history.map((each) => [`${each.version}`, each.made_at, each.made_by, each.change]);
-    const heading = ["VERSION", "CREATED (UTC)", "BY", "CHANGE"];
+    const now = systemClock.now();
+    const rows = history.map((each) => [
+      ...[`${each.version}`, timeCell(each.made_at, now), each.made_by, each.change],
+    ]);
+    const columns = ["VERSION", "CREATED", "BY", "CHANGE"];
     return {
       json: history,
-      lines: tableOr("(the database has no hosts yet)", heading, rows, call.terminal.columns),
+      lines: [{ none: "(the database has no hosts yet)", columns, rows }],
     };
   },
 });

@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { basename, dirname, join, resolve } from "node:path";
 import { describeReadFailure } from "@gateway/shared/files";
 import { formatDuration, quoteText } from "@gateway/shared/text";
@@ -5,7 +6,7 @@ import { formatTimestamp } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, count, type Given } from "../kit/command.ts";
 import { badConfig, notFound } from "../kit/output.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
-import { tableOr } from "../kit/table.ts";
+import { shortenIds, timeCell } from "../kit/table.ts";
 import { findByPrefix } from "./prefix.ts";
 import { describeRecording, play, readEvents } from "./replay.ts";
 
@@ -32,17 +33,19 @@ Examples:
 ${HELP}`,
       async run(flags, call) {
         const found = await findRecordings(flags, call);
+        const now = systemClock.now();
+        const shortId = shortenIds(found.map(({ id }) => id));
         const rows = found.map(({ id, timestamp, seconds, size, gateway: { caller, host } }) => {
           const [time, length] = [
             formatTimestamp(timestamp * 1000),
             formatDuration(Math.round(seconds) * 1000),
           ];
-          return [id, time, caller, host, length, `${Math.ceil(size / 1024)} KiB`];
+          return [shortId(id), timeCell(time, now), caller, host, length, `${Math.ceil(size / 1024)} KiB`];
         });
-        const heading = ["ID", "TIME", "WHO", "HOST", "LENGTH", "SIZE"];
+        const columns = ["ID", "TIME", "WHO", "HOST", "LENGTH", "SIZE"];
         const none =
           "(no recordings; pass --recordings, or set session_recording_dir in the broker's config)";
-        return { json: found, lines: tableOr(none, heading, rows, call.terminal.columns) };
+        return { json: found, lines: [{ none, columns, rows }] };
       },
     }),
     command({

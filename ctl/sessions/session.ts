@@ -1,8 +1,9 @@
+import { systemClock } from "@gateway/shared/clock";
 import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
 import { command, type CommandGroup } from "../kit/command.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
-import { EMPTY_CELL, shortenText, tableOr } from "../kit/table.ts";
+import { shortenIds, timeCell } from "../kit/table.ts";
 import { findByPrefix } from "./prefix.ts";
 
 const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
@@ -19,18 +20,20 @@ Brokers report their sessions every 5 s. The sessions of a broker that stops dis
 mode, or of an earlier version, reports nothing. A compromised broker can hide sessions, and report false ones.
 `,
   question: () => OPEN,
-  show({ sessions, complete }, _given, { terminal }) {
+  show({ sessions, complete }) {
+    const now = systemClock.now();
+    const shortId = shortenIds(sessions.map(({ id }) => id));
     const rows = sessions.map((session) => [
-      session.id,
+      shortId(session.id),
       session.end_user,
       session.host,
-      session.opened_at,
-      session.last_command === "" ? EMPTY_CELL : shortenText(session.last_command),
+      timeCell(session.opened_at, now),
       session.recorded ? "yes" : "no",
+      session.last_command,
     ]);
-    const heading = ["ID", "WHO", "HOST", "SINCE", "LAST COMMAND", "RECORDED"];
+    const columns = ["ID", "WHO", "HOST", "SINCE", "RECORDED", "LAST COMMAND"];
     return [
-      ...tableOr("(no open sessions)", heading, rows, terminal.columns),
+      { none: "(no open sessions)", columns, rows },
       ...complete ? [] : ["Other signers can have more sessions: pass --url of each signer."],
     ];
   },

@@ -18,7 +18,7 @@ import { readOperatorText } from "../kit/files.ts";
 import { conflict, invalid, notFound } from "../kit/output.ts";
 import { usesSigner } from "../kit/remote.ts";
 import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
-import { byName, EMPTY_CELL, formatTable, tableOr } from "../kit/table.ts";
+import { byName, EMPTY_CELL, timeCell } from "../kit/table.ts";
 import { isPlainName } from "../kit/values.ts";
 
 const uses = () => [];
@@ -28,13 +28,13 @@ const LIST = command({
   name: "list",
   summary: "List the contexts.",
   uses,
-  async run(_given, { variables, terminal }) {
+  async run(_given, { variables }) {
     const all = await loadContexts(variables);
     const rows = byName(all.contexts).map(([name, { config, client_config }]) => {
-      return [name === all.current ? "*" : "", name, dirname(config ?? client_config ?? "")];
+      return [name, name === all.current ? "*" : "", dirname(config ?? client_config ?? "")];
     });
     const none = "(no contexts; broker-ctl init and broker-ctl context add create one)";
-    return { json: all, lines: tableOr(none, ["CURRENT", "NAME", "DIRECTORY"], rows, terminal.columns) };
+    return { json: all, lines: [{ none, columns: ["NAME", "CURRENT", "DIRECTORY"], rows }] };
   },
 });
 
@@ -159,15 +159,16 @@ on this machine. Exit code 1: a certificate is missing, expired or expires soon.
     const services = [await describe("signer"), await describe("control_plane")];
     const [client_config] = await existing(clientConfigPlaces(clientConfig, call));
     const files = { ...client_config && { client_config }, ...signer && { config: signerFile } };
-    const rows = services.map(({ service, url, cn, role, expires }) =>
-      [service, url, cn, role, expires.slice(0, 10)].map((cell) => cell || EMPTY_CELL)
-    );
+    const rows = services.map(({ service, url, cn, role, expires }) => [
+      ...[service, url, cn, role, timeCell(expires, systemClock.now())],
+    ]);
     const problems = services.filter(({ problem }) => problem !== "");
     return {
       json: { context, ...files, services },
       lines: [
         ...describeFiles(context, files),
-        ...["", ...formatTable(["SERVICE", "ADDRESS", "CN", "ROLE", "EXPIRES"], rows, call.terminal.columns)],
+        "",
+        { none: "", columns: ["SERVICE", "ADDRESS", "CN", "ROLE", "EXPIRES"], rows },
         ...problems.map(({ service, problem }) => `problem: certificate for the ${service}: ${problem}`),
       ],
       failed: problems.length > 0,
