@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ALONE } from "@gateway/shared/instances";
 import { get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 import { REPORTED_LIMITS } from "../live/session_reports.ts";
 
@@ -121,4 +122,9 @@ Deno.test("reports have a rate limit of their own", async () => {
   for (let index = 0; index < 3; index += 1) statuses.push((await tell(report(FIRST))).status);
   assert.deepEqual(statuses, [200, 200, 429]);
   assert.equal((await sign({})).status, 200);
+});
+
+Deno.test("the list of one of several signers is not complete", async () => {
+  const signer = await startSigner({}, { instances: { ...ALONE, isShared: true } });
+  assert.equal((await signer.send(get("/v1/sessions"), "operator")).body["complete"], false);
 });

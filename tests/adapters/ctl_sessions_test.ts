@@ -33,12 +33,14 @@ Deno.test("session list shows open sessions with visible control characters, and
 Deno.test.each<{ id: string; kills?: string; err?: string }>([
   { id: "5f7", kills: FIRST },
   { id: "5f8", kills: SECOND },
+  { id: "s-1", kills: "s-1" },
   { id: "5f", err: 'error: 2 sessions have the ID prefix "5f"\nfix: broker-ctl session list\n' },
   { id: "6", err: 'error: no session has the ID prefix "6"\nfix: broker-ctl session list\n' },
-])("session kill $id with two open sessions", async ({ id, kills, err = "" }) => {
+])("session kill $id with four open sessions", async ({ id, kills, err = "" }) => {
+  const sessions = [...LIST.sessions, { ...OPEN, id: "s-10" }, { ...OPEN, id: "s-1" }];
   // One answer for both requests.
   await using signer = await FakeService.start({
-    ...LIST,
+    ...{ sessions, complete: true },
     status: "ok",
     newly_frozen: true,
     grants_revoked: 0,
