@@ -6,7 +6,7 @@ import { type Call, command, type CommandGroup, count, type Given } from "../kit
 import { badConfig, notFound } from "../kit/output.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { tableOr } from "../kit/table.ts";
-import { findByPrefix } from "./prefix.ts";
+import { findByPrefix, SHOWN_DIGITS } from "./prefix.ts";
 import { describeRecording, play, readEvents } from "./replay.ts";
 
 const DIRECTORY = {
@@ -37,7 +37,7 @@ ${HELP}`,
             formatTimestamp(timestamp * 1000),
             formatDuration(Math.round(seconds) * 1000),
           ];
-          return [id, time, caller, host, length, `${Math.ceil(size / 1024)} KiB`];
+          return [id.slice(0, SHOWN_DIGITS), time, caller, host, length, `${Math.ceil(size / 1024)} KiB`];
         });
         const heading = ["ID", "TIME", "WHO", "HOST", "LENGTH", "SIZE"];
         const none =
@@ -80,9 +80,11 @@ ${HELP}`,
 async function findRecordings(flags: Given<typeof DIRECTORY>, call: Call) {
   const found = [];
   for (const directory of await findDirectories(flags, call)) {
-    for (const { name } of await reading(directory, Array.fromAsync(Deno.readDir(directory)))) {
+    for (const { name, isFile } of await reading(directory, Array.fromAsync(Deno.readDir(directory)))) {
       const path = join(directory, name);
-      const facts = name.endsWith(".cast") ? await reading(path, describeRecording(path)) : undefined;
+      const facts = isFile && name.endsWith(".cast")
+        ? await reading(path, describeRecording(path))
+        : undefined;
       if (facts !== undefined) found.push({ id: basename(name, ".cast"), path, ...facts });
     }
   }

@@ -1,10 +1,14 @@
+import { systemClock } from "@gateway/shared/clock";
+import { formatDuration, shortenText } from "@gateway/shared/text";
 import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
 import { command, type CommandGroup } from "../kit/command.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
-import { EMPTY_CELL, shortenText, tableOr } from "../kit/table.ts";
-import { findByPrefix } from "./prefix.ts";
+import { EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { findByPrefix, SHOWN_DIGITS } from "./prefix.ts";
 
+/** The part of a command that fits a terminal of 80 columns. */
+const SHOWN_COMMAND = 28;
 const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
 
 const LIST = asking({
@@ -15,19 +19,17 @@ const LIST = asking({
 Examples:
   broker-ctl session list
 
-Brokers report their sessions every 5 s. The sessions of a broker that stops disappear after a minute. A broker in local
-mode, or of an earlier version, reports nothing. A compromised broker can hide sessions, and report false ones.
+--json prints complete IDs and commands, and the broker (caller) of each session. Brokers report their sessions every
+5 s. The sessions of a broker that stops disappear after a minute. A broker in local mode, or of an earlier version,
+reports nothing. A compromised broker can hide sessions, and report false ones.
 `,
   question: () => OPEN,
   show({ sessions, complete }, _given, { terminal }) {
-    const rows = sessions.map((session) => [
-      session.id,
-      session.end_user,
-      session.host,
-      session.opened_at,
-      session.last_command === "" ? EMPTY_CELL : shortenText(session.last_command),
-      session.recorded ? "yes" : "no",
-    ]);
+    const rows = sessions.map(({ id, end_user, host, opened_at, last_command: command, recorded }) => {
+      const seconds = Math.max(0, Math.floor((systemClock.now() - Date.parse(opened_at)) / 1000));
+      const facts = [id.slice(0, SHOWN_DIGITS), end_user, host, `${formatDuration(seconds * 1000)} ago`];
+      return [...facts, shortenText(command, SHOWN_COMMAND) || EMPTY_CELL, recorded ? "yes" : "no"];
+    });
     const heading = ["ID", "WHO", "HOST", "SINCE", "LAST COMMAND", "RECORDED"];
     return [
       ...tableOr("(no open sessions)", heading, rows, terminal.columns),
