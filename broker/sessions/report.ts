@@ -1,6 +1,7 @@
 import { type Clock, every, type Random } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
-import { formatTimestamp, type OpenSession } from "@gateway/shared/wire";
+import { cutText } from "@gateway/shared/text";
+import { formatTimestamp, MAX_REPORTED_CHARACTERS, type OpenSession } from "@gateway/shared/wire";
 import type { SignerClient } from "../authority/authority.ts";
 import type { SessionRegistry } from "./registry.ts";
 import type { Session } from "./session.ts";
@@ -36,9 +37,10 @@ export async function reportSessions(
   });
 }
 
-function describe(
-  { info: { id, caller, host, mode }, openedAt, lastCommand, recorder }: Session,
-): OpenSession {
-  const [opened_at, recorded] = [formatTimestamp(openedAt), recorder !== undefined];
-  return { id, end_user: caller, host, mode, opened_at, last_command: lastCommand, recorded };
+function describe({ info, openedAt, lastCommand, recorder }: Session): OpenSession {
+  const { id, caller, host, mode } = info;
+  const cut = (text: string) => cutText(text, MAX_REPORTED_CHARACTERS);
+  const opened_at = formatTimestamp(openedAt);
+  const facts = { id, end_user: cut(caller), host: cut(host), mode, opened_at };
+  return { ...facts, last_command: lastCommand, recorded: recorder !== undefined };
 }

@@ -52,6 +52,13 @@ Deno.test("a broker reports its sessions until it has reported that none is open
     assert.deepEqual(last, [{ instance: "07".repeat(8), sessions: [] }]);
   }));
 
+Deno.test("a broker truncates long names, because one of them must not make the signer reject the report", () =>
+  reporting([], async ({ broker, reports }) => {
+    await broker.open({ caller: "x".repeat(999) });
+    await broker.clock.advance(5000);
+    assert.equal(reports[0]?.sessions[0]?.end_user.length, 256);
+  }));
+
 Deno.test.each([0, 403, 404, 429, 502])(
   "after status %s a broker warns once, reports again after 30 s, and its sessions continue",
   (status) =>

@@ -4,12 +4,12 @@ import { elevationLabel } from "@gateway/shared/policy";
 import { formatDuration, quoteText } from "@gateway/shared/text";
 import { grantCreated, type GrantInfo, grantList, grantRequest, grantRevoked } from "@gateway/shared/wire";
 import { actionPattern } from "../clusters/entry.ts";
-import { type CommandData, type Given, repeat, required } from "../kit/command.ts";
+import { type Call, type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/values.ts";
 import { readTarget } from "./explain.ts";
-import { asking, joinPath, SIGNER } from "../kit/remote.ts";
+import { asking, askSigner, joinPath, SIGNER } from "../kit/remote.ts";
 import { shortenIds, shortenText, timeCell } from "../kit/table.ts";
-import { invalid } from "../kit/output.ts";
+import { findById, invalid } from "../kit/output.ts";
 
 const RULE_NOTE = `
 The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"

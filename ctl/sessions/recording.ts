@@ -4,10 +4,9 @@ import { describeReadFailure } from "@gateway/shared/files";
 import { formatDuration, quoteText } from "@gateway/shared/text";
 import { formatTimestamp } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, count, type Given } from "../kit/command.ts";
-import { badConfig, notFound } from "../kit/output.ts";
+import { badConfig, findById, notFound } from "../kit/output.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { shortenIds, timeCell } from "../kit/table.ts";
-import { findByPrefix } from "./prefix.ts";
 import { describeRecording, play, readEvents } from "./replay.ts";
 
 const DIRECTORY = {
@@ -69,7 +68,9 @@ ${HELP}`,
       async run({ recording, speed = 1, ...flags }, call) {
         const isFile = /\/|\.cast$/.test(recording);
         const listed = isFile ? [] : await findRecordings(flags, call);
-        const id = isFile ? "" : findByPrefix(listed.map(({ id }) => id), recording, "recording");
+        const id = isFile
+          ? ""
+          : findById(recording, listed.map(({ id }) => id), "recording", "broker-ctl recording list");
         const path = listed.find((each) => each.id === id)?.path ?? resolve(call.workingFolder, recording);
         if (await reading(path, describeRecording(path)) === undefined) {
           throw badConfig(`Cannot play ${quoteText(path)}: not an asciicast v2 file`);
@@ -83,9 +84,11 @@ ${HELP}`,
 async function findRecordings(flags: Given<typeof DIRECTORY>, call: Call) {
   const found = [];
   for (const directory of await findDirectories(flags, call)) {
-    for (const { name } of await reading(directory, Array.fromAsync(Deno.readDir(directory)))) {
+    for (const { name, isFile } of await reading(directory, Array.fromAsync(Deno.readDir(directory)))) {
       const path = join(directory, name);
-      const facts = name.endsWith(".cast") ? await reading(path, describeRecording(path)) : undefined;
+      const facts = isFile && name.endsWith(".cast")
+        ? await reading(path, describeRecording(path))
+        : undefined;
       if (facts !== undefined) found.push({ id: basename(name, ".cast"), path, ...facts });
     }
   }

@@ -1,11 +1,12 @@
+import { findById } from "../kit/output.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
 import { command, type CommandGroup } from "../kit/command.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { shortenIds, timeCell } from "../kit/table.ts";
-import { findByPrefix } from "./prefix.ts";
 
+/** The part of a command that fits a terminal of 80 columns. */
 const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
 
 const LIST = asking({
@@ -16,8 +17,9 @@ const LIST = asking({
 Examples:
   broker-ctl session list
 
-Brokers report their sessions every 5 s. The sessions of a broker that stops disappear after a minute. A broker in local
-mode, or of an earlier version, reports nothing. A compromised broker can hide sessions, and report false ones.
+--json prints complete IDs and commands, and the broker (caller) of each session. Brokers report their sessions every
+5 s. The sessions of a broker that stops disappear after a minute. A broker in local mode, or of an earlier version,
+reports nothing. A compromised broker can hide sessions, and report false ones.
 `,
   question: () => OPEN,
   show({ sessions, complete }) {
@@ -30,8 +32,9 @@ mode, or of an earlier version, reports nothing. A compromised broker can hide s
       timeCell(session.opened_at, now),
       session.recorded ? "yes" : "no",
       session.last_command,
+      session.caller,
     ]);
-    const columns = ["ID", "WHO", "HOST", "SINCE", "RECORDED", "LAST COMMAND"];
+    const columns = ["ID", "WHO", "HOST", "SINCE", "RECORDED", "LAST COMMAND", "+BROKER"];
     return [
       { none: "(no open sessions)", columns, rows },
       ...complete ? [] : ["Other signers can have more sessions: pass --url of each signer."],
@@ -56,7 +59,7 @@ ${REMOTE_HELP}`,
     // A complete ID needs no list, because the broker of the session may not report.
     if (/^[0-9a-f]{24}$/.test(id)) return await freeze(call, subject, flags);
     const { data: { sessions } } = await askSigner(call, OPEN);
-    const value = findByPrefix(sessions.map((session) => session.id), id, "session");
+    const value = findById(id, sessions.map((session) => session.id), "session", "broker-ctl session list");
     return await freeze(call, { ...subject, value }, flags);
   },
 });

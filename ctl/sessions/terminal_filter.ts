@@ -27,7 +27,7 @@ export function createTerminalFilter(): (text: string) => string {
     held = tail.length > LONGEST_HELD ? "" : tail;
     return all.slice(0, all.length - held.length).replace(CONTROL, (found) => {
       if (ALLOWED.test(found)) return found;
-      return found.startsWith("\x1b") && found !== "\x1b" ? "" : escapeCharacter(found);
+      return found.startsWith("\x1b") ? "" : escapeCharacter(found);
     });
   };
 }

@@ -105,6 +105,7 @@ export {
 export {
   type ListedSession,
   MAX_REPORT_BYTES,
+  MAX_REPORTED_CHARACTERS,
   type OpenSession,
   type SessionList,
   sessionList,

@@ -1,11 +1,14 @@
 // `POST /v1/sessions` and `GET /v1/sessions`: the open sessions of brokers, for operators. The signer never decides by
 // them, because only the broker vouches for its report.
 import * as z from "@zod/zod";
-import { cutText, isUnsafe } from "../text.ts";
+import { isUnsafe } from "../text.ts";
 import { each, SESSION_MODES, type SessionMode } from "./sign.ts";
 
 /** The largest report of a broker, in bytes. */
 export const MAX_REPORT_BYTES: number = 512 * 1024;
+
+/** The longest end user, host and command of a report. The broker truncates longer texts. */
+export const MAX_REPORTED_CHARACTERS = 256;
 
 /** An open session of a broker. */
 export interface OpenSession {
@@ -52,8 +55,7 @@ interface SessionsReported {
   readonly status: string;
 }
 
-// One text that is too long must not hide the other sessions of a report.
-const text = z.string().transform((text) => cutText(text, 256));
+const text = z.string().max(MAX_REPORTED_CHARACTERS);
 const fields = {
   id: z.string().min(1).max(64).refine((id) => !isUnsafe(id), "spaces and control characters not allowed"),
   ...each(text, "end_user", "host", "last_command"),

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ALONE } from "@gateway/shared/instances";
 import { get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 import { REPORTED_LIMITS } from "../live/session_reports.ts";
 
@@ -18,7 +19,7 @@ Deno.test.each<[name: string, status: number, body: unknown]>([
   ["200 sessions", 200, report(FIRST, many(200))],
   ["201 sessions", 400, report(FIRST, many(201))],
   ["a million sessions", 413, `{"instance":"${FIRST}","sessions":[${"{},".repeat(1e6)}{}]}`],
-  ["a long command", 200, from({ last_command: "x".repeat(99_999) })],
+  ["a long command", 400, from({ last_command: "x".repeat(257) })],
   ["a command of a megabyte", 413, from({ last_command: "x".repeat(1 << 20) })],
   ["a long id", 400, from({ id: "x".repeat(65) })],
   ["a space in an id", 400, from({ id: "a b" })],
@@ -121,4 +122,9 @@ Deno.test("reports have a rate limit of their own", async () => {
   for (let index = 0; index < 3; index += 1) statuses.push((await tell(report(FIRST))).status);
   assert.deepEqual(statuses, [200, 200, 429]);
   assert.equal((await sign({})).status, 200);
+});
+
+Deno.test("the list of one of several signers is not complete", async () => {
+  const signer = await startSigner({}, { instances: { ...ALONE, isShared: true } });
+  assert.equal((await signer.send(get("/v1/sessions"), "operator")).body["complete"], false);
 });

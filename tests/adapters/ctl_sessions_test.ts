@@ -23,8 +23,8 @@ Deno.test("session list shows open sessions with visible control characters, and
   ]]);
   const [heading, first, second, note] = out.split("\n");
   assert.match(heading ?? "", /^ID +WHO +HOST +SINCE +LAST COMMAND +RECORDED$/);
-  assert.match(first ?? "", /^5f75dc07\w* +ann +web01 +.* +— +no$/);
-  assert.match(second ?? "", /^5f800000\w* +b\\u\{202e\}ob +web01 +.* +ls\\x0a\\x1b\]0;x\\x07 +yes$/);
+  assert.match(first ?? "", /^5f75dc07 +ann +web01 +\d\S+ ago +— +no$/);
+  assert.match(second ?? "", /^5f800000 +b\\u\{202e\}ob +web01 +\d\S+ ago +ls\\x0a\\x1b\]0;x\\x07 +yes$/);
   assert.equal(note, "Other signers can have more sessions: pass --url of each signer.");
   await using empty = await FakeService.start({ sessions: [], complete: true });
   assert.equal((await empty.run("session", "list")).out, "(no open sessions)\n");
@@ -33,12 +33,14 @@ Deno.test("session list shows open sessions with visible control characters, and
 Deno.test.each<{ id: string; kills?: string; err?: string }>([
   { id: "5f7", kills: FIRST },
   { id: "5f8", kills: SECOND },
-  { id: "5f", err: 'error: 2 sessions have the ID prefix "5f"\nfix: broker-ctl session list\n' },
-  { id: "6", err: 'error: no session has the ID prefix "6"\nfix: broker-ctl session list\n' },
-])("session kill $id with two open sessions", async ({ id, kills, err = "" }) => {
+  { id: "s-1", kills: "s-1" },
+  { id: "5f", err: 'error: 2 sessions have the ID prefix "5f"\nfix: broker-ctl session list --json\n' },
+  { id: "6", err: 'error: no session has the ID prefix "6"\nfix: broker-ctl session list --json\n' },
+])("session kill $id with four open sessions", async ({ id, kills, err = "" }) => {
+  const sessions = [...LIST.sessions, { ...OPEN, id: "s-10" }, { ...OPEN, id: "s-1" }];
   // One answer for both requests.
   await using signer = await FakeService.start({
-    ...LIST,
+    ...{ sessions, complete: true },
     status: "ok",
     newly_frozen: true,
     grants_revoked: 0,
@@ -68,6 +70,7 @@ async function withRecordings() {
   await Deno.writeTextFile(`${casts}/${FIRST}.cast`, CAST(FIRST, EVENTS));
   await Deno.writeTextFile(`${casts}/${SECOND}.cast`, CAST(SECOND, ""));
   await Deno.writeTextFile(`${casts}/notes.cast`, "no recording\n");
+  await Deno.symlink("/dev/zero", `${casts}/device.cast`);
   const broker = { audit_log: "a", audit_key: "k", ca_key: "c", session_recording_dir: "casts" };
   await Deno.writeTextFile(`${config.folder}/config.json`, JSON.stringify(broker));
   return { ...config, casts };
@@ -79,15 +82,15 @@ Deno.test("recording list shows the recordings of the brokers of an installation
   const [heading, ...rows] = out.split("\n").slice(0, -1);
   assert.match(`${err}${heading}`, /^ID +TIME +WHO +HOST +LENGTH +SIZE$/);
   assert.equal(rows.length, 2);
-  assert.match(rows.join("\n"), /^5f75dc07\w* +.* +ann +web\\x1b01 +1m6s +1 KiB$/m);
-  assert.match(rows.join("\n"), /^5f800000\w* +.* +ann +web\\x1b01 +0s +1 KiB$/m);
+  assert.match(rows.join("\n"), /^5f75dc07 +.* +ann +web\\x1b01 +1m6s +1 KiB$/m);
+  assert.match(rows.join("\n"), /^5f800000 +.* +ann +web\\x1b01 +0s +1 KiB$/m);
   const named = await at.ctl("recording", "list", "--recordings", "casts");
   assert.equal(named.out, out);
 });
 
 Deno.test.each<[args: string, err: RegExp]>([
-  ["5f", /^error: 2 recordings have the ID prefix "5f"\nfix: broker-ctl recording list\n$/],
-  ["6", /^error: no recording has the ID prefix "6"\nfix: broker-ctl recording list\n$/],
+  ["5f", /^error: 2 recordings have the ID prefix "5f"\nfix: broker-ctl recording list --json\n$/],
+  ["6", /^error: no recording has the ID prefix "6"\nfix: broker-ctl recording list --json\n$/],
   ["./none.cast", /^error: Cannot read ".*none\.cast": no such file\nfix: broker-ctl recording list\n$/],
   ["casts/notes.cast", /^error: Cannot play ".*notes\.cast": not an asciicast v2 file\n$/],
   ["/dev/zero", /^error: Cannot read "\/dev\/zero": it is a device, not a file\n/],

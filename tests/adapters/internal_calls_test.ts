@@ -94,6 +94,7 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
     revocations: () => client.revocations(),
     revokeSerials: () => client.revokeSerials("broker-1", { serials: [serial], reason: "session-frozen" }),
     revokeRequests: () => client.revokeRequests("broker-1", { request_ids: ["a-1"], reason: "answer-lost" }),
+    reportSessions: () => client.reportSessions("broker-1", { instance: "0".repeat(16), sessions: [] }),
   };
   const methods = Object.getOwnPropertyNames(SignerClient.prototype).filter((name) => name !== "constructor");
   assert.deepEqual(Object.keys(calls).sort(), methods.sort());
@@ -211,7 +212,8 @@ Deno.test("broker-ctl to signer and control plane: both accept what each remote 
     "policy remove --host web01 --allow ^df$",
     "policy grant --host web01 --allow ^ls$ --ttl 2h",
     "policy grants",
-    "session kill 0123456789abcdef --volatile",
+    "session list",
+    "session kill 0123456789abcdef01234567 --volatile",
     "freeze --end-user agent-7 --reason two_words --volatile",
     "revocations",
     "unfreeze --end-user agent-7",
