@@ -106,6 +106,8 @@ const explain = (path: string) => (cause: unknown): never => {
 
 const openReadable = (path: string) => openLogFile(path).catch(explain(path));
 
+export const listRotated = ({ path }: NamedLog) => listSegments(path);
+
 async function openLog(path: string): Promise<FileHandle> {
   const file = await ifThere(openReadable(path));
   if (file === undefined) throw missing(path);
