@@ -2,8 +2,8 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { listSegments, logsOfSet, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { type Clock, every } from "@gateway/shared/clock";
-import type { AppError } from "@gateway/shared/errors";
-import { ifThere, readAt, readChunks } from "@gateway/shared/files";
+import { AppError } from "@gateway/shared/errors";
+import { describeReadFailure, ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { once } from "../kit/arguments.ts";
 import { badConfig, notFound } from "../kit/output.ts";
@@ -45,10 +45,8 @@ export async function listLogSet(path: string): Promise<readonly string[]> {
 
 /** The paths of a log and of further processes' logs next to it, without missing logs. */
 export async function listExistingLogs(path: string): Promise<readonly string[]> {
-  return logsOfSet(
-    path,
-    await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [],
-  );
+  const names = Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name).catch(explain(path));
+  return logsOfSet(path, await ifThere(names) ?? []);
 }
 
 type Records = AsyncGenerator<LogRecord | undefined>;
@@ -80,7 +78,7 @@ export async function* readLogs(
 /** The records of a log and of its rotated files, oldest first. */
 async function* readAll(path: string): Records {
   // The log is opened first: if it is rotated afterwards, its identity shows that a rotated file is the same.
-  const log = await ifThere(openLogFile(path));
+  const log = await ifThere(openReadable(path));
   const identity = log && await identify(log);
   const names = await ifThere(listSegments(path)) ?? [];
   if (log === undefined && names.length === 0) throw missing(path);
@@ -99,8 +97,19 @@ async function* readFile(opened: FileHandle): Records {
   }
 }
 
+/** Explains a failure to open a log or its directory: both are readable only for the account of the service. */
+const explain = (path: string) => (cause: unknown): never => {
+  if (cause instanceof AppError || cause instanceof Deno.errors.NotFound) throw cause;
+  const problem = `Cannot read audit log ${quoteText(path)}: ${describeReadFailure(cause)}`;
+  throw badConfig(problem, cause, "run the command as root, or as the account of the service");
+};
+
+const openReadable = (path: string) => openLogFile(path).catch(explain(path));
+
+export const listRotated = ({ path }: NamedLog) => listSegments(path);
+
 async function openLog(path: string): Promise<FileHandle> {
-  const file = await ifThere(openLogFile(path));
+  const file = await ifThere(openReadable(path));
   if (file === undefined) throw missing(path);
   return file;
 }
@@ -172,8 +181,8 @@ interface FollowOptions {
 }
 
 /**
- * Delivers the last lines of logs by time, and then each new line until the signal is aborted. Of a log that begins
- * later, it delivers every line.
+ * Delivers the last lines of logs by time, and then each new line until the signal is aborted. It delivers every line of
+ * a log that begins later.
  *
  * @param options.list is called regularly, because further processes create logs
  * @param options.onRecord is called with `undefined` for a line that is not a record
@@ -299,7 +308,7 @@ class OpenLog {
   }
 
   static async open(path: string): Promise<OpenLog> {
-    const file = await openLogFile(path);
+    const file = await openReadable(path);
     return new OpenLog(file, await identify(file));
   }
 

@@ -2,7 +2,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { type Call, command, count, type Given, repeat } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
 import { prepareSearch, SEARCH, usesConfig } from "./search.ts";
-import { followLogs, readLogs } from "./logs.ts";
+import { followLogs, listRotated, readLogs } from "./logs.ts";
 import { createRecordTable, createShortTable, type LogRecord, shortTime } from "./record.ts";
 import { parseJson } from "@gateway/shared/json";
 import { EMPTY_CELL, INDENT, shortenText } from "../kit/table.ts";
@@ -87,7 +87,8 @@ async function show(flags: ShowFlags, call: Call, search: Search) {
   let [malformed, matched] = [0, 0];
   // With a limit, a ring buffer keeps the newest matches.
   const ring: LogRecord[] = [];
-  for await (const record of readLogs(await search.listSome(), { all })) {
+  const logs = await search.listSome();
+  for await (const record of readLogs(logs, { all })) {
     if (record === undefined) malformed++;
     else if (!search.matches(record.record)) continue;
     else if (limit === undefined) printer.print(record);
@@ -96,6 +97,8 @@ async function show(flags: ShowFlags, call: Call, search: Search) {
   const oldest = limit === undefined ? 0 : matched % limit;
   [...ring.slice(oldest), ...ring.slice(0, oldest)].forEach(printer.print);
   if (printer.count() === 0) printer.note("(no matching entries)");
+  const rotated = search.hasInstances && !all ? await Promise.all(logs.map(listRotated)) : [];
+  if (rotated.flat().length > 0) printer.note("rotated files were not searched; --all includes them");
   if (malformed > 0) printer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
 }
 

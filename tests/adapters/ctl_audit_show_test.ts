@@ -296,6 +296,16 @@ Deno.test.each<{ name: string; flags?: string; found: string }>([
   assert.equal(err, found === "" ? "(no matching entries)\n" : "");
 });
 
+Deno.test("audit show in the directory of an installation names rotated files that it leaves out", async () => {
+  await using folder = await createInstallation();
+  await Deno.copyFile(`${folder.folder}/cp.log`, `${folder.folder}/cp.log.20260102T030405Z`);
+  assert.match(
+    (await run(folder.folder, "audit", "show")).err,
+    /^rotated files were not searched; --all .*\n$/,
+  );
+  assert.deepEqual((await run(folder.folder, "audit", "show", "--all")).err, "");
+});
+
 Deno.test("audit tail follows all logs of an installation with filters, the last records by time", async () => {
   await using folder = await createInstallation();
   const { result, stop } = start(folder.folder, "audit", "tail", "--user", "broker-1", "-o", "table");
