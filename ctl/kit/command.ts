@@ -162,7 +162,8 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
     const given = readGiven(command, takes, name);
     const used = uses(given as never);
     return context.run(command, used, async () => {
-      const files = used.length === 0 ? {} : await findFiles(given, used, context);
+      const isFound = used.includes("config") || used.includes("clientConfig");
+      const files = isFound ? await findFiles(given, used, context) : {};
       // The check for expired certificates reads these options too.
       for (const option of ["config", "clientConfig", "context"] as const) {
         if (files[option] !== undefined) command.setOptionValue(option, files[option]);

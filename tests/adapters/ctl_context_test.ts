@@ -32,8 +32,11 @@ Deno.test("init writes contexts, and each command finds the files of the right o
   const { at, whoami } = home;
   assert.deepEqual([home.first.context, home.second.context], ["lab", "lab-2"]);
   assert.equal((await at(".", "init", "--dir=b/lab", "--force", "--json")).exit, 0);
+  await Deno.writeTextFile(`${home.path}/ssh_config`, "");
+  const third = await at(".", "init", "--dir=b/c", "--import-ssh-config=ssh_config", "--json");
+  assert.equal(JSON.parse(third.out).context, "c");
   const listed = JSON.parse((await at("empty", "context", "ls", "--json")).out);
-  assert.deepEqual([listed.current, Object.keys(listed.contexts)], ["lab", ["lab", "lab-2"]]);
+  assert.deepEqual([listed.current, Object.keys(listed.contexts)], ["lab", ["lab", "lab-2", "c"]]);
 
   const lab = ["lab", "lab/signer.json", "lab/broker-ctl.json", "9443"];
   assert.deepEqual(await whoami("empty"), lab);

@@ -52,6 +52,7 @@ Deno.test.each([
     args: ["-c", 'umask "$0"; exec "$@"', umask, Deno.execPath()]
       .concat("run -q --no-prompt -P=broker-ctl".split(" "), main, "init", "--dir", "set-up"),
     cwd: folder.path,
+    env: { XDG_CONFIG_HOME: folder.path },
     stdout: "null",
   }).output();
   assert.ok(success, new TextDecoder().decode(stderr));

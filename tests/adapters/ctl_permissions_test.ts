@@ -54,7 +54,7 @@ async function brokerCtl(cwd: string, args: readonly string[], path = Deno.env.g
     args: ["run", ...program, ...args],
     cwd,
     stdin: "null",
-    env: { NO_COLOR: "1", PATH: path },
+    env: { NO_COLOR: "1", PATH: path, XDG_CONFIG_HOME: cwd },
   }).output();
   return { success, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
