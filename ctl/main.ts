@@ -17,7 +17,7 @@ if (import.meta.main) {
       err: (text) => writeAllSync(Deno.stderr, text),
       // A terminal of unknown width reports 0.
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
-      color: Deno.stdout.isTerminal() && !Deno.noColor && Deno.env.get("TERM") !== "dumb",
+      color: Deno.stdout.isTerminal() && !Deno.env.get("NO_COLOR") && Deno.env.get("TERM") !== "dumb",
       screen: Deno.stdin.isTerminal() ? Deno.consoleSize : undefined,
     },
     keys: Deno.stdin.isTerminal() ? readKeys : undefined,

@@ -15,7 +15,7 @@ if (import.meta.main) {
     writeAllSync(Deno.stdout, await describeCommand(parseStart(Deno.args), Deno.cwd()));
   } catch (error) {
     const err = (text: string) => writeAllSync(Deno.stderr, text);
-    writeError({ out: err, err }, { json: false }, error);
+    writeError({ out: err, err }, { output: "table" }, error);
     Deno.exitCode = exitCodeOf(error);
   }
 }

@@ -19,34 +19,26 @@ Deno.test.each<{ policy: Parameters<typeof labelPolicy>[0]; label: string }>([
   assert.equal(labelPolicy(policy), label);
 });
 
-Deno.test("formatHosts() shows which hosts are sealed and which share a principal", () => {
+Deno.test("formatHosts() shows policies, seals, shared principals and unproven login shells", () => {
   const host = { addr: "10.0.0.1:22", user: "deploy", principal: "host:web" };
-  const lines = formatHosts({
-    web01: { ...host, sealed_exec: true },
-    web02: host,
+  const [table, ...notes] = formatHosts({
+    web02: { ...host, login_shell: "/usr/bin/fish", groups: ["web"], command_policy: { mode: "allowlist" } },
+    web01: { ...host, sealed_exec: true, login_shell: "/bin/bash" },
     web03: { ...host, principal: "host:web03", sealed_exec: true, envelope: "v1" },
-  }, undefined);
-  assert.deepEqual(lines.slice(-3), [
-    "sealed, envelope v2: web01",
-    "sealed, envelope v1: web03",
-    '2 hosts share the principal "host:web" ("web01", "web02"): a certificate for one opens the others',
+  }, { command_policies: {}, group_command_policies: { _default: ["starter"], web: ["nginx", "starter"] } });
+  assert.ok(typeof table === "object");
+  assert.deepEqual(table.rows.map((row) => row.slice(0, 6)), [
+    ["web01", "10.0.0.1:22", "deploy", "—", "starter", "v2"],
+    ["web02", "10.0.0.1:22", "deploy", "web", "starter,nginx,allowlist(0 allow)", ""],
+    ["web03", "10.0.0.1:22", "deploy", "—", "starter", "v1"],
   ]);
-});
-
-Deno.test("formatHosts() shows the login shells in use and the unproven ones", () => {
-  const host = { addr: "10.0.0.1:22", user: "deploy" };
-  const lines = formatHosts({
-    web02: { ...host, login_shell: "/usr/bin/fish" },
-    web01: { ...host, login_shell: "/bin/bash" },
-    web03: { ...host, login_shell: "/bin/bash" },
-    web04: host,
-  }, undefined);
-  assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are tested with it");
-  assert.match(
-    lines.at(-1) ?? "",
-    /^login shell \/usr\/bin\/fish of web02: command rules are not proved for the login shell fish/,
+  assert.deepEqual(
+    notes.map((note) => String(note).slice(0, 60)),
+    [
+      '2 hosts share the principal "host:web" ("web01", "web02"): a ',
+      "login shell /usr/bin/fish of web02: command rules are not pr",
+    ].map((note) => note.slice(0, 60)),
   );
-  assert.equal(lines.length, 7);
 });
 
 const KEY =

@@ -62,8 +62,8 @@ export function findById(prefix: string, ids: readonly string[], what: string, f
   }
   if (others.length === 0) return only;
   const matches = [only, ...others].slice(0, 5).join(", ");
-  throw invalid(
-    `Cannot use ${what} ${quoteText(prefix)}: the prefix is not unique`,
+  throw notFound(
+    `Cannot find ${what} ${quoteText(prefix)}: the prefix is not unique`,
     undefined,
     `use one of ${matches}`,
   );

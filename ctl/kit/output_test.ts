@@ -4,14 +4,25 @@ import {
   createLineWriter,
   EXIT_CODES,
   exitCodeOf,
+  findById,
   HintedError,
+  type OutputOptions,
   RemoteError,
   writeError,
   writeResult,
 } from "./output.ts";
 import { diffLines } from "./signer_change.ts";
 import { splitPatterns } from "./entries.ts";
-import { formatRow, formatTable, joinNames, LONGEST_LISTED, shorten, shortenText } from "./table.ts";
+import {
+  formatRow,
+  formatTable,
+  joinNames,
+  LONGEST_LISTED,
+  shorten,
+  shortenIds,
+  shortenText,
+  timeCell,
+} from "./table.ts";
 import { formatDuration } from "@gateway/shared/text";
 import { parseDuration } from "./values.ts";
 
@@ -24,23 +35,23 @@ function capture() {
   return { written, terminal };
 }
 
-Deno.test("writeResult() escapes control characters in lines", () => {
+Deno.test("writeResult() escapes control characters in lines", async () => {
   const { written, terminal } = capture();
-  writeResult(terminal, { json: false }, { json: {}, lines: ["a\x1b[2Jb", "c\nd"] });
+  await writeResult(terminal, { output: "table" }, { json: {}, lines: ["a\x1b[2Jb", "c\nd"] });
   assert.deepEqual(written, { out: "a\\x1b[2Jb\nc\\x0ad\n", err: "" });
 });
 
-Deno.test("writeResult() writes one JSON object with exact numbers", () => {
+Deno.test("writeResult() writes one JSON object with exact numbers", async () => {
   const { written, terminal } = capture();
-  writeResult(terminal, { json: true }, { json: { serial: 18446744073709551615n }, lines: ["x"] });
+  await writeResult(terminal, { output: "json" }, { json: { serial: 18446744073709551615n }, lines: ["x"] });
   assert.deepEqual(written, { out: '{"serial":18446744073709551615}\n', err: "" });
 });
 
-Deno.test("writeResult() and writeError() write the same value as JSON without control characters", () => {
+Deno.test("writeResult() and writeError() write the same value as JSON without control characters", async () => {
   const value = { text: "a\x1b[2J\x7f\x9b\u202e\u{e0001}\u2028b" };
   const { written, terminal } = capture();
-  writeResult(terminal, { json: true }, { json: value, lines: [] });
-  writeError(terminal, { json: true }, new AppError("conflict", value.text));
+  await writeResult(terminal, { output: "json" }, { json: value, lines: [] });
+  writeError(terminal, { output: "json" }, new AppError("conflict", value.text));
   assert.match(written.out + written.err, /^(?:\P{C}|\n)*$/u);
   assert.deepEqual(JSON.parse(written.out), value);
   assert.equal(JSON.parse(written.err).message, value.text);
@@ -100,10 +111,10 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   },
 ])("writeError() shows $name as text and as one JSON object", ({ error, text, json }) => {
   const plain = capture();
-  writeError(plain.terminal, { json: false }, error);
+  writeError(plain.terminal, { output: "table" }, error);
   assert.deepEqual(plain.written, { out: "", err: text });
   const object = capture();
-  writeError(object.terminal, { json: true }, error);
+  writeError(object.terminal, { output: "json" }, error);
   assert.equal(object.written.out, "");
   assert.deepEqual(JSON.parse(object.written.err), json);
 });
@@ -293,4 +304,73 @@ Deno.test.each<{ name: string; text: string }>([
   { name: "very many digits", text: `${"9".repeat(400)}h` },
 ])("parseDuration() rejects $name", ({ text }) => {
   assert.throws(() => parseDuration(text), { code: "invalid_request", message: /^Cannot read duration "/ });
+});
+
+const TABLE = {
+  none: "(none)",
+  columns: ["ID", "AGE", "+RULE", "COMMAND"],
+  rows: [
+    [
+      { text: "0123", wide: "0123456789" },
+      { text: "3m ago", role: "ok" as const },
+      "r",
+      "systemctl restart nginx",
+    ],
+    ["語\x1b", "", "", "id"],
+  ],
+};
+
+Deno.test.each<[name: string, options: OutputOptions, columns: number | undefined, out: string]>([
+  [
+    "a table without the wide columns",
+    { output: "table" },
+    undefined,
+    "ID      AGE     COMMAND\n0123    3m ago  systemctl restart nginx\n語\\x1b  —       id\n",
+  ],
+  [
+    "a table that fits a terminal",
+    { output: "table", headers: false },
+    30,
+    "0123    3m ago  systemctl res…\n語\\x1b  —       id\n",
+  ],
+  [
+    "all columns in their complete form",
+    { output: "wide" },
+    30,
+    "ID          AGE     RULE  COMMAND\n0123456789  3m ago  r     systemctl restart nginx\n語\\x1b      —       —     id\n",
+  ],
+  ["names", { output: "name" }, 30, "0123456789\n語\\x1b\n"],
+  ["YAML", { output: "yaml" }, 30, "serial: 7\nlist:\n  - a\n"],
+  [
+    "colors around cells",
+    { output: "table", headers: false, color: true },
+    undefined,
+    "0123    \x1b[32m3m ago\x1b[0m  systemctl restart nginx\n語\\x1b  —       id\n",
+  ],
+])("writeResult() writes %s", async (_name, options, columns, out) => {
+  const { written, terminal } = capture();
+  await writeResult({ ...terminal, columns }, options, { json: { serial: 7, list: ["a"] }, lines: [TABLE] });
+  assert.equal(written.out, out);
+});
+
+Deno.test("timeCell() shows the distance from now, and the time in -o wide", () => {
+  const now = Date.parse("2026-01-01T00:00:00Z");
+  const shown = [0, 59, 119, 120, 7_199, 7_200, 172_799, 172_800, -58].map((seconds) =>
+    timeCell(new Date(now - seconds * 1000).toISOString(), now).text
+  );
+  assert.deepEqual(shown, [
+    ...["0s ago", "59s ago", "119s ago", "2m ago", "119m ago", "2h ago", "47h ago", "2d ago", "in 58s"],
+  ]);
+  assert.deepEqual(timeCell("never", now), { text: "never" });
+});
+
+Deno.test("findById() finds a unique prefix of the IDs that shortenIds() shows", () => {
+  const ids = ["aaaaaaaaaaaa1", "aaaaaaaaaaaa2", "b"];
+  assert.deepEqual(ids.map((id) => shortenIds(ids)(id).text), ids);
+  assert.equal(shortenIds(["0123456789", "1"])("0123456789").text, "01234567");
+  assert.equal(findById("b", ids, "grant", "x"), "b");
+  assert.equal(findById("aaaaaaaaaaaa1", ["aaaaaaaaaaaa1", "aaaaaaaaaaaa12"], "grant", "x"), "aaaaaaaaaaaa1");
+  for (const prefix of ["", "a", "c"]) {
+    assert.throws(() => findById(prefix, ids, "grant", "x"), { code: "not_found" });
+  }
 });
