@@ -177,14 +177,14 @@ export const APPROVAL: CommandGroup = {
   commands: [LIST, SHOW, WATCH, ALLOW, DENY],
 };
 
-/** The complete IDs; a list of complete ones needs no request. */
+/** The complete IDs. Only prefixes need the list of requests. */
 async function findIds(call: Call, given: readonly string[]): Promise<readonly string[]> {
-  if (given.every((id) => COMPLETE.test(id))) return [...new Set(given)];
+  if (!given.some((id) => PREFIX.test(id))) return [...new Set(given)];
   const known = (await fetchAll(call)).flatMap(({ record }) => [record.id, ...record.joined ?? []]);
-  return [...new Set(given.map((id) => findById(id, known, "approval", FIX)))];
+  return [...new Set(given.map((id) => PREFIX.test(id) ? findById(id, known, "approval", FIX) : id))];
 }
 
-const COMPLETE = /^[0-9a-f]{32}$/;
+const PREFIX = /^[0-9a-f]{1,31}$/;
 
 function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
@@ -211,6 +211,10 @@ async function decide(
 ) {
   const [id = "", ...others] = ids;
   const fix = "broker-ctl approval list";
+  const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
+  if (misplaced !== undefined) {
+    throw invalid(`Cannot decide ${quoteText(misplaced)}: expected an approval ID`);
+  }
   const answer = await askService("control_plane", call, {
     method: "POST",
     path: joinPath("v1", "approvals", id),

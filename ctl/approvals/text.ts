@@ -7,7 +7,7 @@ import {
   elevationLabel,
   isCommandShown,
 } from "@gateway/shared/policy";
-import { formatDuration, quoteText } from "@gateway/shared/text";
+import { formatDuration, quoteText, visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Cell, shortenIds, type Table, timeCell } from "../kit/table.ts";
 
@@ -18,21 +18,36 @@ export function formatApprovals(approvals: readonly ApprovalRecord[], none: stri
     const { status, caller, end_user: user = "", host, command, reason = "", rule = "", created_at } =
       approval;
     const asks = isCommandShown(accessKind(approval)) ? command : describeAccess(approval);
+    const elevation = describeElevation(approval);
+    const rights = [...elevation === "none" ? [] : [elevation], ...approval.access ?? []];
+    const mark = rights.length === 0 ? "" : `[${rights.map(quoteOdd).join(" ")}] `;
     return [
       shortId(approval.id),
       timeCell(created_at, now),
       describeLeft(approval, now),
-      { text: user || caller, wide: user ? `${user} through ${caller}` : caller },
-      host,
-      { text: asks, wide: asks === command ? quoteText(command) : `${asks}: ${quoteText(command)}` },
-      reason,
+      {
+        text: quoteStrange(user || caller),
+        wide: user ? `${quoteStrange(user)} through ${quoteStrange(caller)}` : quoteStrange(caller),
+      },
+      quoteStrange(host),
+      {
+        text: mark + quoteStrange(asks),
+        wide: mark + (asks === command ? "" : `${asks}: `) + quoteText(command),
+      },
+      quoteStrange(reason),
       status,
-      describeElevation(approval),
       rule,
     ];
   });
-  const columns = "ID AGE LEFT AGENT HOST COMMAND REASON +STATUS +ELEVATION +RULE".split(" ");
+  const columns = "ID AGE LEFT AGENT HOST COMMAND REASON +STATUS +RULE".split(" ");
   return { none, columns, rows };
+}
+
+/** Quotes a text that could be read as several cells, or that has invisible characters. */
+function quoteStrange(text: string): string {
+  return text === "" || (/^(?!\[)\S+(?: \S+)*$/.test(text) && visibleText(text) === text)
+    ? text
+    : quoteText(text);
 }
 
 /** The time to decide a pending request, or what became of it. */

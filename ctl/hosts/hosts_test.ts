@@ -35,7 +35,7 @@ Deno.test("formatHosts() shows policies, seals, shared principals and unproven l
   assert.deepEqual(
     notes.map((note) => String(note).slice(0, 60)),
     [
-      '2 hosts share the principal "host:web" ("web01", "web02"): a ',
+      '2 hosts share the principal "host:web" ("web02", "web01"): a ',
       "login shell /usr/bin/fish of web02: command rules are not pr",
     ].map((note) => note.slice(0, 60)),
   );

@@ -13,6 +13,9 @@ export const CONNECTION = {
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
+/** `-ojson` and `-o=json` of kubectl. */
+const OUTPUT = /^-o=?(?=(?:table|wide|json|yaml|name)$)/;
+
 interface ArgumentRules {
   /** The options without a value, of the program and of the command. An option with an optional value is not included. */
   readonly booleans: ReadonlySet<string>;
@@ -66,6 +69,7 @@ export function normalizeArguments(args: readonly string[], rules: ArgumentRules
   const end = args.indexOf("--");
   const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
   const normalized = flags
+    .map((arg) => arg.replace(OUTPUT, "--output="))
     .map((arg) => SINGLE_DASH_LONG.test(arg) ? `-${arg}` : arg)
     .map((arg) => arg.replace(/^--[^=]+/, (flag) => known.has(flag) ? flag : similarOption(flag, known)))
     .flatMap((arg) => {

@@ -115,6 +115,11 @@ const BOOLEANS = new Set(["force", "json"]);
 Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
   { name: "a single dash before a long option", args: ["-config", "f"], expected: ["--config", "f"] },
   { name: "a single dash with a value", args: ["-config=f=g"], expected: ["--config=f=g"] },
+  {
+    name: "short spellings of --output",
+    args: ["-o", "json", "-ojson", "-o=wide"],
+    expected: ["-o", "json", "--output=json", "--output=wide"],
+  },
   { name: "a true boolean", args: ["--force=true", "-json=true"], expected: ["--force", "--json"] },
   { name: "a false boolean", args: ["init", "--force=false"], expected: ["init"] },
   { name: "a short option unchanged", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },

@@ -159,7 +159,7 @@ Takes effect immediately. broker-ctl policy grants lists the IDs.
 });
 
 async function findGrant(call: Call, id: string): Promise<string> {
-  if (/^[0-9a-f]{24}$/.test(id)) return id;
+  if (!/^[0-9a-f]{4,23}$/.test(id)) return id;
   const { data } = await askSigner(call, { method: "GET", path: "/v1/policy/grants", schema: grantList });
   return findById(id, data.map((grant) => grant.id), "grant", "broker-ctl policy grants");
 }

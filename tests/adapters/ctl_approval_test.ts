@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { FakeService } from "./ctl_signer_fixture.ts";
 
 /** The output of `approval list` without times that depend on when the test runs. */
-const withoutTimes = (out: string) => out.replaceAll(/ age=\d\S* left=(?:\d\S*|-)$/gm, "");
+const withoutTimes = (out: string) =>
+  out.replaceAll(/ {2}\d+\w ago/g, "  AGE").replace("AGE       LEFT", "AGE  LEFT");
 
 const ID = "0123456789abcdef0123456789abcdef";
 
@@ -33,15 +34,14 @@ const LEARNED = {
   expires_at: undefined,
 };
 
-Deno.test("approval list prints two lines per request, in the format that scripts parse", async () => {
+Deno.test("approval list prints a table of the requests", async () => {
   await using service = await FakeService.start([PENDING, LEARNED]);
   const result = await service.run("approval", "list");
   assert.deepEqual({ ...result, out: withoutTimes(result.out) }, {
     out: [
-      `${ID}  [pending]  caller=broker-local user=ann host=web01 elevation=sudo:root`,
-      `    cmd="systemctl restart nginx" rule=require_approval:^systemctl restart `,
-      `${LEARNED.id}  [approved]  caller=broker-local user=- host=web01 elevation=none`,
-      `    cmd="systemctl restart nginx" rule=`,
+      "ID        AGE  LEFT      AGENT         HOST   COMMAND                              REASON",
+      `${ID.slice(0, 8)}  AGE  0s        ann           web01  [sudo:root] systemctl restart nginx  —`,
+      `${LEARNED.id.slice(0, 8)}  AGE  approved  broker-local  web01  systemctl restart nginx              —`,
       "",
     ].join("\n"),
     err: "",
@@ -80,10 +80,9 @@ Deno.test("approval list and show escape control characters and quote fields of 
     assert.doesNotMatch(out, /[^\n\P{Cc}]|\p{Cf}/u, args.join(" "));
   }
   const { out } = await service.run("approval", "list");
-  assert.equal(
-    withoutTimes(out),
-    `${ID}  [pending]  caller=broker-local user="ann host=db01 elevation=none" host="web01\\x1b[2K\\nffff" ` +
-      `elevation=sudo:root\n    cmd="ls \\"\\u202egnp.x\\u009b2J\\n" rule=behavior\\x0d\\x1b]0;x\n`,
+  assert.match(
+    out,
+    /  ann host=db01 elevation=none  "web01\\x1b\[2K\\nffff"  \[sudo:root\] "ls \\"\\u202egnp\.x\\u009b2J\\n"  —\n$/,
   );
 });
 
@@ -112,7 +111,7 @@ Deno.test("approval show prints all fields of one request", async () => {
   }]);
   assert.match(
     (await session.run("approval", "list")).out,
-    / elevation=sudo:root access=session:pty\+pty age=.*\n/,
+    /  \[sudo:root session:pty pty\] for an interactive shell, as root, on web01; /,
   );
   assert.match(
     (await session.run("approval", "show", ID)).out,
@@ -121,7 +120,7 @@ Deno.test("approval show prints all fields of one request", async () => {
   const asked = "for an interactive shell, as root, on web01; what is typed there is not shown to you";
   for (const command of ["list", "show"] as const) {
     const { out } = await session.run("approval", command, ...(command === "show" ? [ID] : []));
-    assert.match(out, new RegExp(`\n(?:    ASKS|asks     ) +${asked}\n|\n    ASKS ${asked}\n`));
+    assert.ok(out.includes(asked), out);
   }
   const { out } = await service.run("approval", "show", LEARNED.id);
   assert.match(
@@ -150,7 +149,10 @@ Deno.test("approval list and show print reason, content and identical requests, 
     content_head: "a\nb",
     joined: [other],
   }]);
-  assert.match((await service.run("approval", "list")).out, /\n {4}reason="deploy\\x1b\[2J"\n/);
+  assert.match(
+    (await service.run("approval", "list")).out,
+    /  \[sudo:root file_transfer\] cat > '\/a'  "deploy\\x1b\[2J"\n$/,
+  );
   const { out } = await service.run("approval", "show", other);
   for (
     const line of [
@@ -174,20 +176,10 @@ Deno.test("approval show does not mention learning if an approved request was ne
   assert.doesNotMatch(out, /learn/);
 });
 
-Deno.test("approval list truncates a long command visibly and names the command that shows all of it", async () => {
+Deno.test("approval list, show and --json print all of a long command", async () => {
   const command = `echo ${"a".repeat(60_000)} "; reboot`;
   await using service = await FakeService.start([{ ...PENDING, command }, LEARNED]);
-  assert.equal(
-    withoutTimes((await service.run("approval", "list")).out),
-    [
-      `${ID}  [pending]  caller=broker-local user=ann host=web01 elevation=sudo:root`,
-      `    cmd="echo ${"a".repeat(395)}"… rule=require_approval:^systemctl restart `,
-      `    TRUNCATED: first 400 of 60015 characters of the command; for all of it: broker-ctl approval show ${ID}`,
-      `${LEARNED.id}  [approved]  caller=broker-local user=- host=web01 elevation=none`,
-      `    cmd="systemctl restart nginx" rule=`,
-      "",
-    ].join("\n"),
-  );
+  assert.match((await service.run("approval", "list")).out, /echo a{60000} "; reboot/);
   assert.match((await service.run("approval", "show", ID)).out, /\ncommand {4}"echo a{60000} \\"; reboot"\n/);
   assert.equal(JSON.parse((await service.run("approval", "list", "--json")).out)[0].command, command);
 });
@@ -209,7 +201,7 @@ Deno.test("approval show fails for an unknown request", async () => {
   await using service = await FakeService.start([PENDING]);
   const { out, err, exit } = await service.run("approval", "show", "nope");
   assert.deepEqual([out, exit], ["", 1]);
-  assert.match(err, /^error: Cannot find approval "nope": unknown or purged\nfix: broker-ctl approval list/);
+  assert.match(err, /^error: Cannot find approval "nope": unknown ID\nfix: broker-ctl approval list/);
 });
 
 /** The output of approve-and-learn. The requested time is the maximum. */

@@ -130,9 +130,9 @@ Deno.test("policy grants lists grants and waivers, the earliest expiry first", a
     },
   ]);
   assert.equal(
-    (await signer.run("policy", "grants")).out,
+    (await signer.run("policy", "grants", "-o", "wide")).out,
     [
-      "ID  HOST           EXPIRES (UTC)         SCOPE                        RULES",
+      "ID  HOST           EXPIRES               SCOPE                        RULES",
       "a   web01\\x1b[31m  2026-01-02T04:00:00Z  caller=broker-1,user=ann     allow[^a$ | \\u{202e}b]",
       "b   db01           2026-01-02T05:00:00Z  caller=broker-1,user=(none)  waive-approval[^pg_dump x$] sudo:postgres",
       "c   web01          2026-01-03T00:00:00Z  any                          allow[^a$]",

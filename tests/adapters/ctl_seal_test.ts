@@ -109,7 +109,10 @@ Deno.test("host unseal turns the seal off and keeps the envelope settings", asyn
 
 Deno.test("host list marks sealed hosts", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true`));
-  assert.match((await config.ctl("host", "list")).out, /\nsealed, envelope v2: web01\n$/);
+  assert.match(
+    (await config.ctl("host", "list")).out,
+    /  SEALED  REVOCATION\nweb01 .*  v2      —\nweb02 .*  —       —\n$/,
+  );
 });
 
 Deno.test("envelope pubkey prints the public key and the line for hosts", async () => {

@@ -22,9 +22,9 @@ Deno.test("session list shows open sessions with visible control characters, and
     "GET /v1/sessions",
   ]]);
   const [heading, first, second, note] = out.split("\n");
-  assert.match(heading ?? "", /^ID +WHO +HOST +SINCE +LAST COMMAND +RECORDED$/);
-  assert.match(first ?? "", /^5f75dc07 +ann +web01 +\d\S+ ago +— +no$/);
-  assert.match(second ?? "", /^5f800000 +b\\u\{202e\}ob +web01 +\d\S+ ago +ls\\x0a\\x1b\]0;x\\x07 +yes$/);
+  assert.match(heading ?? "", /^ID +WHO +HOST +SINCE +RECORDED +LAST COMMAND$/);
+  assert.match(first ?? "", /^5f75dc07 +ann +web01 +\d\S+ ago +no +—$/);
+  assert.match(second ?? "", /^5f800000 +b\\u\{202e\}ob +web01 +\d\S+ ago +yes +ls\\x0a\\x1b\]0;x\\x07$/);
   assert.equal(note, "Other signers can have more sessions: pass --url of each signer.");
   await using empty = await FakeService.start({ sessions: [], complete: true });
   assert.equal((await empty.run("session", "list")).out, "(no open sessions)\n");
@@ -34,8 +34,11 @@ Deno.test.each<{ id: string; kills?: string; err?: string }>([
   { id: "5f7", kills: FIRST },
   { id: "5f8", kills: SECOND },
   { id: "s-1", kills: "s-1" },
-  { id: "5f", err: 'error: 2 sessions have the ID prefix "5f"\nfix: broker-ctl session list --json\n' },
-  { id: "6", err: 'error: no session has the ID prefix "6"\nfix: broker-ctl session list --json\n' },
+  {
+    id: "5f",
+    err: `error: Cannot find session "5f": the prefix is not unique\nfix: use one of ${FIRST}, ${SECOND}\n`,
+  },
+  { id: "6", err: 'error: Cannot find session "6": unknown ID\nfix: broker-ctl session list\n' },
 ])("session kill $id with four open sessions", async ({ id, kills, err = "" }) => {
   const sessions = [...LIST.sessions, { ...OPEN, id: "s-10" }, { ...OPEN, id: "s-1" }];
   // One answer for both requests.
@@ -89,8 +92,11 @@ Deno.test("recording list shows the recordings of the brokers of an installation
 });
 
 Deno.test.each<[args: string, err: RegExp]>([
-  ["5f", /^error: 2 recordings have the ID prefix "5f"\nfix: broker-ctl recording list --json\n$/],
-  ["6", /^error: no recording has the ID prefix "6"\nfix: broker-ctl recording list --json\n$/],
+  [
+    "5f",
+    /^error: Cannot find recording "5f": the prefix is not unique\nfix: use one of 5f[0-9a-f]{22}, 5f[0-9a-f]{22}\n$/,
+  ],
+  ["6", /^error: Cannot find recording "6": unknown ID\nfix: broker-ctl recording list\n$/],
   ["./none.cast", /^error: Cannot read ".*none\.cast": no such file\nfix: broker-ctl recording list\n$/],
   ["casts/notes.cast", /^error: Cannot play ".*notes\.cast": not an asciicast v2 file\n$/],
   ["/dev/zero", /^error: Cannot read "\/dev\/zero": it is a device, not a file\n/],
