@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
 import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { invalid, notFound } from "../kit/output.ts";
-import { EMPTY_CELL, formatTable } from "../kit/table.ts";
+import { EMPTY_CELL } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
 /** Metrics have a few kilobytes, but any program can respond at this address. */
@@ -140,7 +140,7 @@ Shows readiness, version, age of the state, database server, version of the revo
 clock offset, as the services' monitors (monitor_listen) report them. Without addresses: the monitors of the signer's
 config and of control-plane.json next to it. Exit code 1: there are problems, listed below the table.
 `,
-  async run({ monitor: monitors, config }, { workingFolder, terminal }) {
+  async run({ monitor: monitors, config }, { workingFolder }) {
     if (monitors.length > 0 && config !== undefined) {
       throw invalid("Cannot use --config with monitor addresses: pass one of them");
     }

@@ -216,26 +216,6 @@ Deno.test("formatTable() measures text by its width in a terminal", () => {
   ]);
 });
 
-const WIDE_ROWS = [["web01", "10.0.0.5:22", "—", "local"], ["db", "10.0.0.6:22", "ann", "local"]];
-const HOSTS = ["NAME", "ADDR", "JUMP", "GROUPS"];
-
-Deno.test("formatTable() prints a table if the terminal is wide enough for the widest row", () => {
-  const table = formatTable(HOSTS, WIDE_ROWS);
-  assert.equal(Math.max(...table.map((line) => line.length)), 32);
-  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 32), table);
-});
-
-Deno.test("formatTable() prints paragraphs without empty cells if a terminal would wrap the table", () => {
-  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 31), [
-    "web01",
-    "    ADDR=10.0.0.5:22",
-    "    GROUPS=local",
-    "db",
-    "    ADDR=10.0.0.6:22  JUMP=ann",
-    "    GROUPS=local",
-  ]);
-});
-
 Deno.test("formatTable() accepts more rows than a function call can have arguments", () => {
   assert.equal(formatTable(["A"], Array.from({ length: 200_000 }, () => ["b"])).length, 200_001);
 });

@@ -5,23 +5,12 @@ export const EMPTY_CELL = "—";
 const GAP = "  ";
 export const INDENT = "    ";
 
-/**
- * Rows under a heading. In a table that is wider than the terminal, each row becomes a paragraph: the first cell, and
- * below it `TITLE=cell` of each cell that is not empty.
- */
+/** Rows under a heading, each column as wide as its widest cell. */
 export function formatTable(
-  heading: readonly string[],
+  columns: readonly string[],
   rows: readonly (readonly string[])[],
-  columns: number = Infinity,
 ): readonly string[] {
-  const cells = [heading, ...rows].map((row) => row.map(visibleText));
-  // Math.max(...widths) would fail: a call cannot have 100,000 arguments.
-  const widths = heading.map((_title, column) =>
-    cells.reduce((widest, row) => Math.max(widest, width(row[column] ?? "")), 0)
-  );
-  const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
-  if (total <= columns) return cells.map((row) => formatRow(row, widths));
-  return cells.slice(1).flatMap((row) => formatParagraph(heading, row, columns));
+  return layOut([{ none: "", columns, rows }], { wide: true, headers: true, color: false });
 }
 
 /** The importance of a cell, as a color on terminals. */
@@ -131,34 +120,9 @@ export function shortenIds(ids: readonly string[]): (id: string) => Cell {
   return (id) => ({ text: id.slice(0, length), wide: id });
 }
 
-/** A table, or the one line `none` if there are no rows. */
-export function tableOr(
-  none: string,
-  heading: readonly string[],
-  rows: readonly (readonly string[])[],
-  columns?: number,
-): readonly string[] {
-  return rows.length === 0 ? [none] : formatTable(heading, rows, columns);
-}
-
 /** The entries of an object, sorted by name. */
 export function byName<T>(entries: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {
   return Object.entries(entries).toSorted(([left], [right]) => left < right ? -1 : 1);
-}
-
-function formatParagraph(
-  heading: readonly string[],
-  [first = "", ...others]: readonly string[],
-  columns: number,
-): readonly string[] {
-  const facts = others.flatMap((cell, index) => cell === EMPTY_CELL ? [] : [`${heading[index + 1]}=${cell}`]);
-  const lines = [first];
-  for (const fact of facts) {
-    const longer = `${lines.at(-1)}${GAP}${fact}`;
-    if (lines.length > 1 && width(longer) <= columns) lines[lines.length - 1] = longer;
-    else lines.push(`${INDENT}${fact}`);
-  }
-  return lines;
 }
 
 /** One row of columns of at least these widths. */

@@ -157,7 +157,7 @@ browserTest(
         ["approval", "list", "--client-config", stage.init.client_config],
         "/",
       );
-      assert.ok(new TextDecoder().decode(stdout).includes(`ASKS ${asked}\n`));
+      assert.ok(new TextDecoder().decode(stdout).includes(`${asked}  `));
     });
   },
 );

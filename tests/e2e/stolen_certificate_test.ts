@@ -50,8 +50,8 @@ Deno.test({
     assert.match(await logIn(stage, stolen), REFUSED);
     assert.equal(await logIn(stage, innocent), "in");
     assert.match(
-      await ctl(stage, "host", "list", "--remote"),
-      /^revocation list of web01: version \d+, current/m,
+      await ctl(stage, "host", "list", "--remote", "-o", "wide"),
+      /^web01 .*  current, version \d+, last request /m,
     );
 
     await ctl(stage, "unfreeze", "--end-user", "mallory");
