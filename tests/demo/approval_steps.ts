@@ -57,7 +57,7 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
         ({ asked, answer } = await ask(scene(), change, signal));
         const list = await brokerCtl(scene().stage, "approval", "list", "--status", "pending");
         return {
-          ok: list.ok && list.text.includes(asked.id) && !await exists(commands.proof),
+          ok: list.ok && list.text.includes(asked.id.slice(0, 8)) && !await exists(commands.proof),
           shows: `broker-ctl approval list --status pending\n${list.text}`,
           facts: { approval_id: asked.id, rule: asked.rule },
         };
