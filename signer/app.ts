@@ -12,7 +12,7 @@ import {
 } from "./routes/grants.ts";
 import { handleClusters, handleHosts } from "./routes/hosts.ts";
 import {
-  handleAllowEdit,
+  handlePatternEdit,
   handlePolicyChange,
   handlePolicyRead,
   handlePolicyVersion,
@@ -42,8 +42,16 @@ export const SIGNER_ROUTES = routesFor<Authority, { readonly peer: Peer }>()({
     GET: (authority, call) => handlePolicyVersion(authority, call),
   },
   "/v1/policy/hosts/:host/allow": {
-    POST: (authority, call) => handleAllowEdit(authority, call, "add"),
-    DELETE: (authority, call) => handleAllowEdit(authority, call, "remove"),
+    POST: (authority, call) => handlePatternEdit(authority, call, "allow", "add"),
+    DELETE: (authority, call) => handlePatternEdit(authority, call, "allow", "remove"),
+  },
+  "/v1/policy/hosts/:host/deny": {
+    POST: (authority, call) => handlePatternEdit(authority, call, "deny", "add"),
+    DELETE: (authority, call) => handlePatternEdit(authority, call, "deny", "remove"),
+  },
+  "/v1/policy/hosts/:host/require_approval": {
+    POST: (authority, call) => handlePatternEdit(authority, call, "require_approval", "add"),
+    DELETE: (authority, call) => handlePatternEdit(authority, call, "require_approval", "remove"),
   },
   "/v1/policy/hosts/:host/grants": {
     POST: (authority, call) => handleCreateGrant(authority, call),

@@ -184,7 +184,8 @@ async function findIds(call: Call, given: readonly string[]): Promise<readonly s
   return [...new Set(given.map((id) => PREFIX.test(id) ? findById(id, known, "approval", FIX) : id))];
 }
 
-const PREFIX = /^[0-9a-f]{1,31}$/;
+/** A shorter one could soon name another request. */
+const PREFIX = /^[0-9a-f]{4,31}$/;
 
 function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
@@ -245,6 +246,10 @@ async function decide(
 async function fetchAll(call: Call) {
   const question = { method: "GET", path: "/v1/approvals", schema: approvalList } as const;
   const { body, data } = await askService("control_plane", call, question);
-  const items = z.array(z.unknown()).parse(body);
-  return data.map((record, index) => ({ json: items[index], record }));
+  const items = z.array(z.record(z.string(), z.unknown())).parse(body);
+  return data.map((record, index) => {
+    const { decided_at, ...rest } = items[index] ?? {};
+    // The control plane writes year 1 for a request that nobody has decided.
+    return { json: record.decided_at?.startsWith("0001-") ? rest : { ...rest, decided_at }, record };
+  });
 }

@@ -14,7 +14,7 @@ import { findById, invalid } from "../kit/output.ts";
 const RULE_NOTE = `
 The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"
 the change is a new version of the hosts for all signers. RE2 patterns match anywhere in a command: anchor them with ^
-and $. The first rule turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
+and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
 policies do not change.
 `;
 
@@ -30,34 +30,53 @@ function ruleCommand(
     takes: {
       ...SIGNER,
       "--host <name>": required("host name"),
-      "--allow <pattern>": required("RE2 pattern"),
+      "--allow <pattern>": "RE2 pattern of allowed commands",
+      "--deny <pattern>": "RE2 pattern of denied commands",
+      "--require-approval <pattern>": "RE2 pattern of commands that need an approval; allow them, too",
     },
-    help:
-      `\nExamples:\n  broker-ctl policy ${name} --host web01 --allow '^systemctl status nginx$'\n${RULE_NOTE}`,
-    question: ({ host, allow }) => ({
+    help: `
+Examples:
+  broker-ctl policy ${name} --host web01 --allow '^systemctl status nginx$'
+  broker-ctl policy ${name} --host web01 --require-approval '^systemctl restart nginx$'
+${RULE_NOTE}`,
+    question: (flags) => ({
       method,
-      path: joinPath("v1", "policy", "hosts", host, "allow"),
-      body: { pattern: allow },
+      path: joinPath("v1", "policy", "hosts", flags.host, readPattern(flags).list),
+      body: { pattern: readPattern(flags).pattern },
       schema: z.object({ status: z.string(), host: z.string(), hosts: z.int() }),
       advice: {
-        404: "broker-ctl host list --remote",
+        404: "broker-ctl host list --remote; a signer of an earlier version knows only --allow",
         409: conflict,
         500: "the signer's policy is unchanged; see its log",
       },
     }),
-    show: ({ hosts }, { host, allow }) => [`allow ${quoteText(allow)} ${done} on ${host} (hosts: ${hosts})`],
+    show({ hosts }, flags) {
+      const { list, pattern } = readPattern(flags);
+      return [`${list} ${quoteText(pattern)} ${done} on ${flags.host} (hosts: ${hosts})`];
+    },
   });
+}
+
+function readPattern(
+  { allow, deny, requireApproval }: Readonly<Partial<Record<"allow" | "deny" | "requireApproval", string>>>,
+) {
+  const lists = Object.entries({ allow, deny, require_approval: requireApproval });
+  const [given, ...others] = lists.flatMap(([list, pattern]) =>
+    pattern === undefined ? [] : [{ list, pattern }]
+  );
+  if (given !== undefined && others.length === 0) return given;
+  throw invalid("Pass one of --allow, --deny and --require-approval");
 }
 
 export const RULES: readonly CommandData[] = [
   ruleCommand("add", {
-    summary: "Add an allow pattern to a host, permanently.",
+    summary: "Add a pattern to a host, permanently.",
     method: "POST",
     done: "added",
     conflict: "the pattern exists, nothing changed; broker-ctl policy explain shows the policies",
   }),
   ruleCommand("remove", {
-    summary: "Remove an allow pattern from a host.",
+    summary: "Remove a pattern from a host.",
     method: "DELETE",
     done: "removed",
     conflict: "the host's own policy does not contain exactly this pattern, nothing changed",

@@ -188,6 +188,49 @@ Deno.test("the first allow rule makes a host an allowlist, and without its last 
   assert.equal((await signer.sign({ host: "open01", command: "uptime" })).status, 403);
 });
 
+Deno.test("POST and DELETE of …/deny and …/require_approval change what the signer decides", async () => {
+  const signer = await startSigner();
+  const change = async (method: "POST" | "DELETE", list: string, host: string, pattern: string) => {
+    const init = {
+      method,
+      body: JSON.stringify({ pattern }),
+      headers: { "content-type": "application/json" },
+    };
+    const request = new Request(`https://signer/v1/policy/hosts/${host}/${list}`, init);
+    return (await signer.send(request, "operator")).status;
+  };
+  const decide = async (command: string) => (await signer.sign({ host: "open01", command })).status;
+  assert.equal(await decide("id"), 200);
+  assert.equal(await change("POST", "deny", "open01", "^id$"), 200);
+  assert.deepEqual(
+    [await decide("id"), await decide("uptime")],
+    [403, 200],
+    "the first one makes a denylist",
+  );
+  assert.equal(await change("POST", "require_approval", "open01", "^uptime$"), 200);
+  const { body } = await signer.sign({ host: "open01", command: "uptime" });
+  assert.equal(
+    (body.decision as { require_approval?: boolean }).require_approval,
+    true,
+    JSON.stringify(body),
+  );
+  assert.equal(await change("POST", "deny", "open01", "^id$"), 409);
+  assert.equal(await change("DELETE", "deny", "open01", "^id$"), 200);
+  assert.equal(await change("DELETE", "require_approval", "open01", "^uptime$"), 200);
+  assert.deepEqual([await decide("id"), await decide("uptime")], [200, 200]);
+  assert.deepEqual(
+    signer.log.entries.filter(({ outcome }) => outcome === "policy-changed").map(({ command, policy_rule }) =>
+      `${command} ${policy_rule}`
+    ),
+    [
+      "policy-deny-add deny:^id$",
+      "policy-require_approval-add require_approval:^uptime$",
+      "policy-deny-remove deny:^id$",
+      "policy-require_approval-remove require_approval:^uptime$",
+    ],
+  );
+});
+
 Deno.test.each<[name: string, method: "POST" | "DELETE", host: string, pattern: unknown, status: number]>([
   ["a missing pattern", "POST", "web01", undefined, 400],
   ["an empty pattern", "POST", "web01", "", 400],

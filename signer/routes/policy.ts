@@ -23,9 +23,15 @@ const LOOK_MS = 20;
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 
+/** The lists of a host's own policy. */
+type PatternList = "allow" | "deny" | "require_approval";
+
+/** The mode of a policy without a mode after its first pattern in the list. */
+const FIRST_MODE: Readonly<Partial<Record<PatternList, string>>> = { allow: "allowlist", deny: "denylist" };
+
 /**
- * `POST /v1/policy/hosts/{host}/allow`, `DELETE /v1/policy/hosts/{host}/allow`: adds or removes one allow pattern of a
- * host, in force and in the config file or database. Callers: `reload_callers`.
+ * `POST` and `DELETE` of `/v1/policy/hosts/{host}/` with `allow`, `deny` or `require_approval`: adds or removes one
+ * pattern of a host, in force and in the config file or database. Callers: `reload_callers`.
  *
  * @throws {AppError} `invalid_request` if the pattern is no RE2 pattern
  * @throws {AppError} `not_found` if the host is unknown
@@ -33,15 +39,16 @@ const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern:
  * @throws {AppError} `invalid_config` if the changed config is invalid; nothing was changed
  * @throws {AppError} `state_stale` if the change was stored, but is not in force at this signer yet
  */
-export async function handleAllowEdit(
+export async function handlePatternEdit(
   authority: Authority,
   call: Call<"host">,
+  list: PatternList,
   edit: "add" | "remove",
 ): Promise<Response> {
   const { policySource, configFile, gate, state } = authority;
   const { caller } = call.peer;
   const host = call.param("host");
-  const command = `policy-allow-${edit}`;
+  const command = `policy-${list}-${edit}`;
   const denied = { command, outcome: "policy-denied" };
   const { pattern } = await readAdminBody(authority, call, denied, patternBody);
   if (policySource.from === "file" && authority.instances.isShared) {
@@ -52,11 +59,11 @@ export async function handleAllowEdit(
     throw new AppError("conflict", err);
   }
   const about = { host: isUnsafe(host) ? "" : host, ...namesOf(state.current, host) };
-  const entry = { caller, ...about, command, policy_rule: `allow:${pattern}` };
+  const entry = { caller, ...about, command, policy_rule: `${list}:${pattern}` };
   const change = (text: string, config: SignerConfig) => {
     const policy = Object.hasOwn(config.hosts, host) ? config.hosts[host] : undefined;
     if (policy === undefined) throw new AppError("not_found", `unknown host: ${quoteText(host)}`);
-    return edited(text, host, policy, pattern, edit);
+    return edited(text, { host, policy, list, pattern, edit });
   };
   return await recordingFailure(authority, entry, async () => {
     checkPattern(pattern);
@@ -66,7 +73,12 @@ export async function handleAllowEdit(
         throw new AppError("conflict", "the database has no hosts yet: broker-ctl policy import");
       }
       const document = change(base.document, await policySource.parse(base.document));
-      const made = { base, document, madeBy: caller, change: `${edit} ${host} ${pattern}` };
+      const made = {
+        base,
+        document,
+        madeBy: caller,
+        change: `${edit} ${host} ${list === "allow" ? "" : `${list} `}${pattern}`,
+      };
       return answer({ status: "ok", host, ...await changePolicy(authority, made, entry) });
     }
     const snapshot = await state.apply(async () => {
@@ -111,18 +123,30 @@ function checkPattern(pattern: string): void {
   }
 }
 
-function edited(text: string, host: string, policy: HostPolicy, pattern: string, edit: "add" | "remove") {
-  const { allow = [], mode = "" } = policy.command_policy ?? {};
+function edited(
+  text: string,
+  { host, policy, list, pattern, edit }: {
+    readonly host: string;
+    readonly policy: HostPolicy;
+    readonly list: PatternList;
+    readonly pattern: string;
+    readonly edit: "add" | "remove";
+  },
+) {
+  const { [list]: patterns = [], mode = "" } = policy.command_policy ?? {};
   const path = ["hosts", host, "command_policy"];
-  if (allow.includes(pattern) !== (edit === "remove")) {
+  if (patterns.includes(pattern) !== (edit === "remove")) {
     const state = edit === "remove" ? "not present" : "already present";
     throw new AppError("conflict", `no change: pattern ${state} on ${quoteText(host)}`);
   }
-  if (edit === "remove") return removeFromList(text, [...path, "allow"], pattern);
-  const longer = appendToList(text, [...path, "allow"], pattern);
+  if (edit === "remove") return removeFromList(text, [...path, list], pattern);
+  const longer = appendToList(text, [...path, list], pattern);
   // The first allow pattern turns the host into an allowlist. On a denylist, the changed config fails to
   // compile.
-  return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
+  const first = FIRST_MODE[list];
+  return first !== undefined && (mode === "" || mode === "off")
+    ? setValue(longer, [...path, "mode"], first)
+    : longer;
 }
 
 /** `GET /v1/policy/hosts`: lists all hosts as configured, by name, with `krl`. Callers: `reload_callers`. */
