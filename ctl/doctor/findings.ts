@@ -12,7 +12,7 @@ export type Found = Omit<Finding, "file"> & {
 };
 
 export const LEVELS = ["production", "lab"] as const;
-export type Level = typeof LEVELS[number];
+type Level = typeof LEVELS[number];
 
 export const postureOf = (found: Found): Found => ({ ...found, isPosture: true });
 

@@ -80,10 +80,7 @@ seal, each command of a session needs a certificate. Next step: broker-ctl host 
   local: (given) => changeHost(given, {}),
 });
 
-async function changeHost(
-  given: Given<typeof FIELDS>,
-  { unsealed_sessions, ...more }: Fields,
-) {
+async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...more }: Fields) {
   const { name, newKey } = given;
   const key = await readKey(given);
   const fields = readFields(given, key?.line);

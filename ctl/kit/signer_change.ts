@@ -100,15 +100,10 @@ async function runChange(
   const file = resolve(workingFolder, path ?? "signer.json");
   const isLocal = await loadLocalBroker(file) !== undefined;
   if (isLocal && (local === undefined || reload)) {
-    const what = reload ? "reload a signer" : "use this command";
     const fix = reload
       ? "omit --reload, and restart the MCP client"
       : `broker-ctl init --from-local ${shellQuote(dirname(file))}`;
-    throw conflict(
-      `Cannot ${what} with ${quoteText(file)}: a local installation has no signer`,
-      undefined,
-      fix,
-    );
+    throw conflict(`Cannot change a signer with ${quoteText(file)}: it has no signer`, undefined, fix);
   }
   const { diff, described: { json, lines } } = isLocal && local !== undefined
     ? await applyChange(await local(), file, LOCAL_FILE, dryRun)

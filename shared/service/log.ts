@@ -89,12 +89,9 @@ export function formatLogText(line: LogLine, { hasColor }: { readonly hasColor: 
     const text = formatValue(value);
     return text === undefined ? [] : [`${paint(2, `${visibleText(key)}=`)}${text}`];
   });
-  const head = [
-    paint(2, new Date(timestamp).toISOString()),
-    paint(LEVEL_COLORS.get(level) ?? 0, level.padEnd(7)),
-    visibleText(message),
-  ];
-  return `${[...head, ...members].join(" ")}\n`;
+  const [time, shown] = [new Date(timestamp).toISOString(), level.padEnd(7)];
+  const head = `${paint(2, time)} ${paint(LEVEL_COLORS.get(level) ?? 0, shown)} ${visibleText(message)}`;
+  return `${[head, ...members].join(" ")}\n`;
 }
 
 function formatValue(value: unknown): string | undefined {

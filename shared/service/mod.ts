@@ -116,8 +116,8 @@ function matching(pattern: RegExp, value: unknown): string | undefined {
   return typeof value === "string" && pattern.test(value) ? value : undefined;
 }
 
-/** The formats of `--log-format`; `auto` is text on a terminal and JSON otherwise. */
-export const LOG_FORMATS = ["auto", "text", "json"] as const;
+const LOG_FORMATS = ["auto", "text", "json"] as const;
+/** The values of `--log-format`; `auto` is text on a terminal and JSON otherwise. */
 export type LogFormat = typeof LOG_FORMATS[number];
 
 /** The line of `--log-format` in the help of a service. */

@@ -114,7 +114,7 @@ Deno.test("formatLogText() returns one line without control characters for any i
     '1970-01-01T00:00:00.000Z info    signer ready listen=127.0.0.1:9443 user="ann level=error" hosts=2 ' +
       'error="no answer: reset\\u001b[2J"\n',
   );
-  assert.match(line("x", { a: 1 }, true), /\x1b\[36minfo {3}\x1b\[0m x \x1b\[2ma=\x1b\[0m1\n$/);
+  assert.ok(line("x", { a: 1 }, true).endsWith("\x1b[36minfo   \x1b[0m x \x1b[2ma=\x1b[0m1\n"));
 });
 
 Deno.test("formatLogLine() keeps time, level, service and message if a field has the same name", () => {
