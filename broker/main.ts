@@ -46,8 +46,10 @@ function misused(problem: string): number {
   return 2;
 }
 
-async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "serve" }>): Promise<void> {
-  configureLogging();
+async function serve(
+  { frontend, config: path, logFormat }: Extract<CommandLine, { kind: "serve" }>,
+): Promise<void> {
+  configureLogging(logFormat);
   const logger = getServiceLogger("broker");
   const ports = {
     clock: systemClock,

@@ -118,7 +118,7 @@ export async function serveMcp(
   const announce = async () => {
     const hosts = await broker.loadHosts();
     monitor.setReady(true);
-    logger.info(`mcp-broker (stdio) ready; ${hosts.size} hosts configured`);
+    logger.info(describeReady("mcp-broker (stdio)", hosts.size), { hosts: hosts.size });
   };
   const ended = Promise.race([mcp.ended, stopped]);
   try {
@@ -130,6 +130,10 @@ export async function serveMcp(
     await broker.close();
     await monitor.close();
   }
+}
+
+function describeReady(name: string, hosts: number): string {
+  return `${name} ready; ${hosts} ${hosts === 1 ? "host" : "hosts"} configured`;
 }
 
 async function serveListener<Server extends RunningListener>(
@@ -152,7 +156,9 @@ async function serveListener<Server extends RunningListener>(
     const listener = await openListener({ listen, metrics: broker.metrics, clock, logger }, parts);
     const monitor = await startMonitor(config, broker, ports, frontend);
     monitor.setReady(true);
-    logger.info(`${name} ready; ${hosts.size} hosts configured`, { ...listener.server.address });
+    const { address } = listener.server;
+    const facts = { listen: `${address.hostname}:${address.port}`, hosts: hosts.size };
+    logger.info(describeReady(name, hosts.size), { ...address, ...facts });
     await stopped;
     monitor.setReady(false);
     drain?.();

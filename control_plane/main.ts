@@ -5,7 +5,7 @@
  */
 import "@gateway/shared/service/no_storage";
 import { runDaemon } from "@gateway/shared/daemon";
-import { exitCodeOf } from "@gateway/shared/service";
+import { exitCodeOf, LOG_FORMAT_HELP } from "@gateway/shared/service";
 import { startControlPlane } from "./serve.ts";
 
 const USAGE = `Usage: control-plane [options]
@@ -13,9 +13,10 @@ const USAGE = `Usage: control-plane [options]
 Forward requests of brokers to the signer. Requests that need approval, or that are unusual for their caller, wait until
 an approver decides with broker-ctl approval, or with a browser at /ui/approvals.
 
-  --config <file>   config file (default: control-plane.json)
-  --version         show the version; with --verbose also toolchain and platform
-  -h, --help        show help
+  --config <file>     config file (default: control-plane.json)
+${LOG_FORMAT_HELP}
+  --version           show the version; with --verbose also toolchain and platform
+  -h, --help          show help
 
 SIGINT and SIGTERM stop the control plane after running requests. A changed config needs a restart.
 Exit codes: 0 success, 1 failure, 2 usage error.

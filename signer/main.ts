@@ -5,7 +5,7 @@
  */
 import "@gateway/shared/service/no_storage";
 import { runDaemon } from "@gateway/shared/daemon";
-import { exitCodeOf } from "@gateway/shared/service";
+import { exitCodeOf, LOG_FORMAT_HELP } from "@gateway/shared/service";
 import { startSigner } from "./serve.ts";
 
 const USAGE = `Usage: signer [options]
@@ -13,9 +13,10 @@ const USAGE = `Usage: signer [options]
 Issue SSH certificates that are locked to one command. The signer decides by the policy in its config. It writes each
 decision to the audit log before it releases a certificate.
 
-  --config <file>   config file (default: signer.json)
-  --version         show the version; with --verbose also toolchain and platform
-  -h, --help        show help
+  --config <file>     config file (default: signer.json)
+${LOG_FORMAT_HELP}
+  --version           show the version; with --verbose also toolchain and platform
+  -h, --help          show help
 
 SIGHUP, or POST /v1/reload by a caller in reload_callers, reloads the config. SIGINT and SIGTERM stop the signer after
 running requests. Exit codes: 0 success, 1 failure, 2 usage error.

@@ -1,9 +1,14 @@
 import { AppError } from "@gateway/shared/errors";
-import { parseServiceArguments } from "@gateway/shared/service";
+import { LOG_FORMAT_HELP, type LogFormat, parseServiceArguments } from "@gateway/shared/service";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "./permissions.ts";
 
 export type CommandLine =
-  | { readonly kind: "serve"; readonly frontend: BrokerFrontend; readonly config: string }
+  | {
+    readonly kind: "serve";
+    readonly frontend: BrokerFrontend;
+    readonly config: string;
+    readonly logFormat: LogFormat;
+  }
   | { readonly kind: "connect"; readonly socket: string }
   | { readonly kind: "init"; readonly args: readonly string[] }
   | { readonly kind: "version"; readonly verbose: boolean }
@@ -23,8 +28,9 @@ Commands:
   version            Show the version; with --verbose also toolchain and platform.
 
 Options:
-  --config <file>   config file (default: config.json)
-  -h, --help        show help
+  --config <file>     config file (default: config.json)
+${LOG_FORMAT_HELP}
+  -h, --help          show help
 
 Exit codes: 0 success, 1 failure, 2 usage error.
 `;
@@ -57,7 +63,8 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   }
   if (options.help) return { kind: "help" };
   if (options.version || command === "version") return { kind: "version", verbose: options.verbose };
-  if (isFrontend(command)) return { kind: "serve", frontend: command, config: options.config };
+  const { config, logFormat } = options;
+  if (isFrontend(command)) return { kind: "serve", frontend: command, config, logFormat };
   return { kind: "misused", problem: "a command is required" };
 }
 

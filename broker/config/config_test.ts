@@ -201,6 +201,7 @@ const serve = (frontend: BrokerFrontend, config = "config.json") => ({
   kind: "serve",
   frontend,
   config,
+  logFormat: "auto",
 });
 
 Deno.test.each<{ args: string; gives: object }>([

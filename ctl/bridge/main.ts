@@ -47,7 +47,7 @@ async function main(args: readonly string[]): Promise<void> {
   const printed = printedBy(args);
   if (printed !== undefined) return writeAllSync(Deno.stdout, printed);
   const settings = readSettings(args, { variables, workingFolder: Deno.cwd() });
-  configureLogging();
+  configureLogging(settings.logFormat);
   const logger = getServiceLogger("approval-bridge");
   const stop = new AbortController();
   const stopped = settings.action === "run" ? waitForStop() : undefined;

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import type { UsedFile } from "@gateway/shared/files";
 import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/permissions";
+import { parseLogFormat } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../kit/values.ts";
 
@@ -25,6 +26,7 @@ const OPTIONS: Readonly<Record<string, Setting>> = {
   "slack-api-url": { variable: "SLACK_API_URL", fallback: "https://slack.com/api/", help: "URL of the API" },
   "mattermost-url": { variable: "MATTERMOST_URL", help: "URL of the server" },
   "mattermost-channel": { variable: "MATTERMOST_CHANNEL", help: "channel ID" },
+  "log-format": { fallback: "auto", help: "auto, text or json; auto is text on a terminal, else JSON" },
 };
 
 /** The options as `--help` shows them. */
@@ -85,6 +87,7 @@ export function readSettings(args: readonly string[], { variables, workingFolder
     pollSeconds: readPoll(read("poll")),
     pageUrl: readPage(read("page-url") || `${cpUrl}/ui/approvals/{id}`),
     chat: isPrinted ? { kind: "slack" as const, channel: "", apiUrl: "" } : readChat(read, need),
+    logFormat: parseLogFormat(read("log-format")),
     action,
   };
 }

@@ -23,6 +23,7 @@ Deno.test("readSettings() has defaults for all but three options and accepts sin
       pollSeconds: 5,
       pageUrl: "https://gw.example:7443/ui/approvals/{id}",
       chat: { kind: "slack", channel: "C0123", apiUrl: "https://slack.com/api/" },
+      logFormat: "auto",
       action: "run",
     },
   );

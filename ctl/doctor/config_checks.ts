@@ -5,11 +5,11 @@ import { planCaKeys } from "@gateway/shared/ca";
 import { parseListenAddress } from "@gateway/shared/http";
 import { AppError } from "@gateway/shared/errors";
 import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
 import { findSignerProblems } from "../kit/signer_file.ts";
-import { fail, type Found, pass, warn } from "./findings.ts";
+import { fail, type Found, pass, postureOf, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
@@ -25,14 +25,14 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
       "sign_rate_limit_per_min is 0: callers have no rate limit",
       'set "sign_rate_limit_per_min": 600',
     ),
-    checkState(config.state_db, "grants and freezes"),
+    checkState(config.state_db, "grants and freezes", "signer"),
     checkPrincipals(config),
     checkSessions(config),
     krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
       ? pass("hosts fetch the revocation list")
       : warn(
         "no host fetches the revocation list: a stolen certificate stays valid until it expires",
-        "broker-ctl host krl HOST, for each host",
+        `for each host, such as ${firstOf(Object.keys(hosts))}: broker-ctl host krl HOST`,
       ),
     ...checkCommon(config),
   ];
@@ -45,9 +45,9 @@ export function checkControlPlane(config: ControlPlaneConfig): readonly Found[] 
       ? pass("sign_callers names the brokers")
       : fail(
         "sign_callers is empty: every certificate of client_ca that is not an approver's may request certificates",
-        "list the CNs of the brokers in sign_callers",
+        'set "sign_callers": ["broker-local"], with the CNs of your brokers: broker-ctl identity list',
       ),
-    checkState(config.state_db, "approvals"),
+    checkState(config.state_db, "approvals", "control-plane"),
     ...checkCommon(config),
   ];
 }
@@ -56,26 +56,28 @@ export function checkBroker(config: BrokerConfig): readonly Found[] {
   const isLocal = config.signer === undefined;
   return [
     ...checkLoads([...isLocal ? findPolicyProblems(localPolicy(config)) : [], ...maskingProblems(config)]),
-    ...isLocal ? checkCustody(config, false) : [],
+    ...isLocal ? checkCustody(config, false, LOCAL_AGENT) : [],
     checkAgents(config),
     ...checkCommon({ ...config, denied_callers: config.client_ca === "" ? "-" : config.denied_callers }),
   ];
 }
 
 /** An agent that runs as the broker's account can read the broker's keys. */
-function checkAgents({ server_cert, sockets }: BrokerConfig): Found {
+function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
   if (server_cert === "") {
-    return warn(
+    return postureOf(warn(
       "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
-      "start serve-http with sockets, and run the agent with gateway connect in a separate account",
-    );
+      signer === undefined
+        ? "separate them: broker-ctl init --from-local DIRECTORY"
+        : 'start serve-http with "sockets", and run the agent in a separate account: gateway connect SOCKET',
+    ));
   }
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
-  return warn(
+  return postureOf(warn(
     `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
-    "run the agent in a separate account, with socket mode 0660 in a directory of that account's group",
-  );
+    'run the agent in a separate account; set "mode": "0660", and: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
+  ));
 }
 
 /** A service can reject a config although each key is well-formed. */
@@ -85,7 +87,7 @@ function checkLoads(problems: readonly string[]): readonly Found[] {
   return [...problems.slice(0, SHOWN), ...more > 0 ? [`${more} more problems`] : []].map((problem) =>
     fail(
       `the service rejects this config: ${problem}`,
-      "fix the problem; a running service keeps its config, but cannot be restarted",
+      "correct the key, because the service cannot restart; then check again: broker-ctl doctor --security",
     )
   );
 }
@@ -112,7 +114,10 @@ function checkCallers({ callers }: SignerConfig): Found {
   const groups = fallback?.allowed_groups;
   return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
     ? pass("callers lists who may use which hosts")
-    : warn("callers._default grants groups to all unlisted callers", "set its allowed_groups to []");
+    : warn(
+      "callers._default grants groups to all unlisted callers",
+      'set "_default": { "allowed_groups": [] }',
+    );
 }
 
 /** Checks if the CA key can open only this machine, as after `init` without changes. */
@@ -121,33 +126,38 @@ function isLocalOnly({ listen, hosts, policy_source }: SignerConfig): boolean {
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }
 
-function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: boolean) {
+const AGENT = "broker-ctl ca-keys add --name _default --type agent --public-key-path CA.pub --socket SOCKET";
+/** `ca-keys` edits only a signer's config. */
+const LOCAL_AGENT =
+  'set "ca_keys": { "_default": { "type": "agent", "public_key_path": "CA.pub", "socket": "SOCKET" } }';
+
+function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: boolean, agent = AGENT) {
   const found = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
-    fail(
+    postureOf(fail(
       `ca_keys.${group} is a key in a file: anyone who can read it can log in to the hosts that trust it`,
-      "move the key to an agent or a vault: broker-ctl ca-keys add, with --force",
-    )
+      `move the key to an agent or a vault: broker-ctl ca-keys add --name ${shellQuote(group)} --force`,
+    ))
   );
   if (config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default")) {
-    const fix = "move the key to an agent or a vault: broker-ctl ca-keys add --name _default";
-    found.push(
+    const fix = `move the key to an agent or a vault: ${agent}`;
+    found.push(postureOf(
       isLab
         ? warn(
           "ca_key is a key in a file, and no host on another machine is configured yet",
           `before you add one, ${fix}`,
         )
         : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", fix),
-    );
+    ));
   }
   if (planCaKeys(config) === undefined) {
-    found.push(warn("there is no default CA key", "set ca_keys._default"));
+    found.push(warn("there is no default CA key", agent));
   }
   return found.length > 0 ? found : [pass("CA keys are in an agent or a vault")];
 }
 
-function checkState(path: string, what: string): Found {
+function checkState(path: string, what: string, service: string): Found {
   return path === ""
-    ? warn(`state_db is empty: ${what} are lost at a restart`, "set state_db to a file")
+    ? warn(`state_db is empty: ${what} are lost at a restart`, `set "state_db": "state/${service}.db"`)
     : pass(`${what} survive a restart`);
 }
 
@@ -166,7 +176,7 @@ function checkPrincipals({ hosts }: SignerConfig): Found {
   });
   return warn(
     `hosts share principals: a certificate for one opens the others: ${firstOf(shown)}`,
-    "set a different principal for each host, then run broker-ctl host enroll HOST",
+    "for each host: broker-ctl host add --name HOST --force --principal host:HOST; broker-ctl host enroll HOST",
   );
 }
 
@@ -194,19 +204,19 @@ function checkCommon(
     redact?.disable_defaults === true && (redact.patterns ?? []).length === 0
       ? warn(
         "redact has no rules: secrets in commands are written to the audit log",
-        "remove disable_defaults, or set patterns",
+        'set "disable_defaults": false',
       )
       : pass("secrets are masked"),
     isOpen(monitor_listen)
       ? fail(
         `monitor_listen ${quoteText(monitor_listen)} is public: everyone can read the metrics`,
-        "set a loopback or private address",
+        'set "monitor_listen": "127.0.0.1:9160", or another private address',
       )
       : pass("the monitor is private"),
     denied_callers === ""
       ? warn(
         "denied_callers is empty: a stolen certificate stays valid until it expires",
-        "set denied_callers to a file for broker-ctl identity revoke",
+        'touch pki/denied_callers, then set "denied_callers": "pki/denied_callers" for broker-ctl identity revoke',
       )
       : pass("certificates can be revoked"),
     audit_fail_mode === "open"

@@ -1,17 +1,18 @@
 import { dirname, join, resolve } from "node:path";
-import type { BrokerConfig } from "@gateway/broker/config";
+import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
 import { loadConfig, type SignerClientConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, type UsedFile } from "@gateway/shared/files";
+import { shellQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
-import { type Call, command, type Given, repeat } from "../kit/command.ts";
+import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
 import { overSsh } from "../kit/programs.ts";
-import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadLocalBroker } from "../kit/signer_file.ts";
 import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
@@ -23,10 +24,11 @@ import {
   checkRoom,
   checkSocketGroups,
 } from "./file_checks.ts";
-import { about, countFindings, fail, type Finding, formatFindings, type Found } from "./findings.ts";
+import { about, countFindings, fail, type Finding, formatFindings, type Found, LEVELS } from "./findings.ts";
 import { checkHosts, checkHostSettings, checkService, checkUpstreams } from "./live_checks.ts";
 
 const TAKES = {
+  "--level <level>": oneOf(LEVELS, "production (default), or lab: accept keys in files and a shared account"),
   "--security": "check only the content of the configs",
   "--live": "also check running services and hosts",
   ...overSsh("with --live: also check sshd settings on hosts"),
@@ -45,15 +47,17 @@ export const DOCTOR = command({
   help: `
 Examples:
   broker-ctl doctor --config gateway/signer.json
+  broker-ctl doctor --level lab --config gateway/signer.json
+  broker-ctl doctor --config ~/.config/gateway/mcp.json
   broker-ctl doctor --live --config gateway/signer.json
   broker-ctl doctor --live --over ssh --config gateway/signer.json
   broker-ctl doctor --security --signer signer.json --broker config.json
   broker-ctl doctor --backup /var/backups/gateway --config gateway/signer.json
 
 Checks configs, certificates, file modes and free disk space, and prints a fix for each problem. By default it checks
-the signer's config, and control-plane.json, config.json and mcp.json next to it. --live also checks the services'
-monitors
-(readiness, version, clock), the connections between services, and the SSH ports of hosts without a bastion. It does not
+the signer's config, and control-plane.json, config.json and mcp.json next to it. With the config of a local
+installation, it checks only that config. --level lab accepts CA keys in files, and agents that run as the broker's
+account; every other problem is reported. --live also checks the services' monitors (readiness, version, clock), the connections between services, and the SSH ports of hosts without a bastion. It does not
 check the permissions of running processes. --over ssh logs in to each host and checks, without changes: whether the
 host trusts the CA, sshd settings that weaken certificates, the account's login shell, and the clock. Passed checks are
 only counted; --json lists them. Exit code 1: a check failed or could not run (UNKNOWN), for example because only root
@@ -65,27 +69,40 @@ can read a file.
 
 async function diagnose(flags: DoctorFlags, context: Call): Promise<CommandResult> {
   const { workingFolder } = context;
+  const { level = "production" } = flags;
   if (flags.over !== undefined && flags.live !== true) {
     throw invalid("Option '--over' has no effect without --live");
   }
   const findings: Finding[] = [];
   const folders = new Set<string>();
+  let postures = 0;
   for (const part of await findParts(flags, workingFolder)) {
     const { found, paths } = await diagnosePart(part, flags, context);
-    findings.push(...about(part.path, found));
+    postures += found.filter(({ isPosture }) => isPosture === true).length;
+    findings.push(...about(part.path, found, level));
     for (const path of paths) folders.add(dirname(path));
   }
   if (flags.backup !== undefined) {
     const backup = resolve(workingFolder, flags.backup);
     const config = resolve(workingFolder, flags.config ?? flags.signer ?? "signer.json");
-    findings.push(...about(backup, [await checkBackup(backup, dirname(config))]));
+    findings.push(...about(backup, [await checkBackup(backup, dirname(config))], level));
     folders.add(dirname(backup));
   }
   findings.push(...await checkLeftovers(folders));
   const counts = countFindings(findings);
   return {
     json: { findings, ...counts },
-    lines: formatFindings(findings),
+    lines: [
+      ...formatFindings(findings),
+      // Shown only if a lab would be clean, so that the line cannot hide another problem.
+      ...level === "production" && postures > 0 && postures === findings.length - counts.pass
+        ? [
+          `In a lab you can accept these findings: broker-ctl doctor --level lab${
+            flags.config === undefined ? "" : ` --config ${shellQuote(flags.config)}`
+          }`,
+        ]
+        : [],
+    ],
     failed: counts.fail + counts.unknown > 0,
   };
 }
@@ -104,6 +121,7 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
   ];
   if (named.length > 0) return named;
   const main = resolve(workingFolder, config ?? "signer.json");
+  if (await loadLocalBroker(main) !== undefined) return [part("broker")(main)];
   const at = (name: string) => join(dirname(main), name);
   const parts: Part[] = [];
   for (
@@ -150,9 +168,13 @@ const LOADERS = {
   async broker(path: string): Promise<Facts> {
     const config = await loadConfig({ path, ...CONFIG_KINDS.broker });
     const { server_cert, sockets, signer } = config;
+    const isLocal = signer === undefined;
     const frontend = server_cert === "" ? "serve-mcp" : "serve-http";
     const used = brokerUsedFiles(config, { configPath: path, frontend });
-    return { config, found: checkBroker(config), used, sockets, signer };
+    return {
+      ...{ config, found: checkBroker(config), used, sockets, signer },
+      ...isLocal && { hosts: localPolicy(config).hosts, ring: planCaKeys(config) },
+    };
   },
 } as const;
 
@@ -169,7 +191,12 @@ async function diagnosePart(
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     const check = `the config is unusable: ${error.message.replaceAll("\n", " ")}`;
-    return { found: [fail(check, "fix the config")], paths: [path] };
+    return {
+      found: [
+        fail(check, `correct the file, then check again: broker-ctl doctor --config ${shellQuote(path)}`),
+      ],
+      paths: [path],
+    };
   }
   if (security === true) return { found: facts.found, paths: [] };
   const { config, hosts = {}, signer } = facts;

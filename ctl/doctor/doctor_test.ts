@@ -17,7 +17,10 @@ const GOOD = [
 
 function judge(lines: readonly string[], ca: string | undefined = "ssh-ed25519 AAAA") {
   return judgeHost({ name: "web01", ca, lines, asked: 1000, answered: 1002 })
-    .filter(({ level }) => level !== "pass").map(({ level, check }) => `${level} ${check}`);
+    .filter(({ level }) => level !== "pass").map(({ level, check, fix }) => {
+      assert.match(fix, /(?:broker-ctl|on the host: [a-z]|timedatectl) ?\S/);
+      return `${level} ${check}`;
+    });
 }
 
 Deno.test("judgeHost() reports no problem for a correctly configured sshd", () => {

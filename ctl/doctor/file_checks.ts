@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { statfs } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import type { BrokerConfig } from "@gateway/broker/config";
 import { systemClock } from "@gateway/shared/clock";
 import {
@@ -14,10 +14,20 @@ import {
 } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
 import { backupSeedPath, parseManifest, readBackupKey, verifyManifest } from "../backup/manifest.ts";
 import { describeEnd, readCertificateFacts } from "../identities/kinds.ts";
-import { about, fail, type Finding, type Found, pass, unknown, warn } from "./findings.ts";
+import {
+  about,
+  AS_ROOT,
+  fail,
+  type Finding,
+  type Found,
+  pass,
+  SYNC_CLOCK,
+  unknown,
+  warn,
+} from "./findings.ts";
 
 /** A certificate in a config and its key. The path of the key is empty for a CA. Paths are absolute. */
 interface NamedCertificate {
@@ -37,17 +47,18 @@ function unseen(error: unknown): typeof fail {
 
 export async function checkCertificate({ key, path, keyPath }: NamedCertificate): Promise<Found> {
   const shown = `${key} ${quoteText(path)}`;
+  const renew = `broker-ctl identity renew ${shellQuote(basename(path, ".crt"))}`;
   let blocks: readonly string[];
   try {
     blocks = (await readRegularText(path)).match(CERTIFICATE) ?? [];
   } catch (error) {
     return unseen(error)(
       `${shown} cannot be read: ${describeReadFailure(error)}`,
-      "make it readable for the service, and run doctor as the service's account or root",
+      `make it readable for the service, then ${AS_ROOT}`,
     );
   }
   const [leaf] = blocks;
-  if (leaf === undefined) return fail(`${shown} contains no certificate`, "broker-ctl identity renew NAME");
+  if (leaf === undefined) return fail(`${shown} contains no certificate`, renew);
   try {
     for (const block of blocks) {
       const end = describeEnd(readCertificateFacts(block), systemClock.now());
@@ -58,19 +69,19 @@ export async function checkCertificate({ key, path, keyPath }: NamedCertificate)
     const pem = await readRegularText(keyPath);
     return new X509Certificate(leaf).checkPrivateKey(createPrivateKey(pem)) ? pass(shown) : fail(
       `${shown} does not match its private key`,
-      "broker-ctl identity renew NAME",
+      renew,
     );
   } catch (error) {
     return unseen(error)(
       `${shown} or its key cannot be used: ${errorText(error)}`,
-      "broker-ctl identity renew NAME, or run doctor as the service's account or root",
+      `${renew}, or ${AS_ROOT}`,
     );
   }
 }
 
 export async function checkExposure(used: readonly UsedFile[]): Promise<readonly Found[]> {
   const exposed = (await findExposedFiles(used)).map((text) =>
-    warn(text, "correct the mode or owner with chmod or chown")
+    warn(text, "correct mode and owner, such as: chmod go-rwx FILE; chown SERVICE-ACCOUNT FILE")
   );
   const hidden = await Promise.all(used.map(async ({ key, path }) => {
     try {
@@ -78,7 +89,7 @@ export async function checkExposure(used: readonly UsedFile[]): Promise<readonly
       return [];
     } catch (error) {
       const check = `${key} ${quoteText(path)} cannot be checked: ${describeReadFailure(error)}`;
-      return [unknown(check, "run doctor as the service's account or root")];
+      return [unknown(check, AS_ROOT)];
     }
   }));
   const found = [...exposed, ...hidden.flat()];
@@ -90,12 +101,13 @@ export async function checkLeftovers(folders: Iterable<string>): Promise<readonl
   // Other checks report the files of a directory that cannot be read.
   const left = await Promise.all([...folders].map((folder) => findLeftovers(folder, now).catch(() => [])));
   return left.flat().flatMap(({ path, of, isFolder }) => {
+    const remove = `rm -r ${shellQuote(path)}`;
     const [what, fix = ""] = !isFolder
-      ? ["edit", `remove it; ${of} is complete without it`]
+      ? ["edit", `${remove}; ${of} is complete without it`]
       : of === "init"
-      ? ["init", "remove it; run init --force if the installation is incomplete"]
-      : ["backup", "remove it"];
-    return about(path, [warn(`left over from an interrupted ${what}`, fix)]);
+      ? ["init", `${remove}; if the installation is incomplete: broker-ctl init --force`]
+      : ["backup", remove];
+    return about(path, [warn(`left over from an interrupted ${what}`, fix)], "production");
   });
 }
 
@@ -119,7 +131,7 @@ export async function checkSocketGroups(
     if (group === undefined || read.length === 0) return [];
     const names = read.map(({ key, path }) => `${key} ${quoteText(path)}`).join(", ");
     const check = `agent ${quoteText(caller)} can read ${names}: its socket has the same group`;
-    return [fail(check, "change the group of the key with chgrp")];
+    return [fail(check, `chgrp SERVICE-GROUP ${read.map(({ path }) => shellQuote(path)).join(" ")}`)];
   });
   return (await Promise.all(found)).flat();
 }
@@ -132,7 +144,7 @@ export async function checkDenied(path: string): Promise<Found> {
   } catch (error) {
     return unseen(error)(
       `${shown} cannot be used: ${error instanceof AppError ? errorText(error) : describeReadFailure(error)}`,
-      "write a list with one CN per line; the service keeps its previous list until a restart",
+      `write one CN per line: vi ${shellQuote(path)}; the service keeps its previous list until a restart`,
     );
   }
 }
@@ -145,11 +157,11 @@ export async function checkRoom(auditLog: string): Promise<Found> {
     if (free >= LEAST_FREE_BYTES) return pass("enough disk space for audit records");
     const megabytes = Math.floor(free / 1_000_000);
     const check = `${directory} has ${megabytes} MB of free space; a full disk stops the service`;
-    return warn(check, "free disk space, or move the audit log");
+    return warn(check, `free disk space: df -h ${shellQuote(dirname(auditLog))}`);
   } catch (error) {
     return fail(
       `the directory of the audit log ${directory} cannot be checked: ${errorText(error)}`,
-      "create it",
+      `mkdir -p -m 700 ${shellQuote(dirname(auditLog))}`,
     );
   }
 }
@@ -162,18 +174,18 @@ export async function checkBackup(folder: string, installation: string): Promise
     const { made_at, problems: [problem] = [] } = parseManifest(new TextDecoder().decode(manifest));
     await verifyManifest(folder, manifest, key);
     const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
-    if (days < 0) return fail(`the backup's time ${made_at} is in the future`, "correct the clocks");
+    if (days < 0) return fail(`the backup's time ${made_at} is in the future`, SYNC_CLOCK);
     if (problem !== undefined) {
-      return warn(`the backup is incomplete: ${problem}`, "fix that, then run broker-ctl backup");
+      return warn(`the backup is incomplete: ${problem}`, "fix that, then: broker-ctl backup DIRECTORY");
     }
     return days <= 7
       ? pass(`the backup is at most a week old, signed by ${key}`)
-      : warn(`the backup is ${days} days old`, "broker-ctl backup");
+      : warn(`the backup is ${days} days old`, "broker-ctl backup DIRECTORY");
   } catch (error) {
     const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);
     return unseen(error instanceof AppError ? error.cause : error)(
       `the backup cannot be restored: ${why}`,
-      "broker-ctl backup",
+      "broker-ctl backup DIRECTORY",
     );
   }
 }

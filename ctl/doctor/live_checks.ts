@@ -2,12 +2,12 @@ import { connect, type Socket } from "node:net";
 import { systemClock, within } from "@gateway/shared/clock";
 import { describeFault, errorText } from "@gateway/shared/errors";
 import { findLoginShellRisk } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { formatEnrollScript } from "../hosts/enroll.ts";
 import { caLine, type PublicHalf } from "../hosts/next_ca.ts";
 import { inBatches, runOverSsh } from "../kit/programs.ts";
-import { fail, type Found, pass, unknown, warn } from "./findings.ts";
+import { AS_ROOT, fail, type Found, pass, SYNC_CLOCK, unknown, warn } from "./findings.ts";
 import { askMonitor, readStatus, tooLate } from "./monitor.ts";
 import { resolve } from "node:path";
 import { type SignerClientConfig, signerUrls } from "@gateway/shared/config";
@@ -40,7 +40,7 @@ export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly
     ...behind === 0 ? [] : [
       warn(
         `${behind} ${behind === 1 ? "host is" : "hosts are"} behind a bastion and not checked`,
-        "run a command such as uptime through a broker",
+        "check each: ssh -J ACCOUNT@BASTION ACCOUNT@HOST true",
       ),
     ],
     ...await inBatches(reached, CONNECTIONS_AT_A_TIME, async ([name, { addr }]) => {
@@ -48,13 +48,17 @@ export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly
       try {
         const banner = await readBanner(addr);
         if (banner.startsWith("SSH-2.0-")) return [pass(shown)];
-        return [fail(`${shown} is not an SSH server`, "correct its addr")];
+        return [fail(`${shown} is not an SSH server`, addressOf(name))];
       } catch (error) {
-        const fix = "start sshd on the host, or check its addr and the network";
+        const fix = `on the host: systemctl start ssh; or ${addressOf(name)}`;
         return [fail(`${shown} does not respond: ${errorText(error)}`, fix)];
       }
     }),
   ];
+}
+
+function addressOf(name: string): string {
+  return `correct its address: broker-ctl host add --name ${shellQuote(name)} --force --addr ADDRESS:22`;
 }
 
 async function readBanner(addr: string): Promise<string> {
@@ -105,7 +109,9 @@ export async function checkHostSettings(
       return judgeHost({ name, ca, lines, asked: asked - 1, answered });
     } catch (error) {
       const check = `host ${quoteText(name)} cannot be checked over ssh: ${errorText(error)}`;
-      return [unknown(check, `make sure that you can log in as ${login}`)];
+      return [
+        unknown(check, `log in without a password: ssh ${login}@${host.addr.replace(/:\d+$/, "")} true`),
+      ];
     }
   });
 }
@@ -126,7 +132,7 @@ export function judgeHost({ name, ca, lines, asked, answered }: {
   const of = (label: string) =>
     lines.find((line) => line.startsWith(label))?.slice(label.length).trim().slice(0, LONGEST_VALUE);
   const host = `host ${quoteText(name)}`;
-  const enrol = `broker-ctl host enroll ${name}`;
+  const enrol = `broker-ctl host enroll ${shellQuote(name)}`;
   const expect = (label: string, good: string, bad: (value: string) => Found) => {
     const value = of(label);
     if (value === undefined) return unknown(`${host} did not report ${label.trim()}`, "on the host: sshd -T");
@@ -140,7 +146,7 @@ export function judgeHost({ name, ca, lines, asked, answered }: {
     ca === undefined
       ? unknown(
         `${host}: the CA's public key is not on this machine`,
-        "run doctor on the machine with the key",
+        "on the machine with the key: broker-ctl doctor --live --over ssh",
       )
       : lines.includes(`ca: ${ca}`)
       ? pass(`${host} trusts the CA`)
@@ -155,25 +161,25 @@ export function judgeHost({ name, ca, lines, asked, answered }: {
     expect("sshd: forcecommand ", "none", (value) =>
       fail(
         `${host} has ForceCommand ${quoteText(value)}, which replaces the command of a certificate`,
-        "remove it from sshd_config on the host for this account",
+        "on the host: grep -rn ForceCommand /etc/ssh, and remove it for this account",
       )),
     revoked === "none"
       ? warn(
         `${host} has no RevokedKeys: it accepts a stolen certificate until it expires`,
-        `broker-ctl host krl ${name}`,
+        `broker-ctl host krl ${shellQuote(name)}`,
       )
       : expect("sshd: revokedkeys ", revoked ?? "", () => pass(host)),
     ...(["authorizedkeysfile", "authorizedkeyscommand"] as const).map((setting) =>
       expect(`sshd: ${setting} `, "none", (value) =>
         warn(
           `${host} also accepts plain SSH keys, which bypass policy, audit and freezes (${setting} ${value})`,
-          `in sshd_config on the host: Match User ACCOUNT, then ${setting} none`,
+          `on the host: printf 'Match User ACCOUNT\\n  ${setting} none\\n' >> /etc/ssh/sshd_config; sshd -t`,
         ))
     ),
     expect("sshd: permituserenvironment ", "no", (value) =>
       fail(
         `${host} has PermitUserEnvironment ${quoteText(value)}: files of the account can change commands`,
-        "in sshd_config on the host: PermitUserEnvironment no",
+        "on the host: sed -i 's/^PermitUserEnvironment.*/PermitUserEnvironment no/' /etc/ssh/sshd_config; sshd -t",
       )),
     risk === undefined
       ? pass(`${host}: its login shell is tested`)
@@ -186,7 +192,7 @@ export function judgeHost({ name, ca, lines, asked, answered }: {
         `${host}: its clock differs by ${
           Math.round(off)
         } s from this machine's, so it can reject valid certificates`,
-        "run a time service on both machines",
+        SYNC_CLOCK,
       ),
   ];
 }
@@ -207,24 +213,27 @@ export async function checkService(monitorListen: string): Promise<readonly Foun
     const ownVersion = describeVersion({ verbose: false });
     const skew = Math.abs(ready.time - systemClock.now()) / 1000;
     const unclear = (what: string) =>
-      unknown(`the server at ${address} did not report ${what}`, "check which program listens there");
+      unknown(
+        `the server at ${address} did not report ${what}`,
+        "find the program that listens there: ss -tlnp",
+      );
     return [
       !ready.ok
         ? fail(
           `the service is not ready: ${ready.text.trim().slice(0, 200)}`,
-          "see its log",
+          "read its log: journalctl -n 50 -u 'gateway-*'",
         )
         : version === undefined
         ? unclear("its version")
         : pass(`ready, version ${version}`),
       ...version === undefined || version === ownVersion ? [] : [warn(
         `the service has version ${quoteText(version)}, this program ${quoteText(ownVersion)}`,
-        "install the same version everywhere, and restart the service",
+        "install the same version everywhere, then: systemctl restart SERVICE",
       )],
       ...stateAgeSeconds === undefined ? [] : [
         stateAgeSeconds <= MOST_STATE_AGE_SECONDS ? pass("its state is up to date") : fail(
           `its state is ${stateAgeSeconds} s old, so it makes no decisions`,
-          "check the database and the network to it",
+          "check the database and the network to it: broker-ctl status",
         ),
       ],
       Number.isNaN(skew)
@@ -233,11 +242,16 @@ export async function checkService(monitorListen: string): Promise<readonly Foun
         ? pass("its clock is correct")
         : fail(
           `its clock differs by ${Math.round(skew)} s from this machine's`,
-          "run a time service on both machines",
+          SYNC_CLOCK,
         ),
     ];
   } catch (error) {
-    return [fail(`the service does not respond at ${address}: ${errorText(error)}`, "start the service")];
+    return [
+      fail(
+        `the service does not respond at ${address}: ${errorText(error)}`,
+        "start it: systemctl start SERVICE, or deno task start:SERVICE",
+      ),
+    ];
   }
 }
 
@@ -250,7 +264,7 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
     tls = await loadSignerTls({ client_cert: at(client_cert), client_key: at(client_key), ca: at(ca) });
   } catch (error) {
     const check = `the connection to the signer cannot be checked: ${errorText(error)}`;
-    return [unknown(check, "run doctor as the service's account or root")];
+    return [unknown(check, AS_ROOT)];
   }
   return await Promise.all(
     signerUrls(signer).map(async (url) => {
@@ -264,13 +278,14 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
         const { status } = await client.request({ method: "GET", path: "/healthz" });
         return status !== 401 ? pass(`${url} responds`) : fail(
           `${url} rejects the certificate of signer.client_cert`,
-          "use a certificate of its client_ca that is not in its denied_callers; see broker-ctl identity list",
+          "use a certificate of its client_ca that is not in its denied_callers: broker-ctl identity list",
         );
       } catch (error) {
         const advice = adviseOnContact(error, { name: "service", url, ca: signer.ca });
+        const check = "read the service's log: journalctl -n 50 -u 'gateway-*'";
         return fail(
           `${url} does not respond: ${describeFault(error)}`,
-          advice ?? "check the network and the service's log",
+          advice === undefined ? check : `${advice}; ${check}`,
         );
       }
     }),

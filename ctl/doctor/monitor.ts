@@ -1,11 +1,11 @@
 import { systemClock, within } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
-import { collectBytes, quoteText } from "@gateway/shared/text";
+import { collectBytes, quoteText, shellQuote } from "@gateway/shared/text";
 import { reachable } from "../kit/values.ts";
 import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
-import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadLocalBroker, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL } from "../kit/table.ts";
 
@@ -138,15 +138,28 @@ Examples:
 
 Shows readiness, version, age of the state, database server, version of the revocation list, next certificate expiry and
 clock offset, as the services' monitors (monitor_listen) report them. Without addresses: the monitors of the signer's
-config and of control-plane.json next to it. Exit code 1: there are problems, listed below the table.
+config and of control-plane.json next to it. A local installation has no monitor. Exit code 1: there are problems, listed below the table.
 `,
   async run({ monitor: monitors, config }, { workingFolder }) {
     if (monitors.length > 0 && config !== undefined) {
       throw invalid("Cannot use --config with monitor addresses: pass one of them");
     }
+    const file = resolve(workingFolder, config ?? "signer.json");
+    const local = monitors.length > 0 ? undefined : await loadLocalBroker(file);
+    if (local?.monitor_listen === "") {
+      const notes = [
+        `${
+          quoteText(file)
+        } is a local installation: one process without a monitor, which the MCP client starts`,
+        `to check its files: broker-ctl doctor --config ${shellQuote(file)}`,
+      ];
+      return { json: { services: [], problems: [], notes }, lines: notes.map((note) => `note: ${note}`) };
+    }
     const addresses = monitors.length > 0
       ? monitors
-      : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
+      : local !== undefined
+      ? [local.monitor_listen]
+      : await findMonitors(file);
     const services = await Promise.all([...new Set(addresses)].map(readMonitor));
     const { problems, notes } = judge(services, systemClock.now());
     return {

@@ -1,7 +1,7 @@
 import type { BrokerConfig } from "@gateway/broker/config";
 import { AppError } from "@gateway/shared/errors";
 import { isInNetwork } from "@gateway/shared/permissions";
-import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
+import { MAX_TTL_SECONDS, type PolicyConfig } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -15,7 +15,7 @@ import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
-const HOSTS = { what: "host", path: ["hosts"], of: ({ hosts }: Pick<SignerConfig, "hosts">) => hosts };
+const HOSTS = { what: "host", path: ["hosts"], of: ({ hosts }: Pick<PolicyConfig, "hosts">) => hosts };
 
 export function hostOf(config: Pick<SignerConfig, "hosts">, name: string): Host {
   return requireEntry(HOSTS, config, name);
@@ -74,48 +74,53 @@ output of ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on the host. If the c
 seal, each command of a session needs a certificate. Next step: broker-ctl host enroll.
 `,
   uses: ["programs"],
-  async change(given) {
-    const { name, newKey } = given;
-    const key = await readKey(given);
-    const fields = readFields(given, key?.line);
-    return addition(HOSTS, given, {
-      edit(text, there) {
-        const path = ["hosts", name];
-        if (there === undefined) {
-          requireFields(name, fields);
-          const defaults: Fields = { principal: `host:${name}`, max_ttl_seconds: DEFAULT_TTL_SECONDS };
-          // A flag that is empty keeps its field absent.
-          const filled = Object.entries(fields).map(([key, value]) => [key, value ?? defaults[key]]);
-          const isNew = true;
-          return writeFields(text, { path, isNew }, {
-            ...Object.fromEntries(filled),
-            unsealed_sessions: false,
-          });
-        }
-        if (newKey === undefined) refuseOtherKey(name, there.host_key, key);
-        return writeFields(text, { path, isNew: false }, fields);
-      },
-      async describe(host, config, file) {
-        const { addr, user, principal = "", jump = "" } = host;
-        const note = key?.note;
-        const unreached = jump === "" ? await describeOutOfReach(file, addr) : [];
-        return {
-          json: { host, ...(note !== undefined && { scanned: note }), unreached },
-          facts: `addr=${addr}, user=${user}, principal=${principal}`,
-          lines: [
-            ...(note === undefined ? [] : [note]),
-            ...(hasUser(config, host)
-              ? []
-              : ["No caller in the config can use it: it has none of their groups (--groups)."]),
-            ...unreached,
-          ],
-        };
-      },
-    });
-  },
+  change: (given) => changeHost(given, { max_ttl_seconds: DEFAULT_TTL_SECONDS, unsealed_sessions: false }),
+  // The config of a local installation has neither key.
+  local: (given) => changeHost(given, {}),
 });
 
-const REMOVE: Removal = {
+async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...more }: Fields) {
+  const { name, newKey } = given;
+  const key = await readKey(given);
+  const fields = readFields(given, key?.line);
+  return addition<Host, PolicyConfig>(HOSTS, given, {
+    edit(text, there) {
+      const path = ["hosts", name];
+      if (there === undefined) {
+        requireFields(name, fields);
+        const defaults: Fields = { principal: `host:${name}`, ...more };
+        // A flag that is empty keeps its field absent.
+        const filled = Object.entries(fields).map(([key, value]) => [key, value ?? defaults[key]]);
+        const isNew = true;
+        return writeFields(text, { path, isNew }, {
+          ...Object.fromEntries(filled),
+          ...unsealed_sessions !== undefined && { unsealed_sessions },
+        });
+      }
+      if (newKey === undefined) refuseOtherKey(name, there.host_key, key);
+      return writeFields(text, { path, isNew: false }, fields);
+    },
+    async describe(host, config, file) {
+      const { addr, user, principal = "", jump = "" } = host;
+      const note = key?.note;
+      const unreached = jump === "" ? await describeOutOfReach(file, addr) : [];
+      return {
+        json: { host, ...(note !== undefined && { scanned: note }), unreached },
+        facts: `addr=${addr}, user=${user}, principal=${principal}`,
+        lines: [
+          ...(note === undefined ? [] : [note]),
+          ...(hasUser(config, host)
+            ? []
+            : ["No caller in the config can use it: it has none of their groups (--groups)."]),
+          ...unreached,
+        ],
+      };
+    },
+  });
+}
+
+const REMOVE: Removal<Host> = {
+  local: HOSTS,
   argument: ["<name>", "host name"],
   aliases: ["del"],
   help: `

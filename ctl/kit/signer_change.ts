@@ -1,13 +1,15 @@
 import type { Line } from "./table.ts";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import * as z from "@zod/zod";
 import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
+import { localPolicy } from "@gateway/broker/config";
+import { findPolicyProblems, type PolicyConfig } from "@gateway/shared/policy";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { describeEntry } from "./entries.ts";
-import { CONFIG_KINDS, findSignerProblems, loadSignerFile } from "./signer_file.ts";
+import { CONFIG_KINDS, findSignerProblems, loadLocalBroker, loadSignerFile } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -23,11 +25,11 @@ import { editLocked } from "./files.ts";
 import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
 
 /** A change of the signer's config that a command makes. */
-interface SignerChange {
+interface SignerChange<C = SignerConfig> {
   /** Returns the new text; throws if there is nothing to edit. */
-  readonly edit: (text: string, config: SignerConfig) => string;
+  readonly edit: (text: string, config: C) => string;
   /** Describes the change, given the config after it; the first line is the result. */
-  readonly describe: (config: SignerConfig, file: string) => DescribedChange | Promise<DescribedChange>;
+  readonly describe: (config: C, file: string) => DescribedChange | Promise<DescribedChange>;
 }
 
 interface DescribedChange {
@@ -48,12 +50,16 @@ const CHANGE = {
 
 /** A command that changes the signer's config: it shows the change, writes it, or writes it and reloads the signer. */
 export function changing<const T extends Takes = Record<never, string>>(
-  { takes, help, uses = [], advice, change, ...spec }:
+  { takes, help, uses = [], advice, change: signer, local, ...spec }:
     & Omit<CommandSpec<T>, "run" | "uses">
     & {
       readonly uses?: readonly Use[];
       readonly advice?: Advice;
       readonly change: (given: Given<T>, call: Call) => SignerChange | Promise<SignerChange>;
+      /** The same change in a local installation's config; absent: only a signer can be changed. */
+      readonly local?:
+        | ((given: Given<T>, call: Call) => SignerChange<PolicyConfig> | Promise<SignerChange<PolicyConfig>>)
+        | undefined;
     },
 ): CommandData {
   return {
@@ -66,16 +72,35 @@ export function changing<const T extends Takes = Record<never, string>>(
       ...reload === true ? ["clientConfig"] as const : [],
     ],
     run: (given: Given<T> & Given<typeof CHANGE>, call) =>
-      withHint(advice, async () => runChange(given, call, await change(given, call))),
+      withHint(advice, async () => {
+        const change = { signer: () => signer(given, call), local: local && (() => local(given, call)) };
+        return await runChange(given, call, change);
+      }),
   };
 }
 
-async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, describe }: SignerChange) {
+async function runChange(
+  flags: Given<typeof CHANGE>,
+  call: Call,
+  { signer, local }: {
+    readonly signer: () => SignerChange | Promise<SignerChange>;
+    readonly local: (() => SignerChange<PolicyConfig> | Promise<SignerChange<PolicyConfig>>) | undefined;
+  },
+) {
   const { config: path, dryRun = false, reload = false } = flags;
   const { workingFolder } = call;
-  const { config, diff, file } = await editSignerFile({ path, workingFolder, edit, dryRun });
+  const file = resolve(workingFolder, path ?? "signer.json");
+  const isLocal = await loadLocalBroker(file) !== undefined;
+  if (isLocal && (local === undefined || reload)) {
+    const fix = reload
+      ? "omit --reload, and restart the MCP client"
+      : `broker-ctl init --from-local ${shellQuote(dirname(file))}`;
+    throw conflict(`Cannot change a signer with ${quoteText(file)}: it has no signer`, undefined, fix);
+  }
+  const { diff, described: { json, lines } } = isLocal && local !== undefined
+    ? await applyChange(await local(), file, LOCAL_FILE, dryRun)
+    : await applyChange(await signer(), file, SIGNER_FILE, dryRun);
   const changed = diff.length > 0;
-  const { json, lines } = await describe(config, file);
   if (dryRun) {
     const nothing = changed ? [] : ["no change"];
     return {
@@ -84,7 +109,8 @@ async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, descri
     };
   }
   if (!reload) {
-    const next = changed ? ["Not yet active. To apply it: broker-ctl reload"] : [];
+    const apply = isLocal ? "restart the MCP client" : "broker-ctl reload";
+    const next = changed ? [`Not yet active. To apply it: ${apply}`] : [];
     return { json: { ...json, changed }, lines: [...lines, ...next] };
   }
   try {
@@ -108,45 +134,81 @@ export async function askReload(call: Call) {
   return (await askSigner(call, question)).data;
 }
 
+/** A config with hosts and policy, and the checks of the program that loads it. */
+interface EditedFile<C> {
+  readonly what: string;
+  readonly parse: (text: string, source: string, previous?: C) => C;
+  readonly problems: (config: C) => readonly string[];
+}
+
+const SIGNER_FILE: EditedFile<SignerConfig> = {
+  what: CONFIG_KINDS.signer.what,
+  parse: (text, source, previous) =>
+    parseConfig({
+      ...{ text, source, previous, ...CONFIG_KINDS.signer },
+      ...{ unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
+    }),
+  problems: findSignerProblems,
+};
+
+const LOCAL_FILE: EditedFile<PolicyConfig> = {
+  what: CONFIG_KINDS.broker.what,
+  parse: (text, source) => localPolicy(parseConfig({ ...CONFIG_KINDS.broker, text, source })),
+  problems: findPolicyProblems,
+};
+
 /**
- * Edits the signer's config file atomically. A text that the signer would reject is not written.
+ * Edits a config file atomically. A text that its program would reject is not written.
  *
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
  */
-export async function editSignerFile({ path, workingFolder, edit, dryRun = false }: {
+async function editFile<C>(
+  { what, parse, problems }: EditedFile<C>,
+  file: string,
+  edit: SignerChange<C>["edit"],
+  dryRun: boolean,
+) {
+  const checked = (text: string) => {
+    const before = parse(text, file);
+    const edited = edit(text, before);
+    // Unchanged hosts are not checked again.
+    const config = parse(edited, file, before);
+    const found = problems(config);
+    if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
+    return [edited, { config, diff: diffLines(text, edited, file) }] as const;
+  };
+  const read = () => hintMissingConfig(() => readConfigText(file, what));
+  const text = await read();
+  return dryRun ? checked(text)[1] : await editLocked(file, what, checked, read);
+}
+
+async function applyChange<C>(
+  { edit, describe }: SignerChange<C>,
+  file: string,
+  kind: EditedFile<C>,
+  dryRun: boolean,
+) {
+  const { config, diff } = await editFile(kind, file, edit, dryRun);
+  return { diff, described: await describe(config, file) };
+}
+
+/** Edits the signer's config. */
+export function editSignerFile({ path, workingFolder, edit }: {
   readonly path: string | undefined;
   readonly workingFolder: string;
   readonly edit: SignerChange["edit"];
-  readonly dryRun?: boolean;
 }) {
-  const file = resolve(workingFolder, path ?? "signer.json");
-  const parse = (text: string, previous?: SignerConfig) =>
-    parseConfig({
-      ...{ text, source: file, previous, ...CONFIG_KINDS.signer },
-      ...{ unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
-    });
-  const checked = (text: string) => {
-    const before = parse(text);
-    const edited = edit(text, before);
-    // Unchanged hosts are not checked again.
-    const config = parse(edited, before);
-    const problems = findSignerProblems(config);
-    if (problems.length > 0) throw badConfig(`Cannot use signer config: ${problems.join("\n  ")}`);
-    return [edited, { file, config, diff: diffLines(text, edited, file) }] as const;
-  };
-  const read = () => hintMissingConfig(() => readConfigText(file, "signer config"));
-  const text = await read();
-  return dryRun ? checked(text)[1] : await editLocked(file, "signer config", checked, read);
+  return editFile(SIGNER_FILE, resolve(workingFolder, path ?? "signer.json"), edit, false);
 }
 
 /** Entries of the signer's config, such as hosts. */
-export interface Collection<E> {
+export interface Collection<E, C = SignerConfig> {
   readonly what: string;
   /** The name in the output, if it differs. */
   readonly label?: string;
   readonly path: readonly string[];
-  readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
+  readonly of: (config: C) => Readonly<Record<string, E>>;
 }
 
 export function requireEntry<E, C>(
@@ -162,15 +224,15 @@ export function requireEntry<E, C>(
 }
 
 /** Adds an entry or, with `force`, changes it. */
-export function addition<E>(
-  { what, label = what, of }: Collection<E>,
+export function addition<E, C = SignerConfig>(
+  { what, label = what, of }: Collection<E, C>,
   { name, force = false, edits = false }: Readonly<{ name: string; force?: boolean; edits?: boolean }>,
   { edit, describe }: {
     /** @param there the existing entry; absent: the entry is new */
-    readonly edit: (text: string, there: E | undefined, config: SignerConfig) => string;
-    readonly describe: (entry: E, config: SignerConfig, file: string) => Promise<Added> | Added;
+    readonly edit: (text: string, there: E | undefined, config: C) => string;
+    readonly describe: (entry: E, config: C, file: string) => Promise<Added> | Added;
   },
-): SignerChange {
+): SignerChange<C> {
   let isNew = true;
   return {
     edit(text, config) {
@@ -197,7 +259,10 @@ export function addition<E>(
 }
 
 /** Checks if the groups of any caller permit an entry. Without callers in the config, every caller may use it. */
-export function hasUser({ callers }: SignerConfig, { groups = [] }: { readonly groups?: readonly string[] }) {
+export function hasUser(
+  { callers }: Pick<SignerConfig, "callers">,
+  { groups = [] }: { readonly groups?: readonly string[] },
+) {
   const rows = Object.values(callers);
   return rows.length === 0 ||
     rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));
@@ -213,7 +278,7 @@ interface Added {
 export function managing<E extends object>(
   collection: Collection<E>,
   add: CommandData,
-  remove: Removal,
+  remove: Removal<E>,
   load = async (config: string | undefined, workingFolder: string) =>
     collection.of(await loadSignerFile(config, workingFolder)),
 ): readonly CommandData[] {
@@ -240,27 +305,28 @@ export function managing<E extends object>(
   return [show, add, edit, removing(collection, remove)];
 }
 
-export interface Removal extends Pick<CommandData, "aliases" | "help"> {
+export interface Removal<E = never> extends Pick<CommandData, "aliases" | "help"> {
   readonly argument: readonly [flag: string, help: string];
   /** Rejects a name that is not in the config, or must stay in it. */
   readonly check?: (config: SignerConfig, name: string) => void;
+  /** The collection in the config of a local installation. */
+  readonly local?: Collection<E, PolicyConfig>;
 }
 
 /** The command `remove` of a collection. */
 function removing<E>(
-  { what, label = what, path, of }: Collection<E>,
+  collection: Collection<E>,
   {
     argument: [argument, about],
-    check = (config, name) => void requireEntry({ what, of }, config, name),
+    check = (config, name) => void requireEntry(collection, config, name),
+    local,
     ...spec
-  }: Removal,
+  }: Removal<E>,
 ): CommandData {
-  return changing({
-    ...spec,
-    name: "remove",
-    summary: `Remove a ${what} from the signer's config.`,
-    takes: { [argument]: about },
-    change: (given: Readonly<Record<string, unknown>>) => {
+  const { what, label = what, path } = collection;
+  const removal =
+    <C>(check: (config: C, name: string) => void) =>
+    (given: Readonly<Record<string, unknown>>): SignerChange<C> => {
       const name = String(given[argument.slice(1, -1)]);
       return {
         edit(text, config) {
@@ -269,7 +335,14 @@ function removing<E>(
         },
         describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
       };
-    },
+    };
+  return changing({
+    ...spec,
+    name: "remove",
+    summary: `Remove a ${what} from the signer's config.`,
+    takes: { [argument]: about },
+    change: removal(check),
+    local: local && removal((config, name) => void requireEntry(local, config, name)),
   });
 }
 

@@ -53,10 +53,15 @@ export async function loadSignerHosts(path: string | undefined, workingFolder: s
  */
 export async function loadHosts(path: string | undefined, workingFolder: string) {
   const file = resolve(workingFolder, path ?? "signer.json");
-  const broker = await loadConfig({ path: file, ...CONFIG_KINDS.broker }).catch(() => undefined);
-  const isLocal = broker?.server_cert === "" && broker.signer === undefined;
-  if (!isLocal) return await loadSignerHosts(path, workingFolder);
+  const broker = await loadLocalBroker(file);
+  if (broker === undefined) return await loadSignerHosts(path, workingFolder);
   return { ...localPolicy(broker), ca_key: broker.ca_key, ca_keys: broker.ca_keys };
+}
+
+/** Loads the config of a local installation; undefined for any other file. */
+export async function loadLocalBroker(path: string) {
+  const broker = await loadConfig({ path, ...CONFIG_KINDS.broker }).catch(() => undefined);
+  return broker?.server_cert === "" && broker.signer === undefined ? broker : undefined;
 }
 
 /** The problems for which the signer rejects a well-formed config, each with the path of its key. */

@@ -64,12 +64,14 @@ export async function runDaemon(
   args: readonly string[],
   { name, usage, defaultConfig, start }: MainOptions,
 ): Promise<number> {
-  const { help, version, verbose, config: configPath } = parseServiceArguments(args, { defaultConfig });
+  const { help, version, verbose, config: configPath, logFormat } = parseServiceArguments(args, {
+    defaultConfig,
+  });
   if (help || version) {
     writeAllSync(Deno.stdout, help ? usage : `${describeVersion({ verbose })}\n`);
     return 0;
   }
-  configureLogging();
+  configureLogging(logFormat);
   const logger = getServiceLogger(name);
   const daemon = await start({
     configPath,

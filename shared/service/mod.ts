@@ -116,7 +116,23 @@ function matching(pattern: RegExp, value: unknown): string | undefined {
   return typeof value === "string" && pattern.test(value) ? value : undefined;
 }
 
-const FLAGS = "--config <file>, --version, --verbose, --help";
+const LOG_FORMATS = ["auto", "text", "json"] as const;
+/** The values of `--log-format`; `auto` is text on a terminal and JSON otherwise. */
+export type LogFormat = typeof LOG_FORMATS[number];
+
+/** The line of `--log-format` in the help of a service. */
+export const LOG_FORMAT_HELP =
+  "  --log-format <how>  auto, text or json (default: auto, which is text on a terminal, else JSON)";
+
+/** @throws {AppError} `invalid_request` for any other format */
+export function parseLogFormat(text: string): LogFormat {
+  const format = LOG_FORMATS.find((each) => each === text);
+  if (format !== undefined) return format;
+  const message = `Cannot use --log-format ${JSON.stringify(text)}: expected ${LOG_FORMATS.join(", ")}`;
+  throw new AppError("invalid_request", message);
+}
+
+const FLAGS = "--config <file>, --log-format <format>, --version, --verbose, --help";
 type Switch = "version" | "verbose" | "help";
 const SWITCHES = new Map<string, Switch>([["version", "version"], ["verbose", "verbose"], ["help", "help"], [
   "h",
@@ -132,15 +148,20 @@ const SWITCHES = new Map<string, Switch>([["version", "version"], ["verbose", "v
 export function parseServiceArguments(
   args: readonly string[],
   { defaultConfig }: { readonly defaultConfig: string },
-): { readonly config: string } & Readonly<Record<Switch, boolean>> {
+): { readonly config: string; readonly logFormat: LogFormat } & Readonly<Record<Switch, boolean>> {
   let config = defaultConfig;
+  let logFormat: LogFormat = "auto";
   const switches = { version: false, verbose: false, help: false };
   const rest = args.values();
   for (const argument of rest) {
-    const [, name = "", value] = /^--?([a-z]+)(?:=(.*))?$/s.exec(argument) ?? [];
+    const [, name = "", value] = /^--?([a-z]+(?:-[a-z]+)?)(?:=(.*))?$/s.exec(argument) ?? [];
     if (name === "config") {
       config = value ?? rest.next().value ?? "";
       if (config === "") throw new AppError("invalid_request", "Option --config needs the name of a file");
+      continue;
+    }
+    if (name === "log-format") {
+      logFormat = parseLogFormat(value ?? rest.next().value ?? "");
       continue;
     }
     const known = SWITCHES.get(name);
@@ -150,7 +171,7 @@ export function parseServiceArguments(
     }
     switches[known] = parseSwitch(argument, value);
   }
-  return { config, ...switches };
+  return { config, logFormat, ...switches };
 }
 
 function parseSwitch(argument: string, value: string | undefined): boolean {

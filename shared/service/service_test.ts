@@ -11,10 +11,10 @@ import {
 } from "./mod.ts";
 import fc from "fast-check";
 import { anyCharacter } from "@gateway/shared/testing";
-import { formatLogLine, getServiceLogger } from "./log.ts";
+import { formatLogLine, formatLogText, getServiceLogger } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 
-const DEFAULTS = { config: "signer.json", version: false, verbose: false, help: false };
+const DEFAULTS = { config: "signer.json", logFormat: "auto", version: false, verbose: false, help: false };
 
 Deno.test.each([
   { args: [], expected: {} },
@@ -28,6 +28,8 @@ Deno.test.each([
   { args: ["--version"], expected: { version: true } },
   { args: ["-version", "-verbose"], expected: { version: true, verbose: true } },
   { args: ["--version=false"], expected: {} },
+  { args: ["--log-format", "text"], expected: { logFormat: "text" } },
+  { args: ["--log-format=json"], expected: { logFormat: "json" } },
   { args: ["-h"], expected: { help: true } },
   { args: ["--help"], expected: { help: true } },
   { args: ["--version", "-config", "a"], expected: { version: true, config: "a" } },
@@ -39,7 +41,7 @@ Deno.test.each([
 Deno.test.each([
   {
     args: ["--confg", "a.json"],
-    message: /^Unknown argument "--confg": expected --config <file>, --version/,
+    message: /^Unknown argument "--confg": expected --config <file>, --log-format <format>, --version/,
   },
   { args: ["a.json"], message: /^Unknown argument "a.json"/ },
   { args: ["--config", "a.json", "b.json"], message: /^Unknown argument "b.json"/ },
@@ -49,6 +51,8 @@ Deno.test.each([
   { args: ["--constructor"], message: /^Unknown argument/ },
   { args: ["--config"], message: /^Option --config needs/ },
   { args: ["--config="], message: /^Option --config needs/ },
+  { args: ["--log-format", "yaml"], message: /^Cannot use --log-format "yaml": expected auto, text, json/ },
+  { args: ["--log-format"], message: /^Cannot use --log-format ""/ },
   { args: ["--version=yes"], message: /^Cannot use "--version=yes"/ },
 ])("parseServiceArguments() rejects $args", ({ args, message }) => {
   const parse = () => parseServiceArguments(args, { defaultConfig: "signer.json" });
@@ -88,6 +92,29 @@ Deno.test("formatLogLine() returns one line of JSON without control characters f
       },
     ),
   );
+});
+
+Deno.test("formatLogText() returns one line without control characters for any input", () => {
+  const line = (message: string, fields: LogFields, hasColor = false) =>
+    formatLogText({ timestamp: 0, level: "info", service: "signer", message, fields }, { hasColor });
+  fc.assert(
+    fc.property(
+      fc.string({ unit: anyCharacter(fc) }),
+      fc.dictionary(fc.string({ unit: anyCharacter(fc) }), fc.anything()),
+      (message, fields) => {
+        // deno-lint-ignore no-control-regex -- that none is left is what must hold
+        assert.match(line(message, fields), /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029\u202e]*\n$/);
+      },
+    ),
+  );
+  const error = new AppError("upstream_failure", "no answer", { cause: new Error("reset\x1b[2J") });
+  const fields = { listen: "127.0.0.1:9443", user: "ann level=error", hosts: 2, none: undefined, error };
+  assert.equal(
+    line("signer ready", fields),
+    '1970-01-01T00:00:00.000Z info    signer ready listen=127.0.0.1:9443 user="ann level=error" hosts=2 ' +
+      'error="no answer: reset\\u001b[2J"\n',
+  );
+  assert.ok(line("x", { a: 1 }, true).endsWith("\x1b[36minfo   \x1b[0m x \x1b[2ma=\x1b[0m1\n"));
 });
 
 Deno.test("formatLogLine() keeps time, level, service and message if a field has the same name", () => {

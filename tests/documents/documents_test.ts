@@ -60,6 +60,7 @@ async function otherOptions(): Promise<string[]> {
   const sources = [
     "broker/config/command_line.ts",
     "ctl/bridge/main.ts",
+    "shared/service/mod.ts",
     "deploy/installed/gateway-setup",
     "tests/demo/main.ts",
   ];

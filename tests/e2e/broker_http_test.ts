@@ -163,7 +163,7 @@ Deno.test("broker serve-mcp runs a command on a host, fails closed without the s
   assert.ok(!gone.content[0].text.includes("127.0.0.1"));
 
   assert.equal(await mcp.end(), 0);
-  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 hosts configured/);
+  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 host configured/);
   const [executed, refused] = await scene.records();
   assert.deepEqual(
     [

@@ -42,7 +42,7 @@ Deno.test("a broker in local mode runs allowed commands over MCP on stdio withou
   });
 
   assert.equal(await mcp.end(), 0);
-  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 hosts configured/);
+  assert.match(mcp.log, /mcp-broker \(stdio\) ready; 1 host configured/);
   assert.match(mcp.log, /Lab use only/);
   const addr = `127.0.0.1:${scene.target.port}`;
   const records = await scene.records("caller", "outcome", "host", "principal", "ttl");
