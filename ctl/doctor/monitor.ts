@@ -141,9 +141,6 @@ clock offset, as the services' monitors (monitor_listen) report them. Without ad
 config and of control-plane.json next to it. Exit code 1: there are problems, listed below the table.
 `,
   async run({ monitor: monitors, config }, { workingFolder, terminal }) {
-    if (monitors.length > 0 && config !== undefined) {
-      throw invalid("Cannot use --config with monitor addresses: pass one of them");
-    }
     const addresses = monitors.length > 0
       ? monitors
       : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
