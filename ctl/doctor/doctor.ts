@@ -1,4 +1,4 @@
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
@@ -84,7 +84,7 @@ async function diagnose(flags: DoctorFlags, context: Call): Promise<CommandResul
   }
   if (flags.backup !== undefined) {
     const backup = resolve(workingFolder, flags.backup);
-    const config = resolve(workingFolder, flags.config ?? flags.signer ?? "signer.json");
+    const config = resolve(workingFolder, flags.signer ?? flags.config ?? "signer.json");
     findings.push(...about(backup, [await checkBackup(backup, dirname(config))], level));
     folders.add(dirname(backup));
   }
@@ -126,7 +126,8 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
   const parts: Part[] = [];
   for (
     const each of [
-      { kind: "signer", path: main },
+      // The config of a local installation is that of a broker.
+      ...basename(main) === "mcp.json" ? [] : [{ kind: "signer", path: main } as const],
       { kind: "control_plane", path: at("control-plane.json") },
       { kind: "broker", path: at("config.json") },
       { kind: "broker", path: at("mcp.json") },

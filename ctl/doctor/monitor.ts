@@ -141,9 +141,6 @@ clock offset, as the services' monitors (monitor_listen) report them. Without ad
 config and of control-plane.json next to it. A local installation has no monitor. Exit code 1: there are problems, listed below the table.
 `,
   async run({ monitor: monitors, config }, { workingFolder }) {
-    if (monitors.length > 0 && config !== undefined) {
-      throw invalid("Cannot use --config with monitor addresses: pass one of them");
-    }
     const file = resolve(workingFolder, config ?? "signer.json");
     const local = monitors.length > 0 ? undefined : await loadLocalBroker(file);
     if (local?.monitor_listen === "") {

@@ -4,14 +4,14 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { loadConfig, parseConfig, readConfigText } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { configHome, type RemoteFlags } from "./client_config.ts";
 import { createFile, editLocked } from "./files.ts";
-import { type Advice, conflict, type Environment, HintedError, notFound, type Use } from "./output.ts";
+import { type Advice, type Environment, HintedError, internal, notFound, type Use } from "./output.ts";
 
 const file = z.string().startsWith("/").exactOptional();
 /** The files of an installation, absolute. A local installation has no client config. */
@@ -52,14 +52,19 @@ export async function editContexts<T>(
 ): Promise<T> {
   const path = contextsPath(variables);
   if (path === undefined) throw notFound("Cannot find the contexts: HOME is not set");
-  if (await ifThere(Deno.stat(path)) === undefined) {
-    // Another account, such as root of `sudo` with the user's HOME, must not own files there.
-    const home = await ifThere(Deno.stat(configHome(variables) ?? "/"));
-    if (home !== undefined && home.uid !== Deno.uid()) {
-      throw conflict(`Cannot create ${quoteText(path)}: another account owns its directory`);
+  const fix = `check the owner of the directory: ls -ld ${shellQuote(dirname(path))}`;
+  try {
+    if (await ifThere(Deno.stat(path)) === undefined) {
+      // Another account, such as root of `sudo` with the user's HOME, must not own files there.
+      const home = await ifThere(Deno.stat(configHome(variables) ?? "/"));
+      if (home !== undefined && home.uid !== Deno.uid()) {
+        throw new Error("another account owns its directory");
+      }
+      await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await createFile(path, format({ contexts: {} }), 0o600);
     }
-    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await createFile(path, format({ contexts: {} }), 0o600);
+  } catch (cause) {
+    throw internal(`Cannot create ${quoteText(path)}: ${errorText(cause)}`, cause, fix);
   }
   return await editLocked(path, KIND.what, (text) => {
     const [edited, result] = edit(parseConfig({ ...KIND, source: path, text }));
@@ -123,14 +128,20 @@ function nameOf({ current, contexts }: Contexts, config: string): string | undef
   return names.find((name) => name === current) ?? names[0];
 }
 
-/** The fix for a missing file that a context names. */
+/** The fix for a file of a context that is missing, or is not the config of a signer. */
 export function adviseOnFiles({ config, clientConfig, context = "" }: FoundFiles): Advice {
+  const isLocal = clientConfig === undefined && config !== undefined && basename(config) === "mcp.json";
   const paths = [config, clientConfig].flatMap((path) => path === undefined ? [] : [JSON.stringify(path)]);
   const quoted = shellQuote(context);
   return {
     when: ({ message, cause }) =>
-      context !== "" && cause instanceof Deno.errors.NotFound && paths.some((path) => message.includes(path)),
-    hint:
-      `context ${quoted} names this file: broker-ctl context use <another>, or broker-ctl context remove ${quoted}`,
+      context !== "" &&
+      (isLocal ? message.startsWith("Cannot load") : cause instanceof Deno.errors.NotFound) &&
+      paths.some((path) => message.includes(path)),
+    hint: isLocal
+      ? `this local installation has no services; broker-ctl init --from-local ${
+        shellQuote(dirname(config))
+      } adds them`
+      : `context ${quoted} names this file: broker-ctl context use <another>, or broker-ctl context remove ${quoted}`,
   };
 }

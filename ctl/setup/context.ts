@@ -127,6 +127,8 @@ Examples:
   commands: [LIST, USE, SHOW, ADD, REMOVE],
 };
 
+const HEADING = ["SERVICE", "ADDRESS", "CN", "ROLE", "EXPIRES"];
+
 export const WHOAMI = command({
   name: "whoami",
   summary: "Show your certificates, their roles and the addresses.",
@@ -138,7 +140,7 @@ Reads files on this machine, and sends no request. ROLE comes from the configs o
 on this machine. Exit code 1: a certificate is missing, expired or expires soon.
 `,
   uses: usesSigner,
-  async run({ context = EMPTY_CELL, config = "signer.json", clientConfig }, call) {
+  async run({ context = "", config = "signer.json", clientConfig }, call) {
     const signerFile = resolve(call.workingFolder, config);
     const signer = await loadSignerFile(signerFile, "/").catch(ignoreAppError);
     const controlPlane = await loadNeighbor(signerFile, "control-plane.json", CONFIG_KINDS.controlPlane)
@@ -156,9 +158,12 @@ on this machine. Exit code 1: a certificate is missing, expired or expires soon.
         return { ...row, problem: errorText(error) };
       }
     };
-    const services = [await describe("signer"), await describe("control_plane")];
     const [client_config] = await existing(clientConfigPlaces(clientConfig, call));
-    const files = { ...client_config && { client_config }, ...signer && { config: signerFile } };
+    const [found] = await existing([{ path: signerFile }]);
+    const files = { ...client_config && { client_config }, ...found && { config: found } };
+    // A local installation is one process without services.
+    const isLocal = client_config === undefined && basename(found ?? "") === "mcp.json";
+    const services = isLocal ? [] : [await describe("signer"), await describe("control_plane")];
     const rows = services.map(({ service, url, cn, role, expires }) => [
       ...[service, url, cn, role, timeCell(expires, systemClock.now())],
     ]);
@@ -166,9 +171,9 @@ on this machine. Exit code 1: a certificate is missing, expired or expires soon.
     return {
       json: { context, ...files, services },
       lines: [
-        ...describeFiles(context, files),
+        ...describeFiles(context || EMPTY_CELL, files),
         "",
-        { none: "", columns: ["SERVICE", "ADDRESS", "CN", "ROLE", "EXPIRES"], rows },
+        { none: "(a local installation: no services)", columns: HEADING, rows },
         ...problems.map(({ service, problem }) => `problem: certificate for the ${service}: ${problem}`),
       ],
       failed: problems.length > 0,

@@ -157,6 +157,8 @@ Examples:
 The flags permit only the files, listeners and outgoing connections in the config. A broker that uses a signer may
 connect to any address, unless its config sets "networks" or "api_servers".
 `,
+  // The config of a context is not that of each service.
+  uses: ({ config }) => config === undefined ? [] : ["config"],
   run: async ({ service, frontend = FRONTEND, config }, { workingFolder }) => {
     const configPath = config ?? TARGETS[service].config;
     const { set, flags } = await hintMissingConfig(() =>

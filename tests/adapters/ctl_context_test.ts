@@ -46,7 +46,7 @@ Deno.test("init writes contexts, and each command finds the files of the right o
   assert.deepEqual((await whoami("empty", "--config", "../b/lab/signer.json"))[0], "lab-2");
   // Connections of another installation must not follow a config that no context names.
   assert.deepEqual((await whoami("empty", "--config", "../elsewhere/signer.json")).slice(0, 3), [
-    ...["—", "elsewhere/signer.json", ""],
+    ...["", "elsewhere/signer.json", ""],
   ]);
   assert.deepEqual(await whoami("elsewhere"), [
     "lab",
@@ -63,7 +63,7 @@ Deno.test("init writes contexts, and each command finds the files of the right o
   assert.equal((await at("empty", "context", "use", "lab-2")).exit, 0);
   assert.equal((await whoami("empty"))[0], "lab-2");
   assert.equal((await at("empty", "context", "rm", "lab-2")).exit, 0);
-  assert.equal((await whoami("empty"))[0], "—");
+  assert.equal((await whoami("empty"))[0], "");
   const added = await at("empty", "context", "add", "again", "--config", "../b/lab/signer.json");
   assert.match(added.out, /"again" is current/);
   assert.match(
@@ -117,6 +117,12 @@ Deno.test("init succeeds if no context can be written, and leaves existing conne
   assert.deepEqual([exit, err.split(":")[0]], [0, "warning"]);
   await Deno.remove(`${folder.path}/.config`);
   assert.equal((await init("--local", "--dir=b", "--context=")).exit, 0);
+  const none = await runInTerminal(
+    { workingFolder: folder.path, variables },
+    "whoami",
+    "--config=b/mcp.json",
+  );
+  assert.deepEqual([none.exit, none.out.split("\n").at(-2)], [0, "(a local installation: no services)"]);
   assert.equal((await run(folder.path, "init", "--local", "--dir=c")).exit, 0);
   assert.equal((await names(folder.path)).includes(".config"), false);
   await Deno.mkdir(`${folder.path}/.config/broker-ctl`, { recursive: true });
