@@ -95,7 +95,7 @@ async function runChange(
     const fix = reload
       ? "omit --reload, and restart the MCP client"
       : `broker-ctl init --from-local ${shellQuote(dirname(file))}`;
-    throw conflict(`Cannot change a signer with ${quoteText(file)}: it has no signer`, undefined, fix);
+    throw conflict(`Cannot use ${quoteText(file)}: a local installation has no signer`, undefined, fix);
   }
   const { diff, described: { json, lines } } = isLocal && local !== undefined
     ? await applyChange(await local(), file, LOCAL_FILE, dryRun)
