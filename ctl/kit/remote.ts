@@ -1,4 +1,4 @@
-import { type Line } from "./table.ts";
+import type { Line } from "./table.ts";
 import {
   JsonClient,
   type JsonClientRequest,

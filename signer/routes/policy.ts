@@ -30,8 +30,10 @@ type PatternList = "allow" | "deny" | "require_approval";
 const FIRST_MODE: Readonly<Partial<Record<PatternList, string>>> = { allow: "allowlist", deny: "denylist" };
 
 /**
- * `POST` and `DELETE` of `/v1/policy/hosts/{host}/` with `allow`, `deny` or `require_approval`: adds or removes one
- * pattern of a host, in force and in the config file or database. Callers: `reload_callers`.
+ * `POST /v1/policy/hosts/{host}/allow`, `DELETE /v1/policy/hosts/{host}/allow`, `POST /v1/policy/hosts/{host}/deny`,
+ * `DELETE /v1/policy/hosts/{host}/deny`, `POST /v1/policy/hosts/{host}/require_approval`,
+ * `DELETE /v1/policy/hosts/{host}/require_approval`: adds or removes one pattern of a host, in force and in the config
+ * file or database. Callers: `reload_callers`.
  *
  * @throws {AppError} `invalid_request` if the pattern is no RE2 pattern
  * @throws {AppError} `not_found` if the host is unknown

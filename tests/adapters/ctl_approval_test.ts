@@ -82,7 +82,7 @@ Deno.test("approval list and show escape control characters and quote fields of 
   const { out } = await service.run("approval", "list");
   assert.match(
     out,
-    /  ann host=db01 elevation=none  "web01\\x1b\[2K\\nffff"  \[sudo:root\] "ls \\"\\u202egnp\.x\\u009b2J\\n"  —\n$/,
+    / {2}ann host=db01 elevation=none {2}"web01\\x1b\[2K\\nffff" {2}\[sudo:root\] "ls \\"\\u202egnp\.x\\u009b2J\\n" {2}—\n$/,
   );
 });
 
@@ -111,7 +111,7 @@ Deno.test("approval show prints all fields of one request", async () => {
   }]);
   assert.match(
     (await session.run("approval", "list")).out,
-    /  \[sudo:root session:pty pty\] for an interactive shell, as root, on web01; /,
+    / {2}\[sudo:root session:pty pty\] for an interactive shell, as root, on web01; /,
   );
   assert.match(
     (await session.run("approval", "show", ID)).out,
@@ -152,7 +152,7 @@ Deno.test("approval list and show print reason, content and identical requests, 
   }]);
   assert.match(
     (await service.run("approval", "list")).out,
-    /  \[sudo:root file_transfer\] cat > '\/a'  "deploy\\x1b\[2J"\n$/,
+    / {2}\[sudo:root file_transfer\] cat > '\/a' {2}"deploy\\x1b\[2J"\n$/,
   );
   const { out } = await service.run("approval", "show", other);
   for (

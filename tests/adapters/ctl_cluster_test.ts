@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { names, runInTerminal, withConfig, words } from "./ctl_fixture.ts";
+import { names, withConfig, words } from "./ctl_fixture.ts";
 import { FakeService } from "./ctl_signer_fixture.ts";
 
 const HEAD = `{

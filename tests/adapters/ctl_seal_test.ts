@@ -111,7 +111,7 @@ Deno.test("host list marks sealed hosts", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true`));
   assert.match(
     (await config.ctl("host", "list")).out,
-    /  SEALED  REVOCATION\nweb01 .*  v2      —\nweb02 .*  —       —\n$/,
+    / {2}SEALED {2}REVOCATION\nweb01 .* {2}v2 {6}—\nweb02 .* {2}— {7}—\n$/,
   );
 });
 

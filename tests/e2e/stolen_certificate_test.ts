@@ -51,7 +51,7 @@ Deno.test({
     assert.equal(await logIn(stage, innocent), "in");
     assert.match(
       await ctl(stage, "host", "list", "--remote", "-o", "wide"),
-      /^web01 .*  current, version \d+, last request /m,
+      /^web01 .* {2}current, version \d+, last request /m,
     );
 
     await ctl(stage, "unfreeze", "--end-user", "mallory");
