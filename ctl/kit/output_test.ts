@@ -11,9 +11,9 @@ import {
   writeError,
   writeResult,
 } from "./output.ts";
-import { diffLines } from "./signer_change.ts";
 import { splitPatterns } from "./entries.ts";
 import {
+  diffLines,
   formatRow,
   formatTable,
   joinNames,

@@ -61,7 +61,9 @@ function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, co
   if (rows.length === 0) return [visibleText(none)];
   const kept = titles.flatMap((title, index) => wide || !title.startsWith("+") ? [index] : []);
   const heading = kept.map((index) => (titles[index] ?? "").replace(/^\+/, ""));
-  const cells = rows.map((row) => kept.map((index) => asCell(row[index] ?? "", wide)));
+  const cells = rows.map((row) =>
+    kept.map((index) => asCell(row[index] ?? "", wide, titles[index] === "" ? "" : EMPTY_CELL))
+  );
   const widths = heading.map((title, column) =>
     cells.reduce(
       (widest, row) => Math.max(widest, width(row[column]?.text ?? "")),
@@ -95,9 +97,9 @@ function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, co
 /** No column is shortened below this width. */
 const SHORTEST = 8;
 
-function asCell(cell: string | Cell, isWide: boolean): Cell {
+function asCell(cell: string | Cell, isWide: boolean, empty: string): Cell {
   const { text, wide, role } = typeof cell === "string" ? { text: cell } as Cell : cell;
-  return { text: visibleText(isWide ? wide ?? text : text) || EMPTY_CELL, role };
+  return { text: visibleText(isWide ? wide ?? text : text) || empty, role };
 }
 
 const UNITS = [[86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
@@ -176,4 +178,32 @@ export function joinNames(names: readonly string[] | null = []): string {
   if (names === null || names.length === 0) return EMPTY_CELL;
   if (names.length <= MOST_NAMES) return names.join(",");
   return `${names.slice(0, MOST_NAMES).join(",")},…[first ${MOST_NAMES} of ${names.length}]`;
+}
+
+/** The unchanged lines around a change. */
+const CONTEXT = 3;
+
+/** The difference in the format of `diff -u`, as one hunk, because an edit changes one place. */
+export function diffLines(before: string, after: string, name: string): readonly string[] {
+  if (before === after) return [];
+  const [old, next] = [before.split("\n"), after.split("\n")];
+  let start = 0;
+  while (start < old.length && start < next.length && old[start] === next[start]) start += 1;
+  let end = 0;
+  const longest = Math.min(old.length, next.length) - start;
+  while (end < longest && old[old.length - 1 - end] === next[next.length - 1 - end]) end += 1;
+  const from = Math.max(0, start - CONTEXT);
+  const tail = Math.max(0, end - CONTEXT);
+  const lead = old.slice(from, start);
+  const rest = old.slice(old.length - end, old.length - tail);
+  const size = (lines: readonly string[]) => lines.length - from - tail;
+  return [
+    `--- ${name}`,
+    `+++ ${name}`,
+    `@@ -${from + 1},${size(old)} +${from + 1},${size(next)} @@`,
+    ...lead.map((line) => ` ${line}`),
+    ...old.slice(start, old.length - end).map((line) => `-${line}`),
+    ...next.slice(start, next.length - end).map((line) => `+${line}`),
+    ...rest.map((line) => ` ${line}`),
+  ];
 }

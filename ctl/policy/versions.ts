@@ -6,11 +6,10 @@ import { quoteText } from "@gateway/shared/text";
 import { policyChanged, policyHistory, type PolicyRequest, policyVersionHosts } from "@gateway/shared/wire";
 import { countOf } from "../kit/arguments.ts";
 import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
-import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { conflict, invalid, RemoteError } from "../kit/output.ts";
 import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
-import { timeCell } from "../kit/table.ts";
+import { diffLines, timeCell } from "../kit/table.ts";
 import { diffConfigs, WIDER } from "./analyze.ts";
 
 const NOTE = `

@@ -56,45 +56,6 @@ Deno.test("doctor --level lab accepts a new installation, and no other finding",
   assert.deepEqual([open.exit, open.wrong.map(({ level }) => level)], [1, ["fail"]]);
 });
 
-Deno.test("doctor, status, host and backup know a local installation", async () => {
-  await using folder = await createFolder();
-  const config = ["--config", "gateway/mcp.json"];
-  const ctl = (...args: string[]) => run(folder.path, ...args, ...config);
-  const key = `key=${SAMPLE_HOST_KEY}`;
-  await run(folder.path, "init", "--local", "--dir=gateway", "--host", `web01=a@10.0.0.1,${key}`);
-
-  const bare = await ctl("doctor");
-  assert.equal(bare.exit, 1);
-  assert.match(bare.out, /\[FAIL\] .*mcp\.json: ca_key is a key in a file[^]*"ca_keys": /);
-  assert.match(bare.out, /1 WARN, 0 UNKNOWN, 1 FAIL[^]*doctor --level lab --config gateway\/mcp\.json\n$/);
-  assert.match((await ctl("doctor", "--level", "lab")).out, / 0 WARN, 0 UNKNOWN, 0 FAIL\nAll checks passed/);
-  await Deno.chmod(join(folder.path, "gateway/pki/ssh_ca"), 0o644);
-  assert.match((await ctl("doctor", "--level", "lab")).out, /WARN\] .*ca_key .*ssh_ca/);
-  await Deno.chmod(join(folder.path, "gateway/pki/ssh_ca"), 0o600);
-
-  assert.match((await ctl("status")).out, /local installation: one process without a monitor/);
-  const added = await ctl(
-    ..."host add --name web02 --addr 10.0.0.2:22 --user a --host-key".split(" "),
-    SAMPLE_HOST_KEY,
-  );
-  assert.match(added.out, /^host "web02" added .*\nNot yet active. To apply it: restart the MCP client\n$/);
-  assert.equal((await ctl("host", "remove", "web01")).exit, 0);
-  assert.deepEqual(Object.keys(JSON.parse((await ctl("host", "list", "--json")).out)), ["web02"]);
-  for (const args of [["host", "remove", "web02", "--reload"], ["host", "seal", "web02"]]) {
-    const { exit, err } = await ctl(...args);
-    assert.deepEqual([exit, /has no signer\nfix: /.test(err)], [1, true], err);
-  }
-
-  await Deno.writeTextFile(join(folder.path, "gateway/log/mcp/audit.log"), "");
-  const { files } = JSON.parse((await ctl("backup", "saved", "--json")).out) as {
-    files: readonly { readonly path: string; readonly kind: string }[];
-  };
-  assert.deepEqual(files.map(({ kind, path }) => [kind, path.slice(folder.path.length)]), [
-    ["config", "/gateway/mcp.json"],
-    ["audit_log", "/gateway/log/mcp/audit.log"],
-  ]);
-});
-
 /** As a server in the fixture of mutual TLS has it. */
 const LOOPBACK = { subject: "CN=signer", subjectAltNames: ["127.0.0.1"] };
 const serverOf = ({ cert, key }: Identity) => ({ cert, key });

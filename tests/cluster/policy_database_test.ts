@@ -166,7 +166,7 @@ Deno.test({
       });
 
       await test.step("history, diff and rollback, which creates a new version", async () => {
-        const history = await ctl(stage, b, "policy", "history");
+        const history = await ctl(stage, b, "policy", "history", "-o", "wide");
         assert.match(history.out, /^2 +2\S+Z +operator-local +add web01 \^systemctl status nginx\$$/m);
         assert.match(history.out, /^1 +2\S+Z +operator-local +import$/m);
         const diff = await ctl(stage, b, "policy", "diff", "1", "2");

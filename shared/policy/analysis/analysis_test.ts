@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { type CommandPolicy, compilePattern, compilePolicy, decideCommand, type HostPolicy } from "../mod.ts";
 import { Automaton } from "./automaton.ts";
 import { diffPolicies } from "./diff.ts";
+import { NARROWER } from "./escapes.ts";
 import { lintPolicy } from "./lint.ts";
 
 const ALPHABET = ["a", "b", "A", " ", "\n", "-", "é", "ſ"];
@@ -160,4 +161,8 @@ Deno.test.each<[allow: string, others: CommandPolicy, expected: readonly string[
     const { kind, requireApproval } = decideCommand(rules, command);
     assert.deepEqual([kind, requireApproval], ["allowed", false], command);
   }
+});
+
+Deno.test("lintPolicy() finds nothing in the patterns that it proposes", () => {
+  assert.deepEqual(lintPolicy(compile({}, { mode: "allowlist", allow: Object.values(NARROWER) })), []);
 });

@@ -192,11 +192,11 @@ function diffCaller(old: Caller | undefined, next: Caller | undefined): readonly
 type Outcome = "denied" | "allowed" | "allowed after approval";
 
 /** Enforcement `audit` blocks nothing and asks nobody. */
-function outcomeOf(set: PolicySet, command: string): { readonly outcome: Outcome; readonly rule: string } {
+function outcomeOf(set: PolicySet, command: string): { readonly result: Outcome; readonly rule: string } {
   const { kind, requireApproval, rule } = decideCommand(set, command);
-  if (!set.restricts || set.enforcement === "audit") return { outcome: "allowed", rule };
-  if (kind === "denied") return { outcome: "denied", rule };
-  return { outcome: requireApproval ? "allowed after approval" : "allowed", rule };
+  if (!set.restricts || set.enforcement === "audit") return { result: "allowed", rule };
+  if (kind === "denied") return { result: "denied", rule };
+  return { result: requireApproval ? "allowed after approval" : "allowed", rule };
 }
 
 const WIDTH: Readonly<Record<Outcome, number>> = { denied: 0, "allowed after approval": 1, allowed: 2 };
@@ -221,9 +221,9 @@ function diffCommands(old: PolicySet, next: PolicySet): readonly Change[] {
       if (!matched.has(TEXT) || !(isEverything || matched.has(CHANGED))) return false;
       const command = commandOf(old.parses || next.parses, candidate);
       const [before, after] = [outcomeOf(old, command), outcomeOf(next, command)];
-      if (before.outcome === after.outcome) return false;
-      const change = `${before.outcome} becomes ${after.outcome}`;
-      const isWider = WIDTH[after.outcome] > WIDTH[before.outcome];
+      if (before.result === after.result) return false;
+      const change = `${before.result} becomes ${after.result}`;
+      const isWider = WIDTH[after.result] > WIDTH[before.result];
       const { rule } = isWider ? after : before;
       const key = `${change} ${rule}`;
       if (!found.has(key)) found.set(key, (isWider ? wider : narrower)(change, command, rule));

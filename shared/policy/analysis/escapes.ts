@@ -39,13 +39,14 @@ export const HOST_ESCAPES: readonly Escape[] = [
   // Archives, files and text.
   using(
     "tar|bsdtar",
-    "--checkpoint-action[= ]exec|--to-command|--use-compress-program|--rsh-command|--rmt-command|--info-script|--new-volume-script|-[A-Za-z]*[IF](?: |$)",
+    "--checkpoint-action[= ]exec|--to-command|--use-compress-program|--rsh-command|--rmt-command|--info-script|--new-volume-script|-[A-Za-z]*[IF]",
     RUNS,
   ),
   using("tar|bsdtar", "-[A-Za-z]*x|x[a-z]*(?: |$)|--extract|--get(?: |$)|-C|--directory", WRITES),
+  { pattern: "^(?:/[^ ]*/)?(?:tar|bsdtar) [A-Za-z]*[IF]", gives: RUNS },
   using("find", "-fprintf? |-fprint0 |-fls |-delete(?: |$)", "writes or deletes files"),
-  using("sed", "(?:-e ?)?(?:[0-9,$]*e(?: |$)|s/[^/]*/[^/]*/[gIp0-9]*e)", RUNS),
-  using("sed", "-[nErsz]*i|--in-place|(?:-e ?)?(?:[0-9,$]*w |s/[^/]*/[^/]*/[gIp0-9]*w )", WRITES),
+  using("sed", "(?:-e ?)?(?:[0-9,$]*e|s[^a-z0-9 ].*e(?: |$))", RUNS),
+  using("sed", "-[nErsz]*i|--in-place|(?:-e ?)?(?:[0-9,$]*w|s[^a-z0-9 ].*w )", WRITES),
   using("sed", "-[nErsz]*f|--file", STARTS),
   using("sort", "--compress-program", RUNS),
   using("sort|shuf|iconv", "-[A-Za-z]*o|--output", WRITES),
