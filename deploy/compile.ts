@@ -25,6 +25,14 @@ if (import.meta.main) Deno.exitCode = await main(Deno.args);
 async function main(args: readonly string[]): Promise<number> {
   const workspace = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
   const folders = { workspace, output: `${workspace}/dist`, excludes: await findNpmExcludes() };
+  if (args.includes("--help")) {
+    const known = EXECUTABLES.map(({ name, purpose }) => `  ${name.padEnd(20)} ${purpose}\n`).join("");
+    writeAllSync(
+      Deno.stdout,
+      `deno task compile [--list] [name...]   (--list only prints the commands)\n${known}`,
+    );
+    return 0;
+  }
   const names = args.filter((arg) => !arg.startsWith("-"));
   const unknown = args.filter((arg) => arg !== "--list" && EXECUTABLES.every(({ name }) => name !== arg));
   if (unknown.length > 0) {

@@ -26,7 +26,19 @@ import { pack, PROGRAM_MODE, run, stage, write, writeChecksums } from "./release
 
 const VERSION = /^\d+\.\d+\.\d+(?:-[a-z0-9.]+)?$/;
 
-if (import.meta.main) {
+const HELP = `Builds the packages, images and checksums of a release.
+
+deno task release [options]
+  --version X.Y.Z      version (default: ${sharedManifest.version})
+  --output DIRECTORY   default: dist
+  --allow-dirty        also with changes that are not committed
+  --runtime FILE       Deno for another architecture; repeatable
+  --mcp-name NAME      with --image: entry for an MCP registry
+  --image NAME         name of the published image
+`;
+
+if (import.meta.main && Deno.args.includes("--help")) writeAllSync(Deno.stdout, HELP);
+else if (import.meta.main) {
   const { values } = parseArgs({
     args: Deno.args,
     options: {

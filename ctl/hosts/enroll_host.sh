@@ -242,6 +242,9 @@ if [ "$mode" = add ]; then
   [ "$(setting forcecommand)" = none ] || printf 'enrol: ForceCommand of sshd for %s overrides the command of certificates\n' "$user" >&2
 fi
 if [ "$mode" = remove ] && [ "$pattern" != none ] && admits "$(principals_file)"; then fail "$(principals_file) still contains $principal"; fi
-if [ -e "$pending/reload" ]; then reload || fail 'cannot reload sshd'; fi
+if [ -e "$pending/reload" ]; then
+  reload || fail "cannot reload sshd: no systemd unit ssh or sshd is active, and ${file:-its PidFile} does not name a running sshd
+fix: set PidFile in $main, restart sshd, and enroll again"
+fi
 done=1; [ -n "$confirm" ] || rm -rf "$pending"
 [ "$mode" = add ] && echo "$user accepts $principal ($trusted, $(principals_file))" || echo "$user no longer accepts $principal"

@@ -80,6 +80,14 @@ Deno.test({
     assert.match(second.stderr, /another enrollment is in progress/);
     assert.equal((await host.enrol({ mode: "undo" })).code, 0);
     assert.deepEqual(await now(), before);
+    await host.sh("mv /etc/ssh/test.pid /var/k/test.pid");
+    const unreachable = await host.enrol();
+    assert.match(
+      unreachable.stderr,
+      /cannot reload sshd: no systemd unit [^]* \/etc\/ssh\/test\.pid does not name a running sshd\nfix: set PidFile/,
+    );
+    await host.sh("mv /var/k/test.pid /etc/ssh/test.pid");
+    assert.deepEqual(await now(), before);
     // sshd would exit on a reload.
     await host.sh("echo NoSuchOption yes >>/etc/ssh/test_config");
     const broken = await now();
