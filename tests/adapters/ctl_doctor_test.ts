@@ -3,16 +3,10 @@ import { dirname, join } from "node:path";
 import { removeMember, setValue } from "@gateway/shared/config";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { makeBackup } from "../../ctl/backup/backup.ts";
+import type { Finding } from "../../ctl/doctor/findings.ts";
 import { createInstallation } from "../stage/installation.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
-
-interface Finding {
-  readonly level: string;
-  readonly file: string;
-  readonly check: string;
-  readonly fix: string;
-}
 
 type Change = (at: (name: string) => string) => Promise<unknown>;
 
