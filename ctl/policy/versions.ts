@@ -115,7 +115,7 @@ Examples:
 
 With two configs: compares what they allow, not their text. Shows the commands that become allowed, denied or subject to
 approval, each with an example that the two policies decide differently, and changes of callers, end user groups, sudo,
-sessions, lifetimes and targets. If there is no example, the new rules are proved to allow nothing more. Rules that are
+sessions, lifetimes and targets. If there is no wider command, the new patterns are proved to allow nothing more. Rules that are
 too large to be compared count as wider. The exit code is ${WIDER} if any access is wider, so that a pipeline can require
 a second reviewer.
 `,

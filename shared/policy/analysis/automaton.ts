@@ -99,6 +99,11 @@ export class Automaton {
     });
   }
 
+  /** Whether a group matches only from the start of a text. */
+  isAnchored(group: number): boolean {
+    return !this.#restarts.some((pc) => this.#groups[pc] === group);
+  }
+
   /**
    * Visits texts in order of length, one for each state of the automaton, until the goal ends the search. A state
    * distinguishes the texts that longer patterns and assertions distinguish, so no combination of groups is missed.
@@ -135,9 +140,8 @@ export class Automaton {
   }
 
   #cannotMatch(group: number, { matched, pcs }: Closed, { character }: Symbol): boolean {
-    const isOfGroup = (pc: number) => this.#groups[pc] === group;
-    return !matched.has(group) && !this.#restarts.some(isOfGroup) &&
-      !pcs.some((pc) => isOfGroup(pc) && reads(this.#at(pc), character));
+    return !matched.has(group) && this.isAnchored(group) &&
+      !pcs.some((pc) => this.#groups[pc] === group && reads(this.#at(pc), character));
   }
 
   #at(pc: number): Instruction {

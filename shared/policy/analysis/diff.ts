@@ -3,7 +3,7 @@ import { decideCommand, type Pattern, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
 import { isListedFor } from "../ssh.ts";
-import { type Analysis, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
+import { type Analysis, ANY_WORDS, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** `unknown`: the patterns are too large to be compared, so the change counts as wider. */
 type Effect = "wider" | "narrower" | "unknown";
@@ -199,6 +199,11 @@ function outcomeOf(set: PolicySet, command: string): { readonly result: Outcome;
   return { result: requireApproval ? "allowed after approval" : "allowed", rule };
 }
 
+const decidePatterns = (set: PolicySet, text: string) => outcomeOf({ ...set, parses: false }, text);
+
+/** Marks a change whose only example is one that the parser rejects. */
+const REFUSED = ", by the patterns; the shell parser rejects the example, and can accept others";
+
 const WIDTH: Readonly<Record<Outcome, number>> = { denied: 0, "allowed after approval": 1, allowed: 2 };
 
 /** The changes of outcomes, each with the shortest command that shows it. */
@@ -208,25 +213,39 @@ function diffCommands(old: PolicySet, next: PolicySet): readonly Change[] {
   const isEverything = settingsOf(old) !== settingsOf(next);
   if (!isEverything && olds.symmetricDifference(nexts).size === 0) return [];
   const found = new Map<string, Change>();
-  const [TEXT, CHANGED, FIRST_RULE] = [0, 1, 2] as const;
+  /** How good the examples are: accepted by the parser, and of usual words. */
+  const ranks = new Map<string, number>();
+  const [TEXT, USUAL, CHANGED, FIRST_RULE] = [0, 1, 2, 3] as const;
   const rules = [...new Set([...olds, ...nexts])].map((key, index) => {
     const source = key.slice(key.indexOf(" ") + 1);
     return [{ source, group: FIRST_RULE + index }, ...isSame(key) ? [] : [{ source, group: CHANGED }]];
   });
-  const text = old.parses || next.parses ? PARSED_TEXT : "";
-  const analysis: Analysis = searchTexts([{ source: text, group: TEXT }, ...rules.flat()], {
+  const isParsed = old.parses && next.parses;
+  const text = isParsed ? ANY_WORDS : "";
+  const analysis: Analysis = searchTexts([
+    { source: text, group: TEXT },
+    { source: PARSED_TEXT, group: USUAL },
+    ...rules.flat(),
+  ], {
     hope: (matched, alive) =>
       (matched.has(TEXT) || alive.has(TEXT)) && (isEverything || matched.has(CHANGED) || alive.has(CHANGED)),
     visit(candidate, matched) {
       if (!matched.has(TEXT) || !(isEverything || matched.has(CHANGED))) return false;
-      const command = commandOf(old.parses || next.parses, candidate);
-      const [before, after] = [outcomeOf(old, command), outcomeOf(next, command)];
+      // Patterns decide about the words. The parser's refusals are the same in both policies, and would hide other texts
+      // that the patterns do not distinguish.
+      const [before, after] = [decidePatterns(old, candidate), decidePatterns(next, candidate)];
       if (before.result === after.result) return false;
       const change = `${before.result} becomes ${after.result}`;
       const isWider = WIDTH[after.result] > WIDTH[before.result];
       const { rule } = isWider ? after : before;
       const key = `${change} ${rule}`;
-      if (!found.has(key)) found.set(key, (isWider ? wider : narrower)(change, command, rule));
+      const command = commandOf(isParsed, candidate);
+      const isReal = outcomeOf(old, command).result === before.result &&
+        outcomeOf(next, command).result === after.result;
+      const rank = !isReal ? 0 : matched.has(USUAL) ? 2 : 1;
+      if (rank <= (ranks.get(key) ?? -1)) return false;
+      ranks.set(key, rank);
+      found.set(key, (isWider ? wider : narrower)(isReal ? change : `${change}${REFUSED}`, command, rule));
       return false;
     },
   });

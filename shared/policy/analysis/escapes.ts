@@ -193,7 +193,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
   ),
   any("pg_dump|pg_dumpall|mysqldump|mongodump|pg_basebackup", SECRETS),
   // Debugging and accounts.
-  any("perf|bpftrace|stap|ltrace|gcore|gdbserver|hyperfine|rr|criu|facter|ldd", STARTS),
+  any("perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd", STARTS),
   any(
     "printenv|secret-tool|pass|gpg|gpg2|ssh-add|ssh-agent|ssh-keygen|keytool|certutil|kinit|aws|gcloud|az|doctl",
     SECRETS,

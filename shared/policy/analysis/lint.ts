@@ -38,15 +38,8 @@ const MOST_ESCAPES = 3;
 const MORE_STATES = 100;
 /** Enough to read a program's name. */
 const FEW_STATES = 200;
-const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, FIRST_ESCAPE] = [
-  0,
-  1,
-  2,
-  3,
-  4,
-  5,
-  6,
-  7,
+const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, PROGRAM, FIRST_ESCAPE] = [
+  ...[0, 1, 2, 3, 4, 5, 6, 7, 8],
 ] as const;
 
 /** Finds the risks of all command policies, and of the rules of clusters. */
@@ -114,9 +107,8 @@ interface Catalog {
 
 const catalogs = new Map<string, Catalog>();
 
-/** The escapes that the commands of a pattern can use: those of its program, if the pattern names one. */
-function catalogFor(all: readonly Escape[], source: string): Catalog {
-  const program = programOf(source);
+/** The escapes that can be used by commands with this program; undefined: with any program. */
+function catalogFor(all: readonly Escape[], program: string | undefined): Catalog {
   const key = `${all === HOST_ESCAPES} ${program}`;
   let known = catalogs.get(key);
   if (known === undefined) {
@@ -130,18 +122,19 @@ function catalogFor(all: readonly Escape[], source: string): Catalog {
   return known;
 }
 
-/** The first word of all texts that a pattern matches; undefined if it is not the same in all. */
-function programOf(source: string): string | undefined {
-  return hasAlternatives(source)
-    ? undefined
-    : /^\^(?<word>[\w/-]*\w)(?: |\$$)/.exec(source)?.groups?.["word"];
-}
-
-/** Whether a pattern is several ones divided by |. Conservative: a | in a character class counts. */
-function hasAlternatives(source: string): boolean {
-  let outside = source;
-  while (/\([^()]*\)/.test(outside)) outside = outside.replaceAll(/\([^()]*\)/g, "");
-  return outside.includes("|");
+/** The first word of all commands that a rule matches; undefined if it is not proved to be the same in all. */
+function programOf(rules: readonly GroupedPattern[], command: string): string | undefined {
+  const word = /^[\w/-]+(?= |$)/.exec(command)?.[0];
+  if (word === undefined) return undefined;
+  let isOther = false;
+  const analysis = searchTexts([...rules, { source: `^${word}(?: |$)`, group: PROGRAM }], {
+    needs: RULE,
+    hope: (matched, alive) =>
+      !matched.has(PROGRAM) && [RULE, PARSED].every((each) => isLive(each, matched, alive)),
+    visit: (_text, matched) =>
+      isOther ||= !matched.has(PROGRAM) && [RULE, PARSED].every((group) => matched.has(group)),
+  });
+  return isOther || analysis === "gave up" ? undefined : word;
 }
 
 /** Whether an escape is one of a program. */
@@ -170,11 +163,14 @@ const describe = ({ path, source: pattern }: Located): Describe => (kind, proble
   ...{ path, pattern, kind, command, problem, fix },
 });
 
+const DIVIDE = "divide the pattern into short ones without wide repetitions";
 const TOO_LARGE = [
   "not-analyzed",
   "not analyzed: the pattern is too large, so its risks are unknown",
-  "divide the pattern into short ones without wide repetitions",
+  DIVIDE,
 ] as const;
+const refused = (command: string) =>
+  `not analyzed: the shell parser rejects ${command}, which the pattern matches`;
 const LIST_ARGUMENTS = "list the exact arguments, and end the pattern with $";
 const WITHOUT_EFFECT = "the pattern has no effect";
 
@@ -185,7 +181,7 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
   const { source } = rule;
   const finding = describe(rule);
   const rules = rulesAround(set, source);
-  const found: { some?: string; openStart?: string; openEnd?: string; waits: boolean } = { waits: false };
+  const found: Partial<Record<"some" | "openStart" | "openEnd" | "refused" | "waiting", string>> = {};
   const mayMatch = (matched: Groups, alive: Groups) =>
     !matched.has(DENY) && [RULE, PARSED].every((group) => isLive(group, matched, alive));
   const isMatch = (matched: Groups) =>
@@ -194,7 +190,7 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
     source: `(?:${source})$`,
     group: TO_END,
   }];
-  const isAnchored = source.startsWith("^") && !hasAlternatives(source);
+  const isAnchored = new Automaton([{ source, group: RULE }]).isAnchored(RULE);
   const shape = searchTexts([...rules, ...edges], {
     needs: RULE,
     hope: (matched, alive) =>
@@ -204,7 +200,8 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
       if (!isMatch(matched)) return false;
       const command = commandOf(set.parses, text);
       const { kind, requireApproval } = decideCommand(set, command);
-      found.waits ||= requireApproval;
+      if (kind === "denied") found.refused ??= command;
+      else if (requireApproval) found.waiting ??= command;
       if (kind === "denied" || requireApproval) return false;
       found.some ??= command;
       if (!matched.has(FROM_START)) found.openStart ??= command;
@@ -219,11 +216,14 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
   }
   if (shape === "gave up") return [finding(...TOO_LARGE)];
   if (found.some === undefined) {
+    if (found.waiting !== undefined) return [];
+    // Texts that the patterns do not distinguish are judged by one of them, but the parser can distinguish them.
+    if (found.refused !== undefined) return [finding("not-analyzed", refused(found.refused), DIVIDE)];
     const problem = `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`;
-    return found.waits ? [] : [finding("no-effect", problem, "remove it")];
+    return [finding("no-effect", problem, "remove it")];
   }
-  if (LITERAL.test(source)) return [];
-  const { escapes, automaton } = catalogFor(all, source);
+  if (found.openEnd === undefined && LITERAL.test(source)) return [];
+  const { escapes, automaton } = catalogFor(all, programOf(rules, found.some));
   const admitted = new Map<Escape, string>();
   let more = MORE_STATES;
   const risks = searchTexts(rules, {
@@ -262,27 +262,24 @@ function lintApproval({ set }: Subject, rule: Located): readonly LintFinding[] {
   const finding = describe(rule);
   const lists = set.members.filter(({ mode }) => mode === "allowlist");
   const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
-  let gated: string | undefined;
+  const found: Partial<Record<"gated" | "denied", string>> = {};
   const needed = lists.length === 0 ? [RULE, PARSED] : [RULE, PARSED, ALLOW];
   const analysis = searchTexts([...rulesAround(set, rule.source), ...allow], {
     hope: (matched, alive) => !matched.has(DENY) && needed.every((group) => isLive(group, matched, alive)),
     visit(text, matched) {
       if (!needed.every((group) => matched.has(group))) return false;
       const command = commandOf(set.parses, text);
-      if (decideCommand(set, command).kind === "allowed") gated = text;
-      return gated !== undefined;
+      if (decideCommand(set, command).kind === "allowed") found.gated = text;
+      else found.denied ??= command;
+      return found.gated !== undefined;
     },
   });
+  const { gated, denied } = found;
   if (gated === undefined) {
-    return [
-      analysis === "complete"
-        ? finding(
-          "no-effect",
-          `${WITHOUT_EFFECT}: no allow rule admits a command that it matches`,
-          "add an allow rule, or remove it",
-        )
-        : finding(...TOO_LARGE),
-    ];
+    if (analysis === "gave up") return [finding(...TOO_LARGE)];
+    if (denied !== undefined) return [finding("not-analyzed", refused(denied), DIVIDE)];
+    const problem = `${WITHOUT_EFFECT}: no allow rule admits a command that it matches`;
+    return [finding("no-effect", problem, "add an allow rule, or remove it")];
   }
   const [name = "", ...rest] = gated.split(" ");
   const program = name.slice(name.lastIndexOf("/") + 1);

@@ -19,7 +19,10 @@ export function searchTexts(patterns: readonly GroupedPattern[], goal: Goal, bas
   }
 }
 
-/** What a parsed command looks like to patterns: words without control characters, joined by one space. */
+/** All that a parsed command can look like to patterns: words, also empty ones, joined by one space. */
+export const ANY_WORDS = "^[^ \\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f][^\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f]*$";
+
+/** What most parsed commands look like: words that are not empty, and the first begins with no sign. */
 export const PARSED_TEXT = "^[^ \\p{Cc}+-][^ \\p{Cc}]*(?: [^ \\p{Cc}]+)*$";
 
 const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
