@@ -146,8 +146,8 @@ export async function runProgram(args: readonly string[], environment: Environme
     ...environment,
     run: async (command, uses, action) => {
       if (!uses.includes("programs")) environment.dropPrograms?.();
-      const result = await action();
       output = readOutput(command, terminal);
+      const result = await action();
       if (result !== undefined) await writeResult(terminal, output, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
       if (result?.exitCode !== undefined) exitCode = result.exitCode;
@@ -156,7 +156,8 @@ export async function runProgram(args: readonly string[], environment: Environme
   }, args.some((word) => /^--?verbose$/.test(word)));
   const rules = rulesOf(program, args);
   const normalized = normalizeArguments(args, rules);
-  output = { output: normalized.includes("--json") ? "json" : "table", color: terminal.color ?? false };
+  const isJson = /(?:^|\n)(?:--json|(?:-o|--output)[\n=]json)(?:\n|$)/.test(normalized.join("\n"));
+  output = { output: isJson ? "json" : "table", color: terminal.color ?? false };
   try {
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;

@@ -103,7 +103,11 @@ Deno.test.each(COMPLETE_COMMANDS.map((command) => ({ name: command.join(" "), co
 
 Deno.test("runProgram() with --json prints an error as one object, wherever the option appears", async () => {
   for (
-    const args of [["--json", "bogus"], ["init", "--bogus", "-json"], ["init", "--json=true", "--bogus"]]
+    const args of [["--json", "bogus"], ["init", "--bogus", "-json"], ["init", "--json=true", "--bogus"], [
+      "bogus",
+      "-o",
+      "json",
+    ], ["policy", "diff", "a", "-o=json"]]
   ) {
     const result = await run(...args);
     const error = JSON.parse(result.err);

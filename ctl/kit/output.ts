@@ -97,9 +97,7 @@ export async function writeResult(terminal: Terminal, options: OutputOptions, re
   const { output, headers = true, color = false } = options;
   if (output === "json") return terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
   if (output === "yaml") {
-    const { stringify } = await import("yaml");
-    // The document of JSON has no value that YAML lacks, such as undefined.
-    return terminal.out(stringify(parseJson(stringifyJson(result.json))));
+    return terminal.out(await formatYaml(result.json));
   }
   const table = result.lines.find((line) => typeof line !== "string");
   if (output === "name" && table !== undefined) {
@@ -108,6 +106,19 @@ export async function writeResult(terminal: Terminal, options: OutputOptions, re
   }
   const layout = { wide: output === "wide", headers, color, columns: terminal.columns };
   terminal.out(layOut(result.lines, layout).map((line) => `${line}\n`).join(""));
+}
+
+/** A YAML document without control characters and invisible characters, which only quoted texts can escape. */
+async function formatYaml(value: unknown): Promise<string> {
+  const { stringify } = await import("yaml");
+  // The document of JSON has no value that YAML lacks, such as undefined.
+  const document = parseJson(stringifyJson(value));
+  const visible = (text: string) => text.split("\n").map(visibleJson).join("\n");
+  const plain = stringify(document);
+  if (visible(plain) === plain) return plain;
+  return visible(stringify(document, {
+    ...{ defaultStringType: "QUOTE_DOUBLE", defaultKeyType: "QUOTE_DOUBLE", lineWidth: 0 },
+  }));
 }
 
 /** Writes an error to standard error: one JSON object with `code`, `message` and `hint`, or the same as text. */

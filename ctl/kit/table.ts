@@ -156,21 +156,15 @@ export function fit(text: string, columns: number): string {
 }
 
 /** A list shows this many characters of a value: a command can have tens of thousands. */
-export const LONGEST_LISTED = 400;
+const LONGEST_LISTED = 400;
 const MOST_NAMES = 8;
-
-/** The beginning of a text for a list, and a note about the truncation; `cut` is undefined for a complete text. */
-export function shorten(text: string): { readonly shown: string; readonly cut: string | undefined } {
-  const characters = [...text];
-  if (characters.length <= LONGEST_LISTED) return { shown: text, cut: undefined };
-  const cut = `first ${LONGEST_LISTED} of ${characters.length} characters`;
-  return { shown: characters.slice(0, LONGEST_LISTED).join(""), cut };
-}
 
 /** The beginning of a text, with a mark: `…[first 400 of 61440 characters]`. */
 export function shortenText(text: string): string {
-  const { shown, cut } = shorten(text);
-  return cut === undefined ? shown : `${shown}…[${cut}]`;
+  const characters = [...text];
+  if (characters.length <= LONGEST_LISTED) return text;
+  const shown = characters.slice(0, LONGEST_LISTED).join("");
+  return `${shown}…[first ${LONGEST_LISTED} of ${characters.length} characters]`;
 }
 
 /** The first eight names, and their number; a dash for no names. */

@@ -75,7 +75,11 @@ Deno.test("approval list and show escape control characters and quote fields of 
     anomalies: ["new-host:\u200bweb01"],
   };
   await using service = await FakeService.start([hostile]);
-  for (const args of [["list"], ["show", ID], ["list", "--json"], ["show", "--json", ID]]) {
+  for (
+    const args of [["list"], ["show", ID], ["list", "--json"], ["show", "--json", ID]].concat(
+      ["wide", "yaml", "name"].map((format) => ["list", "-o", format]),
+    )
+  ) {
     const { out } = await service.run("approval", ...args);
     assert.doesNotMatch(out, /[^\n\P{Cc}]|\p{Cf}/u, args.join(" "));
   }
