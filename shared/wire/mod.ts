@@ -18,6 +18,14 @@ export {
   UNDECIDED_AT,
 } from "./approval.ts";
 export {
+  type ApprovalProof,
+  approvalProof,
+  type ApprovalSubject,
+  MAX_PROOFS,
+  type ProofKind,
+  type SignedApproval,
+} from "./proof.ts";
+export {
   type ClusterInfo,
   type ClustersResponse,
   clustersResponse,
