@@ -48,6 +48,7 @@ export function readClusterEntry(flags: Given<typeof ENTRY>) {
     ca_cert: flags.caCert,
     token_file: flags.tokenFile,
     token_ttl_seconds: flags.tokenTtl,
+    approvals_required: undefined,
     groups: splitNames(flags.group),
     allowed_callers: splitNames(flags.caller),
     sa_bindings: readAll(flags.serviceAccount, readBinding),

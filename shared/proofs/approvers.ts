@@ -2,6 +2,7 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
+import { MAX_REQUIRED_APPROVALS } from "../policy/mod.ts";
 import { fingerprint } from "../ssh/mod.ts";
 import { foldIdentity, quoteText } from "../text.ts";
 import { parseApprovalKey } from "./sshsig.ts";
@@ -32,13 +33,9 @@ export interface ApprovalsConfig {
   readonly passkey_origins?: readonly string[];
 }
 
-/** The most people that a config can require. */
-export const MAX_REQUIRED_APPROVALS = 8;
-
 const base64url = z.string().regex(/^[A-Za-z0-9_-]+$/, "must be base64url without padding");
 const strings = (about: string) => z.array(z.string().min(1)).exactOptional().describe(about);
-/** The number of approvers that have to sign. */
-export const requiredApprovals: z.ZodType<number> = z.int().min(0).max(MAX_REQUIRED_APPROVALS);
+const requiredApprovals = z.int().min(0).max(MAX_REQUIRED_APPROVALS);
 
 const approver: z.ZodType<ApproverConfig> = z.strictObject({
   ssh_keys: strings("SSH public keys, authorized_keys lines: Ed25519, ECDSA, RSA, or a security key"),
@@ -113,34 +110,36 @@ export function compileApprovers(
     owners.set(thing, name);
   };
   const byName = new Map(
-    Object.entries(config.approvers).map(([name, { ssh_keys = [], passkeys = [], groups, identities = [] }]) => {
-      const folded = new Set([name, ...identities].map(foldIdentity));
-      for (const each of folded) own(`name ${each}`, name, `the name ${quoteText(each)}`);
-      const credentials = new Map<string, Credential>();
-      const add = (id: string, read: () => Credential) => {
-        try {
-          credentials.set(id, read());
-          own(id, name, "a key");
-        } catch (error) {
-          if (!(error instanceof AppError)) throw error;
-          problems.push(`approvals.approvers.${name}: ${error.message}`);
+    Object.entries(config.approvers).map(
+      ([name, { ssh_keys = [], passkeys = [], groups, identities = [] }]) => {
+        const folded = new Set([name, ...identities].map(foldIdentity));
+        for (const each of folded) own(`name ${each}`, name, `the name ${quoteText(each)}`);
+        const credentials = new Map<string, Credential>();
+        const add = (id: string, read: () => Credential) => {
+          try {
+            credentials.set(id, read());
+            own(id, name, "a key");
+          } catch (error) {
+            if (!(error instanceof AppError)) throw error;
+            problems.push(`approvals.approvers.${name}: ${error.message}`);
+          }
+        };
+        for (const line of ssh_keys) {
+          const base64 = line.trim().split(/[ \t]+/, 2)[1] ?? "";
+          add(base64, () => ({ kind: "ssh", name: fingerprint(parseApprovalKey(line).blob) }));
         }
-      };
-      for (const line of ssh_keys) {
-        const base64 = line.trim().split(/[ \t]+/, 2)[1] ?? "";
-        add(base64, () => ({ kind: "ssh", name: fingerprint(parseApprovalKey(line).blob) }));
-      }
-      for (const { id, public_key } of passkeys) {
-        add(id, () => ({ kind: "passkey", name: id, key: parsePasskey(public_key) }));
-      }
-      if (passkeys.length > 0 && (config.passkey_rp_id ?? "") === "") {
-        problems.push(`approvals.approvers.${name}.passkeys: needs approvals.passkey_rp_id`);
-      }
-      return [name, {
-        ...{ name, identities: folded, credentials },
-        groups: groups === undefined ? undefined : new Set(groups),
-      }];
-    }),
+        for (const { id, public_key } of passkeys) {
+          add(id, () => ({ kind: "passkey", name: id, key: parsePasskey(public_key) }));
+        }
+        if (passkeys.length > 0 && (config.passkey_rp_id ?? "") === "") {
+          problems.push(`approvals.approvers.${name}.passkeys: needs approvals.passkey_rp_id`);
+        }
+        return [name, {
+          ...{ name, identities: folded, credentials },
+          groups: groups === undefined ? undefined : new Set(groups),
+        }];
+      },
+    ),
   );
   if (problems.length > 0) return { kind: "invalid", problems };
   const { installation_id: installation, passkey_rp_id: rpId = "", passkey_origins = [] } = config;
@@ -152,7 +151,8 @@ export function compileApprovers(
 const PASSKEY_TYPES: readonly (string | undefined)[] = ["ec", "ed25519", "rsa"];
 
 function parsePasskey(publicKey: string): KeyObject {
-  const message = "Cannot read the public key of a passkey: not base64url of a DER public key (EC, Ed25519 or RSA)";
+  const message =
+    "Cannot read the public key of a passkey: not base64url of a DER public key (EC, Ed25519 or RSA)";
   try {
     const key = createPublicKey({
       key: Uint8Array.fromBase64(publicKey, { alphabet: "base64url" }) as Uint8Array & Buffer,

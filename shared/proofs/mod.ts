@@ -15,7 +15,6 @@ export {
   type Approvers,
   compileApprovers,
   type PasskeyConfig,
-  requiredApprovals,
 } from "./approvers.ts";
 export {
   type DecisionDocument,

@@ -93,7 +93,12 @@ function verifySecurityKey(
   reader.end();
   const flag = flags[0] ?? 0;
   if (inside !== algorithm || (flag & FLAGS.userPresent) === 0) return undefined;
-  const data = concatBytes([sha256(application), flags, new SshWriter().u32(counter).bytes(), sha256(signed)]);
+  const data = concatBytes([
+    sha256(application),
+    flags,
+    new SshWriter().u32(counter).bytes(),
+    sha256(signed),
+  ]);
   const inner = algorithm.replace(/^sk-/, "").replace("@openssh.com", "");
   if (!verifyValue(parts, inner, raw, data)) return undefined;
   return { publicKey, userVerified: (flag & FLAGS.userVerified) !== 0 };

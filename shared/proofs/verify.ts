@@ -20,6 +20,7 @@ export interface SignedDecision {
   readonly expiresAt: number;
   /** The signature counter of a passkey; 0: it does not count. */
   readonly counter: number;
+  readonly proof: ApprovalProof;
 }
 
 /** What proofs are verified against. */
@@ -79,6 +80,7 @@ function verifyProof(proof: ApprovalProof, digest: string, scope: ProofScope): S
     documentSha256: sha256Hex(proof.document),
     learnTtlSeconds: document.learn_ttl_seconds,
     expiresAt: document.expires_at,
+    proof,
   };
 }
 
@@ -137,7 +139,9 @@ function findClientProblem(
   if (fields["type"] !== "webauthn.get") return "it is not an assertion";
   const challenge = sha256(document).toBase64({ alphabet: "base64url", omitPadding: true });
   if (fields["challenge"] !== challenge) return "the challenge is not the digest of the document";
-  if (typeof fields["origin"] !== "string" || !origins.has(fields["origin"])) return "it was made on another site";
+  if (typeof fields["origin"] !== "string" || !origins.has(fields["origin"])) {
+    return "it was made on another site";
+  }
   const { crossOrigin = false, topOrigin } = fields;
   return crossOrigin === false && topOrigin === undefined ? undefined : "it was made in another site's frame";
 }

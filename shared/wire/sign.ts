@@ -4,7 +4,13 @@ import * as z from "@zod/zod";
 import { Buffer } from "node:buffer";
 import { hasInvisible, isUnsafe } from "../text.ts";
 import { AppError } from "../errors.ts";
-import { type ApprovalProof, approvalProof, MAX_PROOFS, type SignedApproval, signedApproval } from "./proof.ts";
+import {
+  type ApprovalProof,
+  approvalProof,
+  MAX_PROOFS,
+  type SignedApproval,
+  signedApproval,
+} from "./proof.ts";
 
 /** Names the fields of an object that share one schema. */
 export function each<Name extends string, Schema>(schema: Schema, ...names: Name[]): Record<Name, Schema> {
