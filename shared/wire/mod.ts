@@ -24,6 +24,7 @@ export {
   MAX_PROOFS,
   type ProofKind,
   type SignedApproval,
+  signedApproval,
 } from "./proof.ts";
 export {
   type ClusterInfo,
