@@ -26,4 +26,10 @@ export {
   subjectOf,
 } from "./document.ts";
 export { APPROVAL_NAMESPACE, isSecurityKey, parseApprovalKey } from "./sshsig.ts";
-export { type ProofScope, type ProofVerdict, type SignedDecision, verifyProofs } from "./verify.ts";
+export {
+  type ProofScope,
+  type ProofVerdict,
+  type SignedDecision,
+  verifyProofs,
+  verifySignedAt,
+} from "./verify.ts";

@@ -54,14 +54,10 @@ export function verifyProofs(proofs: readonly ApprovalProof[], scope: ProofScope
 function verifyProof(proof: ApprovalProof, digest: string, scope: ProofScope): SignedDecision | string {
   const { approvers, subject, groups, now } = scope;
   const document = parseDocument(proof.document);
-  if (document === undefined) return "the decision document is not of version 1";
-  if (document.installation !== approvers.installation) return "the decision is for another installation";
-  if (document.request !== digest) return "the decision is for another request";
-  const secondsLeft = document.expires_at - now / 1000;
-  if (secondsLeft < 0) return "the decision has expired";
-  if (secondsLeft > MAX_DOCUMENT_SECONDS) return "the decision is valid for more than a day";
-  const name = quoteText(document.approver);
-  const approver = approvers.byName.get(document.approver);
+  if (document !== undefined && document.request !== digest) return "the decision is for another request";
+  const decision = verifySignedAt(proof, approvers, now);
+  if (typeof decision === "string") return decision;
+  const [name, approver] = [quoteText(decision.approver), approvers.byName.get(decision.approver)];
   if (approver === undefined) return `${name} is not an approver in the signer's config`;
   if ([subject.caller, subject.end_user].some((each) => approver.identities.has(foldIdentity(each)))) {
     return `${name} is the requester`;
@@ -69,6 +65,27 @@ function verifyProof(proof: ApprovalProof, digest: string, scope: ProofScope): S
   if (approver.groups !== undefined && !groups.some((group) => approver.groups?.has(group))) {
     return `${name} may not approve requests for this host's groups`;
   }
+  return decision;
+}
+
+/**
+ * Verifies a proof by itself, as of a time in milliseconds since the epoch: its document, approver and signature. Whether
+ * it is for a request is not checked. Returns the decision, or the reason why the proof is rejected.
+ */
+export function verifySignedAt(
+  proof: ApprovalProof,
+  approvers: Approvers,
+  now: number,
+): SignedDecision | string {
+  const document = parseDocument(proof.document);
+  if (document === undefined) return "the decision document is not of version 1";
+  if (document.installation !== approvers.installation) return "the decision is for another installation";
+  const secondsLeft = document.expires_at - now / 1000;
+  if (secondsLeft < 0) return "the decision has expired";
+  if (secondsLeft > MAX_DOCUMENT_SECONDS) return "the decision is valid for more than a day";
+  const name = quoteText(document.approver);
+  const approver = approvers.byName.get(document.approver);
+  if (approver === undefined) return `${name} is not an approver in the signer's config`;
   const signed = proof.kind === "ssh"
     ? verifyKeyProof(proof, approver)
     : verifyPasskeyProof(proof, approver, approvers);
