@@ -1,12 +1,25 @@
 import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import type { PasskeyConfig } from "../proofs/approvers.ts";
 import { type DecisionDocument, digestSubject, formatDocument } from "../proofs/document.ts";
 import { APPROVAL_NAMESPACE } from "../proofs/sshsig.ts";
-import { decodeKeyBlob, ed25519PublicKey, importEd25519Seed, signData, signSshsig } from "../ssh/keys.ts";
+import {
+  decodeKeyBlob,
+  ed25519PublicKey,
+  importEd25519Seed,
+  signData,
+  signSshsig,
+  type SshSigner,
+} from "../ssh/keys.ts";
 import { concatBytes } from "../text.ts";
 import type { ApprovalProof, ApprovalSubject } from "../wire/mod.ts";
 
+/** An SSH key that can sign, with its authorized_keys line. */
+export interface ApproverKey extends SshSigner {
+  readonly line: string;
+}
+
 /** An approver's SSH key from a seed of one repeated byte, with its authorized_keys line. */
-export function approverKey(byte: number) {
+export function approverKey(byte: number): ApproverKey {
   const seed = new Uint8Array(32).fill(byte);
   const publicKey = ed25519PublicKey(seed);
   const [key, parts] = [importEd25519Seed(seed), decodeKeyBlob(publicKey)];
@@ -18,7 +31,7 @@ export function approverKey(byte: number) {
 export function decisionText(
   subject: ApprovalSubject,
   changes: Partial<Record<keyof DecisionDocument, unknown>>,
-) {
+): string {
   return formatDocument({
     v: 1,
     installation: "test-installation",
@@ -35,15 +48,22 @@ export function decisionText(
 
 export function sshProof(
   document: string,
-  key: ReturnType<typeof approverKey>,
+  key: SshSigner,
   namespace = APPROVAL_NAMESPACE,
 ): ApprovalProof {
   const signature = signSshsig(key, namespace, new TextEncoder().encode(document));
   return { kind: "ssh", document, signature: toBase64url(signature) };
 }
 
+/** A passkey in an authenticator. */
+export interface TestPasskey {
+  readonly id: string;
+  readonly privateKey: KeyObject;
+  readonly config: PasskeyConfig;
+}
+
 /** A passkey, as an authenticator creates it. */
-export function createPasskey(id: string) {
+export function createPasskey(id: string): TestPasskey {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const der = publicKey.export({ format: "der", type: "spki" });
   return { id, privateKey, config: { id, public_key: toBase64url(der) } };
@@ -59,7 +79,7 @@ export interface AssertionChanges {
 
 export function passkeyProof(
   document: string,
-  passkey: { readonly id: string; readonly privateKey: KeyObject },
+  passkey: Pick<TestPasskey, "id" | "privateKey">,
   { rpId = "approve.test", flags = 5, counter = 0, client = {} }: AssertionChanges = {},
 ): ApprovalProof {
   const data = new Uint8Array(37);

@@ -3,9 +3,11 @@ import { parseJson } from "@gateway/shared/json";
 import { run } from "../stage/run.ts";
 import { startAgent } from "../stage/ssh_agent.ts";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
-import { runBrokerCtl } from "../stage/stage.ts";
+import { editConfig, runBrokerCtl } from "../stage/stage.ts";
 import { type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
+import type { Identity } from "../adapters/mtls_fixture.ts";
 import { signBody } from "../bench/sign_request.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
 
 /** An installation whose signer requires the signatures of ann, who has a key file, and bob, whose key is in an agent. */
 async function withApprovers(test: (people: Approvers) => Promise<void>) {
@@ -27,6 +29,17 @@ async function withApprovers(test: (people: Approvers) => Promise<void>) {
     }
     const required = await ctl(["approver", "require", "2"]);
     assert.equal(required.code, 0, required.err);
+    const { control_plane_config } = scene.stage.init;
+    const [, port = ""] = /"listen": "127.0.0.1:(\d+)"/.exec(await Deno.readTextFile(control_plane_config)) ??
+      [];
+    const origin = `https://localhost:${port}`;
+    await editConfig(config, [
+      { path: ["approvals", "passkey_rp_id"], value: "localhost" },
+      { path: ["approvals", "passkey_origins"], value: [origin] },
+    ]);
+    await editConfig(control_plane_config, [
+      { path: ["approval", "approval_url_template"], value: `${origin}/ui/approvals/{id}` },
+    ]);
     await scene.stage.startSigner();
     await scene.stage.startControlPlane();
     await using agent = await startAgent(`${folder}/agent.sock`);
@@ -44,12 +57,13 @@ async function withApprovers(test: (people: Approvers) => Promise<void>) {
         name,
         "--yes",
       ], env);
-    await test({ scene, ctl, allow });
+    await test({ scene, ctl, allow, origin });
   });
 }
 
 interface Approvers {
   readonly scene: ControlPlaneScene;
+  readonly origin: string;
   readonly ctl: (
     args: readonly string[],
   ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
@@ -103,3 +117,40 @@ Deno.test({
       assert.match(text, /signed approval: 0 of 2 people have signed/);
     }),
 });
+
+browserTest(
+  "an approver registers a passkey and signs on the page, another one with broker-ctl",
+  () =>
+    withApprovers(async ({ scene, ctl, allow, origin }) => {
+      const { cert, key } = scene.stage.init.approver;
+      const [certPem, keyPem] = [await Deno.readTextFile(cert), await Deno.readTextFile(key)];
+      await using browser = await TestBrowser.start();
+      await using session = await browser.session(origin, { cert: certPem, key: keyPem } as Identity);
+      const page = await session.newPage();
+      const devtools = await session.newCDPSession(page);
+      await devtools.send("WebAuthn.enable");
+      await devtools.send("WebAuthn.addVirtualAuthenticator", {
+        options: {
+          ...{ protocol: "ctap2", transport: "internal" },
+          ...{ hasResidentKey: true, hasUserVerification: true, isUserVerified: true },
+        },
+      });
+      await page.goto("/ui/passkey");
+      await page.getByRole("button", { name: "Create passkey" }).click();
+      const text = await page.locator("#passkey-text").filter({ hasText: "public_key" }).innerText();
+      const fingerprint = await page.locator("#passkey-fingerprint").innerText();
+      const added = await ctl(["approver", "add", "approver-local", "--passkey", text, "--reload"]);
+      assert.ok(added.out.includes(`passkey ${fingerprint}`), added.out + added.err);
+
+      const id = await scene.park();
+      await page.goto(`/ui/approvals/${id}`);
+      await page.getByRole("button", { name: "Approve once" }).click();
+      await page.getByText("1 of 2: approver-local").waitFor();
+      assert.equal((await scene.poll(id)).status, 202, "one signature of two is not enough");
+      assert.match((await allow(id, "ann")).out, /approved/);
+      assert.equal((await scene.poll(id)).status, 200);
+      const { signer_audit_log: log, signer_audit_key } = scene.stage.init;
+      const verified = await ctl(["audit", "verify", "--log", log, "--key", signer_audit_key, "--approvals"]);
+      assert.match(verified.out, /OK: 2 signed approvals of 1 records/);
+    }),
+);
