@@ -267,7 +267,7 @@ export function toRecord(
 }
 
 /** The people whose signed decisions the signer has accepted. */
-export function signersOf(approval: Approval): readonly string[] {
+function signersOf(approval: Approval): readonly string[] {
   return proofsOf(approval).map(({ document }) => parseDocument(document)?.approver ?? "");
 }
 

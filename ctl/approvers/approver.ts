@@ -175,7 +175,7 @@ export const APPROVALS_OPTION = {
 } as const;
 
 /** Each key as `ssh SHA256:…` or `passkey SHA256:…`. */
-export function describeKeys({ ssh_keys = [], passkeys = [] }: ApproverConfig): readonly string[] {
+function describeKeys({ ssh_keys = [], passkeys = [] }: ApproverConfig): readonly string[] {
   return [
     ...ssh_keys.map((line) => {
       const key = parseApprovalKey(line);

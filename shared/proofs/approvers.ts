@@ -71,7 +71,7 @@ export const approvalsConfig: z.ZodType<ApprovalsConfig> = z.strictObject({
 });
 
 /** A credential that may sign for its approver. */
-export type Credential =
+type Credential =
   | { readonly kind: "ssh"; readonly name: string }
   | { readonly kind: "passkey"; readonly name: string; readonly key: KeyObject };
 

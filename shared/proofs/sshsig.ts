@@ -16,7 +16,7 @@ import { concatBytes } from "../text.ts";
 export const APPROVAL_NAMESPACE = "approval@gateway";
 
 /** A public key that may sign decisions. */
-export interface ApprovalKey {
+interface ApprovalKey {
   /** The key type on the wire. */
   readonly algorithm: string;
   readonly blob: Uint8Array;
@@ -47,7 +47,7 @@ export function isSecurityKey({ algorithm }: Pick<ApprovalKey, "algorithm">): bo
 }
 
 /** The result of a verification. */
-export interface VerifiedSshsig {
+interface VerifiedSshsig {
   readonly publicKey: Uint8Array;
   /** The security key has checked a PIN or a fingerprint. */
   readonly userVerified: boolean;

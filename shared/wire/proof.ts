@@ -11,19 +11,33 @@ export interface ApprovalSubject {
   readonly caller: string;
   /** The end user; if the signer verifies end users, the name in the token. */
   readonly end_user: string;
+  /** The groups of the end user; `null`: not reported. */
   readonly end_user_groups: readonly string[] | null;
+  /** The host, or the cluster. */
   readonly host: string;
+  /** `k8s` for a cluster. */
   readonly target_type: string;
+  /** `target` or `bastion`. */
   readonly role: string;
+  /** `oneshot` or `session`. */
   readonly purpose: string;
+  /** `exec`, `shell` or `pty`. */
   readonly session_mode: string;
+  /** The time after which the broker closes the session. */
   readonly session_max_seconds: number;
+  /** The exact command, or the action on a cluster. */
   readonly command: string;
+  /** The command runs with sudo. */
   readonly sudo: boolean;
+  /** The account for sudo. */
   readonly sudo_user: string;
+  /** The command gets a terminal. */
   readonly pty: boolean;
+  /** The command transfers a file. */
   readonly file_transfer: boolean;
+  /** SHA-256 of the transferred content. */
   readonly content_sha256: string;
+  /** The length of the transferred content. */
   readonly content_bytes: number;
   /** The first lines of the content, for the approver. */
   readonly content_head: string;
@@ -31,13 +45,19 @@ export interface ApprovalSubject {
   readonly ttl_seconds: number;
   /** The broker's ephemeral key without its comment. */
   readonly public_key: string;
+  /** The action on a cluster. */
   readonly k8s_verb: string;
+  /** The kind of object. */
   readonly k8s_resource: string;
+  /** The API group. */
   readonly k8s_group: string;
+  /** The namespace. */
   readonly k8s_namespace: string;
+  /** The name of the object. */
   readonly k8s_name: string;
   /** SHA-256 of the manifest, hex; empty without a manifest. */
   readonly k8s_manifest_sha256: string;
+  /** The fields that an apply takes from other managers. */
   readonly k8s_force_fields: readonly string[];
   /** The requester's words: untrusted text. */
   readonly reason: string;
@@ -47,7 +67,7 @@ const text = z.string();
 const flag = z.boolean();
 
 /** Decodes an {@linkcode ApprovalSubject}. A missing field is an error, because it would change the digest. */
-export const approvalSubject: z.ZodType<ApprovalSubject> = z.object({
+const approvalSubject: z.ZodType<ApprovalSubject> = z.object({
   caller: text,
   end_user: text,
   end_user_groups: z.array(text).nullable(),
@@ -78,7 +98,7 @@ export const approvalSubject: z.ZodType<ApprovalSubject> = z.object({
 });
 
 /** The ways to sign a decision. */
-export const PROOF_KINDS = ["ssh", "passkey"] as const;
+const PROOF_KINDS = ["ssh", "passkey"] as const;
 /** One of {@linkcode PROOF_KINDS}. */
 export type ProofKind = (typeof PROOF_KINDS)[number];
 

@@ -1,7 +1,8 @@
 import type { RecordedApproval } from "@gateway/shared/audit";
 import { type SignedDecision, subjectOf, verifyProofs } from "@gateway/shared/proofs";
-import type { SignedApproval } from "@gateway/shared/wire";
-import type { SignContext } from "./judge.ts";
+import type { SignedApproval, SignRequest } from "@gateway/shared/wire";
+import type { Snapshot } from "../config/snapshot.ts";
+import type { Authority } from "./authority.ts";
 
 /** The part of a host or cluster that decides how many people have to sign. */
 interface Target {
@@ -21,10 +22,12 @@ export interface SignedState {
 
 /** Verifies the proofs of a request; `undefined` if the config requires no signatures for it. */
 export function judgeProofs(
-  { authority, snapshot, request, caller }: Pick<
-    SignContext,
-    "authority" | "snapshot" | "request" | "caller"
-  >,
+  { authority, snapshot, request, caller }: {
+    readonly authority: Pick<Authority, "clock" | "passkeyCounters">;
+    readonly snapshot: Snapshot;
+    readonly request: SignRequest;
+    readonly caller: string;
+  },
   { groups, approvals_required = 0 }: Target,
 ): SignedState | undefined {
   const { config: { approvals }, approvers } = snapshot;
