@@ -13,7 +13,7 @@ function renderMain(approver: string): Html {
 <p class="lead">A passkey signs your approvals. The signer verifies each signature, so nobody else can approve in your name.</p>
 <section class="panel" aria-labelledby="create"><h2 id="create">New passkey</h2>
 <form id="passkey" data-approver="${approver.toWellFormed()}" data-passkey>
-<button type="submit" id="create-passkey" value="create" class="approve">Create passkey</button>
+<div class="choices"><div><button type="submit" id="create-passkey" value="create" class="approve">Create passkey</button></div></div>
 </form>
 <noscript><p class="problem">Passkeys need scripts. Approve with <code>broker-ctl approval allow ID --sign-key FILE</code>
 instead.</p></noscript>
@@ -21,7 +21,7 @@ instead.</p></noscript>
 <p>Send this text to the operator of the signer, who runs <code>broker-ctl approver add ${
     showText(approver)
   } --passkey</code> with it:</p>
-<pre class="command"><code id="passkey-text"></code></pre>
+<p><code id="passkey-text"></code></p>
 <p>Compare the fingerprint by telephone or in person: <code id="passkey-fingerprint"></code></p>
 </div>
 </section>

@@ -6,6 +6,8 @@ import {
   decodeKeyBlob,
   ECDSA_CURVES,
   type KeyParts,
+  RSA_BITS,
+  rsaBits,
   verifySignature,
   verifyValue,
 } from "../ssh/keys.ts";
@@ -37,8 +39,16 @@ export function parseApprovalKey(line: string): ApprovalKey {
   const inside = new SshReader(blob).text();
   if (inside !== algorithm) throw unreadable(`a line of type "${algorithm}" has a key of type "${inside}"`);
   if (isSecurityKey({ algorithm })) readSecurityKey(blob);
-  else decodeKeyBlob(blob);
+  else checkStrength(decodeKeyBlob(blob));
   return { algorithm, blob };
+}
+
+function checkStrength(parts: KeyParts): void {
+  if (parts.kind !== "rsa") return;
+  const [bits, { min, max }] = [rsaBits(parts), RSA_BITS];
+  if (bits < min || bits > max) {
+    throw unreadable(`RSA keys must have ${min} to ${max} bits, and it has ${bits}`);
+  }
 }
 
 /** Whether the private key never leaves a security key, which signs only after a touch. */

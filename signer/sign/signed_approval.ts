@@ -33,7 +33,9 @@ export function judgeProofs(
   const { config: { approvals }, approvers } = snapshot;
   // A config with approvals_required has approvers.
   if (approvals === undefined || approvers === undefined) return undefined;
-  const ofGroups = groups.map((group) => approvals.required_by_group[group] ?? 0);
+  const { required_by_group: byGroup } = approvals;
+  // A group may be named like a member of every object.
+  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
   const required = Math.max(approvals.required, approvals_required, ...ofGroups);
   if (required === 0) return undefined;
   const subject = subjectOf(request, caller);
@@ -45,7 +47,7 @@ export function judgeProofs(
     `the counter of a passkey of "${cloned.approver}" went back: sign again, or remove a cloned passkey`;
   const shortest = Math.min(...decisions.map(({ learnTtlSeconds }) => learnTtlSeconds));
   const missing = problem ??
-    (decisions.length < required ? `${decisions.length} of ${required} people have signed` : undefined) ??
+    (!(decisions.length >= required) ? `${decisions.length} of ${required} people have signed` : undefined) ??
     (request.learn_ttl_seconds > shortest
       ? "the approvers have not signed this lifetime of a waiver"
       : undefined);

@@ -220,6 +220,13 @@ Deno.test.each([
   assert.equal((await approve(proofs)).status, status);
 });
 
+Deno.test("a group that is named like a member of every object requires what the config says", async () => {
+  const hosts = { ...CONFIG.hosts, web01: { ...CONFIG.hosts.web01, groups: ["web", "constructor"] } };
+  const signer = await startSigner({ hosts, approvals: APPROVALS }, { randomBytes: DISTINCT });
+  const { status } = await signer.sign({ ...FORWARDED, approved: true }, "control-plane");
+  assert.equal(status, 403);
+});
+
 Deno.test("the counter of a passkey may not go back", async () => {
   const { subject, approve } = await startWithApprovals();
   const prove = (nonce: string, counter: number) =>
