@@ -3,7 +3,13 @@ import type { Clock } from "@gateway/shared/clock";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { currentRequestId, outsideRequests } from "@gateway/shared/service";
-import { handleUiDecide, handleUiDetail, handleUiList, redirectToList } from "./pages/handle_pages.ts";
+import {
+  handleUiDecide,
+  handleUiDetail,
+  handleUiList,
+  handleUiPasskey,
+  redirectToList,
+} from "./pages/handle_pages.ts";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
@@ -35,6 +41,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/ui": { GET: redirectToList },
   "/ui/": { GET: redirectToList },
   "/ui/approvals/": { GET: redirectToList },
+  "/ui/passkey": { GET: handleUiPasskey },
   "/ui/approvals": { GET: fresh(handleUiList) },
   "/ui/approvals/:id": { GET: fresh(handleUiDetail), POST: fresh(handleUiDecide) },
 });

@@ -5,6 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { findCommand, normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
+import { APPROVER } from "./approvers/approver.ts";
 import { REPAIR } from "./audit/repair.ts";
 import { PUBLIC_KEY } from "./audit/keys.ts";
 import { SHOW, TAIL } from "./audit/show.ts";
@@ -97,7 +98,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
     summary: "Show, explain and change policies.",
     commands: [SHOW_POLICY, EXPLAIN, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   }],
-  "Approvals:": [APPROVAL],
+  "Approvals:": [APPROVAL, APPROVER],
   "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],
   "Audit:": [{
     name: "audit",

@@ -262,6 +262,9 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   }
 });
 
+/** Keys of clusters that local mode does not enforce, and what it lacks. */
+const NEEDS_SIGNER = { token_binding: "freezes", approvals_required: "approvers" };
+
 /**
  * Finds the problems that depend on the mode (local or remote), each with its config key. An empty key means
  * the whole config.
@@ -283,10 +286,14 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
   if (api_servers.length > 0) {
     problems.push(["api_servers", `${unused}: name the clusters in kubernetes`]);
   }
-  for (const [name, { token_binding }] of Object.entries(config.kubernetes?.clusters ?? {})) {
-    if (token_binding === undefined) continue;
-    const problem = "has token_binding, which needs a signer: local mode has no freezes";
-    problems.push(["kubernetes", `cluster ${quoteText(name)} ${problem}`]);
+  for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
+    for (const [key, lack] of Object.entries(NEEDS_SIGNER)) {
+      if (!(key in cluster)) continue;
+      problems.push([
+        "kubernetes",
+        `cluster ${quoteText(name)} has ${key}, which needs a signer: local mode has no ${lack}`,
+      ]);
+    }
   }
   if (seconds > MAX_TTL_SECONDS) {
     const problem = `${seconds} exceeds the ${MAX_TTL_SECONDS}s (15m) certificate cap (local mode)`;

@@ -141,6 +141,14 @@ Deno.test.each([
     message: '"hosts.web01.sealed_exec": not supported yet by this version',
   },
   {
+    name: "approvals_required in local mode",
+    keys: {
+      ca_key: "ssh_ca",
+      kubernetes: { clusters: { prod: { ...sampleCluster(), approvals_required: 1 } } },
+    },
+    message: 'cluster "prod" has approvals_required, which needs a signer',
+  },
+  {
     name: "a token_binding in local mode",
     keys: {
       ca_key: "ssh_ca",

@@ -1,11 +1,14 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { maskText } from "@gateway/shared/kubernetes";
+import { parseDocument } from "@gateway/shared/proofs";
 import { isSameIdentity } from "@gateway/shared/text";
 import {
+  type ApprovalProof,
   type ApprovalRecord,
   type ApprovalStatus,
   type K8sDiff,
+  type SignedApproval,
   type SignRequest,
   UNDECIDED_AT,
 } from "@gateway/shared/wire";
@@ -19,9 +22,11 @@ interface Decision {
 
 /** The stored state. Expiry is not stored, because it follows from the time. */
 export type ApprovalState =
-  | { readonly kind: "pending" }
+  | { readonly kind: "pending"; readonly proofs?: readonly ApprovalProof[] | undefined }
   | Decision & {
     readonly kind: "approved" | "consumed";
+    /** The signed decisions for the signer, in the order in which they arrived. */
+    readonly proofs?: readonly ApprovalProof[] | undefined;
     /** How long the signer may sign identical requests without approval. */
     readonly learnTtlSeconds: number;
   }
@@ -62,6 +67,8 @@ export interface Approval {
   readonly request: StoredRequest;
   readonly target?: ApprovalTarget | undefined;
   readonly k8sDiff?: K8sDiff | undefined;
+  /** The signer's demand for signed decisions; absent if the control plane's word suffices. */
+  readonly signed?: SignedApproval | undefined;
   /** The ID of the first identical request; this request is decided with it. */
   readonly lead?: string | undefined;
 }
@@ -111,30 +118,46 @@ export interface Verdict {
   /** The IDs of the identical requests on the approver's page; by default only the decided request. */
   readonly shown?: readonly string[] | undefined;
   readonly comment?: string | undefined;
+  /** The signed decisions that the signer has accepted, the new one last; `isEnough`: no more are needed. */
+  readonly signed?: { readonly proofs: readonly ApprovalProof[]; readonly isEnough: boolean } | undefined;
 }
 
 type Decided =
   | { readonly kind: "decided"; readonly approval: Approval }
   | { readonly kind: "self" }
+  /** Another approver has signed meanwhile. */
+  | { readonly kind: "outdated" }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus };
 
 /** Decides a pending approval. Requesters are rejected first, regardless of the status. */
 export function decide(
   approval: Approval,
-  { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
+  { approver, approve, learnTtlSeconds, comment, signed, ...timing }: Verdict & Timing,
 ): Decided {
   if (isRequester(approval, approver)) return { kind: "self" };
   const status = statusOf(approval, timing);
   if (status !== "pending") return { kind: "not_pending", status };
+  const proofs = signed?.proofs;
+  if (approve && (proofs?.length ?? 0) !== proofsOf(approval).length + (proofs === undefined ? 0 : 1)) {
+    return { kind: "outdated" };
+  }
+  if (approve && signed?.isEnough === false) {
+    return { kind: "decided", approval: { ...approval, state: { kind: "pending", proofs } } };
+  }
   const decision = {
     by: approver,
     at: timing.now,
     ...(comment !== undefined && comment !== "" && { comment }),
   };
   const state: ApprovalState = approve
-    ? { kind: "approved", ...decision, learnTtlSeconds }
+    ? { kind: "approved", ...decision, learnTtlSeconds, ...(proofs !== undefined && { proofs }) }
     : { kind: "denied", ...decision };
   return { kind: "decided", approval: { ...approval, state } };
+}
+
+/** The signed decisions about an approval so far. */
+export function proofsOf({ state }: Pick<Approval, "state">): readonly ApprovalProof[] {
+  return state.kind === "denied" ? [] : state.proofs ?? [];
 }
 
 /** The reason why the signer cannot learn a waiver from an approval; `undefined` if it can. */
@@ -164,7 +187,10 @@ export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string
   const { caller, endUser, rule, anomalies, target, k8sDiff } = approval;
   const { public_key: _key, session_id: _session, ...request } = withoutToken(approval.request);
   const asked = Object.entries(request).sort(([a], [b]) => a < b ? -1 : 1);
-  return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked]));
+  // A signed decision is about one request, so the request is never decided with others.
+  const own = approval.signed === undefined ? [] : ["id" in approval ? approval.id : ""];
+  const parts = [caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked, ...own];
+  return digestOf(JSON.stringify(parts));
 }
 
 /** Removes the token from a request, which may have one in spite of its type. */
@@ -234,7 +260,15 @@ export function toRecord(
     ...("comment" in state && state.comment !== undefined && { comment: state.comment }),
     ...(others.length > 0 && { joined: others.map(({ id }) => id) }),
     ...(collected > 0 && { collected }),
+    ...(approval.signed !== undefined && {
+      signed_approval: { ...approval.signed, approved_by: signersOf(approval) },
+    }),
   };
+}
+
+/** The people whose signed decisions the signer has accepted. */
+function signersOf(approval: Approval): readonly string[] {
+  return proofsOf(approval).map(({ document }) => parseDocument(document)?.approver ?? "");
 }
 
 /** The action on a cluster, with the secrets of its manifest masked. */

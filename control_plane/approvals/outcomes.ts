@@ -73,7 +73,7 @@ export type DecideOutcome =
     /** Identical requests that the approver was not shown and that approvers have not been notified of. */
     readonly remaining: readonly Approval[];
   }
-  | { readonly kind: "unknown" }
+  | { readonly kind: "unknown" | "outdated" }
   | { readonly kind: "not_identical"; readonly id: string }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
   | { readonly kind: "self"; readonly approval: Approval };

@@ -1,13 +1,14 @@
 import { within } from "@gateway/shared/clock";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { ChangeLock } from "@gateway/shared/state";
-import type { ApprovalRecord } from "@gateway/shared/wire";
+import { type ApprovalRecord, MAX_PROOFS, type SignRequest } from "@gateway/shared/wire";
 import {
   type Approval,
   type ApprovalDraft,
   decide,
   identityOf,
   MonotonicTime,
+  proofsOf,
   type Timing,
   toRecord,
   type Verdict,
@@ -111,6 +112,12 @@ export class ApprovalRegistry {
 
   find(id: string): Approval | undefined {
     return this.#index.find(id, this.#time.now())?.approval;
+  }
+
+  /** The request of an approval, with the end user's token if this process still has it. */
+  requestOf(id: string): SignRequest | undefined {
+    const entry = this.#index.find(id, this.#time.now());
+    return entry && { ...entry.approval.request, bearer_token: entry.bearerToken };
   }
 
   /** The approval of an ID, unless it is decided together with an earlier one. */
@@ -225,16 +232,16 @@ export class ApprovalRegistry {
       if (this.#arriving.has(id)) return false;
       const entry = this.#index.find(id, now);
       if (entry === undefined) return true;
-      if (PROGRESS[state.kind] <= PROGRESS[entry.approval.state.kind]) return false;
+      if (progressOf(approval) <= progressOf(entry.approval)) return false;
       entry.approval = approval;
-      if (state.kind !== "approved") entry.bearerToken = "";
+      if (state.kind === "denied" || state.kind === "consumed") entry.bearerToken = "";
       changed.push(entry);
       return false;
     });
     this.#takeIn(added, now);
     this.#index.part(now);
     for (const entry of changed) {
-      this.#index.settle(entry);
+      if (entry.approval.state.kind !== "pending") this.#index.settle(entry);
       entry.wake();
     }
   }
@@ -266,7 +273,7 @@ export class ApprovalRegistry {
     for (const each of entries) {
       const first = attempt(each, this.#time.now());
       if (first.kind === "self") return { kind: "self", approval: each.approval };
-      if (first.kind === "not_pending") return first;
+      if (first.kind === "not_pending" || first.kind === "outdated") return first;
     }
     const audits = await Promise.allSettled(entries.map((each) => audit(each.approval)));
     const failed = audits.find(({ status }) => status === "rejected");
@@ -275,6 +282,7 @@ export class ApprovalRegistry {
     const decided: { readonly each: Entry; readonly approval: Approval }[] = [];
     for (const each of entries) {
       const outcome = attempt(each, now);
+      if (outcome.kind === "outdated") return outcome;
       if (outcome.kind !== "decided") return { kind: "not_pending", status: each.statusAt(now) };
       decided.push({ each, approval: outcome.approval });
     }
@@ -387,7 +395,10 @@ export class ApprovalRegistry {
 }
 
 /** An approval never goes back to a lower number. */
-const PROGRESS = { pending: 0, denied: 1, approved: 1, consumed: 2 } as const;
+function progressOf(approval: Approval): number {
+  const stage = { pending: 0, denied: 1, approved: 1, consumed: 2 }[approval.state.kind];
+  return stage * (MAX_PROOFS + 1) + (stage === 0 ? proofsOf(approval).length : 0);
+}
 
 /** True if two authorized_keys lines contain the same Ed25519 key. Comments are ignored. */
 export function isSameKey(a: string, b: string): boolean {

@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { digestSubject } from "@gateway/shared/proofs";
 import { accessKind, describeSpan } from "@gateway/shared/policy";
 import {
   type ApprovalDecision,
@@ -7,7 +8,7 @@ import {
   MAX_REASON_CHARACTERS,
 } from "@gateway/shared/wire";
 import { type Html, markup, showText } from "./html.ts";
-import { LIST_PATH } from "./page.ts";
+import { LIST_PATH, PASSKEY_PATH } from "./page.ts";
 
 /** Seconds. */
 const CHOICES = [
@@ -22,6 +23,8 @@ const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]] as const
 const DEFAULT: Entered = { ttl: "3600", amount: "2", unit: "3600", comment: "" };
 
 export interface FormOptions {
+  /** The name of the reader, in whose name a passkey signs. */
+  readonly approver: string;
   readonly entered?: Entered | undefined;
   /** The reason why the signer cannot learn a waiver from this approval. */
   readonly nothingToLearn?: string | undefined;
@@ -35,11 +38,11 @@ export interface FormOptions {
  */
 export function renderDecisionForm(
   approval: ApprovalRecord,
-  { entered = DEFAULT, nothingToLearn, isElsewhere = false }: FormOptions,
+  { approver, entered = DEFAULT, nothingToLearn, isElsewhere = false }: FormOptions,
 ): Html {
   const id = encodeURIComponent(approval.id.toWellFormed());
   return markup`<form method="post" action="${LIST_PATH}/${id}"${
-    !isElsewhere && markup` data-api="/v1/approvals/${id}"`
+    !isElsewhere && markup` data-api="/v1/approvals/${id}"${signingData(approval, approver)}`
   } novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
 ${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" value="${each}">`)}
@@ -47,7 +50,9 @@ ${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" valu
 <div><button type="submit" id="approve" name="decision" value="approve" class="approve" aria-describedby="approve-help">${
     isSeveral(approval) ? `Approve all ${shownIds(approval).length} once` : "Approve once"
   }</button>
-<p class="note" id="approve-help">${describeApproval(approval)}</p></div>
+<p class="note" id="approve-help">${describeApproval(approval)}${
+    approval.signed_approval !== undefined && markup` ${SIGNING}`
+  }</p></div>
 <div><button type="submit" id="deny" name="decision" value="deny" class="deny" aria-describedby="deny-help">Deny</button>
 <p class="note" id="deny-help">${
     isSeveral(approval) ? "The requests are rejected" : "The request is rejected"
@@ -61,6 +66,21 @@ ${
 <label class="comment">Comment<input type="text" name="comment" id="comment" value="${entered.comment}" maxlength="${MAX_REASON_CHARACTERS}" placeholder="optional, for the audit log"></label>
 </form>`;
 }
+
+/** The values that the script signs. The signer computes the digest of the request itself. */
+function signingData(
+  { signed_approval: signed, expires_at = "", created_at }: ApprovalRecord,
+  approver: string,
+): Html {
+  if (signed === undefined) return markup``;
+  // The broker can collect an approval for as long as approvers could decide.
+  const expires = Math.ceil((2 * Date.parse(expires_at) - Date.parse(created_at)) / 1000) + 60;
+  return markup` data-installation="${signed.installation}" data-request="${
+    digestSubject(signed.subject)
+  }" data-approver="${approver.toWellFormed()}" data-expires="${expires}"`;
+}
+
+const SIGNING = markup`Your passkey signs the approval. <a href="${PASSKEY_PATH}">Create a passkey</a>`;
 
 /** The page's script would send an origin that the server does not know. The form sends none. */
 const ELSEWHERE =

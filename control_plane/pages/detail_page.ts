@@ -21,8 +21,6 @@ import {
 import { LIST_PATH, renderPage } from "./page.ts";
 
 export interface DetailPage extends RequestFacts, FormOptions {
-  /** The CN of the reader's certificate. */
-  readonly approver: string;
   /** The reason why the reader's decision was rejected. */
   readonly problem?: string | undefined;
   /** The next request that the reader may decide, if this one is decided. */
@@ -45,7 +43,16 @@ export function renderDetailPage(page: DetailPage): string {
     approver,
     now,
     live: {
-      state: [id, status, decided_by, expires_at, joined, collected, next?.id],
+      state: [
+        id,
+        status,
+        decided_by,
+        expires_at,
+        joined,
+        collected,
+        next?.id,
+        approval.signed_approval?.approved_by,
+      ],
       news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
       // Without an expiry the state is final.
       refreshSeconds: expires_at === undefined ? 0 : 3,
@@ -92,7 +99,7 @@ function renderPending({ approval, approver, entered, nothingToLearn, isElsewher
   if (isOwnRequest(approval, approver)) {
     return markup`<p>You cannot decide your own request. Another approver has to decide it.</p>`;
   }
-  return renderDecisionForm(approval, { entered, nothingToLearn, isElsewhere });
+  return renderDecisionForm(approval, { approver, entered, nothingToLearn, isElsewhere });
 }
 
 function renderDecided({ approval, now }: DetailPage): Html {

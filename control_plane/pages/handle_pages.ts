@@ -8,6 +8,7 @@ import { parseDecisionForm, readFields } from "./decision_form.ts";
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
 import { renderListPage } from "./list_page.ts";
 import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.ts";
+import { renderPasskeyPage } from "./passkey_page.ts";
 import { isOwnRequest } from "./request_facts.ts";
 
 const MAX_FORM_BYTES = 16 * 1024;
@@ -26,6 +27,12 @@ export const handleUiList: Handler = withErrorPage(async (ports, { peer: { calle
   await requireApprover(ports, caller, "GET /ui/approvals");
   const approvals = ports.registry.list().map((approval) => ports.registry.describe(approval));
   return page(renderListPage({ approvals, approver: caller, now: ports.clock.now() }));
+});
+
+/** `GET /ui/passkey`: creates a passkey, whose text the operator adds to the signer. Callers: `approval.callers`. */
+export const handleUiPasskey: Handler = withErrorPage(async (ports, { peer: { caller } }) => {
+  await requireApprover(ports, caller, "GET /ui/passkey");
+  return page(renderPasskeyPage({ approver: caller, now: ports.clock.now() }));
 });
 
 /**

@@ -4,6 +4,7 @@ import { SCRIPT } from "./script.ts";
 import { STYLE } from "./style.ts";
 
 export const LIST_PATH = "/ui/approvals";
+export const PASSKEY_PATH = "/ui/passkey";
 
 interface Page {
   /** The title. Text from requests in it must already be in visible form. */

@@ -7,7 +7,13 @@ import {
   describeSpan,
   isCommandShown,
 } from "@gateway/shared/policy";
-import type { ApprovalRecord, ApprovalStatus, K8sDiff, K8sFieldChange } from "@gateway/shared/wire";
+import type {
+  ApprovalRecord,
+  ApprovalStatus,
+  K8sDiff,
+  K8sFieldChange,
+  SignedApproval,
+} from "@gateway/shared/wire";
 import { BEHAVIOR_RULE, isRequester, type StoredRequest } from "../approvals/approval.ts";
 import {
   findSuspiciousCharacters,
@@ -34,6 +40,7 @@ export interface RequestFacts {
 /** The facts that a decision depends on. */
 export function renderKeyFacts({ approval, now }: RequestFacts): Html {
   const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
+  const { signed_approval } = approval;
   const unnamed = target_type === "k8s"
     ? "a ServiceAccount that the signer did not report"
     : "the host’s account";
@@ -47,9 +54,16 @@ export function renderKeyFacts({ approval, now }: RequestFacts): Html {
     ]],
     ["Address", addr !== undefined && showText(addr)],
     ["Trigger", showWhy(approval)],
+    ["Signatures", signed_approval !== undefined && showSignatures(signed_approval)],
     ["Requests", requests > 1 && `${requests}; the decision applies to all`],
     ["Age", [showAge(parseTime(created_at), now), timeLeft]],
   ]);
+}
+
+function showSignatures({ required, approved_by }: SignedApproval): Html {
+  return markup`${approved_by.length} of ${required}${
+    approved_by.length > 0 && markup`: ${separated(approved_by.map((name) => showText(name)), ", ")}`
+  }`;
 }
 
 function showWhy({ rule, anomalies = [] }: ApprovalRecord): HtmlValue {

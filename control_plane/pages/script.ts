@@ -81,13 +81,62 @@ function bodyOf(form, decision) {
   return { approve: decision === "approve", ...said };
 }
 
+const encoder = new TextEncoder();
+const digest = (bytes) => crypto.subtle.digest("SHA-256", bytes);
+const base64 = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/=+$/, "");
+const base64url = (buffer) => base64(buffer).replaceAll("+", "-").replaceAll("/", "_");
+
+async function signed(form, body) {
+  const { installation, request, approver, expires } = form.dataset;
+  if (!body.approve || request === undefined) return body;
+  const text = JSON.stringify({
+    approver, decision: "approve", expires_at: Number(expires), installation,
+    learn_ttl_seconds: body.learn ? body.ttl_seconds : 0,
+    nonce: Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join(""),
+    request, uses: 1, v: 1,
+  });
+  const { id, response } = await navigator.credentials.get({
+    publicKey: { challenge: await digest(encoder.encode(text)), rpId: location.hostname, userVerification: "required" },
+  });
+  const proof = {
+    kind: "passkey", document: text, credential_id: id,
+    authenticator_data: base64url(response.authenticatorData),
+    client_data: base64url(response.clientDataJSON),
+    signature: base64url(response.signature),
+  };
+  return { ...body, proof };
+}
+
+async function createPasskey(form) {
+  const { approver } = form.dataset;
+  const { id, response } = await navigator.credentials.create({
+    publicKey: {
+      rp: { id: location.hostname, name: "Control plane" },
+      user: { id: await digest(encoder.encode(approver)), name: approver, displayName: approver },
+      challenge: crypto.getRandomValues(new Uint8Array(32)),
+      pubKeyCredParams: [{ type: "public-key", alg: -7 }, { type: "public-key", alg: -257 }],
+      authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    },
+  });
+  const key = response.getPublicKey();
+  document.getElementById("passkey-text").textContent = JSON.stringify({ id, public_key: base64url(key) });
+  document.getElementById("passkey-fingerprint").textContent = "SHA256:" + base64(await digest(key));
+  document.getElementById("created").hidden = false;
+  news.textContent = "Passkey created.";
+}
+
 async function send(form, decision) {
-  let response;
+  let response, body;
+  try {
+    body = await signed(form, bodyOf(form, decision));
+  } catch (error) {
+    return "Nothing was signed: " + error.message + ". The request is still pending.";
+  }
   try {
     response = await fetch(form.dataset.api, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(bodyOf(form, decision)),
+      body: JSON.stringify(body),
       redirect: "error",
       signal: AbortSignal.timeout(20000),
     });
@@ -101,6 +150,10 @@ async function send(form, decision) {
 
 document.addEventListener("submit", async (event) => {
   const { target: form, submitter } = event;
+  if (form.dataset.passkey !== undefined) {
+    event.preventDefault();
+    return await createPasskey(form).catch((error) => complain("No passkey was created: " + error.message + "."));
+  }
   if (form.dataset.api === undefined || submitter === null || !["approve", "learn", "deny"].includes(submitter.value)) return;
   event.preventDefault();
   if (busy) return;

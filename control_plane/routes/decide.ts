@@ -1,6 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
+import { parseDocument } from "@gateway/shared/proofs";
 import { quoteText } from "@gateway/shared/text";
 import {
   type ApprovalDecision,
@@ -8,7 +9,7 @@ import {
   type ApprovalRecord,
   checkReason,
 } from "@gateway/shared/wire";
-import { type Approval, nothingToLearn } from "../approvals/approval.ts";
+import { type Approval, nothingToLearn, proofsOf, type Verdict } from "../approvals/approval.ts";
 import type { ControlPlanePorts, Handler } from "./ports.ts";
 import { answer, checkSameOrigin, requireApprover } from "./roles.ts";
 import { entryOf } from "./sign.ts";
@@ -65,11 +66,17 @@ export async function decideApproval(
     const err = `not decided, despite the earlier record: ${why}`;
     await Promise.all(recorded.map((entry) => ports.record({ ...entry, outcome: "error", err })));
   };
-  const allowed = learn ? "approval-decision-allow-learn" : "approval-decision-allow";
+  const signed = approve ? await checkProof(ports, id, decision) : undefined;
+  const allowed = signed?.isEnough === false
+    ? "approval-signed"
+    : learn
+    ? "approval-decision-allow-learn"
+    : "approval-decision-allow";
   const decided = await ports.registry.decide(
     id,
     {
-      ...{ approver, approve, learnTtlSeconds: learn ? ttl_seconds : 0, shown: shown_ids },
+      ...{ approver, approve, shown: shown_ids, signed },
+      learnTtlSeconds: signed?.learnTtlSeconds ?? (learn ? ttl_seconds : 0),
       // Convert the comment to text that every store and log can hold.
       comment: comment.toWellFormed().replaceAll("\0", "\ufffd"),
     },
@@ -95,6 +102,7 @@ export async function decideApproval(
   });
   switch (decided.kind) {
     case "decided":
+      if (decided.approval.state.kind === "pending") return ports.registry.describe(decided.approval);
       observeWait(ports, decided.approval, approve ? "allowed" : "denied");
       for (const each of decided.remaining) ports.notifier.notify(ports.registry.describe(each));
       return ports.registry.describe(decided.approval);
@@ -111,11 +119,50 @@ export async function decideApproval(
       const err = `request ${shown(decided.id)} in shown_ids is not identical to ${shown(id)}`;
       throw new AppError("conflict", err);
     }
+    case "outdated":
+      await takeBack("another approver has signed meanwhile");
+      throw new AppError(
+        "conflict",
+        `another approver has signed ${shown(id)} meanwhile: send the decision again`,
+      );
     case "unknown":
       throw new AppError("conflict", unknownApproval(id));
     default:
       return decided satisfies never;
   }
+}
+
+/**
+ * Asks the signer whether the signed decisions about a request are valid and enough; `undefined` if none are needed.
+ * The signer decides again when the broker collects the approval.
+ *
+ * @throws {AppError} `invalid_request` without a valid proof, `conflict` for a second decision of one person
+ */
+async function checkProof(
+  { registry, signer }: ControlPlanePorts,
+  id: string,
+  { proof }: ApprovalDecision,
+): Promise<(NonNullable<Verdict["signed"]> & Pick<Verdict, "learnTtlSeconds">) | undefined> {
+  const [approval, request] = [registry.find(id), registry.requestOf(id)];
+  if (approval?.signed === undefined || request === undefined) return undefined;
+  if (proof === undefined) {
+    throw new AppError(
+      "invalid_request",
+      "this approval must be signed: use broker-ctl approval allow, or a passkey on the page of the request",
+    );
+  }
+  const proofs = [...proofsOf(approval), proof];
+  const { signed_approval } = await signer.sign({ ...request, dry_run: true, approval_proofs: proofs });
+  if (signed_approval?.problem !== undefined) {
+    throw new AppError("invalid_request", `the signer rejects the decision: ${signed_approval.problem}`);
+  }
+  // The policy has changed: no signatures are needed any more, or no approval.
+  if (signed_approval === undefined) return { proofs, isEnough: true, learnTtlSeconds: 0 };
+  const { approved_by, required } = signed_approval;
+  if (approved_by.length < proofs.length) throw new AppError("conflict", "this person has signed already");
+  // The signer accepts the shortest lifetime that somebody has signed.
+  const signedTtls = proofs.map(({ document }) => parseDocument(document)?.learn_ttl_seconds ?? 0);
+  return { proofs, isEnough: approved_by.length >= required, learnTtlSeconds: Math.min(...signedTtls) };
 }
 
 export function observeWait(

@@ -90,8 +90,8 @@ async function collect(ports: ControlPlanePorts, claim: Claim, signal: AbortSign
     const { approval } = claim;
     const { state, caller, id } = approval;
     if (state.kind !== "approved") throw new TypeError(`a claim on an approval that is ${state.kind}`);
-    const { by: approver, learnTtlSeconds } = state;
-    const request = approvedRequest(claim.request, { id, approver, learnTtlSeconds });
+    const { by: approver, learnTtlSeconds, proofs } = state;
+    const request = approvedRequest(claim.request, { id, approver, learnTtlSeconds, proofs });
     const entry = approvalEntryOf(approval, approver);
     const response = await sign(ports, request, signal).catch(async (error) => {
       await ports.record({ ...entry, outcome: "error", err: errorText(error) });

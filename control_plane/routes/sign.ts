@@ -135,7 +135,7 @@ async function escalate({ ports, caller, request }: Asked, verdict: Verdict): Pr
 /** Keeps a request until an approver has decided. */
 async function park(
   { ports, caller, request }: Asked,
-  { target: signed, decision, k8s_diff: k8sDiff }: SignResponse,
+  { target: signed, decision, k8s_diff: k8sDiff, signed_approval }: SignResponse,
   { rule, anomalies }: { readonly rule: string; readonly anomalies: readonly string[] },
 ): Promise<Response> {
   const { config, instances, registry, notifier } = ports;
@@ -162,6 +162,7 @@ async function park(
       ...{ rule, anomalies, request: stored, bearerToken },
       ...(target !== undefined && { target }),
       ...(k8sDiff !== undefined && { k8sDiff }),
+      ...(signed_approval !== undefined && { signed: signed_approval }),
     });
   };
   const created = await create().catch(async (cause) => {

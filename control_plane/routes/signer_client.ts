@@ -9,6 +9,7 @@ import {
 } from "@gateway/shared/http";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import {
+  type ApprovalProof,
   checkSignFields,
   type ClustersResponse,
   clustersResponse,
@@ -183,6 +184,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     learn_ttl_seconds: 0,
     learn_approver: "",
     learn_approval_id: "",
+    approval_proofs: [],
   };
   checkSignFields(request, MAX_SIGN_BODY_BYTES.ssh);
   return request;
@@ -191,11 +193,17 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
 /** The stored request as it is sent once it is approved. */
 export function approvedRequest(
   stored: SignRequest,
-  mark: { readonly id: string; readonly approver: string; readonly learnTtlSeconds: number },
+  mark: {
+    readonly id: string;
+    readonly approver: string;
+    readonly learnTtlSeconds: number;
+    readonly proofs?: readonly ApprovalProof[] | undefined;
+  },
 ): SignRequest {
   return {
     ...stored,
     approved: true,
+    approval_proofs: mark.proofs ?? [],
     ...(mark.learnTtlSeconds > 0 && {
       learn_ttl_seconds: mark.learnTtlSeconds,
       learn_approver: mark.approver,

@@ -16,6 +16,10 @@ const columns = (texts: readonly string[], integers: readonly string[]) =>
     ...integers.map((name) => `${name} int8 NOT NULL`),
   ].join(",\n      ");
 
+/** The columns that later migrations add. */
+const ADDED = ["timeout_ms", "signed_approval", "proofs"];
+const isFirst = (name: string) => !ADDED.includes(name);
+
 /** The lists of columns are part of version 1: a new column is a migration. */
 export const POSTGRES_SCHEMA: PostgresSchema = {
   name: "control_plane",
@@ -24,7 +28,7 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     `${INSTANCE_TABLES}
     CREATE TABLE approvals (
       place int8 GENERATED ALWAYS AS IDENTITY,
-      ${columns(APPROVALS.texts, APPROVALS.integers.filter((name) => name !== "timeout_ms"))},
+      ${columns(APPROVALS.texts.filter(isFirst), APPROVALS.integers.filter(isFirst))},
       PRIMARY KEY (id)
     );
     CREATE INDEX approvals_created ON approvals (created_at);
@@ -45,6 +49,8 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     ADD_OLDEST_COLUMN,
     // Until this time, only one instance may request a signature for the approval.
     `ALTER TABLE approvals ADD claimed_until int8 NOT NULL DEFAULT 0;`,
+    `ALTER TABLE approvals ADD signed_approval text COLLATE "C" NOT NULL DEFAULT '';
+    ALTER TABLE approvals ADD proofs text COLLATE "C" NOT NULL DEFAULT '';`,
   ],
   oldest: 5,
 };

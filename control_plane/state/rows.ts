@@ -12,8 +12,16 @@ import {
   textColumn,
   timeColumn,
 } from "@gateway/shared/state";
-import { type K8sDiff, k8sDiff, signRequest } from "@gateway/shared/wire";
-import type * as z from "@zod/zod";
+import {
+  type ApprovalProof,
+  approvalProof,
+  type K8sDiff,
+  k8sDiff,
+  type SignedApproval,
+  signedApproval,
+  signRequest,
+} from "@gateway/shared/wire";
+import * as z from "@zod/zod";
 import {
   type Approval,
   type ApprovalState,
@@ -72,12 +80,16 @@ const COLUMNS = {
   k8sDiff: jsonColumn<K8sDiff>("k8s_diff", k8sDiff),
   /** 0: an earlier version has parked the request. */
   timeoutMs: integerColumn("timeout_ms"),
+  signed: jsonColumn<SignedApproval>("signed_approval", signedApproval),
+  proofs: jsonColumn<readonly ApprovalProof[]>("proofs", z.array(approvalProof)),
 };
 export const APPROVALS = new Table("approvals", COLUMNS);
 
-const { status, isConsumed, decidedAt, decidedBy, learnTtlSeconds, comment } = COLUMNS;
+const { status, isConsumed, decidedAt, decidedBy, learnTtlSeconds, comment, proofs } = COLUMNS;
 /** The columns that a decision or collection changes. */
-const STATES = new Table("approvals", { status, isConsumed, decidedAt, decidedBy, learnTtlSeconds, comment });
+const STATES = new Table("approvals", {
+  ...{ status, isConsumed, decidedAt, decidedBy, learnTtlSeconds, comment, proofs },
+});
 
 export const BASELINES = new Table<Baseline>("baselines", {
   subject: textColumn("subject"),
@@ -95,6 +107,7 @@ export function encodeApproval(approval: Approval): Parameters {
     lead: approval.lead ?? "",
     ...(approval.target ?? { user: "", addr: "", lifeSeconds: 0 }),
     k8sDiff: approval.k8sDiff,
+    signed: approval.signed,
     ...flatState(approval.state),
   });
 }
@@ -102,6 +115,14 @@ export function encodeApproval(approval: Approval): Parameters {
 /** @throws {AppError} `internal` for a text that the store could truncate */
 export function encodeState(state: ApprovalState): Parameters {
   return STATES.encode(flatState(state));
+}
+
+/** The stored proofs before a decision added one. */
+export function encodeEarlierProofs(state: ApprovalState): string | undefined {
+  const isDecision = state.kind === "pending" || state.kind === "approved";
+  if (!isDecision || state.proofs === undefined) return undefined;
+  const earlier = state.proofs.slice(0, -1);
+  return earlier.length === 0 ? "" : JSON.stringify(earlier);
 }
 
 function flatState(state: ApprovalState) {
@@ -113,21 +134,24 @@ function flatState(state: ApprovalState) {
     decidedBy: by,
     learnTtlSeconds: "learnTtlSeconds" in state ? state.learnTtlSeconds : 0,
     comment: comment ?? "",
+    proofs: "proofs" in state ? state.proofs : undefined,
   };
 }
 
 /** @throws {TypeError} naming a column that cannot be read or contradicts another */
 function decodeApproval(row: Row): Approval {
-  const { status, isConsumed, decidedAt: at, decidedBy: by, learnTtlSeconds, comment, ...columns } = APPROVALS
-    .decode(row);
-  const { timeoutMs, request, lead, user, addr, lifeSeconds, k8sDiff, ...rest } = columns;
+  const { status, isConsumed, decidedAt: at, decidedBy: by, learnTtlSeconds, comment, proofs, ...columns } =
+    APPROVALS
+      .decode(row);
+  const { timeoutMs, request, lead, user, addr, lifeSeconds, k8sDiff, signed, ...rest } = columns;
   if (timeoutMs < 0) throw new TypeError("column timeout_ms is negative");
   if (learnTtlSeconds < 0) throw new TypeError("column learn_ttl_seconds is negative");
   if (request === undefined) throw new TypeError("column request_json is empty");
   const decision = { by, at, ...(comment !== "" && { comment }) };
+  const signing = proofs !== undefined && { proofs };
   const states: Readonly<Record<string, ApprovalState>> = {
-    pending: { kind: "pending" },
-    approved: { kind: isConsumed ? "consumed" : "approved", ...decision, learnTtlSeconds },
+    pending: { kind: "pending", ...signing },
+    approved: { kind: isConsumed ? "consumed" : "approved", ...decision, learnTtlSeconds, ...signing },
     denied: { kind: "denied", ...decision },
   };
   const state = Object.hasOwn(states, status) ? states[status] : undefined;
@@ -145,6 +169,7 @@ function decodeApproval(row: Row): Approval {
     request: withoutToken(request),
     ...(addr !== "" && { target: { user, addr, lifeSeconds } }),
     ...(k8sDiff !== undefined && { k8sDiff }),
+    ...(signed !== undefined && { signed }),
     ...(lead !== "" && { lead }),
   };
 }

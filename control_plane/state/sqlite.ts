@@ -40,6 +40,8 @@ export const MIGRATIONS: readonly string[] = [
   // notification.
   `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
+  `ALTER TABLE approvals ADD COLUMN signed_approval TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN proofs TEXT NOT NULL DEFAULT '';`,
 ];
 
 /**

@@ -20,6 +20,7 @@ import {
   BASELINE_READER,
   BASELINES,
   encodeApproval,
+  encodeEarlierProofs,
   encodeState,
 } from "./rows.ts";
 
@@ -218,13 +219,19 @@ function* updateStates(
   for (const { id, state, row } of changes) {
     const before = state.kind === "consumed" ? "approved" : "pending";
     const columns = Object.keys(row).map((name, index) => `${name} = $${index + 3}`).join(", ");
-    const text = `UPDATE approvals SET ${columns} WHERE id = $1 AND status = $2 AND consumed = 0 RETURNING 1`;
-    if ((yield* single(text, id, before, ...Object.values(row))).length > 0) continue;
+    const values = Object.values(row);
+    // Of two approvers who sign at the same time, the second has to sign again.
+    const earlier = encodeEarlierProofs(state);
+    const unsigned = earlier === undefined ? "" : `AND proofs = $${values.length + 3}`;
+    const text =
+      `UPDATE approvals SET ${columns} WHERE id = $1 AND status = $2 AND consumed = 0 ${unsigned} RETURNING 1`;
+    const parameters = [id, before, ...values, ...(earlier === undefined ? [] : [earlier])];
+    if ((yield* single(text, ...parameters)).length > 0) continue;
     if ((yield* single("SELECT 1 FROM approvals WHERE id = $1", id)).length === 0) {
       throw new AppError("internal", "There is no approval with this id");
     }
     if (state.kind === "consumed") throw new AppError("gone", "approval already used");
-    throw new AppError("conflict", "approval already decided");
+    throw new AppError("conflict", "approval already decided, or signed by another approver meanwhile");
   }
 }
 

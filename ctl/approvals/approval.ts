@@ -12,6 +12,7 @@ import {
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
 import { findById, HintedError, invalid, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
+import { SIGN, signApproval, type SignFlags } from "./sign.ts";
 import { askService, joinPath, remoteHelp, SIGNER as REMOTE } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { DEFAULT_LEARN, describeLearnTime, formatApprovals, formatDetails } from "./text.ts";
@@ -109,6 +110,7 @@ const ALLOW = command({
     "--learn": "approve identical requests automatically for the time of --ttl",
     "--ttl <duration>": "with --learn: duration, such as 30m or 1h30m (default: 1h)",
     ...REASON,
+    ...SIGN,
   },
   help: `
 Examples:
@@ -121,13 +123,24 @@ the line "same" lists the identical requests that can be approved together. Requ
 time starts when the broker collects the approval, and max_grant_ttl_seconds of the signer limits it. broker-ctl policy
 grants lists waivers, broker-ctl policy revoke removes one. If no rule requires the approval, for example because the
 command is only unusual, there is nothing to learn: approve it without --learn.
+
+If the signer requires signed approvals (approvals in its config), pass --sign-key and --as. The command prints the fields
+of the request, computes their digest and signs it with ssh-keygen, with a key in a file, in ssh-agent or on a security key.
+The signer rejects a signature of a request that differs from the printed one in any field.
 ${HELP}`,
-  uses,
+  uses: ({ signKey }) => signKey === undefined ? uses() : [...uses(), "programs"],
   async run({ learn = false, ttl, reason, ...given }, call) {
     const ids = await findIds(call, given.ids);
     const ttlSeconds = readLearning(learn, ttl);
     const again = `broker-ctl approval allow ${ids.map(shellQuote).join(" ")}`;
     const learning = ttlSeconds === undefined ? {} : learningFor(ttlSeconds);
+    const signed = await signAll(
+      call,
+      ids,
+      { ...given, learnTtlSeconds: ttlSeconds ?? 0 },
+      commentOf(reason),
+    );
+    if (signed !== undefined) return signed;
     const advice = ttlSeconds === undefined
       ? {}
       : { 400: `the request is still pending; to approve it once: ${again}` };
@@ -187,6 +200,50 @@ async function findIds(call: Call, given: readonly string[]): Promise<readonly s
 /** A shorter one could soon name another request. */
 const PREFIX = /^[0-9a-f]{4,31}$/;
 
+/**
+ * Signs and sends the approval of each request, if the signer requires signatures for the first one; undefined if it does
+ * not. A signature is about one request, so each request is decided alone.
+ */
+async function signAll(
+  call: Call,
+  ids: readonly string[],
+  flags: SignFlags & { readonly learnTtlSeconds: number },
+  comment: Partial<ApprovalDecision>,
+) {
+  const all = (await fetchAll(call)).map(({ record }) => record);
+  const records = ids.map((id) => all.find((each) => each.id === id));
+  if (!records.some((record) => record?.signed_approval !== undefined)) {
+    if (flags.signKey !== undefined) {
+      throw invalid(
+        "Cannot sign: the signer does not require a signature for this request",
+        undefined,
+        "omit --sign-key",
+      );
+    }
+    return undefined;
+  }
+  const [json, lines]: [unknown[], string[]] = [[], []];
+  for (const [index, record] of records.entries()) {
+    const signed = record?.signed_approval;
+    if (record === undefined || signed === undefined) {
+      throw invalid(
+        `Cannot sign ${quoteText(ids[index] ?? "")}: it is unknown, or needs no signature`,
+        undefined,
+        FIX,
+      );
+    }
+    const proof = await signApproval(call, record, signed, flags);
+    const { body, data } = await decide(call, [record.id], { approve: true, proof, ...comment });
+    json.push(body);
+    const { approved_by, required } = data.signed_approval ?? signed;
+    const left = required - approved_by.length;
+    lines.push(
+      `request ${record.id} ${data.status === "approved" ? "approved" : `signed; ${left} more must sign`}`,
+    );
+  }
+  return { json: ids.length === 1 ? json[0] : json, lines };
+}
+
 function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
 }
@@ -236,7 +293,13 @@ async function decide(
     }`;
     throw new HintedError(new AppError("upstream_failure", message), fix);
   }
-  if (answer.data.id === id && status === (decision.approve === true ? "approved" : "denied")) return answer;
+  const wanted = decision.approve === true ? "approved" : "denied";
+  // A signed request stays pending until enough people have signed.
+  if (
+    answer.data.id === id && (status === wanted || (decision.proof !== undefined && status === "pending"))
+  ) {
+    return answer;
+  }
   throw new AppError(
     "upstream_failure",
     `${call.name} failed: the request is ${status}`,

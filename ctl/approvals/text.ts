@@ -86,12 +86,21 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["created", created_at],
     ["expires", expires_at],
     ["decided", describeDecision(approval)],
+    ["signed", describeSignatures(approval)],
     ["comment", approval.comment === undefined ? undefined : quoteText(approval.comment)],
     ["learning", describeLearning(approval)],
     ["same", approval.joined?.join(", ")],
     ["collected", describeCollected(approval)],
   ];
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
+}
+
+function describeSignatures({ signed_approval: signed }: ApprovalRecord): string | undefined {
+  if (signed === undefined) return undefined;
+  const { required, approved_by } = signed;
+  return `${approved_by.length} of ${required} people have signed${
+    approved_by.length === 0 ? "" : `: ${approved_by.map(quoteStrange).join(", ")}`
+  }`;
 }
 
 /** The time to learn without `--ttl`. */

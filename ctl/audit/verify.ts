@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
 import { badConfig, type CommandResult, invalid } from "../kit/output.ts";
+import { openApprovalCheck } from "./approvals.ts";
 import { type InstanceKey, loadAuditKey, parseInstanceKeys } from "./keys.ts";
 import { listDeploymentLogs, listLogSet, LOG_NAME, setOption } from "./logs.ts";
 import {
@@ -24,6 +25,7 @@ export const VERIFY = command({
       "include logs of further processes; or directory with logs of all instances",
     ),
     "--keys <file>": "with --set <directory>: instances and their public keys",
+    "--approvals": "verify the signed approvals with the approvers of the signer's config",
     "--since <file>": "file with the last verified head; updated after success",
   },
   help: `
@@ -42,19 +44,22 @@ verifies the logs of further stdio brokers (audit-2.log, audit-3.log …). --set
 <directory>/<instance>/audit.log of all instances; symbolic links are rejected. --keys lists the expected instances,
 with a line of broker-ctl audit public-key for each, in a file that no instance can write. Verification fails if a log
 is missing, empty or unknown, if a serial was issued twice, or if a control plane or broker used a serial that no
-signer's log contains. Exit code 1: verification failed.
+signer's log contains. --approvals verifies each signature of an approval again: it belongs to an approver of the signer's
+config, was valid at the time of the record, and was used once. A removed approver or key counts as invalid. Exit code 1:
+verification failed.
 `,
-  uses: () => [],
-  run: async ({ set, log, keys, key, all = false, since }, { workingFolder }) => {
+  uses: ({ approvals }) => approvals === true ? ["config"] : [],
+  run: async ({ set, log, keys, key, all = false, since, approvals, config }, { workingFolder }) => {
+    const signatures = approvals === true ? await openApprovalCheck(config, workingFolder) : undefined;
     if (typeof set !== "string") {
       if (keys !== undefined) {
         throw invalid("Cannot use --keys without --set <directory>; for one log pass --key");
       }
       if (log === undefined) throw invalid("Pass --log <file> or --set <directory>");
-      return await verifyOne({ log, key, all, set: set === true, since }, workingFolder);
+      return await verifyOne({ log, key, all, set: set === true, since, signatures }, workingFolder);
     }
-    if (log !== undefined || key !== undefined) {
-      throw invalid("Cannot use --log or --key with --set <directory>");
+    if (log !== undefined || key !== undefined || signatures !== undefined) {
+      throw invalid("Cannot use --log, --key or --approvals with --set <directory>");
     }
     if (keys === undefined) {
       throw invalid("Pass --keys with --set <directory>: it lists the expected instances");
@@ -69,7 +74,8 @@ interface Check {
 }
 
 async function verifyOne(
-  { log, key, all, set, since }: Check & {
+  { log, key, all, set, since, signatures }: Check & {
+    readonly signatures: Awaited<ReturnType<typeof openApprovalCheck>> | undefined;
     readonly log: string;
     readonly key: string | undefined;
     readonly set: boolean;
@@ -82,20 +88,27 @@ async function verifyOne(
   const method = { withKey: publicKey !== undefined, all, since: since !== undefined };
   const logs: VerifiedLog[] = [];
   for (const path of set ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
-    logs.push(await verifyLog(path, method, { publicKey, heads }));
+    logs.push(await verifyLog(path, method, { publicKey, heads, ...signatures }));
   }
+  const approvals = signatures?.result();
   const gone = heads.listGone(logs);
-  const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact);
+  const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact) && approvals?.ok !== false;
   const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
   const why = set ? "it is missing" : "it is another log, or --set is missing";
   return {
-    json: set ? { ok, logs: shown, gone } : { ...shown[0], ok },
+    json: { ...(set ? { logs: shown, gone } : shown[0]), ok, ...(approvals && { approvals }) },
     lines: [
       ...logs.flatMap((log) =>
         describeVerified(log, method).map((line) => set ? `${log.name}: ${line}` : line)
       ),
       ...gone.map((log) => `ERROR: remembered log ${log} was not checked: ${why}`),
+      ...(approvals === undefined ? [] : [
+        ...approvals.problems.map((problem) => `ERROR: ${problem}`),
+        `${
+          approvals.ok ? "OK" : "FAIL"
+        }: ${approvals.proofs} signed approvals of ${approvals.records} records`,
+      ]),
       ...note,
     ],
     failed: !ok,

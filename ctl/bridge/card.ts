@@ -27,6 +27,7 @@ const MOST_LINES = 40;
 /** The length of all lines. Mattermost accepts 16,383 characters, with markup and broken lines. */
 export const LONGEST_CARD = 9_000;
 
+const SIGNED = "Approvals of this request must be signed. To approve it, open its page.";
 const NOT_WHOLE = "This message does not show the complete request. To approve it, open its page.";
 
 /** The times for which a decision can be learned in a chat, in seconds. */
@@ -70,12 +71,14 @@ export function makeCard(
   const { lines, isWhole } = linesOf(record, redact);
   const count = joined.length === 0 ? "" : ` (${joined.length + 1} identical requests)`;
   const isPending = record.status === "pending";
+  // A chat cannot sign.
+  const obstacle = record.signed_approval !== undefined ? SIGNED : isWhole ? "" : NOT_WHOLE;
   return {
     ...common,
     title: `${TITLES[record.status]}${count}`,
     lines,
-    note: isPending && !isWhole ? NOT_WHOLE : "",
-    verbs: !isPending ? [] : isWhole ? ["approve", "deny", "learn"] : ["deny"],
+    note: isPending ? obstacle : "",
+    verbs: !isPending ? [] : obstacle === "" ? ["approve", "deny", "learn"] : ["deny"],
   };
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { boundedFetch } from "./chat.ts";
 import { createRedactor } from "@gateway/shared/redact";
-import type { ApprovalRecord } from "@gateway/shared/wire";
+import type { ApprovalRecord, ApprovalSubject } from "@gateway/shared/wire";
 import { type Card, LONGEST_CARD, makeCard } from "./card.ts";
 import { fenced, LONGEST_ROW, messageOf } from "./mattermost.ts";
 import { AppError } from "@gateway/shared/errors";
@@ -81,6 +81,15 @@ function cardOf(changes: Partial<ApprovalRecord>): Card {
 
 Deno.test("makeCard() offers approval if the card shows the complete request", () => {
   assert.deepEqual(cardOf({}).verbs, ["approve", "deny", "learn"]);
+});
+
+Deno.test("makeCard() offers no approval of a request that needs signatures, and links to its page", () => {
+  const subject = {} as ApprovalSubject;
+  const signed_approval = { required: 2, installation: "lab-12345", subject, approved_by: ["ann"] };
+  const { verbs, note, lines } = cardOf({ signed_approval });
+  assert.deepEqual(verbs, ["deny"]);
+  assert.match(note, /must be signed/);
+  assert.ok(lines.some((line) => line.includes("1 of 2 people have signed: ann")));
 });
 
 Deno.test("makeCard() truncates content over the chat's limit, reports it and offers no approval", () => {

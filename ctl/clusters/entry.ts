@@ -15,6 +15,7 @@ import {
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import type { ExtraResource } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
+import { APPROVALS_OPTION } from "../approvers/approver.ts";
 import { command, count, type Given, repeat } from "../kit/command.ts";
 import { splitNames } from "../kit/entries.ts";
 import { invalid, notFound } from "../kit/output.ts";
@@ -30,6 +31,7 @@ export const ENTRY = {
   "--rule <rule>": repeat("<effect> <verbs> <resources> [<namespaces>[/<names>]]; repeatable"),
   "--token-binding <namespace>": "make tokens revocable; the namespace of all accounts",
   "--token-ttl <seconds>": count("lifetime of tokens (default: 600)", 0, MAX_TOKEN_TTL_SECONDS),
+  ...APPROVALS_OPTION,
   "--group <group>": repeat("group for access control; repeatable"),
   "--caller <cn>": repeat("caller that may use the cluster (default: any); repeatable"),
   "--resource <resource>": repeat("additional resource, <plural>.<group>/<version>/<Kind>; repeatable"),
@@ -48,6 +50,7 @@ export function readClusterEntry(flags: Given<typeof ENTRY>) {
     ca_cert: flags.caCert,
     token_file: flags.tokenFile,
     token_ttl_seconds: flags.tokenTtl,
+    approvals_required: flags.approvals,
     groups: splitNames(flags.group),
     allowed_callers: splitNames(flags.caller),
     sa_bindings: readAll(flags.serviceAccount, readBinding),

@@ -4,6 +4,7 @@ import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { planCaKeys } from "@gateway/shared/ca";
 import { parseListenAddress } from "@gateway/shared/http";
 import { AppError } from "@gateway/shared/errors";
+import { isSecurityKey, parseApprovalKey } from "@gateway/shared/proofs";
 import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
@@ -28,6 +29,7 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     checkState(config.state_db, "grants and freezes", "signer"),
     checkPrincipals(config),
     checkSessions(config),
+    ...checkApprovers(config),
     krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
       ? pass("hosts fetch the revocation list")
       : warn(
@@ -35,6 +37,26 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
         `for each host, such as ${firstOf(Object.keys(hosts))}: broker-ctl host krl HOST`,
       ),
     ...checkCommon(config),
+  ];
+}
+
+/** Weak points of signed approvals. Without approvers the control plane decides, as in earlier releases. */
+function checkApprovers({ approvals }: SignerConfig): readonly Found[] {
+  const all = Object.entries(approvals?.approvers ?? {});
+  const [[first = ""] = []] = all;
+  if (approvals === undefined || all.length === 0) return [];
+  const untouched = all.filter(([, { ssh_keys = [], passkeys = [] }]) =>
+    passkeys.length === 0 && ssh_keys.some((line) => !isSecurityKey(parseApprovalKey(line)))
+  ).map(([name]) => name);
+  return [
+    all.length > 1 ? pass("several people may sign approvals") : postureOf(warn(
+      `only ${first} may sign approvals, and nobody may approve their own requests`,
+      "broker-ctl approver add NAME --ssh-key FILE",
+    )),
+    untouched.length === 0 ? pass("approvers sign with passkeys or security keys") : postureOf(warn(
+      `keys without user verification may sign approvals: ${untouched.slice(0, SHOWN).join(", ")}`,
+      "ssh-keygen -t ed25519-sk -O verify-required, then broker-ctl approver edit NAME --ssh-key FILE",
+    )),
   ];
 }
 

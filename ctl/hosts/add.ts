@@ -5,6 +5,7 @@ import { MAX_TTL_SECONDS, type PolicyConfig } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
+import { APPROVALS_OPTION } from "../approvers/approver.ts";
 import { isPlainName } from "../kit/values.ts";
 import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
@@ -50,6 +51,7 @@ const FIELDS = {
   "--policy-enforcement <how>": "enforce or audit",
   "--allow <patterns>": repeat("RE2 patterns of allowed commands, separated by commas"),
   "--deny <patterns>": repeat("RE2 patterns of denied commands, separated by commas"),
+  ...APPROVALS_OPTION,
   "--require-approval <patterns>": repeat("RE2 patterns of commands that need approval, separated by commas"),
   "--shell-parse [true|false]": "false: match patterns against the whole text",
   "--force": "change an existing host",
@@ -155,6 +157,7 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
   const { addr, user, principal, ttl: max_ttl_seconds, jump, sourceAddress: source_address } = flags;
   return {
     ...{ addr, user, host_key: hostKey, principal, max_ttl_seconds, jump, source_address },
+    approvals_required: flags.approvals,
     allow_sudo: readSwitch(flags.sudo, "--sudo"),
     allowed_sudo_users: splitNames(flags.sudoUsers),
     allow_pty: readSwitch(flags.pty, "--pty"),

@@ -286,7 +286,7 @@ export function managing<E extends object>(
   const { "--force": _force, ...takes } = add.takes ?? {};
   const show = command({
     name: "show",
-    summary: `Show a ${what} of the signer's config.`,
+    summary: `Show ${withArticle(what)} of the signer's config.`,
     takes: { "<name>": `${what} name` },
     async run({ name, config }, { workingFolder }) {
       const entries = await load(config, workingFolder);
@@ -303,6 +303,10 @@ export function managing<E extends object>(
     run: (given: object, call) => add.run({ ...given, force: true, edits: true } as never, call),
   };
   return [show, add, edit, removing(collection, remove)];
+}
+
+function withArticle(what: string): string {
+  return `${/^[aeiou]/i.test(what) ? "an" : "a"} ${what}`;
 }
 
 export interface Removal<E = never> extends Pick<CommandData, "aliases" | "help"> {
@@ -339,7 +343,7 @@ function removing<E>(
   return changing({
     ...spec,
     name: "remove",
-    summary: `Remove a ${what} from the signer's config.`,
+    summary: `Remove ${withArticle(what)} from the signer's config.`,
     takes: { [argument]: about },
     change: removal(check),
     local: local && removal((config, name) => void requireEntry(local, config, name)),

@@ -4,12 +4,14 @@ import { ifThere } from "@gateway/shared/files";
 import {
   findHostsWithoutKey,
   findMisplacedHosts,
+  findUnreachableApprovals,
   type SignerConfig,
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
 import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
+import { compileApprovers } from "@gateway/shared/proofs";
 import { brokerConfig, localPolicy, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { clientConfig } from "./client_config.ts";
@@ -70,8 +72,15 @@ export function findSignerProblems(config: SignerConfig): readonly string[] {
   return [
     ...findPolicyProblems(config),
     ...findHostsWithoutKey(config),
+    ...findUnreachableApprovals(config),
+    ...findApproverProblems(config),
     ...misplaced === undefined ? [] : [misplaced],
   ];
+}
+
+function findApproverProblems({ approvals }: SignerConfig): readonly string[] {
+  const compiled = approvals && compileApprovers(approvals);
+  return compiled?.kind === "invalid" ? compiled.problems : [];
 }
 
 export function compileSigner(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {

@@ -19,6 +19,7 @@ export {
   MAX_LINE_BYTES,
   parseLine,
   readOldCommand,
+  type RecordedApproval,
   seal,
   verifySignature,
 } from "./record.ts";

@@ -17,6 +17,18 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, ve
 import { configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
+/** A signed decision in a record. Its texts come from a verified proof, so they are never masked or truncated. */
+export interface RecordedApproval {
+  readonly approver: string;
+  /** `ssh` or `passkey`. */
+  readonly kind: string;
+  /** The fingerprint of the SSH key, or the ID of the passkey. */
+  readonly credential: string;
+  readonly document_sha256: string;
+  /** The proof as the signer received it. */
+  readonly proof: Readonly<Record<string, string>>;
+}
+
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
 export interface AuditEntry {
   /** The CN of a client certificate, the end user of an MCP frontend, or the trigger of a reload: `SIGHUP`. */
@@ -80,6 +92,8 @@ export interface AuditEntry {
   readonly content_sha256?: string;
   /** The requester's words: untrusted text. */
   readonly reason?: string;
+  /** The signed decisions that approved the request. `broker-ctl audit verify --approvals` verifies them again. */
+  readonly approvals?: readonly RecordedApproval[];
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
 }
@@ -140,7 +154,11 @@ export function formatTime(ms: number): string {
 /** A JSON string with the escapes of the record format. Lone surrogates become U+FFFD. */
 export function encodeText(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
-  return JSON.stringify(text.toWellFormed()).replace(
+  return escapeJson(JSON.stringify(text.toWellFormed()));
+}
+
+function escapeJson(json: string): string {
+  return json.replace(
     /[<>&\u2028\u2029]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
@@ -168,13 +186,14 @@ function writeExt(entry: AuditEntry, sha256: string): string {
     (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
     present(entry, "request_id", "session_id", "host_name", "addr", "end_user") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
-    present(entry, "content_sha256", "reason", "jti");
+    present(entry, "content_sha256", "reason", "jti") +
+    (entry.approvals?.length ? `,"approvals":${escapeJson(JSON.stringify(entry.approvals))}` : "");
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
 type TextMember = Exclude<
   keyof AuditEntry,
-  "serial" | "exit_code" | "pty" | "dry_run" | "policy_version"
+  "serial" | "exit_code" | "pty" | "dry_run" | "policy_version" | "approvals"
 >;
 
 /** Writes members in this order, including empty ones. */

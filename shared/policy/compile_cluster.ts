@@ -41,6 +41,7 @@ export interface CompiledCluster {
   /** Path of the file with the token that creates tokens. */
   readonly tokenFile: string;
   readonly tokenTtlSeconds: number;
+  readonly approvals_required: number;
   readonly groups: readonly string[];
   /** Empty: any caller. */
   readonly allowed_callers: readonly string[];
@@ -105,6 +106,7 @@ export function compileCluster(
     caCert: cluster.ca_cert,
     tokenFile: cluster.token_file,
     tokenTtlSeconds: ttl || MIN_TOKEN_TTL_SECONDS,
+    approvals_required: cluster.approvals_required ?? 0,
     groups: cluster.groups ?? [],
     allowed_callers: cluster.allowed_callers ?? [],
     bindings: cluster.sa_bindings.map(({ groups, namespace, service_account }) => ({

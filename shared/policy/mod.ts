@@ -74,6 +74,7 @@ export {
   hostPolicy,
   type KubernetesConfig,
   kubernetesConfig,
+  MAX_REQUIRED_APPROVALS,
   MAX_TOKEN_TTL_SECONDS,
   MAX_TTL_SECONDS,
   type PolicyConfig,

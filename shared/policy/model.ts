@@ -33,6 +33,7 @@ export interface HostPolicy
     Optional<HostFlag, boolean>,
     Optional<"allowed_callers" | "allowed_sudo_users" | "groups", readonly string[]> {
   readonly max_ttl_seconds?: number;
+  readonly approvals_required?: number;
   readonly envelope?: EnvelopeVersion;
   readonly command_policy?: CommandPolicy;
 }
@@ -59,12 +60,20 @@ export interface PolicyConfig {
 /** The longest lifetime of a certificate, in seconds. */
 export const MAX_TTL_SECONDS = 900;
 
+/** The most people that a config can require for one approval. */
+export const MAX_REQUIRED_APPROVALS = 8;
+
 /** The shim of sealed hosts, a program on sshd's default PATH. */
 export const SHIM_COMMAND = "gateway-shim";
 
 const strings = (about: string) => z.array(z.string()).exactOptional().describe(about);
 const flag = (about: string) => z.boolean().exactOptional().describe(about);
 const text = (about: string) => z.string().exactOptional().describe(about);
+
+const approvalsRequired = z.int().min(0).max(MAX_REQUIRED_APPROVALS).exactOptional().describe(
+  "number of different people who must sign each approval; the largest number of this key, approvals.required and " +
+    "approvals.required_by_group applies",
+);
 
 /** Checks a {@linkcode CommandPolicy}; unknown keys are rejected. */
 export const commandPolicy: z.ZodType<CommandPolicy> = z.strictObject({
@@ -95,6 +104,7 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).exactOptional().describe(
     "longest lifetime of a certificate, in seconds; 0 means the global limit",
   ),
+  approvals_required: approvalsRequired,
   allow_as_bastion: flag("the host is a bastion for other hosts"),
   allowed_callers: strings("caller CNs that may use the host; empty means any caller"),
   allow_sudo: flag("sudo -n is allowed"),
@@ -180,6 +190,7 @@ export interface ClusterPolicy {
   readonly ca_cert: string;
   readonly token_file: string;
   readonly token_ttl_seconds?: number;
+  readonly approvals_required?: number;
   readonly groups?: readonly string[];
   readonly allowed_callers?: readonly string[];
   readonly sa_bindings: readonly ServiceAccountBinding[];
@@ -245,6 +256,7 @@ export const clusterPolicy: z.ZodType<ClusterPolicy> = z.strictObject({
   token_ttl_seconds: z.int().min(0).exactOptional().describe(
     `lifetime of the tokens, ${MIN_TOKEN_TTL_SECONDS} to ${MAX_TOKEN_TTL_SECONDS} seconds; 0 means ${MIN_TOKEN_TTL_SECONDS}`,
   ),
+  approvals_required: approvalsRequired,
   groups: strings("groups for access control"),
   allowed_callers: strings("caller CNs that may use the cluster; empty means any caller"),
   sa_bindings: z.array(saBinding).describe(

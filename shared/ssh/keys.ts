@@ -261,7 +261,13 @@ export function verifySignature(publicKey: Uint8Array, signature: Uint8Array, da
   }
 }
 
-function verifyValue(parts: KeyParts, algorithm: string, value: Uint8Array, data: Uint8Array): boolean {
+/** Whether the bytes of a scheme are a signature with an algorithm of the key. */
+export function verifyValue(
+  parts: KeyParts,
+  algorithm: string,
+  value: Uint8Array,
+  data: Uint8Array,
+): boolean {
   if (parts.kind === "rsa") {
     // `ssh-rsa`, which uses SHA-1, is omitted on purpose.
     const hash = { "rsa-sha2-256": "sha256", "rsa-sha2-512": "sha512" }[algorithm];

@@ -5,6 +5,14 @@
  */
 
 export { anyCharacter, wholeCharacter } from "./any_character.ts";
+export {
+  approverKey,
+  type AssertionChanges,
+  createPasskey,
+  decisionText,
+  passkeyProof,
+  sshProof,
+} from "./approval_proofs.ts";
 export { type EscapedKey, escapeKey } from "./escaped_key.ts";
 export { FakeClock } from "./fake_clock.ts";
 export { FixedRandom } from "./fixed_random.ts";

@@ -1,6 +1,7 @@
 // Approvals: the answers of a control plane while a human decides, `GET /v1/approvals` and `POST
 // /v1/approvals/{id}`.
 import * as z from "@zod/zod";
+import { type ApprovalProof, approvalProof, type SignedApproval, signedApproval } from "./proof.ts";
 import { each, type K8sDiff, k8sDiff, optional, wideInteger } from "./sign.ts";
 
 /** The states of an approval. A collected approval stays `approved` until it is purged. */
@@ -79,6 +80,8 @@ export interface ApprovalRecord {
   readonly joined?: readonly string[] | undefined;
   /** The number of them, this one included, that have collected the approval. */
   readonly collected?: number | undefined;
+  /** Present if approvers must sign their decisions. Such a request is never decided with others. */
+  readonly signed_approval?: SignedApproval | undefined;
 }
 
 /** Decodes an {@linkcode ApprovalRecord}; unknown fields are dropped. */
@@ -94,6 +97,7 @@ export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
   learn_ttl: wideInteger.optional(),
   target_type: z.literal("k8s").optional(),
   k8s_diff: k8sDiff.optional(),
+  signed_approval: signedApproval.optional(),
 });
 
 /** Decodes the list of approvals. */
@@ -117,6 +121,8 @@ export interface ApprovalDecision {
   readonly shown_ids?: readonly string[] | undefined;
   /** The approver's words, at most 500 characters. */
   readonly comment: string;
+  /** The signed decision; required to approve a request with `signed_approval`. */
+  readonly proof?: ApprovalProof | undefined;
 }
 
 /** Decodes an {@linkcode ApprovalDecision}, whose comment may be called `reason`; unknown fields are dropped. */
@@ -125,6 +131,7 @@ export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
   ttl_seconds: z.int().max(LONGEST_LEARN_TTL_SECONDS).default(0),
   shown_ids: optional.texts,
   comment: z.string().default(""),
+  proof: approvalProof.optional(),
   reason: z.string().default("").describe("Earlier name of comment"),
 }).transform(({ comment, reason, ...decision }) => ({ ...decision, comment: comment || reason }));
 

@@ -18,6 +18,15 @@ export {
   UNDECIDED_AT,
 } from "./approval.ts";
 export {
+  type ApprovalProof,
+  approvalProof,
+  type ApprovalSubject,
+  MAX_PROOFS,
+  type ProofKind,
+  type SignedApproval,
+  signedApproval,
+} from "./proof.ts";
+export {
   type ClusterInfo,
   type ClustersResponse,
   clustersResponse,

@@ -4,6 +4,13 @@ import * as z from "@zod/zod";
 import { Buffer } from "node:buffer";
 import { hasInvisible, isUnsafe } from "../text.ts";
 import { AppError } from "../errors.ts";
+import {
+  type ApprovalProof,
+  approvalProof,
+  MAX_PROOFS,
+  type SignedApproval,
+  signedApproval,
+} from "./proof.ts";
 
 /** Names the fields of an object that share one schema. */
 export function each<Name extends string, Schema>(schema: Schema, ...names: Name[]): Record<Name, Schema> {
@@ -94,6 +101,8 @@ export interface SignRequest {
   readonly bearer_token: string;
   /** With `approved`: the lifetime of a waiver to learn; 0: none. */
   readonly learn_ttl_seconds: number;
+  /** With `approved`: the signed decisions of approvers. A dry run reports whether they are valid. */
+  readonly approval_proofs: readonly ApprovalProof[];
   /** With `learn_ttl_seconds`: the approver, for the waiver and its audit record. */
   readonly learn_approver: string;
   /** With `learn_ttl_seconds`: the approval that the waiver is learned from. */
@@ -156,6 +165,7 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   ...each(z.int().default(0), "ttl_seconds", "learn_ttl_seconds"),
   ...each(z.int().min(0).default(0), "session_max_seconds", "content_bytes"),
   end_user_groups: z.array(z.string()).nullable().default(null),
+  approval_proofs: z.array(approvalProof).max(MAX_PROOFS).default([]),
   k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasInvisible(field))).max(100)
     .default([]),
 });
@@ -251,6 +261,8 @@ export interface SignResponse {
   readonly envelope?: unknown;
   /** Account and address, for the approver of a control plane: if a human has to approve, and in a dry run. */
   readonly target?: SignTarget | undefined;
+  /** For the control plane, if the request needs signed approvals. */
+  readonly signed_approval?: SignedApproval | undefined;
 }
 
 /** The account and address that a command runs at, before any elevation. */
@@ -281,6 +293,7 @@ export const signResponse: z.ZodType<SignResponse> = z.object({
   }).optional(),
   envelope: z.unknown().optional(),
   target: z.object(each(z.string(), "user", "addr")).optional(),
+  signed_approval: signedApproval.optional(),
 });
 
 /**

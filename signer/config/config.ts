@@ -34,6 +34,7 @@ import {
   type StateSettings,
 } from "@gateway/shared/state";
 import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire";
+import { type ApprovalsConfig, approvalsConfig } from "@gateway/shared/proofs";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 
 /** Paths are as written; relative ones are relative to the working directory. */
@@ -55,6 +56,7 @@ export interface SignerConfig
   readonly policy_source: "file" | "database";
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
+  readonly approvals?: ApprovalsConfig;
   readonly reload_callers: readonly string[];
   /** Hosts by the CN that fetches the revocation list for them. */
   readonly krl_callers: Readonly<Record<string, readonly string[]>>;
@@ -134,6 +136,9 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe(
       "OpenID provider of end users; without it, callers with require_verified_end_user get no certificate",
     ),
+  approvals: approvalsConfig.exactOptional().describe(
+    "signed approvals; absent means that the word of a control plane or of a caller with self_approve suffices",
+  ),
   reload_callers: z.array(z.string()).default([]).describe(
     "caller CNs that may use the admin routes; empty means none",
   ),
@@ -204,6 +209,31 @@ export function findHostsWithoutKey(
   if (envelope_key !== "") return [];
   return Object.entries(hosts).filter(([, host]) => host.sealed_exec === true).map(([name]) =>
     `${formatKeyPath(["hosts", name, "sealed_exec"])}: needs envelope_key, the key that signs the commands`
+  );
+}
+
+/**
+ * The key paths of hosts and clusters that need more signatures than there are approvers. Nobody could ever approve
+ * their requests. Such a config is rejected.
+ */
+export function findUnreachableApprovals(
+  { approvals, hosts, kubernetes }: Pick<SignerConfig, "approvals" | "hosts" | "kubernetes">,
+): readonly string[] {
+  const people = Object.keys(approvals?.approvers ?? {}).length;
+  const wanted: (readonly [path: readonly string[], required: number])[] = [
+    [["approvals", "required"], approvals?.required ?? 0],
+    ...Object.entries(approvals?.required_by_group ?? {}).map(([group, required]) =>
+      [["approvals", "required_by_group", group], required] as const
+    ),
+    ...Object.entries(hosts).map(([name, { approvals_required = 0 }]) =>
+      [["hosts", name, "approvals_required"], approvals_required] as const
+    ),
+    ...Object.entries(kubernetes?.clusters ?? {}).map(([name, { approvals_required = 0 }]) =>
+      [["kubernetes", "clusters", name, "approvals_required"], approvals_required] as const
+    ),
+  ];
+  return wanted.filter(([, required]) => required > people).map(([path, required]) =>
+    `${formatKeyPath(path)}: ${required} people must sign, and approvals.approvers has ${people}`
   );
 }
 

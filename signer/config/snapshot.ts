@@ -4,6 +4,7 @@ import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError, configError, errorText } from "@gateway/shared/errors";
 import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
 import { ifThere, readNamedFile, tryLockFile } from "@gateway/shared/files";
+import { type ApprovalsConfig, type Approvers, compileApprovers } from "@gateway/shared/proofs";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
 import { type CompiledPolicy, compilePolicySteps, visibleHosts } from "@gateway/shared/policy";
 import { quoteText, writeAll } from "@gateway/shared/text";
@@ -12,6 +13,7 @@ import { type ClusterAddress, loadClusterFiles } from "@gateway/shared/kubernete
 import {
   editPath,
   findHostsWithoutKey,
+  findUnreachableApprovals,
   LARGE_SIGNER_KEYS,
   type SignerConfig,
   signerConfig,
@@ -40,6 +42,8 @@ export interface Snapshot {
    * user are denied.
    */
   readonly endUsers: EndUserVerifier | undefined;
+  /** `undefined`: nobody can sign approvals. */
+  readonly approvers: Approvers | undefined;
   readonly reloadCallers: ReadonlySet<string>;
   readonly trustedForwarders: ReadonlySet<string>;
   readonly krlCallers: ReadonlySet<string>;
@@ -126,6 +130,7 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
     config,
     policy,
     hostLists: new HostListResponses(policy),
+    approvers: config.approvals && approversOf(config.approvals),
     ...parts,
     reloadCallers: namedCallers(config.reload_callers),
     trustedForwarders: namedCallers(config.trusted_forwarders),
@@ -133,12 +138,19 @@ function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: Loa
   };
 }
 
+/** @throws {AppError} `invalid_config` with every problem, one a line */
+function approversOf(config: ApprovalsConfig): Approvers {
+  const compiled = compileApprovers(config);
+  if (compiled.kind === "ok") return compiled.approvers;
+  throw configError(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+}
+
 function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
   const compiled = yield* compilePolicySteps(config, previous);
   yield;
-  const unsealable = findHostsWithoutKey(config);
-  if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
-  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
+  const unusable = [...findHostsWithoutKey(config), ...findUnreachableApprovals(config)];
+  if (compiled.kind === "ok" && unusable.length === 0) return compiled.policy;
+  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unusable];
   throw configError(`Cannot use signer config: ${problems.join("\n  ")}`);
 }
 

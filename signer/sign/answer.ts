@@ -15,6 +15,7 @@ import {
 import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
+import { approvalFacts, approverNames } from "./signed_approval.ts";
 import type { CertificateNames } from "../live/krl/certificates.ts";
 import { namesOf, type Snapshot } from "../config/snapshot.ts";
 import {
@@ -166,11 +167,23 @@ export function allowedEntry(
   { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti: string },
 ): AuditEntry {
   const policy_rule = allowed.decision.matchedRule;
+  const approval = allowed.signed && facts.serial !== undefined ? approvalFacts(allowed.signed) : {};
   if (allowed.kind === "command") {
     const { host, warning } = allowed.decision;
     const { addr, user, principal } = host;
     const command = describeCommand(request, snapshot);
-    return { caller, host: addr, addr, user, principal, ...command, policy_rule, warning, ...facts };
+    return {
+      caller,
+      host: addr,
+      addr,
+      user,
+      principal,
+      ...command,
+      policy_rule,
+      warning,
+      ...approval,
+      ...facts,
+    };
   }
   const { cluster: { apiServer: addr }, decision: { action, force } } = allowed;
   // Record the group that the API server uses, even if the request omitted the group.
@@ -178,6 +191,7 @@ export function allowedEntry(
   const warning = `force_fields=${quoteText(request.k8s_force_fields.join(","))}`;
   return {
     ...{ caller, host: addr, addr, ...describeAction(asked), policy_rule, ...(force && { warning }) },
+    ...approval,
     ...facts,
     jti,
   };
@@ -218,15 +232,16 @@ export function respond(body: SignResponse): Response {
  */
 export async function learnWaiver(
   { authority, snapshot, peer, request, caller }: SignContext,
-  decision: { readonly requireApproval: boolean; readonly approvalWaived: boolean },
+  { decision, signed }: Allowed,
   gated: GatedCommand,
 ): Promise<void> {
+  const approver = signed === undefined ? request.learn_approver : approverNames(signed.decisions);
   const facts = {
     caller,
     host: request.host,
     ...namesOf(snapshot, request.host),
     approval_id: request.learn_approval_id,
-    approved_by: request.learn_approver,
+    approved_by: approver,
   };
   let recorded = "";
   try {
@@ -238,7 +253,7 @@ export async function learnWaiver(
       gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,
       maxTtlSeconds: snapshot.config.max_grant_ttl_seconds,
-      approver: request.learn_approver,
+      approver,
       approvalId: request.learn_approval_id,
     }, {
       async made({ id, waiveApproval, contentSha256 }) {

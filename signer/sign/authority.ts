@@ -8,6 +8,7 @@ import { ChangeLock } from "@gateway/shared/state";
 import { clusterAddress, type ConfigFile, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
+import { PasskeyCounters } from "../live/passkey_counters.ts";
 import { LiveState } from "../live/live_state.ts";
 import { SessionReports } from "../live/session_reports.ts";
 import { PolicySource, SignerState } from "../live/policy.ts";
@@ -108,6 +109,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     ...{ instances, gate, clusters, clock, random, logger, requests },
     knownSubjects: new KnownSubjects(),
     sessionReports: new SessionReports(),
+    passkeyCounters: new PasskeyCounters(),
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionScheduler({ clock: parts.clock }),
     timings: {

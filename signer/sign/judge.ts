@@ -6,6 +6,7 @@ import {
   type AllowedSsh,
   clusterIntentOf,
   type CompiledCluster,
+  type CompiledHost,
   decideCluster,
   decideSshSteps,
   type DeniedCluster,
@@ -23,6 +24,7 @@ import { createHash } from "node:crypto";
 import { formatSubject } from "../live/freezes.ts";
 import type { LiveState } from "../live/live_state.ts";
 import type { Authority } from "./authority.ts";
+import { judgeProofs, type SignedState } from "./signed_approval.ts";
 import { namesOf, type Snapshot } from "../config/snapshot.ts";
 
 export interface SignContext {
@@ -39,6 +41,8 @@ export interface SignContext {
 
 interface Passed {
   readonly needsApproval: boolean;
+  /** The signed decisions, if the approval needs signatures. */
+  readonly signed: SignedState | undefined;
   /** The policy, grants and freezes that {@linkcode judge} read. */
   readonly basis: { readonly snapshot: Snapshot; readonly view: LiveState["view"] };
 }
@@ -96,7 +100,8 @@ export async function judge(context: SignContext): Promise<Verdict> {
   const decision = await authority.turns.run(caller, steps);
   decided(decision.kind);
   if (decision.kind === "denied") return { kind: "denied", decision };
-  return { kind: "command", decision, publicKey, needsApproval: needsApproval(context, decision), basis };
+  const approval = judgeApproval(context, decision, decision.host);
+  return "reason" in approval ? approval : { ...approval, kind: "command", decision, publicKey, basis };
 }
 
 function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
@@ -113,8 +118,10 @@ function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
       return { kind: "mismatch", reason: "command is not the canonical form of the k8s action" };
     case "denied":
       return { kind: "denied", decision, cluster };
-    case "allowed":
-      return { kind: "action", decision, cluster, needsApproval: needsApproval(context, decision), basis };
+    case "allowed": {
+      const approval = judgeApproval(context, decision, cluster);
+      return "reason" in approval ? approval : { ...approval, kind: "action", decision, cluster, basis };
+    }
     default:
       return decision satisfies never;
   }
@@ -158,6 +165,25 @@ function needsVerifiedEndUser(
   { snapshot, caller }: Pick<SignContext, "snapshot" | "caller">,
 ): boolean {
   return caller !== "_default" && snapshot.policy.callers.get(caller)?.require_verified_end_user === true;
+}
+
+/**
+ * Judges the approval of an allowed request. If the config requires signatures, only the proofs count, whoever sent the
+ * request: a claim without enough of them is denied.
+ */
+function judgeApproval(
+  context: SignContext,
+  decision: { readonly requireApproval: boolean },
+  target: CompiledHost | CompiledCluster,
+): Stopped | Pick<Passed, "needsApproval" | "signed"> {
+  const { approved, dry_run } = context.request;
+  const signed = decision.requireApproval ? judgeProofs(context, target) : undefined;
+  if (signed === undefined) {
+    return { signed, needsApproval: needsApproval(context, decision) };
+  }
+  if (!approved || dry_run) return { signed, needsApproval: true };
+  if (signed.missing !== undefined) return closed(`signed approval: ${signed.missing}`);
+  return { signed, needsApproval: false };
 }
 
 /**

@@ -34,6 +34,7 @@ import {
   recordOutcome,
   type SignContext,
 } from "./judge.ts";
+import type { SignedState } from "./signed_approval.ts";
 
 /**
  * `POST /v1/sign`: decides about one request, and issues an SSH certificate or a Kubernetes token. A request that needs
@@ -146,6 +147,7 @@ async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Re
     decision: decisionOf(allowed),
     envelope,
     target: isForApprover && isForwarder(context) ? targetOf(allowed) : undefined,
+    signed_approval: isForwarder(context) ? allowed.signed?.view : undefined,
     k8s_diff: previewed?.diff,
   });
 }
@@ -189,6 +191,7 @@ function sealCommand(
 
 async function issue(context: SignContext, allowed: Allowed): Promise<Response> {
   const { authority, request, caller } = context;
+  if (allowed.signed !== undefined) await useProofs(context, allowed.signed);
   const made = allowed.kind === "command"
     ? await certify(context, allowed)
     : await makeToken(context, allowed);
@@ -196,16 +199,25 @@ async function issue(context: SignContext, allowed: Allowed): Promise<Response> 
   await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
   // Remember the certificate before the request is judged again, so that a later freeze finds it.
   made.remember();
-  if (allowed.decision.requireApproval && !isForwarder(context)) {
+  if (allowed.decision.requireApproval && allowed.signed === undefined && !isForwarder(context)) {
     await authority.gate.bestEffort({
       ...{ caller, host: request.host, host_name: request.host, addr: targetOf(allowed).addr, serial },
       outcome: "self_approved",
     });
   }
   if (request.learn_ttl_seconds > 0 && isForwarder(context) && made.learnable !== undefined) {
-    await learnWaiver(context, allowed.decision, made.learnable);
+    await learnWaiver(context, allowed, made.learnable);
   }
   return await release(context, allowed, { ...made.body, serial, decision: decisionOf(allowed) }, made);
+}
+
+/** Marks the documents as used before anything is issued. A document whose issue fails stays used. */
+async function useProofs(context: SignContext, { decisions }: SignedState): Promise<void> {
+  const documents = decisions.map(({ documentSha256: sha256, expiresAt }) => ({ sha256, expiresAt }));
+  if (await context.authority.krl.useDocuments(documents)) return;
+  const err = "signed approval: a decision has been used before";
+  await refuse(context, { outcome: "denied", err });
+  throw new AppError("denied", err);
 }
 
 async function certify(context: SignContext, { decision, publicKey }: AllowedCommand): Promise<Unreleased> {

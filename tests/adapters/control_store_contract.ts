@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { subjectOf } from "@gateway/shared/proofs";
 import type { Approval, ApprovalState } from "../../control_plane/approvals/approval.ts";
 import type { Baseline } from "../../control_plane/guardrails/tracker.ts";
 import type { ControlStore } from "../../control_plane/state/store.ts";
@@ -12,6 +13,7 @@ export const APPROVED = {
   at: CREATED_AT + 1,
   learnTtlSeconds: 7200,
 } as const satisfies ApprovalState;
+const PROOF = { kind: "ssh", document: '{"v":1}', signature: "AAAA" } as const;
 const STATES: readonly ApprovalState[] = [
   { kind: "pending" },
   APPROVED,
@@ -19,6 +21,8 @@ const STATES: readonly ApprovalState[] = [
   { ...APPROVED, learnTtlSeconds: 0 },
   { kind: "denied", by: "bob", at: CREATED_AT + 999 },
   { ...APPROVED, comment: "ticket 42" },
+  { kind: "pending", proofs: [PROOF] },
+  { ...APPROVED, proofs: [PROOF] },
   { kind: "denied", by: "bob", at: CREATED_AT + 999, comment: "not on a Friday" },
 ];
 
@@ -44,6 +48,10 @@ export const CONTRACT: Readonly<Record<string, Check>> = {
       target: { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 120 },
       k8sDiff: { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }], omitted: 1 },
       lead: "ffeeddccbbaa99887766554433221100",
+      signed: {
+        ...{ required: 2, installation: "lab-1", approved_by: [] },
+        subject: subjectOf(approvalOf().request, "broker-1"),
+      },
       request: {
         ...approvalOf().request,
         end_user_groups: ["ops", ""],
@@ -103,6 +111,16 @@ export const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(await kinds(), ["pending", "pending"]);
     await store.updateApproval(a, b);
     assert.deepEqual(await kinds(), ["approved", "approved"]);
+  },
+
+  async "of two approvers who sign at the same time, the second has to sign again"(store) {
+    await store.insertApproval(approvalOf());
+    const signed = (signature: string, kind: "pending" | "approved") =>
+      approvalOf({ state: { ...APPROVED, kind, proofs: [{ ...PROOF, signature }] } as ApprovalState });
+    await store.updateApproval(signed("AAAA", "pending"));
+    await assert.rejects(store.updateApproval(signed("BBBB", "approved")), { code: "conflict" });
+    const [stored] = await store.loadApprovals(EVER);
+    assert.deepEqual(stored?.state, { kind: "pending", proofs: [PROOF] });
   },
 
   async "a change of what is not there is refused"(store) {

@@ -11,10 +11,10 @@ import { FakeClock } from "@gateway/shared/testing";
 import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
 import { subjectOf } from "../../control_plane/guardrails/tracker.ts";
 
-Deno.test("a new database has version 5, the exact schema and owner-only permissions", async () => {
+Deno.test("a new database has version 6, the exact schema and owner-only permissions", async () => {
   using folder = new ControlFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 5 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const columns = (table: string) =>
     folder.query(`PRAGMA table_info(${table})`)
@@ -44,6 +44,8 @@ Deno.test("a new database has version 5, the exact schema and owner-only permiss
     "k8s_diff TEXT 1 '' 0",
     "timeout_ms INTEGER 1 0 0",
     "notify_until INTEGER 1 0 0",
+    "signed_approval TEXT 1 '' 0",
+    "proofs TEXT 1 '' 0",
   ]);
   assert.deepEqual(columns("baselines"), [
     "subject TEXT 0 null 1",

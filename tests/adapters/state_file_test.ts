@@ -117,14 +117,14 @@ Deno.test.each<[opener: keyof typeof OPEN, name: string, sql: string, cause: Reg
     "signer",
     "of a later version",
     mark(MIGRATIONS.length + 1, SIGNER_ID),
-    /its version is 7 and this program knows 6/,
+    /its version is 8 and this program knows 7/,
     LATER,
   ],
   [
     "control plane",
     "of a later version",
     mark(CONTROL_MIGRATIONS.length + 1, CONTROL_PLANE_ID),
-    /its version is 6 and this program knows 5/,
+    /its version is 7 and this program knows 6/,
     LATER,
   ],
   [

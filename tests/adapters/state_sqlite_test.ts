@@ -17,10 +17,10 @@ async function contents(store: StateStore): Promise<unknown> {
   return contents;
 }
 
-Deno.test("a new database has version 6, the exact schema and owner-only permissions", async () => {
+Deno.test("a new database has version 7, the exact schema and owner-only permissions", async () => {
   using folder = new StateFolder();
   await folder.open().close();
-  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
+  assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 7 }]);
   assert.deepEqual(folder.query("PRAGMA journal_mode"), [{ journal_mode: "wal" }]);
   const names = folder.query("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
   assert.equal(
@@ -77,8 +77,8 @@ Deno.test("grants and freezes are restored at the next start (K1)", async () => 
   assert.deepEqual(await contents(folder.open()), [[grantOf()], [freezeOf()]]);
 });
 
-Deno.test.each([0, 1, 2, 3, 4, 5])(
-  "a database of version %d is migrated to version 6 with its grants",
+Deno.test.each([0, 1, 2, 3, 4, 5, 6])(
+  "a database of version %d is migrated to version 7 with its grants",
   async (version) => {
     using folder = new StateFolder();
     folder.exec(`${MIGRATIONS.slice(0, version).join("\n")} PRAGMA user_version = ${version}`);
@@ -92,7 +92,7 @@ Deno.test.each([0, 1, 2, 3, 4, 5])(
     const store = folder.open();
     await store.putFreeze(freezeOf());
     assert.deepEqual(await contents(store), [kept, [freezeOf()]]);
-    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 6 }]);
+    assert.deepEqual(folder.query("PRAGMA user_version"), [{ user_version: 7 }]);
   },
 );
 

@@ -35,6 +35,7 @@ Deno.test("docs/reference contains no obsolete page and names each unit", async 
     "docs/reference/behavior-control-plane.md",
     "docs/reference/behavior-signer.md",
     "docs/reference/installed-files.md",
+    "docs/reference/signed-approvals.md",
   ]);
   const text = await Deno.readTextFile(`${ROOT}docs/reference/installed-files.md`);
   const units = listFiles("deploy/systemd/").map((file) => file.slice("deploy/systemd/".length));

@@ -54,6 +54,7 @@ const CLAIMS = {
   learn_ttl_seconds: 60,
   learn_approver: "me",
   learn_approval_id: "abc",
+  approval_proofs: [{ kind: "ssh" as const, document: "{}", signature: "AAAA" }],
 };
 
 const ANSWER =

@@ -47,6 +47,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   http: ["files", "service"],
   audit: ["redact", "files", "service"],
   envelope: ["ssh"],
+  proofs: ["wire", "ssh", "policy"],
   // The policy pins host keys, so it rejects unreadable ones.
   policy: ["wire", "ssh", "envelope"],
   ca: ["ssh", "policy", "files"],

@@ -13,11 +13,14 @@ import {
 import { concatBytes, isSameIdentity } from "@gateway/shared/text";
 import { KRL_NAMESPACE } from "@gateway/shared/wire";
 
-export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "request"] as const;
+export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "request", "document"] as const;
 
 export interface CertificateSubject {
   readonly kind: (typeof REVOCABLE_KINDS)[number];
-  /** A CN, a user name, a serial in decimal digits, a key ID, or a name of {@linkcode nameRequest}. */
+  /**
+   * A CN, a user name, a serial in decimal digits, a key ID, a name of {@linkcode nameRequest}, or the SHA-256 of a
+   * decision document that has been used.
+   */
   readonly value: string;
 }
 
@@ -248,6 +251,7 @@ function serialsOf(
         ? serials
         : [];
     case "request":
+    case "document":
       // Batches have no request IDs. The answers of requests are in the audit log.
       return [];
     default:
@@ -281,6 +285,7 @@ export class RevokedNames {
   readonly #serials = new SerialSet();
   readonly #keyIds = new Map<string, number>();
   readonly #requests = new Map<string, number>();
+  readonly #documents = new Map<string, number>();
 
   get size(): number {
     return this.#serials.size + this.#keyIds.size;
@@ -295,6 +300,11 @@ export class RevokedNames {
     return names.some((name) => this.#requests.has(name));
   }
 
+  /** Whether a decision document has been used. */
+  hasDocument(sha256: string): boolean {
+    return this.#documents.has(sha256);
+  }
+
   /** The number of abandoned requests of a caller. */
   requestsOf(caller: string): number {
     const isOf = (name: string) => name.slice(name.indexOf(" ") + 1) === caller;
@@ -307,8 +317,8 @@ export class RevokedNames {
    */
   *add({ kind, value, revokedAt }: StoredRevocation, among: IssuedCertificates): Steps<number> {
     const until = Math.floor(revokedAt / 1000);
-    if (kind === "request") {
-      this.#requests.set(value, until + REVOCATION_SECONDS);
+    if (kind === "request" || kind === "document") {
+      (kind === "request" ? this.#requests : this.#documents).set(value, until + REVOCATION_SECONDS);
       return 0;
     }
     // Also list a key ID that this signer does not know, because an admin who names a key ID has a reason.
@@ -335,7 +345,7 @@ export class RevokedNames {
   forget(nowSeconds: number): number {
     const before = this.size;
     this.#serials.forget(nowSeconds);
-    for (const names of [this.#keyIds, this.#requests]) {
+    for (const names of [this.#keyIds, this.#requests, this.#documents]) {
       for (const [name, until] of names) if (until <= nowSeconds) names.delete(name);
     }
     return before - this.size;

@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import { type Clock, finish, finishInSlices, within } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { Durable } from "@gateway/shared/state";
@@ -202,6 +203,29 @@ export class RevocationList {
   /** Whether a request was abandoned. */
   isGivenUp(caller: string, requestId: string | undefined): boolean {
     return requestId !== undefined && this.listed.hasRequest(...namesOfRequest(caller, requestId));
+  }
+
+  /**
+   * Marks decision documents as used, durably. Of two concurrent requests with the same document, one gets false.
+   * Signers that share a store learn of each other's documents with the next change that they load.
+   *
+   * @throws {AppError} `internal` if the store could not save it
+   */
+  useDocuments(
+    documents: readonly { readonly sha256: string; readonly expiresAt: number }[],
+  ): Promise<boolean> {
+    return this.#durable.change(async () => {
+      if (documents.some(({ sha256 }) => this.listed.hasDocument(sha256))) return false;
+      // The mark must outlive the document.
+      const used = documents.map(({ sha256, expiresAt }) =>
+        ({ kind: "document", value: sha256, revokedAt: expiresAt * 1000 }) as const
+      );
+      for (const each of used) await this.#list(each);
+      if (await this.#store(used) === undefined) {
+        throw new AppError("internal", "the use of a signed approval could not be stored");
+      }
+      return true;
+    });
   }
 
   /** Revokes the certificates of subjects permanently. When it resolves, the list contains them. */

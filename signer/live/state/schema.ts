@@ -86,6 +86,7 @@ export const MIGRATIONS: readonly string[] = [
   // Changes nothing but the version of the schema: programs of earlier versions cannot read revocations of
   // requests.
   "/* revocations.kind may be 'request' */",
+  "/* revocations.kind may be 'document' */",
 ];
 
 export const SCHEMA: StateSchema = {
@@ -139,8 +140,9 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     ALTER TABLE instances ADD COLUMN ${columns("prepared")} DEFAULT '';`,
     "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
     ADD_OLDEST_COLUMN,
+    "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request, document';",
   ],
-  oldest: 6,
+  oldest: 7,
 };
 
 /** A Secret that tokens of a cluster are bound to: one for each caller and end user. */
