@@ -2,6 +2,7 @@ import type { BrokerConfig } from "@gateway/broker/config";
 import { fingerprint, parsePublicKey } from "@gateway/shared/ssh";
 import { visibleText } from "@gateway/shared/text";
 import { scanHostKey } from "../hosts/add.ts";
+import { confirm } from "../kit/confirm.ts";
 import { conflict, type Environment, invalid } from "../kit/output.ts";
 import type { GivenHost, InitHost } from "./layout.ts";
 
@@ -50,16 +51,8 @@ async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes }: 
       'compare the key, then pass --yes, or the key: --host "web01=deploy@10.0.0.5,key=ssh-ed25519 AAAA…"';
     throw invalid("Cannot ask about a host key without a terminal; nothing was written", undefined, fix);
   }
-  terminal.err("Is it the same? [y/N] ");
-  const ended = new AbortController();
-  let answer = "no";
-  for await (const key of keys(ended.signal)) {
-    if (/^y$/i.test(key)) answer = "yes";
-    ended.abort();
-    break;
-  }
-  terminal.err(`${answer}\n`);
-  if (answer === "no") throw invalid("The host key was not confirmed; nothing was written");
+  if (await confirm({ terminal, keys }, "Is it the same?")) return;
+  throw invalid("The host key was not confirmed; nothing was written");
 }
 
 function describe({ name, user, addr, hostKey }: InitHost): string {
