@@ -27,6 +27,7 @@ import { INIT } from "./setup/init.ts";
 import { MIGRATE } from "./setup/migrate.ts";
 import { LINT, TEST } from "./policy/analyze.ts";
 import { VERSIONS } from "./policy/versions.ts";
+import { EDIT } from "./policy/edit.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { SHOW_POLICY } from "./policy/show.ts";
@@ -96,7 +97,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
   "Policy:": [{
     name: "policy",
     summary: "Show, explain and change policies.",
-    commands: [SHOW_POLICY, EXPLAIN, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+    commands: [SHOW_POLICY, EXPLAIN, EDIT, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   }],
   "Approvals:": [APPROVAL, APPROVER],
   "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],

@@ -45,9 +45,12 @@ export async function signApproval(
   }
   const { subject } = signed;
   call.terminal.err(describeSubject(subject, record, { approver, learnTtlSeconds }).join("\n") + "\n");
-  const problem = `Cannot ask for a signature of ${record.id} without a terminal`;
-  const isSure = yes ||
-    await confirm(call, "Sign the approval of this request?", { problem, fix: "pass --yes" });
+  const { terminal, keys } = call;
+  if (!yes && keys === undefined) {
+    throw invalid(`Cannot ask for a signature of ${record.id} without a terminal`, undefined, "pass --yes");
+  }
+  const isSure = yes || keys === undefined ||
+    await confirm({ terminal, keys }, "Sign the approval of this request?");
   if (!isSure) throw invalid(`The request ${record.id} was not approved`);
   const document = formatDocument({
     v: 1,

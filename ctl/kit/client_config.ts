@@ -119,10 +119,12 @@ function parseServiceUrl(text: string): string {
   return url.href.replace(/\/$/, "");
 }
 
-/** The environment variables that find the client config, and that replace its values. */
+/** The environment variables that find the client config and the editor, and that replace values of the client config. */
 export const ENV_NAMES: readonly string[] = [
   "BROKER_CTL_CONFIG",
+  "EDITOR",
   "HOME",
+  "VISUAL",
   "XDG_CONFIG_HOME",
   ...CLIENT_ENV_NAMES,
 ];

@@ -3,7 +3,7 @@ import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignerConfig } from "@gateway/signer/config";
 import { oneOf } from "./command.ts";
-import { HintedError, invalid } from "./output.ts";
+import { type Environment, HintedError, invalid } from "./output.ts";
 
 /** The options of commands that can work on hosts over ssh. */
 export const overSsh = (what: string) => ({
@@ -163,5 +163,28 @@ export async function runToEnd(name: string, args: readonly string[]) {
     return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
   } catch (cause) {
     throw new AppError("not_supported", `Cannot start ${name}: ${errorText(cause)}`, { cause });
+  }
+}
+
+/** Opens a file in the operator's editor, and waits for its end. */
+export async function runEditor(path: string, variables: Environment["variables"]) {
+  const [name = "vi", ...args] = (variables["VISUAL"] || variables["EDITOR"] || "vi").trim().split(/\s+/);
+  const fail = (problem: string, cause?: unknown) =>
+    new HintedError(
+      new AppError("not_supported", `Cannot edit in ${quoteText(name)}: ${problem}`, { cause }),
+      "set VISUAL to vi, vim, nvim, nano, micro, hx, emacs, ed or code --wait, or pass --file",
+    );
+  // Editors keep Ctrl-C as a signal, which the terminal also sends to this process.
+  const ignore = () => {};
+  Deno.addSignalListener("SIGINT", ignore);
+  try {
+    const streams = { stdin: "inherit", stdout: "inherit", stderr: "inherit" } as const;
+    const { success, code } = await new Deno.Command(name, { args: [...args, path], ...streams }).spawn()
+      .status;
+    if (!success) throw fail(`it exited with code ${code}; nothing was written`);
+  } catch (cause) {
+    throw cause instanceof AppError ? cause : fail(errorText(cause), cause);
+  } finally {
+    Deno.removeSignalListener("SIGINT", ignore);
   }
 }

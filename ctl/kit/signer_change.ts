@@ -25,7 +25,7 @@ import { editLocked } from "./files.ts";
 import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
 
 /** A change of the signer's config that a command makes. */
-interface SignerChange<C = SignerConfig> {
+export interface SignerChange<C = SignerConfig> {
   /** Returns the new text; throws if there is nothing to edit. */
   readonly edit: (text: string, config: C) => string;
   /** Describes the change, given the config after it; the first line is the result. */
@@ -135,13 +135,13 @@ export async function askReload(call: Call) {
 }
 
 /** A config with hosts and policy, and the checks of the program that loads it. */
-interface EditedFile<C> {
+export interface EditedFile<C> {
   readonly what: string;
   readonly parse: (text: string, source: string, previous?: C) => C;
   readonly problems: (config: C) => readonly string[];
 }
 
-const SIGNER_FILE: EditedFile<SignerConfig> = {
+export const SIGNER_FILE: EditedFile<SignerConfig> = {
   what: CONFIG_KINDS.signer.what,
   parse: (text, source, previous) =>
     parseConfig({
@@ -151,11 +151,33 @@ const SIGNER_FILE: EditedFile<SignerConfig> = {
   problems: findSignerProblems,
 };
 
-const LOCAL_FILE: EditedFile<PolicyConfig> = {
+export const LOCAL_FILE: EditedFile<PolicyConfig> = {
   what: CONFIG_KINDS.broker.what,
   parse: (text, source) => localPolicy(parseConfig({ ...CONFIG_KINDS.broker, text, source })),
   problems: findPolicyProblems,
 };
+
+/**
+ * Edits the text of a config.
+ *
+ * @throws {AppError} `invalid_config` if the program of the config would reject the new text
+ */
+export function checkEdit<C>(
+  { what, parse, problems }: EditedFile<C>,
+  { file, text, edit }: {
+    readonly file: string;
+    readonly text: string;
+    readonly edit: SignerChange<C>["edit"];
+  },
+) {
+  const before = parse(text, file);
+  const edited = edit(text, before);
+  // Unchanged hosts are not checked again.
+  const config = parse(edited, file, before);
+  const found = problems(config);
+  if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
+  return { edited, before, config, diff: diffLines(text, edited, file) };
+}
 
 /**
  * Edits a config file atomically. A text that its program would reject is not written.
@@ -164,19 +186,15 @@ const LOCAL_FILE: EditedFile<PolicyConfig> = {
  * @returns the config after the edit, and the edit as `diff -u` shows it
  */
 async function editFile<C>(
-  { what, parse, problems }: EditedFile<C>,
+  kind: EditedFile<C>,
   file: string,
   edit: SignerChange<C>["edit"],
   dryRun: boolean,
 ) {
+  const { what } = kind;
   const checked = (text: string) => {
-    const before = parse(text, file);
-    const edited = edit(text, before);
-    // Unchanged hosts are not checked again.
-    const config = parse(edited, file, before);
-    const found = problems(config);
-    if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
-    return [edited, { config, diff: diffLines(text, edited, file) }] as const;
+    const { edited, config, diff } = checkEdit(kind, { file, text, edit });
+    return [edited, { config, diff }] as const;
   };
   const read = () => hintMissingConfig(() => readConfigText(file, what));
   const text = await read();

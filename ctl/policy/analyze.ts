@@ -43,7 +43,7 @@ about the pattern. The exit code is 1 if there is a finding.
   },
 });
 
-function formatFinding({ path, pattern, command, problem, fix }: LintFinding): readonly string[] {
+export function formatFinding({ path, pattern, command, problem, fix }: LintFinding): readonly string[] {
   return [
     `${path}: ${pattern}`,
     `${INDENT}${problem}`,
@@ -65,17 +65,19 @@ export async function diffConfigs(
   }
   const load = async (path: string) => compileSigner(await loadHosts(path, workingFolder));
   const changes = diffPolicies(await load(from), await load(to));
+  const wider = changes.some(isWider);
+  return { json: { wider, changes }, lines: describeChanges(changes), ...wider && { exitCode: WIDER } };
+}
+
+/** The changes of access, the wider ones first, and a summary. */
+export function describeChanges(changes: readonly AccessChange[]): readonly string[] {
   const wider = changes.filter(isWider).length;
   const summary = changes.length === 0
     ? "No access changes."
     : wider === 0
     ? "No access is wider."
     : `${wider} of ${changes.length} changes give wider access.`;
-  return {
-    json: { wider: wider > 0, changes },
-    lines: [...changes.toSorted(widestFirst).flatMap(formatChange), summary],
-    ...wider > 0 && { exitCode: WIDER },
-  };
+  return [...changes.toSorted(widestFirst).flatMap(formatChange), summary];
 }
 
 function widestFirst(left: AccessChange, right: AccessChange): number {

@@ -9,7 +9,7 @@ import {
   type SshDecision,
   toWireDecision,
 } from "@gateway/shared/policy";
-import { decideRequest, type HostQuestion } from "@gateway/shared/policy/analysis";
+import { decideRequest, findHostRemedies, type HostQuestion } from "@gateway/shared/policy/analysis";
 import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -18,6 +18,7 @@ import { HintedError, invalid } from "../kit/output.ts";
 import { compileSigner, loadHosts, loadSignerFile } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
+import { findPlaces, formatChanges } from "./remedies.ts";
 
 const TAKES = {
   "--host <name>": "host name",
@@ -59,7 +60,8 @@ Examples:
 
 Decides from the signer's config alone, without the grants, waivers and freezes of a running signer. An action has the
 form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - means
-no namespace. The exit code is 0 for every decision; scripts read decision.allowed of --json.
+no namespace. For a denied request, "To allow" lists all changes of the config that it needs together. The exit code is
+0 for every decision; scripts read decision.allowed of --json.
 `,
   async run(flags, { workingFolder }) {
     const target = readTarget(flags);
@@ -89,10 +91,17 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
       command,
       verdict: nameVerdict(verdict),
       rule: verdict.rule,
+      policies: findPlaces(host, policies, verdict.rule),
     }));
+    const texts = steps.map(({ command }) => command);
+    const placesOf = (rule: string) =>
+      findPlaces(host, policies, rule).map((name) => name === "<inline>" ? name : `policy ${name}`);
+    const changes = decision.kind === "denied"
+      ? findHostRemedies(policy, host, intent, { texts, placesOf })
+      : undefined;
     return {
-      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision) },
-      lines: [...lines, ...formatDecision(intent.command, steps, decision)],
+      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision), changes },
+      lines: [...lines, ...formatDecision(intent.command, steps, decision), ...formatChanges(changes)],
     };
   },
 });
@@ -146,8 +155,8 @@ function formatHost(host: CompiledHost, contributions: ReturnType<typeof listCon
     `Host:      ${host.name} (${host.user} at ${host.addr})`,
     `Groups:    ${host.groups.length === 0 ? EMPTY_CELL : host.groups.join(", ")}`,
     "Command policies:",
-    ...contributions.map(({ name, via, label }) =>
-      `  ${formatRow([name, `[${via}]`, label], [NAME_WIDTH, 10])}`
+    ...contributions.map(({ name, sources, label }) =>
+      `  ${formatRow([name, `[${sources.join(",")}]`, label], [NAME_WIDTH, 10])}`
     ),
     ...(restricts ? [] : ["  (no restrictions: every command is allowed)"]),
     `Sessions:  ${
@@ -160,13 +169,21 @@ function formatHost(host: CompiledHost, contributions: ReturnType<typeof listCon
 
 function formatDecision(
   command: string,
-  steps: readonly Readonly<Record<"command" | "verdict" | "rule", string>>[],
+  steps: readonly (Readonly<Record<"command" | "verdict" | "rule", string>> & {
+    readonly policies: readonly string[];
+  })[],
   decision: SshDecision,
 ): readonly string[] {
-  const rows = steps.map(({ command, verdict, rule }, index) => [
-    ...[`${index + 1}.`, command, verdict, rule || EMPTY_CELL],
+  const rows = steps.map(({ command, verdict, rule, policies }, index) => [
+    ...[
+      `${index + 1}.`,
+      command,
+      verdict,
+      rule || EMPTY_CELL,
+      policies.length === 0 ? "" : `in ${policies.join(", ")}`,
+    ],
   ]);
-  const table = formatTable(["", "", "", ""], rows);
+  const table = formatTable(["", "", "", "", ""], rows);
   return [
     "",
     `Command:   ${command === "" ? "(open a session)" : command}`,
@@ -202,18 +219,23 @@ function nameVerdict({ kind, requireApproval }: CommandVerdict): string {
 
 /**
  * The command policies of a host in the order of evaluation, each once: those of `_default`, of its groups, and its own
- * if that restricts anything. Each has its name in the library, what brings it, and its contents in a few words.
+ * if that restricts anything. Each has its name in the library, the first group and all groups that bring it, and its
+ * contents in a few words.
  */
 export function listContributions(
   library: Pick<SignerConfig, "command_policies" | "group_command_policies">,
   host: HostPolicy,
 ) {
-  const found = new Map<string, Readonly<Record<"name" | "via" | "label", string>>>();
-  for (const via of ["_default", ...(host.groups ?? [])]) {
-    for (const name of library.group_command_policies[via] ?? []) {
+  const found = new Map<
+    string,
+    Readonly<Record<"name" | "via" | "label", string>> & { readonly sources: string[] }
+  >();
+  for (const via of new Set(["_default", ...(host.groups ?? [])])) {
+    for (const name of new Set(library.group_command_policies[via])) {
       const policy = library.command_policies[name];
+      found.get(name)?.sources.push(via);
       if (policy !== undefined && !found.has(name)) {
-        found.set(name, { name, via, label: describePolicy(policy) });
+        found.set(name, { name, via, sources: [via], label: describePolicy(policy) });
       }
     }
   }
@@ -221,7 +243,12 @@ export function listContributions(
   const { mode = "", require_approval: approval = [] } = inline ?? {};
   return inline === undefined || ((mode === "" || mode === "off") && approval.length === 0)
     ? [...found.values()]
-    : [...found.values(), { name: "<inline>", via: "host", label: describePolicy(inline) }];
+    : [...found.values(), {
+      name: "<inline>",
+      via: "host",
+      sources: ["host"],
+      label: describePolicy(inline),
+    }];
 }
 
 function describePolicy(policy: CommandPolicy): string {

@@ -30,15 +30,15 @@ Deno.test.each(["", "get", "get pods prod web-1", "get pods prod/a/b"].map((text
 
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "" };
 
-Deno.test("listContributions() lists each policy once, with the first source that adds it", () => {
+Deno.test("listContributions() lists each policy once, with the groups that add it", () => {
   const library = {
     command_policies: { a: {}, b: { mode: "off" }, c: { mode: "denylist", deny: ["x"] } },
     group_command_policies: { _default: ["c"], web: ["a", "c"], db: ["b", "a"], other: ["b"] },
   } as const;
   assert.deepEqual(listContributions(library, { ...HOST, groups: ["db", "web", "none"] }), [
-    { name: "c", via: "_default", label: "denylist(deny:1)" },
-    { name: "b", via: "db", label: "off" },
-    { name: "a", via: "db", label: "off" },
+    { name: "c", via: "_default", sources: ["_default", "web"], label: "denylist(deny:1)" },
+    { name: "b", via: "db", sources: ["db"], label: "off" },
+    { name: "a", via: "db", sources: ["db", "web"], label: "off" },
   ]);
 });
 
@@ -63,7 +63,7 @@ Deno.test.each<{ policy: CommandPolicy; label: string | undefined }>([
   const empty = { command_policies: {}, group_command_policies: {} };
   assert.deepEqual(
     listContributions(empty, { ...HOST, command_policy: policy }),
-    label === undefined ? [] : [{ name: "<inline>", via: "host", label }],
+    label === undefined ? [] : [{ name: "<inline>", via: "host", sources: ["host"], label }],
   );
 });
 

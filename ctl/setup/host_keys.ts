@@ -46,11 +46,13 @@ async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes }: 
   ];
   terminal.err(lines.map((line) => `${visibleText(line)}\n`).join(""));
   if (yes === true) return;
-  const isSame = await confirm({ terminal, keys }, "Is it the same?", {
-    problem: "Cannot ask about a host key without a terminal; nothing was written",
-    fix: 'compare the key, then pass --yes, or the key: --host "web01=deploy@10.0.0.5,key=ssh-ed25519 AAAA…"',
-  });
-  if (!isSame) throw invalid("The host key was not confirmed; nothing was written");
+  if (keys === undefined) {
+    const fix =
+      'compare the key, then pass --yes, or the key: --host "web01=deploy@10.0.0.5,key=ssh-ed25519 AAAA…"';
+    throw invalid("Cannot ask about a host key without a terminal; nothing was written", undefined, fix);
+  }
+  if (await confirm({ terminal, keys }, "Is it the same?")) return;
+  throw invalid("The host key was not confirmed; nothing was written");
 }
 
 function describe({ name, user, addr, hostKey }: InitHost): string {

@@ -15,6 +15,7 @@ import {
   createConfigObject,
   describeIssue,
   mapValues,
+  nearMiss,
   type Shape,
   shapeAt,
   shapeOf,
@@ -22,6 +23,7 @@ import {
 } from "./problems.ts";
 import { LargeMap, parseJsonc, type WrittenMap } from "./jsonc.ts";
 
+export { nearMiss };
 export { appendToList, locate, removeFromList, removeMember, setValue, type ValuePath } from "./edit.ts";
 
 /** The kind and rules of a config. */

@@ -49,7 +49,7 @@ Deno.test("policy explain prints the policies of a host", async () => {
       "Groups:    web, all",
       "Command policies:",
       "  nginx             [web]       allowlist(allow:2) approval:1",
-      "  base              [web]       denylist(deny:1)",
+      "  base              [web,all]   denylist(deny:1)",
       "  <inline>          [host]      allowlist(allow:1)",
       "Sessions:  exec only, and each command is decided before it runs; shell and pty are denied",
       "",
@@ -63,9 +63,9 @@ Deno.test("policy explain prints the policies of a host", async () => {
       host: "web01",
       groups: ["web", "all"],
       policies: [
-        { name: "nginx", via: "web", label: "allowlist(allow:2) approval:1" },
-        { name: "base", via: "web", label: "denylist(deny:1)" },
-        { name: "<inline>", via: "host", label: "allowlist(allow:1)" },
+        { name: "nginx", via: "web", sources: ["web"], label: "allowlist(allow:2) approval:1" },
+        { name: "base", via: "web", sources: ["web", "all"], label: "denylist(deny:1)" },
+        { name: "<inline>", via: "host", sources: ["host"], label: "allowlist(allow:1)" },
       ],
       sessions: "exec",
     },
@@ -78,7 +78,7 @@ Deno.test("policy explain reports a host without restrictions", async () => {
   assert.match(out, /Groups: {4}—\nCommand policies:\n {2}\(no restrictions: .*\)\nSessions: {2}allowed\n$/);
 });
 
-Deno.test("policy explain prints decision and rule of each simple command", async () => {
+Deno.test("policy explain prints decision, rule and policies of each simple command, and the changes that allow all", async () => {
   await using folder = await createConfig();
   const command = "ps aux | grep 'nginx'; rm -rf /; id";
   const args = ["policy", "explain", "--host", "web01", "--command", command];
@@ -88,17 +88,21 @@ Deno.test("policy explain prints decision and rule of each simple command", asyn
     out.split("\n\n")[1],
     [
       `Command:   ${command}`,
-      "  1.  ps aux      allowed  allow:^ps ",
-      "  2.  grep nginx  allowed  allow:^grep ",
-      "  3.  rm -rf /    denied   deny:^rm ",
-      "  4.  id          denied   allowlist:no-match",
+      "  1.  ps aux      allowed  allow:^ps           in nginx",
+      "  2.  grep nginx  allowed  allow:^grep         in <inline>",
+      "  3.  rm -rf /    denied   deny:^rm            in base",
+      "  4.  id          denied   allowlist:no-match  in nginx, <inline>",
       "Decision:  DENIED (deny:^rm )",
       'Reason:    command not allowed on "web01" by command_policy (deny:^rm )',
+      'To allow:  deny rule "^rm " of policy base always wins: narrow or remove it',
+      '           add allow "^rm -rf /$" to policy nginx or <inline>',
+      '           add allow "^id$" to policy nginx or <inline>',
       "",
     ].join("\n").replaceAll(/ $/gm, ""),
   );
   const json = JSON.parse((await run(folder.path, ...args, "--json")).out);
-  assert.deepEqual(json.steps[2], { command: "rm -rf /", verdict: "denied", rule: "deny:^rm " });
+  const denied = { command: "rm -rf /", verdict: "denied", rule: "deny:^rm ", policies: ["base"] };
+  assert.deepEqual([json.steps[2], json.changes.length], [denied, 3]);
   assert.deepEqual([json.decision.allowed, json.decision.matched_rule], [false, "deny:^rm "]);
 });
 
@@ -119,13 +123,14 @@ Deno.test.each<Row>([
   {
     name: "a command that needs approval",
     flags: ["--command", "ps -ef"],
-    shows: /1\. {2}ps -ef {2}approval {2}require_approval:\^ps -ef\nDecision: {2}ALLOWED, requires approval/,
+    shows:
+      /1\. {2}ps -ef {2}approval {2}require_approval:\^ps -ef {2}in nginx\nDecision: {2}ALLOWED, requires approval/,
   },
   {
     name: "a denied shell structure",
-    flags: ["--command", "ps $(id)"],
+    flags: ["--command", "id $(id)"],
     shows:
-      /denied {2}shell-parse:command substitution\nDecision: {2}DENIED \(shell-parse:command substitution\)/,
+      /denied {2}shell-parse:command substitution\nDecision: {2}DENIED \(shell-parse:command substitution\)[^]*To allow: {2}no change of the config is enough\n$/,
   },
   {
     name: "a command with escape sequences",
@@ -140,12 +145,20 @@ Deno.test.each<Row>([
   {
     name: "a caller outside the host's groups",
     flags: ["--command", "ps aux", "--caller", "broker-2"],
-    shows: /DENIED \(—\)\nReason: {4}host not authorised\n$/,
+    shows:
+      /DENIED \(—\)\nReason: {4}host not authorised\nTo allow: {2}the caller is missing from group web or all: add it to callers\.broker-2\.allowed_groups\n/,
+  },
+  {
+    name: "a caller outside the groups of a host without a list of callers",
+    host: "raw",
+    flags: ["--command", "uptime", "--caller", "broker-1"],
+    shows:
+      /To allow: {2}the caller is missing from group raw: add it to callers\.broker-1\.allowed_groups\n$/,
   },
   {
     name: "an end user in no group",
     flags: ["--command", "ps aux", "--end-user", "ann", "--end-user-groups", ""],
-    shows: /user "ann" not authorised/,
+    shows: /user "ann" not authorised[^]*To allow: {2}the end user is missing from group web or all\n$/,
   },
   {
     name: "a new shell session on a host with rules",
@@ -157,7 +170,7 @@ Deno.test.each<Row>([
     host: "watched",
     flags: ["--command", "reboot now"],
     shows:
-      /denied {2}allowlist:no-match\nDecision: {2}ALLOWED with audit warning \(would deny and would require approval\)/,
+      /denied {2}allowlist:no-match {2}in watch\nDecision: {2}ALLOWED with audit warning \(would deny and would require approval\)/,
   },
 ])("policy explain evaluates $name", async ({ host = "web01", flags, shows }) => {
   await using folder = await createConfig();
@@ -259,6 +272,7 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
     lines: [
       "Action:    get pods web/shop-1",
       String.raw`Decision:  ALLOWED (allow:^(?:get|list) (?:[^ ]+) (?:web)/(?:[^ ]+)$)`,
+      "Rule:      kubernetes.clusters.prod.rules[0]",
       "Account:   gateway/agent",
       "Valid for: 900s",
     ],
@@ -270,6 +284,7 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       "Action:    apply deployments.apps web/shop",
       String
         .raw`Decision:  ALLOWED, requires approval (require_approval:^(?:apply) (?:deployments\.apps) (?:web)/(?:[^ ]+)$)`,
+      "Rule:      kubernetes.clusters.prod.rules[1]",
       "Account:   gateway/dba",
       "Valid for: 900s",
     ],
@@ -280,7 +295,21 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
     lines: [
       "Action:    list secrets web/-",
       String.raw`Decision:  DENIED (deny:^(?:[a-z]+) (?:secrets) (?:[^ /]+)/(?:[^ ]+)$)`,
+      "Rule:      kubernetes.clusters.prod.rules[2]",
       "Reason:    not allowed by cluster policy",
+      String
+        .raw`To allow:  deny rule "^(?:[a-z]+) (?:secrets) (?:[^ /]+)/(?:[^ ]+)$" of kubernetes.clusters.prod.rules[2] always wins: narrow or remove it`,
+    ],
+  },
+  {
+    name: "an action without a rule",
+    flags: ["--action", "get pods db/a", "--end-user-groups", ""],
+    lines: [
+      "Action:    get pods db/a",
+      "Decision:  DENIED (—)",
+      'Reason:    user "" not authorised for "prod" (groups)',
+      "To allow:  the end user is missing from group ops",
+      '           add allow "^get pods db/a$" to kubernetes.clusters.prod.rules',
     ],
   },
   {
@@ -290,12 +319,55 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       "Action:    get gizmos web/a",
       "Decision:  DENIED (—)",
       `Reason:    unknown k8s resource "gizmos": not in the core table nor this cluster's extra_resources`,
+      "To allow:  no change of the config is enough",
     ],
   },
 ])("policy explain evaluates for a cluster: $name", async ({ flags, lines }) => {
   const { out, err, exit } = await explain("--cluster", "prod", ...flags);
   assert.deepEqual([err, exit], ["", 0]);
   assert.deepEqual(out.trimEnd().split("\n").slice(13), lines);
+});
+
+Deno.test("policy explain lists all changes that a denied request needs", async () => {
+  const nginx = { ...CONFIG.command_policies.nginx, require_approval: ["^ls "] };
+  const host = { ...CONFIG.hosts.web01, allow_sudo: false };
+  const command = [
+    "--command",
+    "id; ls /a.b",
+    "--caller",
+    "x",
+    "--sudo",
+    "--sudo-user",
+    "db",
+    "--end-user-groups",
+    "ops",
+  ];
+  const ask = async (keys: object) => {
+    await using folder = await createConfig(keys);
+    return (await run(folder.path, "policy explain", "--host", "web01", ...command)).out;
+  };
+  const denied = await ask({
+    hosts: { web01: host },
+    command_policies: { ...CONFIG.command_policies, nginx },
+  });
+  assert.deepEqual(denied.trimEnd().split("\n").slice(-8).map((line) => line.slice(11)), [
+    "the caller is missing from group web or all: add it to callers.x.allowed_groups",
+    "add the caller to hosts.web01.allowed_callers",
+    "the end user is missing from group web or all",
+    "set hosts.web01.allow_sudo to true",
+    'add "db" to hosts.web01.allowed_sudo_users',
+    'add allow "^id$" to policy nginx or <inline>',
+    'add allow "^ls /a\\\\.b$" to policy nginx or <inline>',
+    "get an approval",
+  ]);
+  command[command.length - 1] = "web";
+  const allowed = await ask({
+    callers: { x: { allowed_groups: ["web"] } },
+    hosts: { web01: { ...host, allowed_callers: ["x"], allow_sudo: true, allowed_sudo_users: ["db"] } },
+    command_policies: { ...CONFIG.command_policies, nginx: { ...nginx, allow: ["^id$", "^ls /a\\.b$"] } },
+  });
+  assert.match(allowed, /Decision: {2}ALLOWED, requires approval \(require_approval:/);
+  assert.doesNotMatch(allowed, /To allow/);
 });
 
 Deno.test("policy explain --json prints the signer's decision on a cluster action and the rule", async () => {

@@ -34,11 +34,12 @@ export async function withConfig(text: string) {
   };
 }
 
-/** Runs `broker-ctl` like {@linkcode run}, in a terminal with this many columns or with variables. */
+/** Runs `broker-ctl` like {@linkcode run}, in a terminal with this many columns or with variables or keys. */
 export async function runInTerminal(
-  { workingFolder, columns, variables = {} }: {
+  { workingFolder, columns, variables = {}, keys }: {
     readonly workingFolder: string;
     readonly columns?: number;
+    readonly keys?: () => AsyncIterable<string>;
     readonly variables?: Readonly<Record<string, string>>;
   },
   ...args: string[]
@@ -52,6 +53,7 @@ export async function runInTerminal(
     },
     workingFolder,
     variables,
+    keys,
   });
   return { ...result, exit };
 }

@@ -89,6 +89,29 @@ Deno.test("commands that start ssh can do so with the permissions of broker-ctl"
   }
 });
 
+Deno.test("policy edit starts an editor with its environment and a private file, and survives its Ctrl-C", async () => {
+  await using folder = await createFolder();
+  const cwd = folder.path;
+  await run(cwd, "init", "--dir=.");
+  await Deno.mkdir(`${cwd}/bin`);
+  const script = [
+    "kill -INT $PPID",
+    `echo "$XDG_CONFIG_HOME" $(stat -c %a "$1" "$(dirname "$1")") > ${cwd}/seen; dirname "$1" >> ${cwd}/seen`,
+    `sed -i 's/"allow": \\[/&"^id$", /' "$1"`,
+  ];
+  await Deno.writeTextFile(`${cwd}/bin/vi`, `#!/bin/sh\n${script.join("\n")}\n`, { mode: 0o755 });
+  const { text } = await brokerCtl(
+    cwd,
+    ["policy", "edit", "starter", "--yes"],
+    `${cwd}/bin:${Deno.env.get("PATH")}`,
+  );
+  assert.match(text, /^policy "starter" edited\n/);
+  assert.match(await Deno.readTextFile(`${cwd}/signer.json`), /"allow": \["\^id\$", /);
+  const [seen, draft = ""] = (await Deno.readTextFile(`${cwd}/seen`)).split("\n");
+  assert.equal(seen, `${cwd} 600 700`);
+  await assert.rejects(Deno.stat(draft), Deno.errors.NotFound);
+});
+
 Deno.test("reload --pid-file signals only the signer of that config", async () => {
   await using folder = await createFolder();
   const cwd = folder.path;

@@ -1,0 +1,277 @@
+import assert from "node:assert/strict";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
+import { runInTerminal, SIGNER_KEYS, withConfig, words } from "./ctl_fixture.ts";
+
+const HOST = `"addr": "10.0.0.1:22", "user": "deploy", "host_key": "${SAMPLE_HOST_KEY}", "groups": ["web"]`;
+const CONFIG = `{
+  ${JSON.stringify(SIGNER_KEYS).slice(1, -1)},
+  "command_policies": {
+    "base": { "mode": "denylist", "deny": ["^rm "] },
+    "nginx": {
+      "mode": "allowlist", // kept
+      "allow": ["^uptime$"]
+    },
+    "web01": { "mode": "off" }
+  },
+  "group_command_policies": { "_default": ["base"], "web": ["nginx"] },
+  "hosts": { "web01": { ${HOST}, "principal": "host:web01" } }
+}
+`;
+const ALLOW_ID = `sed -i 's/"^uptime$"/&, "^id$"/' "$1"`;
+
+interface Row {
+  readonly args: string;
+  /** The editor: a shell script that gets the document, in the directory of the config. */
+  readonly script: string;
+  /** The typed key, and a change of the config before it; absent: no terminal. */
+  readonly key?: string;
+  readonly tests?: object;
+}
+
+/** Runs `policy edit` with an editor. `kept` is the document that stays after an error. */
+async function edit(
+  { args, script, key, tests = { cases: [{ host: "web01", command: "uptime", expect: "allow" }] } }: Row,
+) {
+  await using config = await withConfig(CONFIG);
+  const editor = `${config.folder}/vi`;
+  await Deno.writeTextFile(editor, `#!/bin/sh\ncd ${config.folder}\n${script}\n`, { mode: 0o755 });
+  await Deno.writeTextFile(`${config.folder}/policy_tests.jsonc`, JSON.stringify(tests));
+  async function* type() {
+    const [answer = "", from = "", to = ""] = (key ?? "").split(" -> ");
+    if (from !== "") await Deno.writeTextFile(config.path, (await config.read()).replace(from, to));
+    yield answer;
+  }
+  const variables = { EDITOR: `${editor}  `, VISUAL: "" };
+  const terminal = { workingFolder: config.folder, variables, ...key !== undefined && { keys: type } };
+  const ran = await runInTerminal(terminal, ...words(`policy edit ${args}`));
+  const draft = /\/\S+\/policy\.jsonc$/m.exec(ran.err)?.[0] ?? "/none";
+  const kept = await Deno.readTextFile(draft).catch(() => "");
+  if (kept !== "") await Deno.remove(draft.slice(0, draft.lastIndexOf("/")), { recursive: true });
+  return { ...ran, text: await config.read(), kept };
+}
+
+Deno.test.each<
+  Row & { name: string; out: RegExp; err?: RegExp; change?: readonly [from: string, to: string] }
+>([
+  {
+    name: "changes a command policy, keeps its comments, and shows findings and changes of access",
+    ...{ args: "nginx --yes", script: `sed -i 's/"^uptime$"/&, "^tar "/' "$1"` },
+    out: /^policy "nginx" edited\n[^]*allows: {2}tar [^]*\+ host web01: denied becomes allowed\n/,
+    change: [`["^uptime$"]`, `["^uptime$", "^tar "]`],
+  },
+  {
+    name: "adds a host's own policy after a confirmation",
+    args: "web01 --kind host",
+    script: `sed -i 's/"command_policy": {}/"command_policy": { "require_approval": ["^uptime"] }/' "$1"`,
+    ...{ key: "y", tests: { cases: [{ host: "web01", command: "uptime", expect: "approval" }] } },
+    out: /^host "web01" edited\nNot yet active/,
+    err:
+      /^- host web01: allowed becomes allowed after approval\n[^]*\nYour text: .*\nApply to host "web01"\? \[y\/N\] yes\n$/,
+    change: [
+      `"principal": "host:web01" }`,
+      `"principal": "host:web01", "command_policy": { "require_approval": ["^uptime"] } }`,
+    ],
+  },
+  {
+    name: "adds a new command policy to a group",
+    args: "web --yes",
+    script: `sed -i 's/"web": \\["nginx"\\]/"web": ["nginx", "new"]/
+s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
+    out: /^group "web" edited\n\+ host web01: denied becomes allowed\n.* id {3}/,
+    change: [
+      `"web01": { "mode": "off" }\n  },\n  "group_command_policies": { "_default": ["base"], "web": ["nginx"] }`,
+      `"web01": { "mode": "off" },\n    "new": { "mode": "allowlist", "allow": ["^id$"] }\n  },\n` +
+      `  "group_command_policies": { "_default": ["base"], "web": ["nginx", "new"] }`,
+    ],
+  },
+  {
+    name: "writes nothing with --dry-run",
+    args: "nginx --dry-run",
+    script: ALLOW_ID,
+    out: /^--- [^]*\+.*id[^]*nothing was written/,
+  },
+  {
+    name: "writes nothing without a change",
+    args: "nginx --yes",
+    script: ":",
+    out: /^no change of policy "nginx"\n$/,
+  },
+  {
+    name: "writes nothing if the document is empty",
+    args: "nginx",
+    key: "y",
+    script: `: > "$1"`,
+    out: /^no change/,
+  },
+  {
+    name: "keeps another change of the config that the document does not show",
+    ...{
+      args: "nginx",
+      key: 'y -> "mode": "off" -> "mode": "denylist"',
+      script: ALLOW_ID,
+      out: /^policy "nginx" edited/,
+    },
+    change: [
+      `"^uptime$"]\n    },\n    "web01": { "mode": "off" }`,
+      `"^uptime$", "^id$"]\n    },\n    "web01": { "mode": "denylist" }`,
+    ],
+  },
+  {
+    name: "opens an invalid document again, with the problem as a comment, until it is valid",
+    args: "nginx",
+    script:
+      `grep '^// error: .*nginx.allow.1.' "$1" >> problems && sed -i 's/"(/"^id$/' "$1" || sed -i 's/"^uptime$"/&, "("/' "$1"`,
+    ...{ key: "y", out: /^policy "nginx" edited/ },
+    change: [`["^uptime$"]`, `["^uptime$", "^id$"]`],
+  },
+  {
+    name: "prints the document without an editor, with the other policies as comments",
+    args: "nginx --print",
+    script: "exit 1",
+    out:
+      /^\/\/ base: \w{64}\n\/\/ policy "nginx"\. Hosts: web01\n[^]*\/\/ {3}base \[_default\]: \{\n\/\/ {5}"mode": "denylist",\n[^]*\/\/ kept\n/,
+  },
+])("policy edit $name", async ({ out, err = /^/, change: [from, to] = ["", ""], ...row }) => {
+  const { exit, text, ...ran } = await edit(row);
+  assert.equal(text, CONFIG.replace(from, () => to));
+  assert.match(ran.out, out);
+  assert.match(ran.err, err);
+  assert.deepEqual([exit, ran.kept], [0, ""]);
+});
+
+Deno.test.each<Row & { name: string; err: RegExp; exit?: number; kept?: RegExp }>([
+  {
+    name: "an unknown name",
+    args: "ngin",
+    script: ":",
+    key: "y",
+    err: /no host or group or policy .* \(did you mean "nginx"\?\)/,
+  },
+  { name: "a name with control characters", args: "a\x1b[2J", script: ":", key: "y", err: /"a\\x1b\[2J"/ },
+  {
+    name: "a name of two kinds",
+    args: "web01",
+    script: ":",
+    key: "y",
+    exit: 2,
+    err: /a host and a policy .*\nfix: .* web01 --kind host/,
+  },
+  {
+    name: "no terminal",
+    args: "nginx",
+    script: ALLOW_ID,
+    exit: 2,
+    err: /^error: Cannot ask .*\nfix: pass --dry-run, then --yes\n$/,
+  },
+  {
+    name: "another answer than y",
+    args: "nginx",
+    script: ALLOW_ID,
+    key: "\r",
+    err: /was not confirmed\n/,
+    kept: /\^id\$/,
+  },
+  {
+    name: "an editor that fails",
+    args: "nginx --yes",
+    script: "exit 3",
+    err: /exited with code 3; nothing was written/,
+  },
+  {
+    name: "an invalid pattern",
+    args: "nginx --yes",
+    script: `sed -i 's/"^uptime/"(/' "$1"`,
+    err: /command_policies\.nginx\.allow\[0\].*\nfix: .* --file \S+; your/,
+    kept: /"\(\$"/,
+  },
+  {
+    name: "an unchanged document with a problem",
+    args: "nginx",
+    key: "y",
+    script: `sed -i 's/"^uptime/"(/' "$1"`,
+    err: /allow\[0\]/,
+    kept: /^\/\/ error: .*\n\/\/ base/,
+  },
+  {
+    name: "a policy that fails its tests",
+    args: "nginx --yes",
+    script: `sed -i 's/uptime/id/' "$1"`,
+    err: /policy_tests\.jsonc fails:\n {2}"uptime": expected allow/,
+    kept: /\^id/,
+  },
+  {
+    name: "an escape sequence",
+    args: "nginx --yes",
+    script: `printf '// \\033[2J' >> "$1"`,
+    err: /invisible character in line \d+: .*\\x1b\[2J/,
+    kept: /\[2J/,
+  },
+  {
+    name: "a key outside the policy",
+    args: "web01 --kind host --yes",
+    script: `sed -i 's/"command_policy"/"allow_sudo": true, &/' "$1"`,
+    err: /unknown key "hosts\.web01\.allow_sudo"/,
+    kept: /sudo/,
+  },
+  {
+    name: "a policy that it did not show",
+    args: "nginx --yes",
+    script: `sed -i 's/"nginx"/"base": {}, &/' "$1"`,
+    err: /must contain .*nginx, and contains .*base, .*nginx/,
+    kept: /base/,
+  },
+  {
+    name: "a missing policy",
+    args: "nginx --yes",
+    script: `sed -i 's/"nginx"/"other"/' "$1"`,
+    err: /must contain .*nginx/,
+    kept: /other/,
+  },
+  {
+    name: "a policy twice",
+    args: "nginx --yes",
+    script: `sed -i 's/"nginx"/"nginx": {}, &/' "$1"`,
+    err: /nginx/,
+    kept: /nginx/,
+  },
+  {
+    name: "a document of a config that has changed",
+    args: "nginx --yes",
+    script: `${ALLOW_ID}; sed -i 's/rm /rm -r/' signer.json`,
+    err: /have changed in the config\nfix: broker-ctl policy edit nginx --kind policy; your/,
+    kept: /\^id/,
+  },
+  {
+    name: "a config that changed during the review",
+    args: "nginx",
+    key: "y -> ^rm  -> ^rm -r",
+    script: ALLOW_ID,
+    err: /Apply to [^]*have changed in the config\nfix: /,
+    kept: /\^id/,
+  },
+])("policy edit rejects $name", async ({ err, exit = 1, kept = /^$/, ...row }) => {
+  const ran = await edit(row);
+  assert.match(ran.err, err);
+  assert.match(ran.err, /^(?:\P{C}|\n)*$/u);
+  assert.match(ran.kept, kept);
+  assert.deepEqual([ran.exit, ran.out], [exit, ""]);
+  assert.equal(/"\^id\$"|"base": \{\}/.test(ran.text), false, "nothing was written");
+});
+
+Deno.test("policy edit applies a printed document with --file, but not again after a change of its policy", async () => {
+  await using config = await withConfig(CONFIG);
+  const document = `${config.folder}/nginx.jsonc`;
+  const printed = (await config.ctl("policy edit nginx --print")).out;
+  await Deno.writeTextFile(document, printed.replace("^uptime$", "^id$"));
+  const first = await config.ctl("policy edit nginx --file nginx.jsonc --yes --json");
+  assert.equal(JSON.parse(first.out).changes.length, 2, first.err);
+  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^id$"));
+  await Deno.writeTextFile(document, printed.replace("^uptime$", "^w$"));
+  const second = await config.ctl("policy edit nginx --file nginx.jsonc --yes");
+  assert.match(second.err, /have changed in the config/);
+  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^id$"));
+  // Its author takes the responsibility for a document without a base.
+  await Deno.writeTextFile(document, printed.replace(/^.*\n/, "").replace("^uptime$", "^w$"));
+  assert.equal((await config.ctl("policy edit nginx --file nginx.jsonc --yes")).exit, 0);
+  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^w$"));
+});
