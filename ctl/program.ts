@@ -28,6 +28,7 @@ import { LINT, TEST } from "./policy/analyze.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
+import { REPLAY } from "./policy/replay.ts";
 import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
@@ -95,7 +96,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
   "Policy:": [{
     name: "policy",
     summary: "Show, explain and change policies.",
-    commands: [SHOW_POLICY, EXPLAIN, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+    commands: [SHOW_POLICY, EXPLAIN, LINT, TEST, REPLAY, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   }],
   "Approvals:": [APPROVAL],
   "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],

@@ -82,6 +82,8 @@ export interface AuditEntry {
   readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
+  /** In the signer's records, if the policy decided: its decision and facts about the request, for `policy replay`. */
+  readonly decision?: string;
 }
 
 /** The longest line of a log, in bytes without its newline. Readers reject longer lines. */
@@ -168,7 +170,7 @@ function writeExt(entry: AuditEntry, sha256: string): string {
     (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
     present(entry, "request_id", "session_id", "host_name", "addr", "end_user") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
-    present(entry, "content_sha256", "reason", "jti");
+    present(entry, "content_sha256", "reason", "jti", "decision");
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 

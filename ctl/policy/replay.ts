@@ -1,0 +1,96 @@
+import type { PolicyOutcome } from "@gateway/shared/policy";
+import { type ReplayChange, type ReplayResult, startReplay } from "@gateway/shared/policy/analysis";
+import { readLogs } from "../audit/logs.ts";
+import { prepareSearch, SEARCH, usesConfig } from "../audit/search.ts";
+import { command } from "../kit/command.ts";
+import { notFound } from "../kit/output.ts";
+import { compileSigner, loadHosts } from "../kit/signer_file.ts";
+import { INDENT, shortenText } from "../kit/table.ts";
+import { WIDER } from "./analyze.ts";
+
+/** `policy replay`: the requests in the signer's audit log, decided by a new config. */
+export const REPLAY = command({
+  name: "replay",
+  summary: "Decide recorded requests again with a new config.",
+  takes: { "<new>": "new signer config", ...SEARCH },
+  help: `
+Examples:
+  broker-ctl policy replay signer.new.json --since 30d
+  broker-ctl policy replay signer.new.json --host web01 --json
+  broker-ctl policy replay signer.new.json --set logs --since 2026-01-01
+
+By default, the command reads the audit log of the signer whose config --config names, with rotated files. The log is not
+verified. It compares what the config alone decides: freezes, grants, waivers and limits are left out. A record that does
+not contain its whole request is not judged: for example, its command is masked. Exit code 3: a decision changes.
+`,
+  uses: usesConfig,
+  async run({ new: path, ...flags }, { workingFolder }) {
+    const search = await prepareSearch(flags, workingFolder);
+    const isDefault = flags.log === undefined && typeof flags.set !== "string";
+    const logs = (await search.listSome()).filter(({ instance }) => !isDefault || instance === "signer");
+    if (logs.length === 0) {
+      throw notFound("Cannot find the audit log of the signer", undefined, "pass --log <file>");
+    }
+    const config = await loadHosts(path, workingFolder);
+    const replay = startReplay({
+      policy: compileSigner(config),
+      trustedForwarders: "trusted_forwarders" in config ? config.trusted_forwarders : [],
+      krlCallers: "krl_callers" in config ? Object.keys(config.krl_callers) : [],
+    });
+    let malformed = 0;
+    for await (const line of readLogs(logs, { all: true })) {
+      if (line === undefined) malformed += 1;
+      else if (search.matches(line.record)) replay.add(line.record);
+    }
+    const result = replay.finish();
+    return {
+      json: { ...result, malformed },
+      lines: [...result.changes.flatMap(formatChange), ...summarize(result, malformed)],
+      ...result.changes.length > 0 && { exitCode: WIDER },
+    };
+  },
+});
+
+const TITLES = {
+  denied: { denied: "", approval: "newly allowed after an approval", allowed: "newly allowed" },
+  approval: { denied: "would have been denied", approval: "", allowed: "no longer needs an approval" },
+  allowed: { denied: "would have been denied", approval: "newly needs an approval", allowed: "" },
+} as const satisfies Record<PolicyOutcome, Record<PolicyOutcome, string>>;
+
+const WIDTHS = { denied: 0, approval: 1, allowed: 2 } as const satisfies Record<PolicyOutcome, number>;
+
+const countRecords = (count: number) => `${count} record${count === 1 ? "" : "s"}`;
+
+function formatChange({ from, to, host, caller, rule, count, examples }: ReplayChange): readonly string[] {
+  const mark = WIDTHS[to] > WIDTHS[from] ? "+" : "-";
+  return [
+    `${mark} host ${host}, caller ${caller}: ${TITLES[from][to]}, ${countRecords(count)}${
+      rule && `   (${rule})`
+    }`,
+    ...examples.map((example) => `${INDENT}for example: ${shortenText(example)}`),
+  ];
+}
+
+function summarize(
+  { records, first, last, unchanged, with_grant, changes, not_judged }: ReplayResult,
+  malformed: number,
+): readonly string[] {
+  const totals = Map.groupBy(changes, ({ from, to }) => TITLES[from][to]);
+  const sum = (counted: readonly { readonly count: number }[]) =>
+    counted.reduce((total, { count }) => total + count, 0);
+  return [
+    records === 0
+      ? "No request was found: nothing is known about the config."
+      : `${countRecords(records)} of requests, from ${first} to ${last}:`,
+    ...records === 0 ? [] : [
+      `${INDENT}${unchanged} unchanged`,
+      ...Array.from(totals, ([title, counted]) => `${INDENT}${sum(counted)} ${title}`),
+      `${INDENT}${sum(not_judged)} not judged`,
+    ],
+    ...not_judged.map(({ reason, count }) => `not judged, ${countRecords(count)}: ${reason}`),
+    ...with_grant === 0
+      ? []
+      : [`${countRecords(with_grant)} depended on a grant or a waiver, and the replay leaves both out`],
+    ...malformed === 0 ? [] : [`${malformed} malformed line(s) skipped; see broker-ctl audit verify`],
+  ];
+}
