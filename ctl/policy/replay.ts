@@ -5,14 +5,18 @@ import { prepareSearch, SEARCH, usesConfig } from "../audit/search.ts";
 import { command } from "../kit/command.ts";
 import { notFound } from "../kit/output.ts";
 import { compileSigner, loadHosts } from "../kit/signer_file.ts";
-import { INDENT, shortenText } from "../kit/table.ts";
+import { INDENT, shortenText, type Table } from "../kit/table.ts";
 import { WIDER } from "./analyze.ts";
 
 /** `policy replay`: the requests in the signer's audit log, decided by a new config. */
 export const REPLAY = command({
   name: "replay",
   summary: "Decide recorded requests again with a new config.",
-  takes: { "<new>": "new signer config", ...SEARCH },
+  takes: {
+    "<new>": "new signer config",
+    ...SEARCH,
+    "--log <file>": "audit log of a signer (default: that of the config)",
+  },
   help: `
 Examples:
   broker-ctl policy replay signer.new.json --since 30d
@@ -27,7 +31,7 @@ not contain its whole request is not judged: for example, its command is masked.
   async run({ new: path, ...flags }, { workingFolder }) {
     const search = await prepareSearch(flags, workingFolder);
     const isDefault = flags.log === undefined && typeof flags.set !== "string";
-    const logs = (await search.listSome()).filter(({ instance }) => !isDefault || instance === "signer");
+    const logs = (await search.listSome()).filter(({ instance }) => !isDefault || instance === search.main);
     if (logs.length === 0) {
       throw notFound("Cannot find the audit log of the signer", undefined, "pass --log <file>");
     }
@@ -45,30 +49,31 @@ not contain its whole request is not judged: for example, its command is masked.
     const result = replay.finish();
     return {
       json: { ...result, malformed },
-      lines: [...result.changes.flatMap(formatChange), ...summarize(result, malformed)],
+      lines: [...result.records === 0 ? [] : [tabulate(result.changes)], ...summarize(result, malformed)],
       ...result.changes.length > 0 && { exitCode: WIDER },
     };
   },
 });
 
 const TITLES = {
-  denied: { denied: "", approval: "newly allowed after an approval", allowed: "newly allowed" },
-  approval: { denied: "would have been denied", approval: "", allowed: "no longer needs an approval" },
-  allowed: { denied: "would have been denied", approval: "newly needs an approval", allowed: "" },
+  denied: { denied: "", approval: "newly allowed after approval", allowed: "newly allowed" },
+  approval: { denied: "would have been denied", approval: "", allowed: "approval no longer needed" },
+  allowed: { denied: "would have been denied", approval: "approval newly needed", allowed: "" },
 } as const satisfies Record<PolicyOutcome, Record<PolicyOutcome, string>>;
-
-const WIDTHS = { denied: 0, approval: 1, allowed: 2 } as const satisfies Record<PolicyOutcome, number>;
 
 const countRecords = (count: number) => `${count} record${count === 1 ? "" : "s"}`;
 
-function formatChange({ from, to, host, caller, rule, count, examples }: ReplayChange): readonly string[] {
-  const mark = WIDTHS[to] > WIDTHS[from] ? "+" : "-";
-  return [
-    `${mark} host ${host}, caller ${caller}: ${TITLES[from][to]}, ${countRecords(count)}${
-      rule && `   (${rule})`
-    }`,
-    ...examples.map((example) => `${INDENT}for example: ${shortenText(example)}`),
-  ];
+/** A row for each host, caller and rule; the most frequent changes come first. */
+function tabulate(changes: readonly ReplayChange[]): Table {
+  return {
+    none: "The config decides no judged request differently.",
+    columns: ["HOST", "CALLER", "CHANGE", "RECORDS", "RULE", "EXAMPLE"],
+    rows: changes.map(({ from, to, host, caller, rule, count, examples }) => {
+      const change = { text: TITLES[from][to], role: to === "denied" ? "bad" : "warn" } as const;
+      const example = { text: shortenText(examples[0] ?? ""), wide: examples.map(shortenText).join(" | ") };
+      return [host, caller, change, `${count}`, rule, example];
+    }),
+  };
 }
 
 function summarize(

@@ -82,7 +82,10 @@ export interface AuditEntry {
   readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
-  /** In the signer's records, if the policy decided: its decision and facts about the request, for `policy replay`. */
+  /**
+   * JSON text, present if the policy decided: `outcome` (what the config alone decides), `live` (a grant or waiver changed
+   * it), `groups` of the end user, `via` (the forwarder), `verified` (end user), `forced` (fields of an apply).
+   */
   readonly decision?: string;
 }
 

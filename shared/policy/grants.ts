@@ -319,8 +319,7 @@ export function* decideHostCommand(
     if (intent.command === "") return allow({ enforcement });
   }
   const verdict = yield* decideWithGrants(commands, intent, live);
-  const { rule: matchedRule, requireApproval } = verdict;
-  const byGrant = verdict.byGrant && enforcement !== "audit";
+  const { rule: matchedRule, requireApproval, byGrant } = verdict;
   // A waiver replaces only the approval: a denied command stays denied.
   if (verdict.kind === "allowed" && requireApproval && isWaived(live, intent)) {
     return allow({

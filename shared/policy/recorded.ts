@@ -1,7 +1,7 @@
 // The decision in an audit record, with the facts about the request that no other member of the record has. They let
 // another policy decide the same request again.
 import * as z from "@zod/zod";
-import { parseJson, stringifyJson } from "../json.ts";
+import { parseJson } from "../json.ts";
 import { withoutEmpty } from "../text.ts";
 import type { SignRequest } from "../wire/sign.ts";
 import type { AllowedCluster } from "./clusters.ts";
@@ -45,10 +45,11 @@ export type Decided =
 
 /** What the config alone decides, without grants and waivers. */
 export function outcomeOf(decision: Decided): PolicyOutcome {
-  if (decision.kind !== "allowed" || decision.byGrant) return "denied";
-  // In audit mode, a command with a waiver needs no approval without it either.
-  const isWaived = decision.approvalWaived && decision.enforcement !== "audit";
-  return decision.requireApproval || isWaived ? "approval" : "allowed";
+  if (decision.kind !== "allowed") return "denied";
+  // Audit mode denies nothing and needs no approval, with or without grants.
+  if (decision.enforcement === "audit") return "allowed";
+  if (decision.byGrant) return "denied";
+  return decision.requireApproval || decision.approvalWaived ? "approval" : "allowed";
 }
 
 /** The `decision` of an audit record. */
@@ -57,9 +58,10 @@ export function recordDecision(
   { end_user_groups: groups, k8s_force_fields }: Pick<SignRequest, "end_user_groups" | "k8s_force_fields">,
   sent: Partial<Pick<RecordedDecision, "via" | "verified">> = {},
 ): { readonly decision: string } {
-  const live = decision.kind === "allowed" && (decision.byGrant || decision.approvalWaived);
+  const live = decision.kind === "allowed" && decision.enforcement !== "audit" &&
+    (decision.byGrant || decision.approvalWaived);
   const facts = withoutEmpty({ ...sent, live, forced: k8s_force_fields.length > 0 });
-  return { decision: stringifyJson({ outcome: outcomeOf(decision), groups, ...facts }) };
+  return { decision: JSON.stringify({ outcome: outcomeOf(decision), groups, ...facts }) };
 }
 
 /** Reads the `decision` of an audit record; `undefined` if it is truncated, or has members that this release lacks. */
