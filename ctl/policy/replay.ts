@@ -1,5 +1,5 @@
 import type { PolicyOutcome } from "@gateway/shared/policy";
-import { type ReplayChange, type ReplayResult, startReplay } from "@gateway/shared/policy/analysis";
+import { type ReplayResult, startReplay } from "@gateway/shared/policy/analysis";
 import { readLogs } from "../audit/logs.ts";
 import { prepareSearch, SEARCH, usesConfig } from "../audit/search.ts";
 import { command } from "../kit/command.ts";
@@ -49,7 +49,10 @@ not contain its whole request is not judged: for example, its command is masked.
     const result = replay.finish();
     return {
       json: { ...result, malformed },
-      lines: [...result.records === 0 ? [] : [tabulate(result.changes)], ...summarize(result, malformed)],
+      lines: [
+        ...format(result),
+        ...malformed === 0 ? [] : [`${malformed} malformed line(s) skipped; see broker-ctl audit verify`],
+      ],
       ...result.changes.length > 0 && { exitCode: WIDER },
     };
   },
@@ -61,41 +64,27 @@ const TITLES = {
   allowed: { denied: "would have been denied", approval: "approval newly needed", allowed: "" },
 } as const satisfies Record<PolicyOutcome, Record<PolicyOutcome, string>>;
 
-const countRecords = (count: number) => `${count} record${count === 1 ? "" : "s"}`;
-
-/** A row for each host, caller and rule; the most frequent changes come first. */
-function tabulate(changes: readonly ReplayChange[]): Table {
-  return {
+function format({ records, first, last, unchanged, with_grant, changes, not_judged }: ReplayResult) {
+  if (records === 0) return ["No request was found: nothing is known about the config."];
+  const table: Table = {
     none: "The config decides no judged request differently.",
     columns: ["HOST", "CALLER", "CHANGE", "RECORDS", "RULE", "EXAMPLE"],
-    rows: changes.map(({ from, to, host, caller, rule, count, examples }) => {
-      const change = { text: TITLES[from][to], role: to === "denied" ? "bad" : "warn" } as const;
-      const example = { text: shortenText(examples[0] ?? ""), wide: examples.map(shortenText).join(" | ") };
-      return [host, caller, change, `${count}`, rule, example];
+    rows: changes.map(({ from, to, host, caller, rule, count, examples: [example = "", ...more] }) => {
+      const wide = [example, ...more].map(shortenText).join(" | ");
+      return [host, caller, TITLES[from][to], `${count}`, rule, { text: shortenText(example), wide }];
     }),
   };
-}
-
-function summarize(
-  { records, first, last, unchanged, with_grant, changes, not_judged }: ReplayResult,
-  malformed: number,
-): readonly string[] {
-  const totals = Map.groupBy(changes, ({ from, to }) => TITLES[from][to]);
-  const sum = (counted: readonly { readonly count: number }[]) =>
-    counted.reduce((total, { count }) => total + count, 0);
+  const totals = new Map([["unchanged", unchanged]]);
+  for (const { from, to, count } of changes) {
+    totals.set(TITLES[from][to], count + (totals.get(TITLES[from][to]) ?? 0));
+  }
   return [
-    records === 0
-      ? "No request was found: nothing is known about the config."
-      : `${countRecords(records)} of requests, from ${first} to ${last}:`,
-    ...records === 0 ? [] : [
-      `${INDENT}${unchanged} unchanged`,
-      ...Array.from(totals, ([title, counted]) => `${INDENT}${sum(counted)} ${title}`),
-      `${INDENT}${sum(not_judged)} not judged`,
-    ],
-    ...not_judged.map(({ reason, count }) => `not judged, ${countRecords(count)}: ${reason}`),
+    table,
+    `${records} records of requests, from ${first} to ${last}:`,
+    ...Array.from(totals, ([title, count]) => `${INDENT}${count} ${title}`),
+    ...not_judged.map(({ reason, count }) => `${INDENT}${count} not judged: ${reason}`),
     ...with_grant === 0
       ? []
-      : [`${countRecords(with_grant)} depended on a grant or a waiver, and the replay leaves both out`],
-    ...malformed === 0 ? [] : [`${malformed} malformed line(s) skipped; see broker-ctl audit verify`],
+      : [`${with_grant} depended on a grant or a waiver, and are compared as without it.`],
   ];
 }

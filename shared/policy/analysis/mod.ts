@@ -7,10 +7,4 @@ export { type CaseResult, decideCases, type PolicyCase, policyCases } from "./ca
 export { type AccessChange, diffPolicies, isWider } from "./diff.ts";
 export { type LintFinding, lintPolicy } from "./lint.ts";
 export { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";
-export {
-  type ReplayChange,
-  type ReplayConfig,
-  type ReplayRecord,
-  type ReplayResult,
-  startReplay,
-} from "./replay.ts";
+export { type ReplayResult, startReplay } from "./replay.ts";
