@@ -82,6 +82,7 @@ function format({ records, first, last, unchanged, with_grant, changes, not_judg
     table,
     `${records} records of requests, from ${first} to ${last}:`,
     ...Array.from(totals, ([title, count]) => `${INDENT}${count} ${title}`),
+    ...not_judged.length === 0 ? [`${INDENT}0 not judged`] : [],
     ...not_judged.map(({ reason, count }) => `${INDENT}${count} not judged: ${reason}`),
     ...with_grant === 0
       ? []

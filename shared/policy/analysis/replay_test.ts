@@ -12,8 +12,11 @@ interface Fields extends Partial<ReplayRecord> {
   readonly row?: { readonly only_via?: readonly string[]; readonly require_verified_end_user?: boolean };
 }
 
-/** Replays one record, by default one that the config decides as recorded. */
-function replayOne({ facts, row, krlCallers = [], ...fields }: Fields) {
+/** Replays a record, by default one that the config decides as recorded, and then more with these changes. */
+function replayAll(
+  { facts, row, krlCallers = [], ...fields }: Fields,
+  ...more: readonly Partial<ReplayRecord>[]
+) {
   const { command_line = "uptime" } = fields;
   const command_policy = {
     mode: "allowlist",
@@ -23,13 +26,14 @@ function replayOne({ facts, row, krlCallers = [], ...fields }: Fields) {
   const callers = row === undefined ? {} : { "broker-1": { allowed_groups: ["web"], ...row } };
   const policy = compileSample(sampleConfig({ groups: ["web"], command_policy }, { callers }));
   const replay = startReplay({ policy, trustedForwarders: ["control-plane"], krlCallers });
-  replay.add({
+  const record = {
     ...{ time: "t", outcome: "issued", caller: "broker-1", host_name: "web01", command_line },
     command: "role=target purpose=oneshot user=alice",
     command_sha256: createHash("sha256").update(command_line).digest("hex"),
     decision: JSON.stringify({ outcome: "allowed", groups: null, ...facts }),
     ...fields,
-  });
+  };
+  [{}, ...more].forEach((changes) => replay.add({ ...record, ...changes }));
   return replay.finish();
 }
 
@@ -109,7 +113,7 @@ Deno.test.each<[name: string, fields: Fields, expected: string | RegExp | number
   ["a denied list of hosts", { decision: "", outcome: "frozen_denied", command: "", host_name: "" }, 0],
   ["a command that a grant allowed", { command_line: "id", facts: { outcome: "denied", live: true } }, 1],
 ])("a replay of %s", (name, fields, expected) => {
-  const { changes, not_judged, unchanged, records, with_grant } = replayOne(fields);
+  const { changes, not_judged, unchanged, records, with_grant } = replayAll(fields);
   const found = changes.map(({ from, to, rule }) => `${from}>${to} ${rule}`);
   const reasons = not_judged.map(({ reason }) => reason);
   if (typeof expected === "number") assert.deepEqual([unchanged, found, reasons], [expected, [], []]);
@@ -123,4 +127,9 @@ Deno.test("a grant or a waiver changes nothing in audit mode", () => {
   const decision = { kind: "allowed", requireApproval: false, approvalWaived: true, byGrant: true } as const;
   assert.equal(outcomeOf({ ...decision, enforcement: "audit" }), "allowed");
   assert.equal(outcomeOf(decision), "denied");
+});
+
+Deno.test("a replay judges a command even if another record of it is masked", () => {
+  const { not_judged, changes } = replayAll({ command_line: "id" }, { command_line: "[REDACTED:x]" }, {});
+  assert.deepEqual([not_judged[0]?.count, changes.map(({ count }) => count)], [1, [2]]);
 });
