@@ -28,7 +28,7 @@ Deno.test("policy replay judges the log of a real signer, and its own config cha
     const same = await replay(init.signer_config);
     assert.deepEqual([same.code, same.changes], [0, []], same.stderr);
     assert.deepEqual(same.not_judged.map(({ reason }: { reason: string }) => reason), [
-      "the command or another field is masked by redaction",
+      "the command or the end user is masked by redaction",
     ]);
     const text = await Deno.readTextFile(init.signer_config);
     await Deno.writeTextFile(`${init.folder}/new.json`, text.replaceAll('"^uptime$"', '"^id -Z$"'));
