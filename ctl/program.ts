@@ -30,6 +30,7 @@ import { VERSIONS } from "./policy/versions.ts";
 import { EDIT } from "./policy/edit.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
+import { REPLAY } from "./policy/replay.ts";
 import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
@@ -97,7 +98,10 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
   "Policy:": [{
     name: "policy",
     summary: "Show, explain and change policies.",
-    commands: [SHOW_POLICY, EXPLAIN, EDIT, LINT, TEST, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+    commands: [
+      ...[SHOW_POLICY, EXPLAIN, EDIT, LINT, TEST, REPLAY, RECOMMEND],
+      ...[...RULES, ...VERSIONS, ...GRANTS],
+    ],
   }],
   "Approvals:": [APPROVAL, APPROVER],
   "Incident:": [FREEZE, UNFREEZE, REVOCATIONS, REVOKE, SESSION, RECORDING],

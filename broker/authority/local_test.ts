@@ -116,6 +116,7 @@ Deno.test("LocalAuthority.sign() records and issues a certificate that is locked
     command_line: "uptime",
     addr: "10.0.0.1:22",
     content_sha256: "",
+    decision: '{"outcome":"allowed","groups":null}',
     host_name: "web01",
     reason: "",
     session_id: "",

@@ -9,6 +9,7 @@ const integer = z.union([z.int(), z.bigint()]).default(0).transform(BigInt);
 
 const ext = z.object({
   command_line: text,
+  command_sha256: text,
   request_id: text,
   session_id: text,
   host_name: text,
@@ -18,6 +19,7 @@ const ext = z.object({
   policy_version: z.int().default(0),
   reason: text,
   jti: text,
+  decision: text,
 });
 const NO_EXT = ext.parse({});
 

@@ -82,6 +82,8 @@ export async function prepareSearch(flags: SearchFlags, workingFolder: string) {
   return {
     matches: createFilter(flags, configs.flatMap(({ names }) => names)),
     hasInstances: log === undefined,
+    /** The name of the first config: the signer's, or that of a broker in local mode. */
+    main: configs[0]?.instance,
     /** Lists the logs; can be called again for later logs. */
     list,
     /** @throws {AppError} `not_found` if there is no log */

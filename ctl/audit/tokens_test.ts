@@ -250,6 +250,8 @@ const RECORD: ShownRecord = {
   target_type: "",
   command: "role=target",
   command_line: "uptime",
+  command_sha256: "",
+  decision: "",
   session_id: "5e551d",
   host_name: "web01",
   request_id: "r-1",

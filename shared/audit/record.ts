@@ -96,6 +96,11 @@ export interface AuditEntry {
   readonly approvals?: readonly RecordedApproval[];
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
+  /**
+   * JSON text, present if the policy decided: `outcome` (what the config alone decides), `live` (a grant or waiver changed
+   * it), `groups` of the end user, `via` (the forwarder), `verified` (end user), `forced` (fields of an apply).
+   */
+  readonly decision?: string;
 }
 
 /** The longest line of a log, in bytes without its newline. Readers reject longer lines. */
@@ -186,7 +191,7 @@ function writeExt(entry: AuditEntry, sha256: string): string {
     (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
     present(entry, "request_id", "session_id", "host_name", "addr", "end_user") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
-    present(entry, "content_sha256", "reason", "jti") +
+    present(entry, "content_sha256", "reason", "jti", "decision") +
     (entry.approvals?.length ? `,"approvals":${escapeJson(JSON.stringify(entry.approvals))}` : "");
   return members === "" ? "" : `{${members.slice(1)}}`;
 }

@@ -50,6 +50,7 @@ Deno.test("encodeText() returns one line of JSON that decodes to any given text 
 
 Deno.test("encodeRecord() writes every member in order (L8)", () => {
   const entry: Required<AuditEntry> = {
+    decision: "{}",
     jti: "t",
     approvals: [{
       approver: "ann",
@@ -102,8 +103,8 @@ Deno.test("encodeRecord() writes every member in order (L8)", () => {
     '{"command_line":"abc",' +
       '"command_sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","request_id":"r-1",' +
       '"session_id":"s","host_name":"web01","addr":"h","end_user":"eu","policy_version":4,"content_sha256":"11","reason":"w",' +
-      '"jti":"t","approvals":[{"approver":"ann","kind":"ssh","credential":"c","document_sha256":"2",' +
-      '"proof":{"document":"\\u003c"}}]}',
+      '"jti":"t","decision":"{}","approvals":[{"approver":"ann","kind":"ssh","credential":"c",' +
+      '"document_sha256":"2","proof":{"document":"\\u003c"}}]}',
   );
 });
 

@@ -43,6 +43,8 @@ export interface AllowedCluster {
   readonly requireApproval: boolean;
   /** The action needs no approval only because of an active waiver. */
   readonly approvalWaived: boolean;
+  /** The rules of the config alone would have denied the action. */
+  readonly byGrant: boolean;
   /** The rule, in the form of `matched_rule` on the wire. */
   readonly matchedRule: string;
   /** The requester may see the values of Secrets. */
@@ -106,7 +108,7 @@ export function decideCluster(
     fileTransfer: action.verb === "apply",
     contentSha256: intent.manifestSha256,
   };
-  const { kind, rule, requireApproval } = finish(decideWithGrants(cluster.commands, gated, live));
+  const { kind, rule, requireApproval, byGrant } = finish(decideWithGrants(cluster.commands, gated, live));
   // The reason does not quote the rule, which is only for records.
   if (kind === "denied") return deny("not allowed by cluster policy", rule);
   // Without groups, only a binding for everybody applies.
@@ -127,6 +129,7 @@ export function decideCluster(
     ttlSeconds: cluster.tokenTtlSeconds,
     requireApproval: (requireApproval && !approvalWaived) || !isForceFree,
     approvalWaived,
+    byGrant,
     matchedRule: approvalWaived ? `approval-waived:${rule}` : rule,
     reveal: cluster.reveals.some((pattern) => pattern.test(action.text)),
     force: isForced,

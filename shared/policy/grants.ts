@@ -246,12 +246,13 @@ export function* decideWithGrants(
   commands: PolicySet,
   gated: GatedCommand,
   live: LiveGrants,
-): Steps<CommandVerdict> {
-  const verdict = yield* decideCommandSteps(commands, gated.command);
+): Steps<CommandVerdict & { readonly byGrant: boolean }> {
+  const verdict = { ...(yield* decideCommandSteps(commands, gated.command)), byGrant: false };
   if (verdict.rule !== "allowlist:no-match") return verdict;
   const granted = findGrantedPatterns(live, gated);
   if (granted.length === 0) return verdict;
-  return yield* decideCommandSteps(extendAllowlist(commands, granted), gated.command);
+  const extended = yield* decideCommandSteps(extendAllowlist(commands, granted), gated.command);
+  return { ...extended, byGrant: extended.kind === "allowed" };
 }
 
 /** An intent that the command policies of its host allow. */
@@ -265,6 +266,8 @@ export interface AllowedCommand {
   readonly requireApproval: boolean;
   /** The command needs no approval only because of an active waiver. */
   readonly approvalWaived: boolean;
+  /** The rules of the config alone would have denied the command. */
+  readonly byGrant: boolean;
   /** In audit mode: the effect that enforcement would have had. */
   readonly warning: string;
   readonly wouldDeny: boolean;
@@ -316,13 +319,18 @@ export function* decideHostCommand(
     if (intent.command === "") return allow({ enforcement });
   }
   const verdict = yield* decideWithGrants(commands, intent, live);
-  const { rule: matchedRule, requireApproval } = verdict;
+  const { rule: matchedRule, requireApproval, byGrant } = verdict;
   // A waiver replaces only the approval: a denied command stays denied.
   if (verdict.kind === "allowed" && requireApproval && isWaived(live, intent)) {
-    return allow({ enforcement, matchedRule: `approval-waived:${matchedRule}`, approvalWaived: true });
+    return allow({
+      enforcement,
+      matchedRule: `approval-waived:${matchedRule}`,
+      approvalWaived: true,
+      byGrant,
+    });
   }
   if (enforcement === "audit") return audit(verdict);
-  if (verdict.kind === "allowed") return allow({ enforcement, matchedRule, requireApproval });
+  if (verdict.kind === "allowed") return allow({ enforcement, matchedRule, requireApproval, byGrant });
   const [, structure] = /^shell-parse:(.*)$/s.exec(matchedRule) ?? [];
   return deny(
     structure === undefined
@@ -338,6 +346,7 @@ function allow(facts: Partial<AllowedCommand> & Pick<AllowedCommand, "enforcemen
     matchedRule: "",
     requireApproval: false,
     approvalWaived: false,
+    byGrant: false,
     warning: "",
     wouldDeny: false,
     wouldRequireApproval: false,

@@ -88,6 +88,7 @@ export {
   parseCommand,
   parseScript,
 } from "./shell.ts";
+export { type Decided, type PolicyOutcome, recordDecision } from "./recorded.ts";
 export {
   type AllowedSsh,
   BASTION_COMMAND,

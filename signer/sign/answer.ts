@@ -4,11 +4,13 @@ import { AppError, describeFault } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import {
   type CompiledCluster,
+  type Decided,
   type DeniedSsh,
   describeClusterRequest,
   describeSignRequest,
   factsOfRequest,
   type GatedCommand,
+  recordDecision,
   toWireClusterDecision,
   toWireDecision,
 } from "@gateway/shared/policy";
@@ -125,15 +127,18 @@ function lateEntry(
 
 /** Records a refusal. The address of a known host or cluster replaces the requested name. */
 export function refuse(
-  { authority, snapshot, request, caller }: SignContext,
-  { outcome, err, rule = "", host, cluster }: {
+  context: SignContext,
+  { outcome, err, rule = "", host, cluster, decision }: {
     readonly outcome: string;
     readonly err: string;
     readonly rule?: string;
     readonly host?: DeniedSsh["host"];
     readonly cluster?: CompiledCluster | undefined;
+    /** What the policy decided; absent: another gate stopped the request. */
+    readonly decision?: Decided | undefined;
   },
 ): Promise<void> {
+  const { authority, snapshot, request, caller } = context;
   const address = cluster?.apiServer ?? host?.addr;
   return recordOutcome(authority, {
     caller,
@@ -145,6 +150,14 @@ export function refuse(
     outcome,
     err,
     policy_rule: rule,
+    ...(decision && recordContext(context, decision)),
+  });
+}
+
+function recordContext({ request, peer, hasVerifiedEndUser: verified }: SignContext, decision: Decided) {
+  return recordDecision(decision, request, {
+    via: request.on_behalf_of === "" ? "" : peer.caller,
+    verified,
   });
 }
 
@@ -162,10 +175,12 @@ export async function recordingRefusal<T>(
 }
 
 export function allowedEntry(
-  { request, snapshot, caller }: SignContext,
+  context: SignContext,
   allowed: Allowed,
-  { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti: string },
+  { jti, ...result }: { readonly outcome: string; readonly serial?: bigint; readonly jti: string },
 ): AuditEntry {
+  const { request, snapshot, caller } = context;
+  const facts = { ...result, ...recordContext(context, allowed.decision) };
   const policy_rule = allowed.decision.matchedRule;
   const approval = allowed.signed && facts.serial !== undefined ? approvalFacts(allowed.signed) : {};
   if (allowed.kind === "command") {
@@ -339,7 +354,7 @@ export async function makeToken(context: SignContext, allowed: AllowedAction): P
   const serial = randomSerial(authority.random);
   const { token, expiry, jti } = await recordingRefusal(
     context,
-    { rule: decision.matchedRule, cluster },
+    { rule: decision.matchedRule, cluster, decision },
     () => issueToken(authority, { ...wishOf(context, allowed, ISSUE_MS), serial }),
   );
   return {

@@ -64,6 +64,8 @@ export type Allowed = AllowedCommand | AllowedAction;
 interface Stopped {
   readonly kind: "frozen" | "closed" | "mismatch";
   readonly reason: string;
+  /** The denial of the policy; absent: another gate stopped the request. */
+  readonly decision?: { readonly kind: "denied" };
 }
 
 export type Denied =
@@ -94,7 +96,9 @@ export async function judge(context: SignContext): Promise<Verdict> {
   if (whyNot !== undefined) return closed(whyNot);
   if (request.target_type === "k8s") return judgeAction(context, basis);
   const publicKey = parseEd25519PublicKey(request.public_key);
-  if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") return closed("host not authorised");
+  if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
+    return closed("host not authorised", BY_POLICY);
+  }
   const decided = authority.timings.decision.start();
   const steps = decideSshSteps(snapshot.policy, intentOf(request, caller), authority.live.grants);
   const decision = await authority.turns.run(caller, steps);
@@ -107,7 +111,7 @@ export async function judge(context: SignContext): Promise<Verdict> {
 function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
   const { authority, snapshot, request, caller } = context;
   const gate = findCluster(snapshot.policy, caller, request.host);
-  if (gate.kind === "closed") return closed(gate.reason);
+  if (gate.kind === "closed") return closed(gate.reason, BY_POLICY);
   const { cluster } = gate;
   const decided = authority.timings.decision.start();
   const intent = clusterIntentOf(request, caller, manifestDigest(request));
@@ -127,8 +131,10 @@ function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
   }
 }
 
-function closed(reason: string): Stopped {
-  return { kind: "closed", reason };
+const BY_POLICY = { decision: { kind: "denied" } } as const;
+
+function closed(reason: string, decided: Pick<Stopped, "decision"> = {}): Stopped {
+  return { kind: "closed", reason, ...decided };
 }
 
 /**

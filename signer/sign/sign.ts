@@ -75,7 +75,7 @@ async function sign(authority: Authority, httpRequest: Request, peer: Peer): Pro
     case "frozen":
       return await refuseFrozen(context, verdict.reason);
     case "closed":
-      await refuse(context, { outcome: "denied", err: verdict.reason });
+      await refuse(context, { outcome: "denied", err: verdict.reason, decision: verdict.decision });
       throw new AppError("denied", verdict.reason);
     case "mismatch":
       throw new AppError("invalid_request", verdict.reason);
@@ -117,6 +117,7 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
   await refuse(context, {
     outcome: isDryRun ? "dry_run_denied" : "denied",
     err: decision.reason,
+    decision,
     // Readers of the log expect no rule in the record of a denied SSH request. The caller of a cluster never
     // sees the rule.
     rule: isDryRun || cluster !== undefined ? decision.matchedRule : "",
@@ -231,7 +232,7 @@ async function certify(context: SignContext, { decision, publicKey }: AllowedCom
   const wish = { decision, caller, endUser: request.end_user, publicKey };
   const { certificate, serial, keyId, validBefore } = await recordingRefusal(
     context,
-    {},
+    { decision },
     () => issueUserCertificate(wish, { caKeys, clock, random }),
   );
   return {

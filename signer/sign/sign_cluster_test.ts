@@ -39,6 +39,7 @@ Deno.test("POST /v1/sign for a cluster returns a token of the bound account and 
     host_name: "prod",
     addr: "https://10.0.0.5:6443",
     content_sha256: "",
+    decision: '{"outcome":"allowed","groups":null}',
     session_id: "",
     reason: "ticket 42",
     jti: "id-1",

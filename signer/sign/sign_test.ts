@@ -27,6 +27,7 @@ Deno.test("POST /v1/sign issues a certificate locked to the command", async () =
     command_line: "uptime",
     addr: "10.0.0.1:22",
     content_sha256: "",
+    decision: '{"outcome":"allowed","groups":null}',
     host_name: "web01",
     reason: "",
     session_id: "",

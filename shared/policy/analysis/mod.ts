@@ -8,3 +8,4 @@ export { type AccessChange, diffPolicies, isWider } from "./diff.ts";
 export { type LintFinding, lintPolicy } from "./lint.ts";
 export { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";
 export { findClusterRemedies, findHostRemedies } from "./remedies.ts";
+export { type ReplayResult, startReplay } from "./replay.ts";

@@ -1,0 +1,208 @@
+// Decides the requests in audit records again, by another config.
+import * as z from "@zod/zod";
+import { createHash } from "node:crypto";
+import { parseJson } from "../../json.ts";
+import { decideCluster, findCluster } from "../clusters.ts";
+import type { CompiledPolicy } from "../compile.ts";
+import { outcomeOf, OUTCOMES, type PolicyOutcome } from "../recorded.ts";
+import { decideSsh, mayComeFrom, mayUseHost } from "../ssh.ts";
+
+type Member =
+  | "time"
+  | "outcome"
+  | "caller"
+  | "host_name"
+  | "command"
+  | "command_line"
+  | "command_sha256"
+  | "decision";
+
+/** Members of an audit record; an absent member is empty. */
+export type ReplayRecord = Readonly<Record<Member, string>>;
+
+/** The parts of a config that a replay applies. */
+interface ReplayConfig {
+  readonly policy: CompiledPolicy;
+  readonly trustedForwarders: readonly string[];
+  /** Callers that may read the revocation list only. */
+  readonly krlCallers: readonly string[];
+}
+
+/** The records of one host and caller that one rule of the config decides differently. */
+interface ReplayChange {
+  readonly from: PolicyOutcome;
+  readonly to: PolicyOutcome;
+  readonly host: string;
+  readonly caller: string;
+  /** The rule of the config, or the reason of its denial. */
+  readonly rule: string;
+  readonly count: number;
+  /** The first distinct commands; for a request without a command, its description. */
+  readonly examples: readonly string[];
+}
+
+/** The result of a replay. Each record is counted once: in `unchanged`, `changes` or `not_judged`. */
+export interface ReplayResult {
+  readonly records: number;
+  /** The times of the first and the last record. */
+  readonly first: string;
+  readonly last: string;
+  readonly unchanged: number;
+  /** Judged records whose decision depended on a grant or a waiver. They are compared as without it. */
+  readonly with_grant: number;
+  readonly changes: readonly ReplayChange[];
+  readonly not_judged: readonly { readonly reason: string; readonly count: number }[];
+}
+
+const recordedDecision = z.strictObject({
+  outcome: z.enum(OUTCOMES),
+  groups: z.array(z.string()).nullable(),
+  via: z.string().default(""),
+  ...{ live: z.boolean().default(false), verified: z.boolean().default(false) },
+  forced: z.boolean().default(false),
+});
+
+const MAX_EXAMPLES = 3;
+
+/** Starts a replay. Equal requests are decided once. Records that are not of a request to a signer are ignored. */
+export function startReplay(config: ReplayConfig): {
+  readonly add: (record: ReplayRecord) => void;
+  readonly finish: () => ReplayResult;
+} {
+  const unchanged = { count: 0 };
+  const changes = new Map<string, ReplayChange & { count: number; examples: string[] }>();
+  const reasons = new Map<string, { readonly reason: string; count: number }>();
+  const known = new Map<string, { readonly tally: { count: number }; readonly isLive: boolean }>();
+  const seen = { records: 0, first: "", last: "", with_grant: 0 };
+  const judge = (record: ReplayRecord, isWhole: boolean) => {
+    const verdict = decideAgain(config, record, isWhole);
+    if (typeof verdict === "string") {
+      const tally = reasons.get(verdict) ?? { reason: verdict, count: 0 };
+      reasons.set(verdict, tally);
+      return { tally, isLive: false };
+    }
+    const { isLive, from, to, rule } = verdict;
+    if (from === to) return { tally: unchanged, isLive };
+    const about = { from, to, host: record.host_name, caller: record.caller, rule };
+    const key = JSON.stringify(about);
+    const tally = changes.get(key) ?? { ...about, count: 0, examples: [] };
+    changes.set(key, tally);
+    const example = record.command_line || record.command;
+    if (tally.examples.length < MAX_EXAMPLES && !tally.examples.includes(example)) {
+      tally.examples.push(example);
+    }
+    return { tally, isLive };
+  };
+  return {
+    add(record) {
+      if (!isRequest(record)) return;
+      const { time, caller, host_name, command, command_line, command_sha256, decision } = record;
+      const sha256 = command_line && createHash("sha256").update(command_line).digest("hex");
+      // Without the command itself, because long commands of many records would fill the memory.
+      const key = JSON.stringify([caller, host_name, command, sha256, command_sha256, decision]);
+      const { tally, isLive } = known.get(key) ?? judge(record, sha256 === command_sha256);
+      known.set(key, { tally, isLive });
+      tally.count += 1;
+      seen.records += 1;
+      seen.with_grant += Number(isLive);
+      seen.first ||= time;
+      seen.last = time;
+    },
+    finish() {
+      const sorted = <T extends { readonly count: number }>(tallies: Iterable<T>) =>
+        [...tallies].sort((left, right) => right.count - left.count);
+      const [changed, not_judged] = [sorted(changes.values()), sorted(reasons.values())];
+      return { ...seen, unchanged: unchanged.count, changes: changed, not_judged };
+    },
+  };
+}
+
+const REQUESTS = ["issued", "approval-required", "denied", "dry_run_allowed", "dry_run_denied"];
+const STOPPED = ["frozen_denied", "end_user_unverified"];
+
+/** Whether a signer wrote the record about a request. A request that a gate stopped has a host, but no description. */
+function isRequest({ outcome, decision, command, host_name }: ReplayRecord): boolean {
+  return decision !== "" || outcome === "stale_denied" ||
+    ([...REQUESTS, ...STOPPED].includes(outcome) &&
+      (/^(?:role=|target=k8s verb=)/.test(command) || (command === "" && host_name !== "")));
+}
+
+const UNDECIDED =
+  "no recorded decision: another gate denied the request, or an earlier release wrote the record";
+const MASKED = "the command or the end user is masked by redaction";
+const TRUNCATED = "a member of the record is truncated";
+const UNREADABLE = "this release cannot read a member of the record";
+const UNVERIFIED =
+  "the config requires a token of the end user, and the recorded request has no verified one";
+
+/**
+ * Decides like `judge()` of the signer, but without freezes, grants and waivers; a text is the reason why it cannot.
+ *
+ * @param isWhole the record has the command as it was before redaction
+ */
+function decideAgain(
+  { policy, trustedForwarders, krlCallers }: ReplayConfig,
+  { caller, host_name: host, command: description, command_line: command, decision: text }: ReplayRecord,
+  isWhole: boolean,
+) {
+  if (text === "") return UNDECIDED;
+  if ([caller, host, description, command, text].some((each) => each.endsWith("...[TRUNCATED]"))) {
+    return TRUNCATED;
+  }
+  if (!isWhole || description.includes("[REDACTED")) return MASKED;
+  const [recorded, words] = [readDecision(text), readDescription(description)];
+  if (recorded === undefined || words === undefined) return UNREADABLE;
+  const { outcome: from, live: isLive, groups: endUserGroups, via, verified, forced: isForced } = recorded;
+  const needsToken = policy.callers.get(caller)?.require_verified_end_user === true && caller !== "_default";
+  if (needsToken && !verified) return UNVERIFIED;
+  const { role = "", purpose = "", session_mode: sessionMode = "", user: endUser = "", elev = "" } = words;
+  const stop = (reason: string) => ({ kind: "denied", reason, matchedRule: "" }) as const;
+  const decide = () => {
+    if (via !== "" && !trustedForwarders.includes(via)) {
+      return stop("on_behalf_of not allowed for this caller");
+    }
+    if (krlCallers.includes(caller)) return stop("callers in krl_callers may fetch the revocation list only");
+    if (!mayComeFrom(policy, caller, via || caller)) {
+      return stop("direct requests not allowed for this caller");
+    }
+    if (words["target"] !== "k8s") {
+      if (mayUseHost(policy, caller, host) !== "ok") return stop("host not authorised");
+      return decideSsh(policy, {
+        ...{ caller, endUser, endUserGroups, host, role, purpose, sessionMode, command },
+        ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, ""), contentSha256: "", ttlSeconds: 0 },
+        ...{ pty: words["pty"] === "1", fileTransfer: words["ft"] === "1" },
+      });
+    }
+    const gate = findCluster(policy, caller, host);
+    if (gate.kind === "closed") return stop(gate.reason);
+    const { verb = "", resource: whole = "", ns = "", name = "" } = words;
+    const [resource = "", ...group] = whole.split(".");
+    const [namespace = "", object = ""] = [ns, name].map((part) => part === "-" ? "" : part);
+    const decision = decideCluster(gate.cluster, {
+      ...{ caller, endUser, endUserGroups, command, isForced, manifestSha256: "" },
+      ...{ verb, resource, group: group.join("."), namespace, name: object },
+    });
+    return decision.kind === "mismatch"
+      ? stop("the command is not the canonical form of the action")
+      : decision;
+  };
+  const decision = decide();
+  const reason = decision.kind === "denied" ? decision.reason : "";
+  return { from, to: outcomeOf(decision), rule: decision.matchedRule || reason, isLive };
+}
+
+function readDecision(text: string): z.infer<typeof recordedDecision> | undefined {
+  try {
+    return recordedDecision.safeParse(parseJson(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+const KEYS = "role purpose session_mode user elev pty ft target verb resource ns name".split(" ");
+
+/** Reads the description of a request: words of a key and a value, of which none contains a space. */
+function readDescription(text: string): Readonly<Record<string, string>> | undefined {
+  const words = text.split(" ").map((word) => /^(.*?)=(.*)$/s.exec(word)?.slice(1) ?? [word]);
+  return words.every(([key = ""]) => KEYS.includes(key)) ? Object.fromEntries(words) : undefined;
+}
