@@ -9,7 +9,14 @@ import { findPolicyProblems, type PolicyConfig } from "@gateway/shared/policy";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { describeEntry } from "./entries.ts";
-import { CONFIG_KINDS, findSignerProblems, loadLocalBroker, loadSignerFile } from "./signer_file.ts";
+import {
+  CONFIG_KINDS,
+  findSignerProblems,
+  type LoadedPolicy,
+  loadLocalBroker,
+  loadSignerFile,
+  requireTests,
+} from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -126,7 +133,12 @@ async function runChange(
   }
 }
 
-const reloadResponse = z.object({ hosts: z.int(), status: z.string() });
+const reloadResponse = z.object({
+  hosts: z.int(),
+  status: z.string(),
+  // A signer of an earlier version does not report them.
+  new_patterns: z.array(z.string()).default([]),
+});
 
 /** Requests a reload of the running signer. */
 export async function askReload(call: Call) {
@@ -163,27 +175,28 @@ const LOCAL_FILE: EditedFile<PolicyConfig> = {
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
  */
-async function editFile<C>(
+async function editFile<C extends LoadedPolicy>(
   { what, parse, problems }: EditedFile<C>,
   file: string,
   edit: SignerChange<C>["edit"],
   dryRun: boolean,
 ) {
-  const checked = (text: string) => {
+  const checked = async (text: string) => {
     const before = parse(text, file);
     const edited = edit(text, before);
     // Unchanged hosts are not checked again.
     const config = parse(edited, file, before);
     const found = problems(config);
     if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
+    await requireTests(config);
     return [edited, { config, diff: diffLines(text, edited, file) }] as const;
   };
   const read = () => hintMissingConfig(() => readConfigText(file, what));
   const text = await read();
-  return dryRun ? checked(text)[1] : await editLocked(file, what, checked, read);
+  return dryRun ? (await checked(text))[1] : await editLocked(file, what, checked, read);
 }
 
-async function applyChange<C>(
+async function applyChange<C extends LoadedPolicy>(
   { edit, describe }: SignerChange<C>,
   file: string,
   kind: EditedFile<C>,

@@ -15,6 +15,7 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
+import { formatWarnings, lintRule } from "../kit/lint_warnings.ts";
 import { compileSigner, loadHosts, loadSignerFile } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
@@ -90,9 +91,10 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
       verdict: nameVerdict(verdict),
       rule: verdict.rule,
     }));
+    const findings = decision.kind === "denied" ? [] : lintRule(decision.matchedRule, host.commands);
     return {
-      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision) },
-      lines: [...lines, ...formatDecision(intent.command, steps, decision)],
+      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision), findings },
+      lines: [...lines, ...formatDecision(intent.command, steps, decision), ...formatWarnings(findings)],
     };
   },
 });
