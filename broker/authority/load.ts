@@ -89,6 +89,7 @@ const TOP_LEVEL = [
   "group_command_policies",
   "hosts",
   "kubernetes",
+  "policy_tests",
   "source_address",
 ] as const satisfies readonly (keyof BrokerConfig)[];
 

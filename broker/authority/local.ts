@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { AuditGate } from "@gateway/shared/audit";
 import { type CaKey, type CaKeyRing, issueUserCertificate, loadCaKeys } from "@gateway/shared/ca";
 import { type Clock, finish, type Random, randomSerial } from "@gateway/shared/clock";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError, type ErrorCode, STATUS } from "@gateway/shared/errors";
 import {
   type ClusterApi,
@@ -61,6 +62,10 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
   const { clock, random, logger, readEnv } = ports;
   // Compiled first, so that a broken policy is reported before a broken key.
   const policy = compileLocalPolicy(config);
+  if (config.policy_tests !== "") {
+    const { requirePolicyTests } = await import("@gateway/shared/policy/analysis");
+    await requirePolicyTests(policy, config.policy_tests, { load: loadConfig, clock });
+  }
   const cas = await loadClusterFiles(policy.clusters);
   const caKeys = await loadCaKeys(config, { what: "broker config", clock, readEnv });
   if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {

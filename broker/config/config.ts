@@ -54,7 +54,7 @@ export interface BrokerConfig
   extends
     Pick<PolicyConfig, "kubernetes" | "command_policies" | "group_command_policies" | "max_ttl_seconds">,
     Readonly<Record<"listen" | "server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
-    Readonly<Record<"ca_key" | "source_address" | "audit_log" | "audit_key", string>>,
+    Readonly<Record<"ca_key" | "source_address" | "audit_log" | "audit_key" | "policy_tests", string>>,
     Readonly<Record<"session_recording_dir" | "resource_url" | "monitor_listen", string>>,
     Readonly<Record<"session_recording_strict" | "approval_via_elicitation", boolean>>,
     Readonly<Record<"max_output_bytes" | "file_transfer_max_bytes" | "hosts_refresh_seconds", number>>,
@@ -248,6 +248,10 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   group_command_policies: z.record(z.string(), names).default({}).describe(
     "local mode: host group to names of command policies; _default applies to every host",
   ),
+  policy_tests: text.describe(
+    "local mode: file with the expected decisions of broker-ctl policy test; a config whose tests fail is not loaded; " +
+      "empty means none",
+  ),
 }).superRefine((config, context) => {
   const sockets = {
     path: config.sockets.map(({ path }) => normalize(path)),
@@ -313,7 +317,7 @@ export type LocalPolicyConfig =
 export function localPolicy(
   { hosts, source_address: everywhere, ...policy }: LocalPolicyConfig,
 ): PolicyConfig {
-  const { command_policies, group_command_policies, max_ttl_seconds, kubernetes } = policy;
+  const { command_policies, group_command_policies, max_ttl_seconds, kubernetes, policy_tests = "" } = policy;
   const bastions = new Set(Object.values(hosts).map(({ jump = "" }) => jump));
   const toHostPolicy = (name: string, host: BrokerHost): HostPolicy => ({
     ...host,
@@ -325,7 +329,7 @@ export function localPolicy(
   return {
     hosts: Object.fromEntries(Object.entries(hosts).map(([name, host]) => [name, toHostPolicy(name, host)])),
     callers: {},
-    ...{ command_policies, group_command_policies, max_ttl_seconds },
+    ...{ command_policies, group_command_policies, max_ttl_seconds, policy_tests },
     ...(kubernetes !== undefined && { kubernetes }),
   };
 }

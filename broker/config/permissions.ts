@@ -68,13 +68,14 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
     [`ca_cert of cluster ${index}`, ca_cert],
     [`token_file of cluster ${index}`, token_file],
   ]);
+  const local = [["policy_tests", config.policy_tests], ...clusters];
   return mergeSets(
     filePermissions({
       workingFolder,
       auditLog: config.audit_log,
       files: {
         "the config": location.configPath,
-        ...(signer === undefined ? { ...caKeyFiles(config), ...Object.fromEntries(clusters) } : {
+        ...(signer === undefined ? { ...caKeyFiles(config), ...Object.fromEntries(local) } : {
           "signer.client_cert": signer.client_cert,
           "signer.client_key": signer.client_key,
           "signer.ca": signer.ca,
@@ -120,6 +121,7 @@ export function brokerUsedFiles(
       { key: `kubernetes.clusters.${name}.ca_cert`, path: ca_cert, use: "relied_on" },
     ] as const
   );
+  const tests = { key: "policy_tests", path: config.policy_tests, use: "relied_on" } as const;
   return [
     { key: "the config", path: configPath, use: "config" },
     ...(frontend === "serve-mcp" ? [] : [
@@ -127,7 +129,7 @@ export function brokerUsedFiles(
       { key: "client_ca", path: config.client_ca, use: "relied_on" },
       { key: "denied_callers", path: config.denied_callers, use: "relied_on" },
     ] as const),
-    ...(signer === undefined ? [...caKeyHolders(config), ...clusters] : [
+    ...(signer === undefined ? [tests, ...caKeyHolders(config), ...clusters] : [
       { key: "signer.client_key", path: signer.client_key, use: "secret" },
       { key: "signer.ca", path: signer.ca, use: "relied_on" },
     ] as const),

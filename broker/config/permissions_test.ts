@@ -194,12 +194,19 @@ Deno.test("brokerPermissions() in local mode grants no network address if there 
   assert.equal(derive({ hosts: {} }).net, undefined);
 });
 
-Deno.test("brokerPermissions() grants the clusters' API servers and files only in local mode", () => {
+Deno.test("brokerPermissions() grants the clusters' API servers and files, and policy_tests, only in local mode", () => {
   const kubernetes = { clusters: { prod: sampleCluster() } };
-  const { read, net } = derive({ kubernetes });
+  const { read, net } = derive({ kubernetes, policy_tests: "clusters/tests.jsonc" });
   assert.deepEqual(net, ["10.0.0.5:22", "10.0.0.5:6443"]);
-  for (const file of ["prod.ca.crt", "prod.token"]) assert.ok(read?.includes(`/srv/clusters/${file}`), file);
-  const remote = derive({ kubernetes, signer: SIGNER, networks: ["10.0.0.6:22"] });
+  for (const file of ["prod.ca.crt", "prod.token", "tests.jsonc"]) {
+    assert.ok(read?.includes(`/srv/clusters/${file}`), file);
+  }
+  const remote = derive({
+    kubernetes,
+    policy_tests: "clusters/tests.jsonc",
+    signer: SIGNER,
+    networks: ["10.0.0.6:22"],
+  });
   assert.deepEqual(remote.net, ["10.0.0.6:22", "127.0.0.1:9443"]);
   assert.ok(!JSON.stringify(remote.read).includes("clusters"));
 });

@@ -42,11 +42,12 @@ Examples:
   broker-ctl backup /mnt/backup/monday --config /etc/gateway/signer.json
   broker-ctl backup /mnt/backup/monday --recipient "$(age-keygen -y identity.txt)" --config /etc/gateway/signer.json
 
-Copies the configs, the lists of denied callers, the state of signer and control plane, and all files of the audit logs.
-The services may run meanwhile. Keys, certificates, tokens and the services' .env files are added only with --recipient,
-encrypted in the format of age. "age-keygen -o identity.txt" creates an age key pair. Without --recipient, store pki/
-elsewhere: an installation does not start without its keys. Files outside of the installation and of its state and log
-directories are not copied, and the output names them. State in PostgreSQL is not copied either.
+Copies the configs, their policy_tests, the lists of denied callers, the state of signer and control plane, and all
+files of the audit logs. The services may run meanwhile. Keys, certificates, tokens and the services' .env files are
+added only with --recipient, encrypted in the format of age. "age-keygen -o identity.txt" creates an age key pair.
+Without --recipient, store pki/ elsewhere: an installation does not start without its keys. Files outside of the
+installation and of its state and log directories are not copied, and the output names them. State in PostgreSQL is not
+copied either.
 
 The first backup creates the signing key pki/backup.seed, and every backup is signed with it. The output shows the
 public key. Store the public key away from the backup, for example with the age identity: restore needs it. A copy of
@@ -205,9 +206,12 @@ async function fill(folder: string, { setUp, recipients, clock }: BackupOptions,
   const add = async (kind: BackupFile["kind"], path: string, copy: string, copied: CopiedFile) => {
     files.push({ kind, path, stored: `files/${basename(copy)}`, ...copied, ...await digestFile(copy) });
   };
-  for (
-    const [kind, paths] of [["config", sources.configs], ["denied_callers", sources.deniedCallers]] as const
-  ) {
+  const copied = [
+    ["config", sources.configs],
+    ["denied_callers", sources.deniedCallers],
+    ["policy_tests", sources.policyTests],
+  ] as const;
+  for (const [kind, paths] of copied) {
     for (const path of paths) {
       const copy = nextCopy();
       await add(kind, path, copy, await copyBytes(path, copy));

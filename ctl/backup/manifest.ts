@@ -17,7 +17,7 @@ const path = z.string().startsWith("/").refine(
 const id = z.int().min(0).max(2 ** 32 - 1);
 
 const backupFile = z.strictObject({
-  kind: z.enum(["config", "audit_log", "state", "denied_callers"]),
+  kind: z.enum(["config", "audit_log", "state", "denied_callers", "policy_tests"]),
   path,
   // The real place, if the path is a symbolic link.
   link: path.exactOptional(),

@@ -40,6 +40,7 @@ export async function findSources(directory: string) {
     auditLogs: [] as string[],
     states: [] as string[],
     deniedCallers: [] as string[],
+    policyTests: [] as string[],
     keys: [] as string[],
     /** The files that the configs name and that are missing, or cannot be copied from here. */
     leftOut: [] as string[],
@@ -56,7 +57,7 @@ export async function findSources(directory: string) {
       else if (key === "state_db" && isPostgresUrl(value)) {
         found.leftOut.push(`state of ${name}: it is in PostgreSQL`);
       } else if (key === "state_db") found.states.push(named);
-      else if (key === "denied_callers" || FILE_KEY.test(key)) {
+      else if (key === "denied_callers" || key === "policy_tests" || FILE_KEY.test(key)) {
         if ((await ifThere(Deno.stat(named)))?.isFile === true) others.push({ key, name, path: named });
         else if (isPath(value)) found.leftOut.push(`${key} of ${name}: ${named} does not exist`);
       }
@@ -67,6 +68,7 @@ export async function findSources(directory: string) {
     if (!isRestorable(path)) {
       found.leftOut.push(`${key} of ${name}: ${path} is outside ${directory}, so copy it yourself`);
     } else if (key === "denied_callers") found.deniedCallers.push(path);
+    else if (key === "policy_tests") found.policyTests.push(path);
     else found.keys.push(path);
   }
   found.keys.push(...await filesIn(join(directory, "pki")));
@@ -77,6 +79,7 @@ export async function findSources(directory: string) {
     auditLogs: once(found.auditLogs),
     states: once(found.states),
     deniedCallers: once(found.deniedCallers),
+    policyTests: once(found.policyTests),
     keys: once(found.keys.filter((path) => !found.deniedCallers.includes(path))),
     leftOut: once(found.leftOut),
   };

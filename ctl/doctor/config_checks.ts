@@ -6,10 +6,11 @@ import { parseListenAddress } from "@gateway/shared/http";
 import { AppError } from "@gateway/shared/errors";
 import { isSecurityKey, parseApprovalKey } from "@gateway/shared/proofs";
 import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
+import { lintPolicy } from "@gateway/shared/policy/analysis";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
-import { findSignerProblems } from "../kit/signer_file.ts";
+import { findSignerProblems, type LoadedPolicy, requireTests } from "../kit/signer_file.ts";
 import { fail, type Found, pass, postureOf, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
@@ -112,6 +113,30 @@ function checkLoads(problems: readonly string[]): readonly Found[] {
       "correct the key, because the service cannot restart; then check again: broker-ctl doctor --security",
     )
   );
+}
+
+/** The risks of the rules, and the first expected decisions that they fail. */
+export async function checkPolicy(config: LoadedPolicy, path: string): Promise<readonly Found[]> {
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "invalid") return [];
+  const file = shellQuote(path);
+  const failure = await requireTests(config).catch((error) => {
+    if (error instanceof AppError) return error.message.replaceAll("\n", "");
+    throw error;
+  });
+  const found = lintPolicy(compiled.policy);
+  return [
+    ...failure === undefined ? [] : [
+      fail(`the service rejects this config: ${failure}`, `broker-ctl policy test --config ${file}`),
+    ],
+    ...found.length === 0 ? [pass("the policy linter finds no risk")] : [],
+    ...found.map(({ path, pattern, problem, command, fix }) =>
+      warn(
+        `${path} ${quoteText(pattern)}: ${problem}${command === "" ? "" : `, for example ${command}`}`,
+        `instead: ${fix}; to check again: broker-ctl policy lint --config ${file}`,
+      )
+    ),
+  ];
 }
 
 function maskingProblems({ redact }: Pick<SignerConfig, "redact">): readonly string[] {

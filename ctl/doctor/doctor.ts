@@ -14,7 +14,7 @@ import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts
 import { overSsh } from "../kit/programs.ts";
 import { CONFIG_KINDS, loadLocalBroker } from "../kit/signer_file.ts";
 import { type CommandResult, invalid, notFound } from "../kit/output.ts";
-import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
+import { checkBroker, checkControlPlane, checkPolicy, checkSigner } from "./config_checks.ts";
 import {
   checkBackup,
   checkCertificate,
@@ -159,7 +159,8 @@ const LOADERS = {
   async signer(path: string): Promise<Facts> {
     const config = await loadConfig({ path, ...CONFIG_KINDS.signer });
     const [used, { hosts }] = [signerUsedFiles(config, path), config];
-    return { config, found: checkSigner(config), used, hosts, ring: planCaKeys(config) };
+    const found = [...checkSigner(config), ...await checkPolicy(config, path)];
+    return { config, found, used, hosts, ring: planCaKeys(config) };
   },
   async control_plane(path: string): Promise<Facts> {
     const config = await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
@@ -172,8 +173,9 @@ const LOADERS = {
     const isLocal = signer === undefined;
     const frontend = server_cert === "" ? "serve-mcp" : "serve-http";
     const used = brokerUsedFiles(config, { configPath: path, frontend });
+    const found = [...checkBroker(config), ...isLocal ? await checkPolicy(localPolicy(config), path) : []];
     return {
-      ...{ config, found: checkBroker(config), used, sockets, signer },
+      ...{ config, found, used, sockets, signer },
       ...isLocal && { hosts: localPolicy(config).hosts, ring: planCaKeys(config) },
     };
   },

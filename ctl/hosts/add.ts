@@ -10,6 +10,7 @@ import { isPlainName } from "../kit/values.ts";
 import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
+import { formatWarnings, lintChangedHost } from "../kit/lint_warnings.ts";
 import { conflict, invalid } from "../kit/output.ts";
 import { addition, changing, hasUser, managing, type Removal, requireEntry } from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
@@ -85,8 +86,10 @@ async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...m
   const { name, newKey } = given;
   const key = await readKey(given);
   const fields = readFields(given, key?.line);
+  let before: PolicyConfig;
   return addition<Host, PolicyConfig>(HOSTS, given, {
-    edit(text, there) {
+    edit(text, there, config) {
+      before = config;
       const path = ["hosts", name];
       if (there === undefined) {
         requireFields(name, fields);
@@ -106,8 +109,9 @@ async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...m
       const { addr, user, principal = "", jump = "" } = host;
       const note = key?.note;
       const unreached = jump === "" ? await describeOutOfReach(file, addr) : [];
+      const findings = lintChangedHost(name, before, config);
       return {
-        json: { host, ...(note !== undefined && { scanned: note }), unreached },
+        json: { host, ...(note !== undefined && { scanned: note }), unreached, findings },
         facts: `addr=${addr}, user=${user}, principal=${principal}`,
         lines: [
           ...(note === undefined ? [] : [note]),
@@ -115,6 +119,7 @@ async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...m
             ? []
             : ["No caller in the config can use it: it has none of their groups (--groups)."]),
           ...unreached,
+          ...formatWarnings(findings),
         ],
       };
     },

@@ -73,6 +73,8 @@ export async function replaceFile(path: string, text: string, what?: string): Pr
   }
 }
 
+type Edited<T> = readonly [edited: string, result: T];
+
 /**
  * Edits a file atomically under a lock, because another process may edit it at the same time.
  *
@@ -81,7 +83,7 @@ export async function replaceFile(path: string, text: string, what?: string): Pr
 export async function editLocked<T>(
   path: string,
   what: string,
-  edit: (text: string) => readonly [edited: string, result: T],
+  edit: (text: string) => Edited<T> | Promise<Edited<T>>,
   read: () => Promise<string> = () => readRegularText(path),
 ): Promise<T> {
   const refuse = (why: string) =>
@@ -89,7 +91,7 @@ export async function editLocked<T>(
   using lock = await tryLockFile(path);
   if (lock === undefined) throw refuse("another process is editing it");
   const text = await read();
-  const [edited, result] = edit(text);
+  const [edited, result] = await edit(text);
   if (edited === text) return result;
   if (await read() !== text) throw refuse("another process changed it");
   await replaceFile(path, edited, what);

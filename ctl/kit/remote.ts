@@ -12,6 +12,7 @@ import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { type ClientParameters, type ClientService, findClient, SERVICES } from "./client_config.ts";
 import { CONNECTION } from "./arguments.ts";
+import { type AddedPatterns, formatWarnings, lintAddedPatterns } from "./lint_warnings.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
 import { readOperatorText } from "./files.ts";
@@ -69,9 +70,11 @@ export function joinPath(...segments: readonly string[]): string {
 }
 
 /** A command that sends one request to the signer. */
-export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
+export function asking<const T extends Takes, D>({ question, show, adds, help, ...spec }:
   & Omit<CommandSpec<T>, "run" | "uses">
   & {
+    /** The patterns that the request adds; their risks are shown. */
+    readonly adds?: (given: Given<T>) => AddedPatterns | undefined;
     readonly question: (given: Given<T>, call: Call) => ServiceQuestion<D> | Promise<ServiceQuestion<D>>;
     readonly show: (data: D, given: Given<T>, call: Call) => readonly Line[];
   }): CommandData {
@@ -81,7 +84,11 @@ export function asking<const T extends Takes, D>({ question, show, help, ...spec
     uses: usesSigner,
     run: async (given, call) => {
       const { body, data } = await askSigner(call, await question(given, call));
-      return { json: body, lines: show(data, given, call) };
+      const lines = show(data, given, call);
+      const added = adds?.(given);
+      if (added === undefined) return { json: body, lines };
+      const findings = await lintAddedPatterns(added, given.config, call.workingFolder);
+      return { json: { ...Object(body), findings }, lines: [...lines, ...formatWarnings(findings)] };
     },
   });
 }

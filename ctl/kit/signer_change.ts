@@ -9,7 +9,14 @@ import { findPolicyProblems, type PolicyConfig } from "@gateway/shared/policy";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { describeEntry } from "./entries.ts";
-import { CONFIG_KINDS, findSignerProblems, loadLocalBroker, loadSignerFile } from "./signer_file.ts";
+import {
+  CONFIG_KINDS,
+  findSignerProblems,
+  type LoadedPolicy,
+  loadLocalBroker,
+  loadSignerFile,
+  requireTests,
+} from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -126,7 +133,12 @@ async function runChange(
   }
 }
 
-const reloadResponse = z.object({ hosts: z.int(), status: z.string() });
+const reloadResponse = z.object({
+  hosts: z.int(),
+  status: z.string(),
+  // A signer of an earlier version does not report them.
+  new_patterns: z.array(z.string()).default([]),
+});
 
 /** Requests a reload of the running signer. */
 export async function askReload(call: Call) {
@@ -160,9 +172,9 @@ export const LOCAL_FILE: EditedFile<PolicyConfig> = {
 /**
  * Edits the text of a config.
  *
- * @throws {AppError} `invalid_config` if the program of the config would reject the new text
+ * @throws {AppError} `invalid_config` if the program of the config would reject the new text, or its tests fail
  */
-export function checkEdit<C>(
+export async function checkEdit<C extends LoadedPolicy>(
   { what, parse, problems }: EditedFile<C>,
   { file, text, edit }: {
     readonly file: string;
@@ -176,6 +188,7 @@ export function checkEdit<C>(
   const config = parse(edited, file, before);
   const found = problems(config);
   if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
+  await requireTests(config);
   return { edited, before, config, diff: diffLines(text, edited, file) };
 }
 
@@ -185,23 +198,23 @@ export function checkEdit<C>(
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
  */
-async function editFile<C>(
+async function editFile<C extends LoadedPolicy>(
   kind: EditedFile<C>,
   file: string,
   edit: SignerChange<C>["edit"],
   dryRun: boolean,
 ) {
   const { what } = kind;
-  const checked = (text: string) => {
-    const { edited, config, diff } = checkEdit(kind, { file, text, edit });
+  const checked = async (text: string) => {
+    const { edited, config, diff } = await checkEdit(kind, { file, text, edit });
     return [edited, { config, diff }] as const;
   };
   const read = () => hintMissingConfig(() => readConfigText(file, what));
   const text = await read();
-  return dryRun ? checked(text)[1] : await editLocked(file, what, checked, read);
+  return dryRun ? (await checked(text))[1] : await editLocked(file, what, checked, read);
 }
 
-async function applyChange<C>(
+async function applyChange<C extends LoadedPolicy>(
   { edit, describe }: SignerChange<C>,
   file: string,
   kind: EditedFile<C>,

@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from "node:path";
+import { systemClock } from "@gateway/shared/clock";
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import {
@@ -9,8 +10,15 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { badConfig, conflict, hintMissingConfig } from "./output.ts";
-import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
+import { badConfig, conflict, hintMissingConfig, withHint } from "./output.ts";
+import { quoteText } from "@gateway/shared/text";
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  findPolicyProblems,
+  type PolicyConfig,
+} from "@gateway/shared/policy";
+import { requirePolicyTests } from "@gateway/shared/policy/analysis";
 import { compileApprovers } from "@gateway/shared/proofs";
 import { brokerConfig, localPolicy, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
@@ -81,6 +89,24 @@ export function findSignerProblems(config: SignerConfig): readonly string[] {
 function findApproverProblems({ approvals }: SignerConfig): readonly string[] {
   const compiled = approvals && compileApprovers(approvals);
   return compiled?.kind === "invalid" ? compiled.problems : [];
+}
+
+/** A policy, and the place of its hosts if a signer loads it. */
+export type LoadedPolicy = PolicyConfig & Partial<Pick<SignerConfig, "policy_source">>;
+
+/**
+ * Checks the expected decisions that a config requires, if it has the hosts.
+ *
+ * @throws {AppError} `invalid_config` if a test fails, or the tests cannot be loaded
+ */
+export async function requireTests({ policy_source, ...config }: LoadedPolicy): Promise<void> {
+  const { policy_tests: path = "" } = config;
+  if (path === "" || policy_source === "database") return;
+  const hint = `correct the change, or the cases in ${quoteText(path)}`;
+  await withHint(
+    { when: ({ code }) => code === "invalid_config", hint },
+    () => requirePolicyTests(compileSigner(config), path, { load: loadConfig, clock: systemClock }),
+  );
 }
 
 export function compileSigner(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {

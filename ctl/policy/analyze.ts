@@ -1,4 +1,4 @@
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config";
 import {
   type AccessChange,
@@ -6,11 +6,12 @@ import {
   decideCases,
   diffPolicies,
   isWider,
-  type LintFinding,
   lintPolicy,
-  policyCases,
+  POLICY_TESTS,
+  titleOfCase,
 } from "@gateway/shared/policy/analysis";
 import { command } from "../kit/command.ts";
+import { formatFinding } from "../kit/lint_warnings.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { compileSigner, loadHosts } from "../kit/signer_file.ts";
 import { INDENT, joinNames } from "../kit/table.ts";
@@ -37,20 +38,11 @@ about the pattern. The exit code is 1 if there is a finding.
       : `${findings.length} findings.`;
     return {
       json: { findings },
-      lines: [...findings.flatMap(formatFinding), summary],
+      lines: [...findings.flatMap((each) => formatFinding(each)), summary],
       failed: findings.length > 0,
     };
   },
 });
-
-export function formatFinding({ path, pattern, command, problem, fix }: LintFinding): readonly string[] {
-  return [
-    `${path}: ${pattern}`,
-    `${INDENT}${problem}`,
-    ...command === "" ? [] : [`${INDENT}allows:  ${command}`],
-    `${INDENT}instead: ${fix}`,
-  ];
-}
 
 export const WIDER = 3;
 
@@ -101,7 +93,7 @@ export const TEST = command({
   name: "test",
   summary: "Check a policy against a file of expected decisions.",
   takes: {
-    "[file]": "JSONC file of cases (default: policy_tests.jsonc next to the config)",
+    "[file]": "JSONC file of cases (default: policy_tests of the config, or policy_tests.jsonc next to it)",
     "--junit": "print JUnit XML",
   },
   help: `
@@ -122,11 +114,11 @@ Other keys: name, caller, end_user, sudo, sudo_user. Runs without a signer. The 
 `,
   async run({ config = "signer.json", file, junit = false }, { workingFolder }) {
     const configPath = resolve(workingFolder, config);
-    const path = file === undefined
-      ? resolve(dirname(configPath), "policy_tests.jsonc")
-      : resolve(workingFolder, file);
-    const { cases } = await loadConfig({ path, what: "policy tests", schema: policyCases });
-    const results = decideCases(compileSigner(await loadHosts(configPath, workingFolder)), cases);
+    const policy = await loadHosts(configPath, workingFolder);
+    const named = file ?? (policy.policy_tests || join(dirname(configPath), "policy_tests.jsonc"));
+    const path = resolve(workingFolder, named);
+    const { cases } = await loadConfig({ path, ...POLICY_TESTS });
+    const results = decideCases(compileSigner(policy), cases);
     const failed = results.filter(({ failure }) => failure !== "").length;
     return {
       json: { passed: results.length - failed, failed, results },
@@ -139,12 +131,10 @@ Other keys: name, caller, end_user, sudo, sudo_user. Runs without a signer. The 
   },
 });
 
-function titleOf({ case: { name, host, cluster, command, expect } }: CaseResult): string {
-  return name ?? `${host ?? cluster}: ${command} → ${expect}`;
-}
-
 function formatResult(result: CaseResult): string {
-  return result.failure === "" ? `ok    ${titleOf(result)}` : `FAIL  ${titleOf(result)}: ${result.failure}`;
+  return result.failure === ""
+    ? `ok    ${titleOfCase(result.case)}`
+    : `FAIL  ${titleOfCase(result.case)}: ${result.failure}`;
 }
 
 function formatJunit(results: readonly CaseResult[]): readonly string[] {
@@ -153,7 +143,7 @@ function formatJunit(results: readonly CaseResult[]): readonly string[] {
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuite name="policy" tests="${results.length}" failures="${failures}">`,
     ...results.map((result) => {
-      const start = `  <testcase name="${escapeXml(titleOf(result))}"`;
+      const start = `  <testcase name="${escapeXml(titleOfCase(result.case))}"`;
       return result.failure === ""
         ? `${start}/>`
         : `${start}><failure message="${escapeXml(result.failure)}"/></testcase>`;

@@ -2,12 +2,12 @@ import { join, resolve } from "node:path";
 import { readConfigText } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import type { CompiledPolicy, PolicyConfig } from "@gateway/shared/policy";
-import { decideCases, diffPolicies, lintPolicy, policyCases } from "@gateway/shared/policy/analysis";
+import { diffPolicies, lintPolicy } from "@gateway/shared/policy/analysis";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { type Call, type Given, oneOf } from "../kit/command.ts";
 import { confirm } from "../kit/confirm.ts";
 import { readOperatorText } from "../kit/files.ts";
-import { badConfig, conflict, type Environment, HintedError, invalid } from "../kit/output.ts";
+import { conflict, type Environment, HintedError, invalid } from "../kit/output.ts";
 import { runEditor } from "../kit/programs.ts";
 import {
   changing,
@@ -17,8 +17,9 @@ import {
   SIGNER_FILE,
   type SignerChange,
 } from "../kit/signer_change.ts";
-import { compileSigner, loadNeighbor, loadSignerHosts } from "../kit/signer_file.ts";
-import { describeChanges, formatFinding } from "./analyze.ts";
+import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
+import { formatFinding } from "../kit/lint_warnings.ts";
+import { describeChanges } from "./analyze.ts";
 import { findBase, findPolicy, KINDS, mergeDocument, writeDocument } from "./document.ts";
 
 const TAKES = {
@@ -44,8 +45,8 @@ Examples:
   broker-ctl policy edit web01 --file web01.jsonc --dry-run
 
 Opens a host's own policy, a group's policies, or a command policy in $VISUAL, $EDITOR or vi. Comments show the other
-policies that apply. A text that the signer would reject, or that fails a case of policy_tests.jsonc next to the config,
-is opened again with the problem. Then the command shows new findings of policy lint and the changes of policy diff, and
+policies that apply. A text that the signer would reject, or that fails a case of policy_tests in the
+config, is opened again with the problem. Then the command shows new findings of policy lint and the changes of policy diff, and
 asks for confirmation. If the rules have changed since the document was opened, it is rejected.
 `,
   uses: ["programs"],
@@ -82,9 +83,9 @@ async function editPolicy<C extends PolicyConfig>(
     const document = findBase(given) === undefined ? `${given}\n${findBase(opened)}` : given;
     const text = await readConfigText(configPath, file.what);
     const { edit } = change(document, []);
-    const { before, config, edited } = checkEdit(file, { file: configPath, text, edit });
+    const { before, config, edited } = await checkEdit(file, { file: configPath, text, edit });
     if (edited === text) return change(document, [`no change of ${label}`]);
-    const { lines, ...review } = await reviewChange(compileSigner(before), compileSigner(config), configPath);
+    const { lines, ...review } = reviewChange(compileSigner(before), compileSigner(config));
     if (!asks || keys === undefined) return change(document, [`${label} edited`, ...lines], review);
     terminal.err([...lines, ...notes].map((line) => `${visibleText(line)}\n`).join(""));
     if (await confirm({ terminal, keys }, `Apply to ${label}?`)) {
@@ -101,20 +102,15 @@ async function editPolicy<C extends PolicyConfig>(
 }
 
 /** What a change does to access, and its new risks. */
-async function reviewChange(before: CompiledPolicy, after: CompiledPolicy, configPath: string) {
-  const tests = await loadNeighbor(configPath, "policy_tests.jsonc", {
-    what: "policy tests",
-    schema: policyCases,
-  });
-  const failures = decideCases(after, tests?.config.cases ?? []).filter(({ failure }) => failure !== "");
-  if (failures.length > 0) {
-    const cases = failures.map(({ case: { command }, failure }) => `\n  ${quoteText(command)}: ${failure}`);
-    throw badConfig(`Cannot use this policy: ${tests?.path} fails:${cases.join("")}`);
-  }
+function reviewChange(before: CompiledPolicy, after: CompiledPolicy) {
   const known = new Set(lintPolicy(before).map(({ pattern, problem }) => `${pattern} ${problem}`));
   const findings = lintPolicy(after).filter(({ pattern, problem }) => !known.has(`${pattern} ${problem}`));
   const changes = diffPolicies(before, after);
-  return { findings, changes, lines: [...findings.flatMap(formatFinding), ...describeChanges(changes)] };
+  return {
+    findings,
+    changes,
+    lines: [...findings.flatMap((each) => formatFinding(each)), ...describeChanges(changes)],
+  };
 }
 
 const PROBLEM = "// error: ";

@@ -15,6 +15,7 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
+import { formatWarnings, lintRule } from "../kit/lint_warnings.ts";
 import { compileSigner, loadHosts, loadSignerFile } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
@@ -99,9 +100,18 @@ no namespace. For a denied request, "To allow" lists all changes of the config t
     const changes = decision.kind === "denied"
       ? findHostRemedies(policy, host, intent, { texts, placesOf })
       : undefined;
+    const findings = decision.kind === "denied" ? [] : lintRule(decision.matchedRule, host.commands);
     return {
-      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision), changes },
-      lines: [...lines, ...formatDecision(intent.command, steps, decision), ...formatChanges(changes)],
+      json: {
+        ...about,
+        ...{ command: intent.command, steps, decision: toWireDecision(decision), changes, findings },
+      },
+      lines: [
+        ...lines,
+        ...formatDecision(intent.command, steps, decision),
+        ...formatChanges(changes),
+        ...formatWarnings(findings),
+      ],
     };
   },
 });

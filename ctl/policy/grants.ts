@@ -15,7 +15,8 @@ const RULE_NOTE = `
 The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"
 the change is a new version of the hosts for all signers. RE2 patterns match anywhere in a command: anchor them with ^
 and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
-policies do not change.
+policies do not change. The output warns if the pattern allows more than intended. If --config has the host, the
+warning takes its other rules into account.
 `;
 
 /** `policy add` and `policy remove`: one allow pattern of one host, permanently. */
@@ -53,6 +54,10 @@ ${RULE_NOTE}`,
     show({ hosts }, flags) {
       const { list, pattern } = readPattern(flags);
       return [`${list} ${quoteText(pattern)} ${done} on ${flags.host} (hosts: ${hosts})`];
+    },
+    adds(flags) {
+      const { list, pattern } = readPattern(flags);
+      return method === "POST" ? { name: flags.host, list, patterns: [pattern] } : undefined;
     },
   });
 }
@@ -128,6 +133,10 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
     const { allow, ttl_seconds } = readGrantOptions(flags);
     const [patterns, time] = [allow.map(quoteText).join(", "), formatDuration(ttl_seconds * 1000)];
     return [`granted on ${host}: allow ${patterns} for ${time} (id ${id}, expires ${expires_at})`];
+  },
+  adds(flags) {
+    const { name, kind } = readTarget(flags);
+    return { name, isCluster: kind === "cluster", list: "allow", patterns: readGrantOptions(flags).allow };
   },
 });
 

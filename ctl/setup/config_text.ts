@@ -27,7 +27,8 @@ export interface ConfigChoices {
 
 /** The parts of a local installation that another installation keeps. */
 export interface Kept {
-  readonly logs: readonly { readonly path: string; readonly mode: number; readonly content: Uint8Array }[];
+  /** Logs, and the expected decisions of the policy. */
+  readonly files: readonly { readonly path: string; readonly mode: number; readonly content: Uint8Array }[];
   /** The text of `signer.json` with the kept policy. */
   readonly withPolicy: (signer: string) => string;
 }
@@ -55,6 +56,25 @@ const STARTER_POLICIES = `"command_policies": {
     }
   },
   "group_command_policies": { "_default": ["starter"] }`;
+
+/**
+ * Expected decisions of the starter policy about a host. The config does not require them, because a later change of
+ * the policy can contradict them.
+ */
+export function formatPolicyTests({ policyTests }: Layout, host: InitHost): string {
+  const name = quote(host.name);
+  return `// Created by broker-ctl init: expected decisions. To check them: broker-ctl policy test
+// With this line in the config, a config or change that contradicts them is not loaded:
+//   "policy_tests": ${quote(policyTests)},
+{
+  "cases": [
+    { "host": ${name}, "command": "uptime", "expect": "allow" },
+    { "host": ${name}, "command": "uptime; id", "expect": "deny" },
+    { "host": ${name}, "command": "cat /etc/shadow", "expect": "deny" }
+  ]
+}
+`;
+}
 
 export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
   return `// Created by broker-ctl init. After a change: broker-ctl reload.

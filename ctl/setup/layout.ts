@@ -14,6 +14,7 @@ export const SET_UP_ENTRIES = [
   "config.json",
   "mcp.json",
   "broker-ctl.json",
+  "policy_tests.jsonc",
   "pki",
   "log",
   "state",
@@ -67,6 +68,8 @@ export function createLayout(folder: string, agentSocket = join(folder, "run", "
     /** For the broker over stdio: a separate process with a separate audit log. */
     mcpConfig: at("mcp.json"),
     clientConfig: at("broker-ctl.json"),
+    /** Expected decisions, for `policy test`. */
+    policyTests: at("policy_tests.jsonc"),
     sshCa: at("pki", "ssh_ca"),
     sshCaPublic: at("pki", "ssh_ca.pub"),
     mtlsCa: at("pki", "mtls_ca.crt"),

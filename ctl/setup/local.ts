@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
 import { loadConfig, parseConfig, readConfigText, setValue } from "@gateway/shared/config";
 import { ifThere, readRegularFile, readRegularText, tryLockFile } from "@gateway/shared/files";
@@ -42,6 +42,7 @@ const KEPT_KEYS = [
   "group_command_policies",
   "max_ttl_seconds",
   "approval_via_elicitation",
+  "policy_tests",
 ];
 
 /**
@@ -50,7 +51,7 @@ const KEPT_KEYS = [
  * @param locks receives the locks of the audit log, so that no broker writes to it
  */
 export async function keepLocal(layout: Layout, config: BrokerConfig, locks: DisposableStack) {
-  const { mcpConfig, sshCa, sshCaPublic, audit: { mcp } } = layout;
+  const { mcpConfig, sshCa, sshCaPublic, policyTests, audit: { mcp } } = layout;
   const ours = parseConfig({
     ...CONFIG_KINDS.broker,
     text: formatLocalConfig(layout, []),
@@ -73,16 +74,21 @@ export async function keepLocal(layout: Layout, config: BrokerConfig, locks: Dis
       unsealed_sessions: false,
     }] as const;
   });
-  const { command_policies, group_command_policies, max_ttl_seconds } = config;
+  const { command_policies, group_command_policies, max_ttl_seconds, policy_tests } = config;
   const policy = {
     hosts: Object.fromEntries(hosts),
     command_policies,
     group_command_policies,
     max_ttl_seconds,
+    ...policy_tests !== "" && { policy_tests },
   };
   const groups = [...new Set(["local", ...hosts.flatMap(([, { groups }]) => groups)])];
+  const tests = await ifThere(readRegularFile(policyTests));
   const kept: Kept = {
-    logs: await readLogs(dirname(mcp.log), locks),
+    files: [
+      ...await readLogs(dirname(mcp.log), locks),
+      ...tests === undefined ? [] : [{ path: basename(policyTests), mode: 0o640, content: tests }],
+    ],
     withPolicy: (text) =>
       Object.entries(policy).reduce(
         (text, [key, value]) => setValue(text, [key], value),
@@ -101,7 +107,7 @@ export async function keepLocal(layout: Layout, config: BrokerConfig, locks: Dis
   };
 }
 
-async function readLogs(folder: string, locks: DisposableStack): Promise<Kept["logs"]> {
+async function readLogs(folder: string, locks: DisposableStack): Promise<Kept["files"]> {
   const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
   const logs = names.filter((name) => !name.endsWith(".lock"));
   for (const name of names.filter((name) => !logs.includes(name))) {

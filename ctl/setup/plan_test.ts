@@ -86,7 +86,10 @@ Deno.test("planInstallation() gives every entry its exact mode", () => {
       ...["pki/approver.key", "pki/agent.key", "pki/approver.p12", "pki/signer_audit.seed"],
       ...["pki/control_plane_audit.seed", "pki/broker_audit.seed", "pki/mcp_audit.seed", "pki/envelope.seed"],
     ],
-    640: ["broker-ctl.json", "config.json", "mcp.json", "control-plane.json", "signer.json"],
+    640: [
+      ...["broker-ctl.json", "config.json", "mcp.json", "control-plane.json", "policy_tests.jsonc"],
+      "signer.json",
+    ],
     644: [
       ...[
         "pki/ssh_ca.pub",

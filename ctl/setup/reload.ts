@@ -4,6 +4,7 @@ import { type Call, command, type CommandGroup, oneOf, required } from "../kit/c
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { hintMissingConfig, invalid } from "../kit/output.ts";
 import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { lintNewPatterns } from "../kit/lint_warnings.ts";
 import { runToEnd } from "../kit/programs.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { describeVersion, VERSION } from "@gateway/shared/service";
@@ -24,6 +25,9 @@ machine that was started with this --config; the result is in the signer's log. 
 reload is requested over HTTPS. The signer does not write a PID file; its start command can:
   sh -c 'echo $$ > signer.pid; exec ctl/start.sh signer --config gateway/signer.json'
 With auto_reload_seconds in its config, the signer reloads a changed file automatically.
+
+If --config is the signer's config, reload analyzes the patterns that the previous policy did not have, as policy lint
+does, and prints warnings.
 ${REMOTE_HELP}`;
 
 export const RELOAD = command({
@@ -37,8 +41,12 @@ export const RELOAD = command({
       ? undefined
       : await signal(given.pidFile, given.config, call);
     if (signalled !== undefined) return signalled;
-    const { hosts, status } = await askReload(call);
-    return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
+    const { hosts, status, new_patterns } = await askReload(call);
+    const { findings, lines } = await lintNewPatterns(new_patterns, given.config, call.workingFolder);
+    return {
+      json: { hosts, status, new_patterns: new_patterns.length, findings },
+      lines: [`signer reloaded via HTTP (hosts: ${hosts})`, ...lines],
+    };
   },
 });
 

@@ -17,6 +17,7 @@ import {
   formatClientConfig,
   formatControlPlaneConfig,
   formatMcpConfig,
+  formatPolicyTests,
   formatSignerConfig,
   type Runtime,
 } from "./config_text.ts";
@@ -310,7 +311,7 @@ export function planInstallation(
     parseConfig({ ...kind, text, source });
     return file(source, CONFIG_MODE, text);
   };
-  const { route, kept } = choices;
+  const { route, kept, hosts } = choices;
   const signer = formatSignerConfig(layout, choices);
   const entries = [
     ...["pki", "log", "log/signer", "log/control-plane", "log/broker", "log/mcp", "state"].map(folder),
@@ -332,14 +333,16 @@ export function planInstallation(
     config(layout.brokerConfig, CONFIG_KINDS.broker, formatBrokerConfig(layout, choices)),
     config(layout.mcpConfig, CONFIG_KINDS.broker, formatMcpConfig(layout, choices)),
     config(layout.controlPlaneConfig, CONFIG_KINDS.controlPlane, formatControlPlaneConfig(layout, choices)),
-    ...kept?.logs ?? [],
+    ...kept?.files ??
+      hosts.slice(0, 1).map((host) => file(layout.policyTests, CONFIG_MODE, formatPolicyTests(layout, host))),
     config(layout.signerConfig, CONFIG_KINDS.signer, kept?.withPolicy(signer) ?? signer),
   ];
   return route === "local" ? entries.filter(({ path }) => LOCAL.test(path)) : entries;
 }
 
 /** The entries of a local installation. */
-const LOCAL = /^(?:pki(?:\/(?:ssh_ca(?:\.pub)?|mcp_audit\.seed))?|log(?:\/mcp)?|mcp\.json)$/;
+const LOCAL =
+  /^(?:pki(?:\/(?:ssh_ca(?:\.pub)?|mcp_audit\.seed))?|log(?:\/mcp)?|mcp\.json|policy_tests\.jsonc)$/;
 
 /** A systemd service and its timer that renew certificates; they do nothing until an operator enables them. */
 export function renewalUnits(layout: Layout, { deno, sources }: Runtime): readonly PlannedEntry[] {

@@ -22,6 +22,7 @@ export {
   composePolicies,
   decideCommand,
   hasAllowlist,
+  type PolicySet,
 } from "./command.ts";
 export { type CompiledPolicy, compilePolicy, compilePolicySteps, findPolicyProblems } from "./compile.ts";
 export { type CompiledCluster, rulePattern } from "./compile_cluster.ts";

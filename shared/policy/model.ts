@@ -55,6 +55,8 @@ export interface PolicyConfig {
   /** The cap of hosts without their own, in seconds; 0 is the built-in 300. */
   readonly max_ttl_seconds: number;
   readonly kubernetes?: KubernetesConfig;
+  /** A file of expected decisions, without which the policy is not loaded. Empty or absent: none. */
+  readonly policy_tests?: string;
 }
 
 /** The longest lifetime of a certificate, in seconds. */

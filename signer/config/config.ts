@@ -42,7 +42,7 @@ export interface SignerConfig
   extends
     StateSettings,
     Readonly<Record<"listen" | "monitor_listen" | "server_cert" | "server_key" | "client_ca", string>>,
-    Readonly<Record<"denied_callers" | "audit_log" | "audit_key", string>>,
+    Readonly<Record<"denied_callers" | "audit_log" | "audit_key" | "policy_tests", string>>,
     Readonly<Record<"max_ttl_seconds" | "max_command_bytes" | "sign_rate_limit_per_min", number>>,
     Readonly<Record<"auto_reload_seconds" | "max_grant_ttl_seconds", number>> {
   /** Empty if `ca_keys` has a `_default`. */
@@ -158,6 +158,10 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   group_command_policies: z.record(z.string(), z.array(z.string())).default({})
     .describe("host group to names of command policies; _default applies to every host"),
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts only"),
+  policy_tests: z.string().default("").describe(
+    "file with the expected decisions of broker-ctl policy test; a config or change whose tests fail is not loaded; the " +
+      "file is read again at each reload; empty means none",
+  ),
 }).check(checkKrlCallers).check(checkState);
 
 function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {

@@ -170,6 +170,11 @@ Deno.test.each([
     },
   },
   {
+    name: "file of policy_tests",
+    changes: { policy_tests: "tests.jsonc" },
+    expected: { net: [], read: ["/srv/tests.jsonc"], write: [], sys: undefined },
+  },
+  {
     name: "files for it, and the machine's name where no other is set",
     changes: {
       state_db: "postgres://a@db1/gateway",

@@ -1,5 +1,5 @@
 import { type CaKey, type CaKeyPorts, type CaKeyRing, loadCaKeys } from "@gateway/shared/ca";
-import { parseConfigSteps, readConfigText } from "@gateway/shared/config";
+import { loadConfig, parseConfigSteps, readConfigText } from "@gateway/shared/config";
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError, configError, errorText } from "@gateway/shared/errors";
 import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
@@ -79,15 +79,23 @@ export function parseSignerConfig(
 /**
  * Loads the keys and the verifier that a config names. The verifier is reused if its settings are unchanged,
  * but it fetches the provider's keys again.
+ *
+ * @param isWhole whether the config has the hosts, for which policy_tests is written
  */
 async function loadSnapshot(
   config: SignerConfig,
   ports: SnapshotPorts,
+  isWhole: boolean,
   previous?: Snapshot,
 ): Promise<Snapshot> {
   // Compile the policy before keys are loaded, so that problems of the policy are reported without delay.
   const compiling = compile(config, previous?.policy);
   const policy = previous === undefined ? finish(compiling) : await finishInSlices(compiling, ports.clock);
+  if (isWhole && config.policy_tests !== "") {
+    // The analyses are loaded only if they are used.
+    const { requirePolicyTests } = await import("@gateway/shared/policy/analysis");
+    await requirePolicyTests(policy, config.policy_tests, { load: loadConfig, clock: ports.clock });
+  }
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
@@ -223,11 +231,21 @@ export function openConfigFile(path: string, ports: SnapshotPorts) {
     read,
     /** @throws {AppError} `invalid_config` */
     parse,
-    /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
-    async compile(text: string, previous?: Snapshot): Promise<Snapshot> {
+    /**
+     * @param previous the snapshot in force, whose parts are kept if their settings are the same
+     * @param hosts "database": the hosts of the database are in the text
+     */
+    async compile(text: string, previous?: Snapshot, hosts?: "database"): Promise<Snapshot> {
       // When the signer starts, no request waits, so compile without slices.
-      if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
-      return await loadSnapshot(await parse(text, previous.config), ports, previous);
+      const config = previous === undefined
+        ? finish(parseSignerConfig(text, path))
+        : await parse(text, previous.config);
+      return await loadSnapshot(
+        config,
+        ports,
+        config.policy_source === "file" || hosts !== undefined,
+        previous,
+      );
     },
     /**
      * Replaces the text of the file if it is still the expected text. Returns false if the file has changed,

@@ -11,12 +11,13 @@ const LOGGER = { warn() {} };
 
 /** A config file that counts how often it was compiled. */
 function fileOf(settings: Readonly<Record<string, unknown>> = SETTINGS) {
-  const file = { text: JSON.stringify(settings), compiled: 0 };
+  const file = { text: JSON.stringify(settings), compiled: 0, places: new Set<string | undefined>() };
   const configFile: ConfigFile = {
     read: () => Promise.resolve(file.text),
     parse: (text) => Promise.resolve(snapshotOf(JSON.parse(text)).config),
-    compile(text) {
+    compile(text, _previous, place) {
       file.compiled++;
+      file.places.add(place);
       return Promise.try(() => snapshotOf(JSON.parse(text)));
     },
     replace: () => Promise.resolve(false),
@@ -63,6 +64,8 @@ Deno.test("PolicySource compiles a change once unless the file changed meanwhile
   file.text = JSON.stringify({ ...SETTINGS, reload_callers: [] });
   assert.equal((await source.load(prepared)).reloadCallers.size, 0);
   assert.equal(file.compiled, 4);
+  // The hosts are complete, so that policy_tests applies.
+  assert.deepEqual([...file.places], ["database"]);
 });
 
 Deno.test.each([

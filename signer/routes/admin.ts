@@ -63,13 +63,14 @@ export function changeRecords<Facts>(
 }
 
 /**
- * `POST /v1/reload`: loads the config file again. A broken file changes nothing. Callers: `reload_callers`.
+ * `POST /v1/reload`: loads the config file again, and returns the patterns that the previous policy did not have. A broken
+ * file, or one whose `policy_tests` fail, changes nothing. Callers: `reload_callers`.
  *
  * @throws {AppError} `invalid_config` if the file or a file that it names is invalid; the previous config stays in force
  * @throws {AppError} `conflict` if the file changes while it is loaded
  */
 export async function handleReload(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "reload", outcome: "reload-denied" });
-  const hosts = await authority.state.reload(peer.caller);
-  return answer({ status: "ok", hosts });
+  const { hosts, newPatterns } = await authority.state.reload(peer.caller);
+  return answer({ status: "ok", hosts, new_patterns: newPatterns });
 }

@@ -14,7 +14,7 @@ import manifest from "../../deno.json" with { type: "json" };
 import { openConfigFile } from "../../signer/config/snapshot.ts";
 import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
-import { FakeClock } from "@gateway/shared/testing";
+import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 
 const schema = z.strictObject({ listen: z.string() });
 
@@ -262,4 +262,94 @@ Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | u
   if (problem !== undefined) return await assert.rejects(file.compile(text), problem);
   const { envelopeKey } = await file.compile(text);
   assert.deepEqual(envelopeKey?.publicKey, createEnvelopeKey(seedOf(32)).publicKey);
+});
+
+const CASES = (expect: string) => JSON.stringify({ cases: [{ host: "web01", command: "id", expect }] });
+const WEB01 = {
+  addr: "10.0.0.1:22",
+  user: "a",
+  host_key: SAMPLE_HOST_KEY,
+  principal: "host:web01",
+  groups: ["local"],
+};
+const ALL = { mode: "allowlist", allow: ["^id$"] };
+
+Deno.test.each<{ name: string; tests?: string; source?: "database"; hosts?: "database"; problem?: RegExp }>([
+  { name: "accepts the expected decisions", tests: CASES("allow") },
+  {
+    name: "rejects another decision",
+    tests: CASES("deny"),
+    problem: /1 of 1 cases of ".*" fail\n {2}web01: id → deny/,
+  },
+  { name: "rejects a missing file", problem: /Cannot load policy tests ".*": no such file/ },
+  { name: "rejects a malformed file", tests: "{", problem: /Cannot load policy tests/ },
+  { name: "rejects a file without cases", tests: '{ "cases": [] }', problem: /Cannot load policy tests/ },
+  { name: "waits for the hosts of the database", tests: CASES("deny"), source: "database" },
+  {
+    name: "tests the hosts of the database",
+    tests: CASES("deny"),
+    source: "database",
+    hosts: "database",
+    problem: /fail/,
+  },
+])("the signer's policy_tests $name", async ({ tests, source, hosts, problem }) => {
+  await using dir = await createFolder();
+  await Deno.writeTextFile(`${dir.path}/ca`, encodeOpensshPrivateKey(seedOf(32), "ca"), { mode: 0o600 });
+  if (tests !== undefined) await Deno.writeTextFile(`${dir.path}/tests`, tests);
+  const text = JSON.stringify({
+    ...{ server_cert: "c", server_key: "k", client_ca: "a", audit_log: "log/audit.log", audit_key: "seed" },
+    ...{ ca_key: `${dir.path}/ca`, policy_tests: `${dir.path}/tests` },
+    hosts: { web01: { ...WEB01, command_policy: ALL } },
+    ...source && { policy_source: source, state_db: "postgres://gateway@127.0.0.1/gateway" },
+  });
+  const file = openConfigFile("signer.json", { clock: new FakeClock(), fetch, readEnv: () => undefined });
+  const previous = problem === undefined ? await file.compile(text) : undefined;
+  const reloaded = file.compile(text, previous, hosts);
+  if (problem === undefined) await reloaded;
+  else await assert.rejects(reloaded, { code: "invalid_config", message: problem });
+});
+
+Deno.test("a change that contradicts policy_tests is not made by reload, policy add or host edit", async () => {
+  await using folder = await createFolder();
+  const { signer, clock, messages, configPath } = await startWatching(folder.path, () => {});
+  const tests = `${folder.path}/policy_tests.jsonc`;
+  const ctl = (...args: string[]) => run(folder.path, ...args, "--client-config", "broker-ctl.json");
+  const add = (pattern: string) => ctl("policy", "add", "--host", "web01", "--allow", pattern);
+  const contradiction =
+    /1 of 1 cases .* fail\n {2}web01: id → deny: expected deny, but the decision is allow by allow:\^id\$/;
+  try {
+    await Deno.writeTextFile(tests, CASES("deny"));
+    await editConfig(configPath, [
+      { path: ["hosts"], value: { web01: WEB01 } },
+      { path: ["policy_tests"], value: tests },
+    ]);
+    await clock.look();
+    assert.ok(messages.includes("config reloaded"));
+    assert.equal((await add("^who$")).exit, 0);
+    const before = await Deno.readTextFile(configPath);
+    for (
+      const { exit, err } of [
+        await add("^id$"),
+        await run(folder.path, "host", "edit", "web01", "--allow", "^id$"),
+      ]
+    ) {
+      assert.equal(exit, 1);
+      assert.match(err, contradiction);
+    }
+    assert.equal(await Deno.readTextFile(configPath), before);
+    await Deno.writeTextFile(configPath, longer(before));
+    assert.match((await ctl("reload")).err, contradiction);
+    await Deno.writeTextFile(configPath, before);
+    await Deno.remove(tests);
+    assert.match((await ctl("reload")).err, /no such file/);
+    assert.deepEqual(signer.state.current.config.hosts["web01"]?.command_policy?.allow, ["^who$"]);
+    assert.doesNotMatch(JSON.stringify(signer.state.current.config.command_policies), /\^id\$/);
+    const { out } = await run(folder.path, "doctor", "--security");
+    assert.match(
+      out,
+      /\[FAIL\] .*the service rejects this config: Cannot load policy tests[^]*fix: broker-ctl policy test --config/,
+    );
+  } finally {
+    await signer.close();
+  }
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
+import { editConfig } from "../stage/stage.ts";
 import { createFolder, names, run, runInTerminal } from "./ctl_fixture.ts";
 
 const OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
@@ -61,7 +62,9 @@ Deno.test("init --local creates one config, adds hosts to it and never changes a
   const init = (...args: string[]) => run(folder.path, "init", "--local", "--dir=g", ...args);
   const first = await init("--host", KEYED, "--json");
   assert.equal(first.exit, 0, first.err);
-  assert.deepEqual(await names(`${folder.path}/g`), ["log", "mcp.json", "pki"]);
+  assert.deepEqual(await names(`${folder.path}/g`), ["log", "mcp.json", "pki", "policy_tests.jsonc"]);
+  const tested = await run(folder.path, "policy test --config g/mcp.json");
+  assert.match(tested.out, /\n3 passed, 0 failed\n$/, tested.err);
   assert.deepEqual(await names(`${folder.path}/g/pki`), ["mcp_audit.seed", "ssh_ca", "ssh_ca.pub"]);
   const { mcp_config, ssh_ca_public_key } = JSON.parse(first.out);
   const written = await Deno.readTextFile(mcp_config);
@@ -140,11 +143,14 @@ Deno.test("doctor, status, host and backup know a local installation", async () 
   }
 
   await Deno.writeTextFile(`${folder.path}/gateway/log/mcp/audit.log`, "");
+  const value = `${folder.path}/gateway/policy_tests.jsonc`;
+  await editConfig(`${folder.path}/gateway/mcp.json`, [{ path: ["policy_tests"], value }]);
   const { files } = JSON.parse((await ctl("backup", "saved", "--json")).out) as {
     files: readonly { readonly path: string; readonly kind: string }[];
   };
   assert.deepEqual(files.map(({ kind, path }) => [kind, path.slice(folder.path.length)]), [
     ["config", "/gateway/mcp.json"],
+    ["policy_tests", "/gateway/policy_tests.jsonc"],
     ["audit_log", "/gateway/log/mcp/audit.log"],
   ]);
 });

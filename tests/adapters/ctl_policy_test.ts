@@ -101,7 +101,9 @@ Deno.test.each<Row>([
     assert.deepEqual(await signer.run(...args), { out: text, err: "", exit: 0 });
     assert.deepEqual(signer.requests, [{ method, path, body, caller: "operator-local" }]);
     const json = await signer.run("--json", ...args);
-    assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [answer, "", 0]);
+    const adds = ["add", "grant"].includes(args[1] ?? "");
+    const expected = adds ? { ...Object(answer), findings: [] } : answer;
+    assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [expected, "", 0]);
   },
 );
 

@@ -26,7 +26,7 @@ Deno.test("reload connects to the client config's signer, with paths relative to
   });
   assert.equal(
     (await run("/", "--json", "reload", "-client-config", config)).out,
-    '{"hosts":3,"status":"ok"}\n',
+    '{"hosts":3,"status":"ok","new_patterns":0,"findings":[]}\n',
   );
 });
 

@@ -17,6 +17,23 @@ const ALLOWLIST = {
   command_policy: { mode: "allowlist", allow: ["^echo "], require_approval: ["^echo careful"] },
 };
 
+Deno.test("a broker in local mode starts only if its policy_tests pass", async () => {
+  await using scene = await LocalScene.create(ALLOWLIST);
+  const tests = `${scene.dir}/tests.jsonc`;
+  await editConfig(scene.configPath, [{ path: ["policy_tests"], value: tests }]);
+  const write = (expect: string) =>
+    Deno.writeTextFile(tests, JSON.stringify({ cases: [{ host: "web01", command: "echo a", expect }] }));
+  await write("allow");
+  {
+    await using mcp = await McpProcess.start(await scene.command("serve-mcp"));
+    assert.equal(await mcp.end(), 0);
+  }
+  await write("deny");
+  const mcp = new McpProcess(await scene.command("serve-mcp"));
+  assert.equal(await mcp.end(), 1);
+  assert.match(mcp.log, /1 of 1 cases of ".*tests\.jsonc" fail/);
+});
+
 Deno.test("a broker in local mode runs allowed commands over MCP on stdio without a signer", async () => {
   await using scene = await LocalScene.create(ALLOWLIST);
   await using mcp = await McpProcess.start(await scene.command("serve-mcp"));

@@ -9,6 +9,7 @@ import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { createFolder, names } from "../stage/folder.ts";
 import { freePort } from "../stage/free_port.ts";
+import { editConfig } from "../stage/stage.ts";
 import { controlPlaneCommand, ROOT, signerCommand } from "../stage/service_command.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 
@@ -117,6 +118,9 @@ Deno.test("the quickstart: init --local, an allowed and a denied command, the au
   assert.equal(again.code, 0, again.err);
   assert.deepEqual([again.err, JSON.parse(again.out).mcp_server], ["", entry]);
 
+  const tests = `${folder}/policy_tests.jsonc`;
+  await editConfig(`${folder}/mcp.json`, [{ path: ["policy_tests"], value: tests }]);
+  await Deno.writeTextFile(tests, "\n// kept", { append: true });
   const before = parse(await Deno.readTextFile(`${folder}/mcp.json`));
   const caKey = await Deno.readTextFile(`${folder}/pki/ssh_ca`);
   const listeners = ["signer", "control-plane", "broker"].flatMap((name) =>
@@ -129,10 +133,12 @@ Deno.test("the quickstart: init --local, an allowed and a denied command, the au
     command: `${ROOT}bin/gateway`,
     args: ["connect", `${folder}/run/agent.sock`],
   });
-  assert.deepEqual(await names(backup), ["log", "mcp.json", "pki"]);
+  assert.deepEqual(await names(backup), ["log", "mcp.json", "pki", "policy_tests.jsonc"]);
+  assert.match(await Deno.readTextFile(tests), /^[^]*"uptime"[^]*\n\/\/ kept$/);
   assert.equal(await Deno.readTextFile(`${folder}/pki/ssh_ca`), caKey);
   const signer = parse(await Deno.readTextFile(signer_config));
   assert.deepEqual(signer.command_policies, before.command_policies);
+  assert.equal(signer.policy_tests, tests);
   assert.deepEqual({ ...signer.hosts.web01, ...before.hosts.web01 }, signer.hosts.web01);
 
   await using _signer = await ServiceProcess.start(await signerCommand(signer_config));

@@ -4,7 +4,7 @@ import { type CommandPolicy, compilePattern, compilePolicy, decideCommand, type 
 import { Automaton } from "./automaton.ts";
 import { diffPolicies } from "./diff.ts";
 import { NARROWER } from "./escapes.ts";
-import { lintPolicy } from "./lint.ts";
+import { lintPattern, lintPolicy } from "./lint.ts";
 
 const ALPHABET = ["a", "b", "A", " ", "\n", "-", "é", "ſ"];
 const TEXTS = textsOf(4);
@@ -182,4 +182,52 @@ Deno.test.each<[allow: string, others: CommandPolicy, expected: readonly string[
 
 Deno.test("lintPolicy() finds nothing in the patterns that it proposes", () => {
   assert.deepEqual(lintPolicy(compile({}, { mode: "allowlist", allow: Object.values(NARROWER) })), []);
+});
+
+Deno.test("lintPolicy() analyzes only the patterns of interest", () => {
+  const policy = compile({}, { mode: "allowlist", allow: ["^tar ", "^find "] });
+  const findings = lintPolicy(policy, (pattern) => pattern === "^find ");
+  assert.deepEqual([...new Set(findings.map(({ pattern }) => pattern))], ["^find "]);
+});
+
+Deno.test.each<{
+  name: string;
+  list?: "allow" | "require_approval";
+  pattern: string;
+  rules?: CommandPolicy;
+  isCluster?: true;
+  kinds: readonly string[];
+}>([
+  { name: "a pattern alone", pattern: "^tar ", kinds: ["escape", "escape"] },
+  { name: "a narrow pattern", pattern: "^uptime$", kinds: [] },
+  {
+    name: "a pattern of which deny rules leave nothing",
+    pattern: "^tar ",
+    rules: { mode: "denylist", deny: ["."] },
+    kinds: ["no-effect"],
+  },
+  {
+    name: "a pattern that needs an approval",
+    pattern: "^tar ",
+    rules: { mode: "off", require_approval: ["^tar "] },
+    kinds: [],
+  },
+  {
+    name: "a pattern of raw texts",
+    pattern: "^uptime( |$)",
+    rules: { mode: "off", allow: [], shell_parse: false },
+    kinds: ["open-end"],
+  },
+  {
+    name: "an approval that an option avoids",
+    list: "require_approval",
+    pattern: "^systemctl restart ",
+    rules: { mode: "allowlist", allow: ["^systemctl "] },
+    kinds: ["approval-avoided"],
+  },
+  { name: "an action on a cluster", pattern: "^apply pods web/[a-z]+$", isCluster: true, kinds: ["escape"] },
+])("lintPattern() finds in $name: $kinds", ({ list = "allow", pattern, rules, isCluster = false, kinds }) => {
+  const set = rules && compile({}, rules).hosts.get("web")?.commands;
+  const findings = lintPattern({ list, pattern, rules: set, isCluster });
+  assert.deepEqual(findings.map(({ kind }) => kind), kinds);
 });

@@ -1,6 +1,8 @@
 // Cases of a policy: requests with the decision that their author expects.
 import * as z from "@zod/zod";
-import { quoteText } from "../../text.ts";
+import { type Clock, finishInSlices, type Steps } from "../../clock.ts";
+import { configError } from "../../errors.ts";
+import { quoteText, shortenText } from "../../text.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import { decideAction, decideRequest, type HostQuestion } from "./question.ts";
 
@@ -42,9 +44,17 @@ const policyCase = z.strictObject({
 );
 
 /** Checks a file of cases; unknown keys are rejected. */
-export const policyCases: z.ZodType<{ readonly cases: readonly PolicyCase[] }> = z.strictObject({
+const policyCases: z.ZodType<{ readonly cases: readonly PolicyCase[] }> = z.strictObject({
   cases: z.array(policyCase).min(1).describe("requests and their expected decisions"),
 });
+
+/** The kind of a file of cases, for its loader. */
+export const POLICY_TESTS = { what: "policy tests", schema: policyCases } as const;
+
+/** Reads and checks a file. */
+type LoadTests = (
+  kind: typeof POLICY_TESTS & { readonly path: string },
+) => Promise<{ readonly cases: readonly PolicyCase[] }>;
 
 /** What the policy decides about a case. */
 export interface CaseResult {
@@ -58,8 +68,9 @@ export interface CaseResult {
 /** Decides all cases. A case of an unknown host or cluster fails. */
 export function decideCases(policy: CompiledPolicy, cases: readonly PolicyCase[]): readonly CaseResult[] {
   return cases.map((each) => {
-    const { decision, rule, reason } = decideCase(policy, each);
-    const isExpected = decision === each.expect && (each.rule === undefined || each.rule === rule);
+    const { decision, rule, reason, isUnknown } = decideCase(policy, each);
+    const isExpected = !isUnknown && decision === each.expect &&
+      (each.rule === undefined || each.rule === rule);
     const wanted = each.rule === undefined ? each.expect : `${each.expect} by ${each.rule}`;
     const found = [decision, ...rule === "" ? [] : [`by ${rule}`], ...reason === "" ? [] : [`(${reason})`]]
       .join(" ");
@@ -67,9 +78,46 @@ export function decideCases(policy: CompiledPolicy, cases: readonly PolicyCase[]
       case: each,
       decision,
       rule,
-      failure: isExpected ? "" : `expected ${wanted}, but the decision is ${found}`,
+      failure: isExpected ? "" : isUnknown ? reason : `expected ${wanted}, but the decision is ${found}`,
     };
   });
+}
+
+/** The name of a case, or its request and expected decision. */
+export function titleOfCase({ name, host, cluster, command, expect }: PolicyCase): string {
+  return name ?? `${host ?? cluster}: ${command} → ${expect}`;
+}
+
+const SHOWN = 3;
+const SHOWN_CHARACTERS = 300;
+
+/**
+ * Checks that a policy decides all cases of a file as their author expects. Requests are answered in the meantime.
+ *
+ * @throws {AppError} `invalid_config` with the first cases that fail, or if the file cannot be loaded
+ */
+export async function requirePolicyTests(
+  policy: CompiledPolicy,
+  path: string,
+  { load, clock }: { readonly load: LoadTests; readonly clock: Clock },
+): Promise<void> {
+  const { cases } = await load({ path, ...POLICY_TESTS });
+  const failed = await finishInSlices(findFailures(policy, cases), clock);
+  if (failed.length === 0) return;
+  const head = `Cannot use the policy: ${failed.length} of ${cases.length} cases of ${quoteText(path)} fail`;
+  const shown = failed.slice(0, SHOWN).map((each) => shortenText(each, SHOWN_CHARACTERS));
+  throw configError([head, ...shown].join("\n  "));
+}
+
+function* findFailures(policy: CompiledPolicy, cases: readonly PolicyCase[]): Steps<readonly string[]> {
+  const failed: string[] = [];
+  for (const each of cases) {
+    yield;
+    for (const { failure } of decideCases(policy, [each])) {
+      if (failure !== "") failed.push(`${titleOfCase(each)}: ${failure}`);
+    }
+  }
+  return failed;
 }
 
 function decideCase(policy: CompiledPolicy, { host = "", cluster, command, caller, ...asked }: PolicyCase) {
@@ -79,17 +127,24 @@ function decideCase(policy: CompiledPolicy, { host = "", cluster, command, calle
     sudo = false,
     sudo_user: sudoUser = "",
   } = asked;
-  const denied = (reason: string, rule = "") => ({ decision: "deny" as const, rule, reason });
+  const denied = (reason: string, rule = "") => ({
+    decision: "deny" as const,
+    rule,
+    reason,
+    isUnknown: false,
+  });
+  // A case with a misspelled name must not pass because the unknown name is denied.
+  const unknown = (name: string) => ({ ...denied(`unknown ${name}`), isUnknown: true });
   if (cluster !== undefined) {
     const found = policy.clusters.get(cluster);
-    if (found === undefined) return denied(`unknown cluster ${quoteText(cluster)}`);
+    if (found === undefined) return unknown(`cluster ${quoteText(cluster)}`);
     const { decision } = decideAction(policy, found, command, { caller, endUser, endUserGroups });
     if (decision.kind === "mismatch") return denied("the action is not canonical");
     if (decision.kind === "denied") return denied(decision.reason, decision.matchedRule);
     return accepted(decision);
   }
   const found = policy.hosts.get(host);
-  if (found === undefined) return denied(`unknown host ${quoteText(host)}`);
+  if (found === undefined) return unknown(`host ${quoteText(host)}`);
   const question: HostQuestion = {
     ...caller !== undefined && { caller },
     ...{ endUser, endUserGroups, host, role: "target", purpose: "oneshot", sessionMode: "", command },
@@ -106,5 +161,6 @@ function accepted(
     decision: requireApproval ? "approval" as const : "allow" as const,
     rule: matchedRule,
     reason: "",
+    isUnknown: false,
   };
 }

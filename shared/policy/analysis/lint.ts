@@ -42,13 +42,20 @@ const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, PROGRAM, FIRST_E
   ...[0, 1, 2, 3, 4, 5, 6, 7, 8],
 ] as const;
 
-/** Finds the risks of all command policies, and of the rules of clusters. */
-export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
+/**
+ * Finds the risks of all command policies, and of the rules of clusters.
+ *
+ * @param isOfInterest selects the patterns by their text; absent: all
+ */
+export function lintPolicy(
+  policy: CompiledPolicy,
+  isOfInterest: (pattern: string) => boolean = () => true,
+): readonly LintFinding[] {
   const findings = new Map<string, LintFinding>();
   for (const subject of subjectsOf(policy)) {
     const { allow, approval } = subject;
     for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
-      for (const located of rules) {
+      for (const located of rules.filter(({ source }) => isOfInterest(source))) {
         for (const each of lint(subject, located)) {
           findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
         }
@@ -56,6 +63,25 @@ export function lintPolicy(policy: CompiledPolicy): readonly LintFinding[] {
     }
   }
   return [...findings.values()];
+}
+
+/** Finds the risks of one pattern that joins the rules of a host or cluster; without rules, of the pattern alone. */
+export function lintPattern({ list, pattern, rules, isCluster = false }: {
+  readonly list: "allow" | "require_approval";
+  readonly pattern: string;
+  readonly rules?: PolicySet | undefined;
+  readonly isCluster?: boolean;
+}): readonly LintFinding[] {
+  const { members, parses } = rules ?? composePolicies([]);
+  const policy = {
+    mode: list === "allow" ? "allowlist" : "off",
+    [list]: [pattern],
+    shell_parse: parses,
+  } as const;
+  const set = composePolicies([...members, compileCommandPolicy(policy, "", [])]);
+  const subject = { set, escapes: isCluster ? CLUSTER_ESCAPES : HOST_ESCAPES, allow: [], approval: [] };
+  const findings = (list === "allow" ? lintAllow : lintApproval)(subject, { path: list, source: pattern });
+  return [...new Map(findings.map((each) => [each.problem, each])).values()];
 }
 
 type NamedPolicy = readonly [path: readonly string[], policy: CommandPolicy | undefined];
