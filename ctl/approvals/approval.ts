@@ -12,7 +12,7 @@ import {
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
 import { findById, HintedError, invalid, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
-import { askService, joinPath, remoteHelp, SIGNER as REMOTE } from "../kit/remote.ts";
+import { askService, joinPath, remoteHelp } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { DEFAULT_LEARN, describeLearnTime, formatApprovals, formatDetails } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
@@ -27,7 +27,6 @@ const LIST = command({
   name: "list",
   summary: "List pending and recently decided requests.",
   takes: {
-    ...REMOTE,
     "--status <status>": oneOf(APPROVAL_STATUSES, "only requests with this status"),
     "--verbose": "all details, including the manifest and the changes of an apply",
   },
@@ -58,7 +57,7 @@ ${HELP}`,
 const SHOW = command({
   name: "show",
   summary: "Show all details of a request.",
-  takes: { ...REMOTE, "<id>": "approval ID" },
+  takes: { "<id>": "approval ID" },
   help: `
 Examples:
   broker-ctl approval show 0123456789abcdef0123456789abcdef
@@ -76,7 +75,6 @@ ${HELP}`,
 const WATCH = command({
   name: "watch",
   summary: "Review and decide pending requests interactively.",
-  takes: REMOTE,
   help: `
 Examples:
   broker-ctl approval watch
@@ -104,7 +102,6 @@ const ALLOW = command({
   aliases: ["approve"],
   summary: "Approve a request.",
   takes: {
-    ...REMOTE,
     ...IDS,
     "--learn": "approve identical requests automatically for the time of --ttl",
     "--ttl <duration>": "with --learn: duration, such as 30m or 1h30m (default: 1h)",
@@ -154,7 +151,7 @@ const DENY = command({
   name: "deny",
   aliases: ["reject"],
   summary: "Deny a request.",
-  takes: { ...REMOTE, ...IDS, ...REASON },
+  takes: { ...IDS, ...REASON },
   help: `
 Examples:
   broker-ctl approval deny 0123456789abcdef0123456789abcdef

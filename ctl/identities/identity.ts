@@ -40,7 +40,7 @@ import { badConfig, invalid, notFound } from "../kit/output.ts";
 import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
-import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 
 const LIST = command({
   name: "list",
@@ -256,7 +256,6 @@ const REVOKE = command({
   name: "revoke",
   summary: "Revoke an identity.",
   takes: {
-    ...SIGNER,
     "<name>": "CN of the certificate",
     "--reason <text>": "reason, such as a ticket number; spaces become _",
     ...PKI,

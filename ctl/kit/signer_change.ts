@@ -22,7 +22,7 @@ import {
   withHint,
 } from "./output.ts";
 import { editLocked } from "./files.ts";
-import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
+import { askSigner, REMOTE_HELP, type ServiceQuestion, usesSigner } from "./remote.ts";
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange<C = SignerConfig> {
@@ -45,7 +45,6 @@ change takes effect at the signer's next reload; --reload requests it. With --dr
 const CHANGE = {
   "--dry-run": "show the change and write nothing",
   "--reload": "reload the running signer after the change",
-  ...SIGNER,
 };
 
 /** A command that changes the signer's config: it shows the change, writes it, or writes it and reloads the signer. */
@@ -363,7 +362,7 @@ export function listing<E, R, S>({ local, question, format, formatRemote, ...spe
   return command({
     ...spec,
     name: "list",
-    takes: { "--remote": "list from the running signer, not from its config", ...SIGNER },
+    takes: { "--remote": "list from the running signer, not from its config" },
     help: `${spec.help}${REMOTE_HELP}`,
     uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
     run: async (given, call) => {
