@@ -40,12 +40,12 @@ import {
   exitCodeOf,
   HintedError,
   invalid,
-  type OutputOptions,
-  OUTPUTS,
+  readOutput,
   type Use,
   writeError,
   writeResult,
 } from "./kit/output.ts";
+import { type OutputOptions, OUTPUTS } from "./kit/table.ts";
 import { CLIENT_ENV_NAMES, clientConfigPlaces, type RemoteFlags } from "./kit/client_config.ts";
 import { expiryWarnings } from "./identities/kinds.ts";
 
@@ -146,7 +146,7 @@ export async function runProgram(args: readonly string[], environment: Environme
     ...environment,
     run: async (command, uses, action) => {
       if (!uses.includes("programs")) environment.dropPrograms?.();
-      output = readOutput(command, terminal);
+      output = readOutput(command.optsWithGlobals(), terminal);
       const result = await action();
       if (result !== undefined) await writeResult(terminal, output, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
@@ -173,23 +173,6 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, output, shown);
     return exitCodeOf(shown);
   }
-}
-
-/** The options of the output. */
-function readOutput(command: Command, { color: isWanted = false }: Environment["terminal"]): OutputOptions {
-  const { json = false, output = "table", headers = true, color = "auto" } = command.optsWithGlobals<
-    {
-      readonly json?: boolean;
-      readonly output?: OutputOptions["output"];
-      readonly headers?: boolean;
-      readonly color?: "auto" | "always" | "never";
-    }
-  >();
-  return {
-    output: json ? "json" : output,
-    headers,
-    color: color === "always" || (color === "auto" && isWanted),
-  };
 }
 
 /** The whole command tree. */

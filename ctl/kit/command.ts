@@ -6,8 +6,8 @@ import {
   type CommandContext,
   type CommandResult,
   type Environment,
+  type GlobalOptions,
   invalid,
-  type OutputOptions,
   type Use,
   withHint,
 } from "./output.ts";
@@ -78,14 +78,7 @@ type Taken<F, V> = V extends Value<infer T> ? T
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
-  & {
-    readonly config?: string;
-    readonly clientConfig?: string;
-    readonly context?: string;
-    /** `-o json`, too. */
-    readonly json?: boolean;
-    readonly output?: OutputOptions["output"];
-  };
+  & GlobalOptions;
 
 /** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
