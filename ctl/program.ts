@@ -14,7 +14,7 @@ import { CA } from "./hosts/ca.ts";
 import { CA_KEYS, CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { CONTEXT, WHOAMI } from "./setup/context.ts";
-import { addCompletion } from "./setup/completion.ts";
+import { COMPLETION } from "./setup/completion.ts";
 import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
 import { FREEZE, REVOCATIONS, REVOKE, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
@@ -31,7 +31,7 @@ import { RECOMMEND } from "./policy/recommend.ts";
 import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
-import { addEntry, type CommandEntry } from "./kit/command.ts";
+import { addEntry, command, type CommandEntry } from "./kit/command.ts";
 import {
   type CommandContext,
   type Environment,
@@ -88,9 +88,24 @@ const CONNECTION: CommandEntry = {
   run: () => Promise.resolve(),
 };
 
+const HELP = command({
+  name: "help",
+  summary: "Show the help of a command.",
+  takes: { "[command...]": "command" },
+  uses: () => [],
+  run({ command: words }, { program }) {
+    const found = words.reduce<Command | undefined>(findCommand, program);
+    if (found === undefined) {
+      throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
+    }
+    found.outputHelp();
+    return Promise.resolve();
+  },
+});
+
 /** The commands by the groups of the help. */
 const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
-  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, addCompletion],
+  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, COMPLETION],
   "Access:": [HOST, CLUSTER, CALLERS, IDENTITY, CA, CA_KEYS],
   "Policy:": [{
     name: "policy",
@@ -113,7 +128,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
     PERMISSIONS,
     ENVELOPE,
     VERSION_COMMAND,
-    addHelp,
+    HELP,
     CONNECTION,
   ],
 };
@@ -219,39 +234,17 @@ function termOf(command: Command): string {
   return [command.name(), ...words].join(" ");
 }
 
-function addHelp(program: Command, context: CommandContext): void {
-  addEntry(program, context, {
-    name: "help",
-    summary: "Show the help of a command.",
-    takes: { "[command...]": "command" },
-    uses: () => [],
-    run({ command: words }: { readonly command: readonly string[] }) {
-      const found = words.reduce<Command | undefined>(findCommand, program);
-      if (found === undefined) {
-        throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
-      }
-      found.outputHelp();
-      return Promise.resolve();
-    },
-  });
-}
-
 async function warnAboutExpiry(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
   const { config = "signer.json", clientConfig, cert, ca }: RemoteFlags = command.optsWithGlobals();
-  const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
-  const [places, named] = uses.includes("clientConfig")
-    ? [clientConfigPlaces(clientConfig, environment), [
-      cert,
-      ca,
-      ...variableNames.map((name) => variables[name]),
-    ]]
-    : [[], []];
+  const connects = uses.includes("clientConfig");
   const configs = [
     ...uses.includes("config") ? [resolve(workingFolder, config)] : [],
-    ...places.map(({ path }) => path),
+    ...connects ? clientConfigPlaces(clientConfig, environment).map(({ path }) => path) : [],
   ];
-  const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
+  const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
+  const named = connects ? [cert, ca, ...variableNames.map((name) => variables[name])] : [];
+  const certificates = named.flatMap((path) => path || []);
   for (const warning of await expiryWarnings(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
   }

@@ -2,7 +2,6 @@ import { Argument, type Command, Option } from "commander";
 import { CONNECTION, countOf, once, repeated } from "./arguments.ts";
 import { adviseOnFiles, findFiles } from "./contexts.ts";
 import {
-  type AddCommand,
   type CommandContext,
   type CommandResult,
   type Environment,
@@ -82,6 +81,8 @@ export type Given<T> =
 
 /** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
+  /** All commands. */
+  readonly program: Command;
   readonly name: string;
   readonly flags: RemoteFlags;
 }
@@ -114,7 +115,7 @@ export interface CommandGroup extends Pick<CommandData, "name" | "summary" | "he
   readonly commands: readonly CommandEntry[];
 }
 
-export type CommandEntry = CommandData | CommandGroup | AddCommand;
+export type CommandEntry = CommandData | CommandGroup;
 
 /** Declares a command; the types that `run` gets come from its arguments and options. */
 export function command<const T extends Takes>(spec: CommandSpec<T>): CommandData {
@@ -135,14 +136,18 @@ function aliasesOf({ name, commands }: { readonly name: string; readonly command
 }
 
 /** Adds a command, or a group of them, to the program. */
-export function addEntry(parent: Command, context: CommandContext, entry: CommandEntry): void {
-  if (typeof entry === "function") return entry(parent, context);
+export function addEntry(
+  parent: Command,
+  context: CommandContext,
+  entry: CommandEntry,
+  program = parent,
+): void {
   const isLeaf = "run" in entry;
   const { isHidden: hidden = false, aliases: others = [] } = isLeaf ? entry : {};
   const command = parent.command(entry.name, { hidden }).description(entry.summary)
     .aliases([...new Set([...others, ...aliasesOf(entry)])]);
   if (entry.help !== undefined) command.addHelpText("after", entry.help);
-  for (const each of entry.commands ?? []) addEntry(command, context, each);
+  for (const each of entry.commands ?? []) addEntry(command, context, each, program);
   if (!isLeaf) return;
   const { takes = {}, uses = () => ["config"], run } = entry;
   for (const [flags, value] of Object.entries({ ...CONNECTION, ...takes })) {
@@ -163,7 +168,7 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
       }
       const flags = { ...given, ...command.optsWithGlobals() };
       if (flags["output"] === "json") flags["json"] = true;
-      return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, name, flags }));
+      return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, program, name, flags }));
     });
   });
 }

@@ -223,6 +223,3 @@ export interface CommandContext extends Environment {
     action: () => Promise<CommandResult | void>,
   ) => Promise<void>;
 }
-
-/** Adds commands to the program. */
-export type AddCommand = (program: Command, context: CommandContext) => void;
