@@ -128,7 +128,6 @@ Examples:
       delete the accounts and roles from the cluster first
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 `,
-  check: clusterOf,
 };
 
 /** `cluster`: the Kubernetes clusters of the signer's config. */

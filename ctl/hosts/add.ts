@@ -1,7 +1,7 @@
 import type { BrokerConfig } from "@gateway/broker/config";
 import { AppError } from "@gateway/shared/errors";
 import { isInNetwork } from "@gateway/shared/permissions";
-import { MAX_TTL_SECONDS, type PolicyConfig } from "@gateway/shared/policy";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -10,15 +10,23 @@ import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, invalid } from "../kit/output.ts";
-import { addition, changing, hasUser, managing, type Removal, requireEntry } from "../kit/signer_change.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  hasUser,
+  managing,
+  type Removal,
+  requireEntry,
+} from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
-const HOSTS = { what: "host", path: ["hosts"], of: ({ hosts }: Pick<PolicyConfig, "hosts">) => hosts };
+const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
 
 export function hostOf(config: Pick<SignerConfig, "hosts">, name: string): Host {
-  return requireEntry(HOSTS, config, name);
+  return requireEntry(HOSTS.what, config.hosts, name);
 }
 
 const DEFAULT_TTL_SECONDS = 120;
@@ -74,16 +82,17 @@ output of ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on the host. If the c
 seal, each command of a session needs a certificate. Next step: broker-ctl host enroll.
 `,
   uses: ["programs"],
-  change: (given) => changeHost(given, { max_ttl_seconds: DEFAULT_TTL_SECONDS, unsealed_sessions: false }),
+  acceptsLocal: true,
   // The config of a local installation has neither key.
-  local: (given) => changeHost(given, {}),
+  change: (given, _call, isLocal) =>
+    changeHost(given, isLocal ? {} : { max_ttl_seconds: DEFAULT_TTL_SECONDS, unsealed_sessions: false }),
 });
 
 async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...more }: Fields) {
   const { name, newKey } = given;
   const key = await readKey(given);
   const fields = readFields(given, key?.line);
-  return addition<Host, PolicyConfig>(HOSTS, given, {
+  return addition(HOSTS, given, {
     edit(text, there) {
       const path = ["hosts", name];
       if (there === undefined) {
@@ -119,8 +128,8 @@ async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...m
   });
 }
 
-const REMOVE: Removal<Host> = {
-  local: HOSTS,
+const REMOVE: Removal = {
+  acceptsLocal: true,
   argument: ["<name>", "host name"],
   aliases: ["del"],
   help: `
@@ -133,12 +142,7 @@ first.
 `,
 };
 
-export const CHANGE_HOSTS = managing(
-  HOSTS,
-  ADD,
-  REMOVE,
-  async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
-);
+export const CHANGE_HOSTS = managing(HOSTS, ADD, REMOVE, loadHosts);
 
 /**
  * The fields in flags, by the keys of the config. An absent flag keeps its field, an empty one clears it.

@@ -6,7 +6,7 @@ import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { command, count, repeat } from "../kit/command.ts";
 import { createFile, readOperatorText } from "../kit/files.ts";
-import { editSignerFile } from "../kit/signer_change.ts";
+import { editFile, SIGNER_FILE } from "../kit/signer_change.ts";
 import {
   addCaller,
   CA_KEY,
@@ -126,7 +126,7 @@ another user may write to, and with --pki only to that directory.
     for (const path of new Set([at("crt"), own])) {
       if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
     }
-    const next = await giveRole(kind, name, setUp, flags.config, workingFolder);
+    const next = await giveRole(kind, name, setUp);
     const files = [
       at("crt"),
       ...keyPem === undefined ? [] : [at("key")],
@@ -185,16 +185,15 @@ async function giveRole(
   kind: IdentityKind,
   name: string,
   setUp: IdentityFiles,
-  path: string | undefined,
-  workingFolder: string,
 ): Promise<readonly string[]> {
   const { signer, signerFile, controlPlane } = setUp;
   const list = SIGNER_LISTS[kind];
   if (list !== undefined) {
-    await editSignerFile({
-      ...{ path, workingFolder },
-      edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
-    });
+    await editFile(
+      SIGNER_FILE,
+      signerFile,
+      (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
+    );
     return [`added to ${list} of ${signerFile}. Next: broker-ctl reload`];
   }
   const addTo = (list: string) =>

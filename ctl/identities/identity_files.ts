@@ -1,6 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
-import { appendToList, parseConfig } from "@gateway/shared/config";
+import { appendToList } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
   describeReadFailure,
@@ -13,6 +13,7 @@ import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import type { Given } from "../kit/command.ts";
 import { CONFIG_KINDS, loadFile, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
+import { CONTROL_PLANE_FILE, editFile } from "../kit/signer_change.ts";
 import { editLocked, readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { type IdentityKind, readCertificateFacts } from "./kinds.ts";
@@ -169,14 +170,12 @@ export async function addCaller(
   name: string,
 ): Promise<string> {
   const list = ROLE_LISTS[role];
-  const parse = (text: string) => parseConfig({ text, source: path, ...CONFIG_KINDS.controlPlane });
   if (!list.of(config).includes(name)) {
-    await editLocked(path, CONFIG_KINDS.controlPlane.what, (text) => {
-      if (list.of(parse(text)).includes(name)) return [text, undefined];
-      const edited = appendToList(text, list.path, name);
-      parse(edited);
-      return [edited, undefined];
-    });
+    await editFile(
+      CONTROL_PLANE_FILE,
+      path,
+      (text, config) => list.of(config).includes(name) ? text : appendToList(text, list.path, name),
+    );
   }
   return `added to ${list.path.join(".")} of ${path}. Next: restart the control plane`;
 }

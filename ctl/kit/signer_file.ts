@@ -9,8 +9,18 @@ import {
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
-import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
-import { brokerConfig, localPolicy, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  findPolicyProblems,
+  type PolicyConfig,
+} from "@gateway/shared/policy";
+import {
+  type BrokerConfig,
+  brokerConfig,
+  localPolicy,
+  UNSUPPORTED_BROKER_KEYS,
+} from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { clientConfig } from "./client_config.ts";
 
@@ -47,18 +57,22 @@ export async function loadSignerHosts(path: string | undefined, workingFolder: s
   );
 }
 
-/**
- * The hosts, the policy and the CA of a signer's config, or of the config of a broker over stdio in local mode. Only the
- * latter has no `server_cert`.
- */
-export async function loadHosts(path: string | undefined, workingFolder: string) {
+/** Loads the hosts of a signer's config, or of the config of a local installation. */
+export async function loadHosts(path: string | undefined, workingFolder: string): Promise<HostConfig> {
   const file = resolve(workingFolder, path ?? "signer.json");
   const broker = await loadLocalBroker(file);
   if (broker === undefined) return await loadSignerHosts(path, workingFolder);
+  return localHosts(broker);
+}
+
+/** The hosts, the policy and the CA of a config. */
+export type HostConfig = PolicyConfig & Pick<SignerConfig, "ca_key" | "ca_keys">;
+
+export function localHosts(broker: BrokerConfig): HostConfig {
   return { ...localPolicy(broker), ca_key: broker.ca_key, ca_keys: broker.ca_keys };
 }
 
-/** Loads the config of a local installation; undefined for any other file. */
+/** Loads the config of a local installation, which has no `server_cert`; undefined for any other file. */
 export async function loadLocalBroker(path: string) {
   const broker = await loadConfig({ path, ...CONFIG_KINDS.broker }).catch(() => undefined);
   return broker?.server_cert === "" && broker.signer === undefined ? broker : undefined;
