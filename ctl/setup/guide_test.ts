@@ -129,7 +129,7 @@ Deno.test("the client config is loaded from the working directory only if reques
 
 Deno.test("a signal is never sent to another process that reuses a recorded PID (C8)", () => {
   // Deno.kill() requires the permission to run all programs.
-  const run = ["claude", "kill", "ps", "ssh", "ssh-keyscan"];
+  const run = ["claude", "kill", "ps", "ssh", "ssh-keygen", "ssh-keyscan"];
   assert.deepEqual(manifest.permissions["broker-ctl"].run, run);
   assert.ok(!("run" in manifest.permissions["approval-bridge"]));
   const own = "/srv/gw/signer.json";
