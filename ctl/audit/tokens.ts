@@ -3,11 +3,11 @@ import { resolve } from "node:path";
 import { splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
-import { parseJson } from "@gateway/shared/json";
 import { K8S_VERBS } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 import type { ShownRecord } from "./record.ts";
 
 /** The limit of a record with the bodies of request and response; an object has up to 1.5 MiB. */
@@ -60,11 +60,7 @@ function tokenId(credential: string | undefined): string | undefined {
 export function readApiLine(line: string): ApiEvent | "other" | "malformed" {
   if (!line.startsWith("{") || !line.trimEnd().endsWith("}") || !line.includes(VERSION)) return "malformed";
   if (!line.includes('"system:serviceaccount:') && !line.includes(ISSUED)) return "other";
-  try {
-    return apiEvent.safeParse(parseJson(line)).data ?? "malformed";
-  } catch {
-    return "malformed";
-  }
+  return readJson(apiEvent, line) ?? "malformed";
 }
 
 /**

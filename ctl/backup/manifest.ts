@@ -4,10 +4,10 @@ import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/sh
 import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { parseJson } from "@gateway/shared/json";
 import { concatBytes, quoteText } from "@gateway/shared/text";
 import { createFile, readOperatorFile } from "../kit/files.ts";
 import { badConfig, HintedError, invalid } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
@@ -53,15 +53,9 @@ export type BackupFile = z.infer<typeof backupFile>;
 export type BackupManifest = z.infer<typeof manifest>;
 
 export function parseManifest(text: string): BackupManifest {
-  let cause: unknown;
-  try {
-    const { data, error } = manifest.safeParse(parseJson(text));
-    if (data !== undefined) return data;
-    cause = error;
-  } catch (error) {
-    cause = error;
-  }
-  throw badConfig("Cannot read the backup: its manifest.json is damaged, or of a later version", cause);
+  const data = readJson(manifest, text);
+  if (data !== undefined) return data;
+  throw badConfig("Cannot read the backup: its manifest.json is damaged, or of a later version");
 }
 
 /** The file with the Ed25519 signature of `manifest.json`, in base64. */

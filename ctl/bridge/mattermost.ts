@@ -1,9 +1,8 @@
 import * as z from "@zod/zod";
 import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
 import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
-import { parseDuration } from "../kit/values.ts";
+import { parseDuration, readJson } from "../kit/values.ts";
 import type { Card, Verb } from "./card.ts";
 import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
 
@@ -125,7 +124,7 @@ export class MattermostChat implements Chat {
       socket.send(JSON.stringify({ seq: 1, action: "authentication_challenge", data: { token } }));
     socket.onmessage = ({ data }) => {
       heardAt = clock.now();
-      const event = typeof data === "string" ? parseText(data) : undefined;
+      const event = typeof data === "string" ? readJson(z.unknown(), data) : undefined;
       if (hello.safeParse(event).success) connected();
       const click = readMattermostClick(event, { channel, self });
       if (click !== undefined) {
@@ -166,7 +165,7 @@ export class MattermostChat implements Chat {
       throw new AppError("upstream_failure", "Mattermost did not respond");
     });
     if (!response.ok) throw refusalOf(response);
-    const { data } = schema.safeParse(parseText(await response.text()));
+    const data = readJson(schema, await response.text());
     if (data === undefined) throw new AppError("upstream_failure", "Mattermost sent an invalid response");
     return data;
   }
@@ -233,7 +232,7 @@ function readMattermostClick(
   { channel, self }: { readonly channel: string; readonly self: string },
 ): Click | undefined {
   const text = posted.safeParse(event).data?.data.post;
-  const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
+  const data = text === undefined ? undefined : readJson(answer, text);
   if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;
   if (NOT_IN_PERSON.some((name) => data.props?.[name] !== undefined)) return undefined;
   const { word, time } = REPLY.exec(data.message.trim().toLowerCase())?.groups ?? {};
@@ -250,15 +249,6 @@ function verbOf(word: string | undefined, time: string | undefined): Verb | unde
     return ttlSeconds <= LONGEST_LEARN_TTL_SECONDS ? { kind: "learn", ttlSeconds } : undefined;
   } catch (error) {
     if (error instanceof AppError) return undefined;
-    throw error;
-  }
-}
-
-function parseText(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
     throw error;
   }
 }
