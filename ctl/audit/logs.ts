@@ -90,9 +90,15 @@ async function* readAll(path: string): Records {
   if (log !== undefined) yield* readFile(log);
 }
 
-async function* readFile(opened: FileHandle): Records {
+/** The last records of a log. */
+export async function* readLast(path: string, lines: number): Records {
+  const log = await ifThere(openReadable(path));
+  if (log !== undefined) yield* readFile(log, await findLastLines(log, lines));
+}
+
+async function* readFile(opened: FileHandle, start?: number): Records {
   await using file = opened;
-  for await (const { bytes, tooLong } of splitLines(readChunks(file), MAX_LINE_BYTES)) {
+  for await (const { bytes, tooLong } of splitLines(readChunks(file, start), MAX_LINE_BYTES)) {
     if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
   }
 }

@@ -4,7 +4,7 @@ import { appendToList } from "@gateway/shared/config";
 import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { command, count, repeat } from "../kit/command.ts";
+import { command, count, oneOf, repeat } from "../kit/command.ts";
 import { createFile, readOperatorText } from "../kit/files.ts";
 import { editFile, SIGNER_FILE } from "../kit/signer_change.ts";
 import {
@@ -30,18 +30,19 @@ import {
   isServer,
   LEAF_DAYS,
   LOCAL_NAMES,
-  parseKind,
   readCertificateFacts,
   roleOf,
 } from "./kinds.ts";
 import { conflict, invalid } from "../kit/output.ts";
+
+const KINDS = Object.keys(IDENTITY_KINDS) as IdentityKind[];
 
 /** `identity add`: a certificate for a new name. */
 export const ADD = command({
   name: "add",
   summary: "Issue a certificate for a new identity.",
   takes: {
-    "<kind>": "kind of identity",
+    "<kind>": oneOf(KINDS, "kind of identity"),
     "<name>": "CN of the certificate",
     "--days <n>": count(`lifetime in days (default: ${LEAF_DAYS})`, 1, 825),
     "--san <name>": repeat("DNS name or address of a listener; repeatable"),
@@ -60,10 +61,7 @@ Examples:
   broker-ctl identity add signer signer2 --san gw.example.org --config gateway/signer.json
   broker-ctl identity add agent agent-8 --csr agent-8.csr --config gateway/signer.json
 
-KIND is one of ${
-    Object.keys(IDENTITY_KINDS).join(", ")
-  }. Creates NAME.crt and NAME.key in the directory of client_ca,
-valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
+Creates NAME.crt and NAME.key in the directory of client_ca, valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
 it. The command adds an operator to reload_callers, a control plane to trusted_forwarders, an approver to
 approval.callers, and a broker to sign_callers if that list is not empty. To let a broker use hosts: broker-ctl callers
 add. --p12 creates NAME.p12 with a password that is printed once, or that of --password-file; an approver on another
@@ -71,7 +69,8 @@ machine needs that file and mtls_ca.crt. An interrupted run can be repeated. Roo
 another user may write to, and with --pki only to that directory.
 `,
   async run(flags, { workingFolder }) {
-    const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];
+    const { kind } = flags;
+    const name = checkName(flags.name);
     const setUp = await openOwnFiles(flags, workingFolder);
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;

@@ -1,9 +1,7 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
-import { ifThere, readChunks, readRegularText } from "@gateway/shared/files";
-import { findLastLines } from "../audit/logs.ts";
-import { readRecord } from "../audit/record.ts";
+import { readRegularText } from "@gateway/shared/files";
+import { readLast } from "../audit/logs.ts";
 import { command, type CommandGroup, count } from "../kit/command.ts";
 import { describeEntry } from "../kit/entries.ts";
 import { createFile, readOperatorText, replaceFile } from "../kit/files.ts";
@@ -148,13 +146,9 @@ const RECORDS = 20_000;
 async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
   for (const path of logs) {
-    await using file = await ifThere(openLogFile(path));
-    if (file === undefined) continue;
-    const newest = readChunks(file, await findLastLines(file, RECORDS));
-    for await (const { bytes, tooLong } of splitLines(newest, MAX_LINE_BYTES)) {
-      const record = tooLong || bytes.length === 0 ? undefined : readRecord(bytes)?.record;
-      if (record === undefined || record.caller === "") continue;
-      if ((seen.get(record.caller) ?? "") < record.time) seen.set(record.caller, record.time);
+    for await (const line of readLast(path, RECORDS)) {
+      const { caller = "", time = "" } = line?.record ?? {};
+      if (caller !== "" && (seen.get(caller) ?? "") < time) seen.set(caller, time);
     }
   }
   return seen;

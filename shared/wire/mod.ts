@@ -111,5 +111,4 @@ export {
   sessionList,
   type SessionReport,
   sessionReport,
-  sessionsReported,
 } from "./sessions.ts";
