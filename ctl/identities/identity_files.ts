@@ -1,6 +1,4 @@
 import { basename, dirname, join, resolve } from "node:path";
-import type { ControlPlaneConfig } from "@gateway/control-plane/config";
-import { appendToList } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
   describeReadFailure,
@@ -13,7 +11,6 @@ import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import type { Given } from "../kit/command.ts";
 import { CONFIG_KINDS, loadFile, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
-import { CONTROL_PLANE_FILE, editFile } from "../kit/signer_change.ts";
 import { editLocked, readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { type IdentityKind, readCertificateFacts } from "./kinds.ts";
@@ -153,31 +150,6 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
     if (parseDeniedCallers(edited).has(name)) return [edited, isNew];
     throw invalid(`Cannot add ${quoteText(name)} to denied_callers`);
   });
-}
-
-type ControlPlaneFile = NonNullable<IdentityFiles["controlPlane"]>;
-
-/** The lists of a control plane's config that give names a role. */
-const ROLE_LISTS = {
-  approver: { path: ["approval", "callers"], of: ({ approval }: ControlPlaneConfig) => approval.callers },
-  broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
-} as const;
-
-/** Permits a name to decide approvals or to request certificates. @returns the next step */
-export async function addCaller(
-  { path, config }: ControlPlaneFile,
-  role: keyof typeof ROLE_LISTS,
-  name: string,
-): Promise<string> {
-  const list = ROLE_LISTS[role];
-  if (!list.of(config).includes(name)) {
-    await editFile(
-      CONTROL_PLANE_FILE,
-      path,
-      (text, config) => list.of(config).includes(name) ? text : appendToList(text, list.path, name),
-    );
-  }
-  return `added to ${list.path.join(".")} of ${path}. Next: restart the control plane`;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
