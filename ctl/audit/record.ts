@@ -1,6 +1,7 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
+import { each } from "@gateway/shared/wire";
 import { EMPTY_CELL, fit, formatRow, shortenText, timeCell, titleCells } from "../kit/table.ts";
 
 const text = z.string().default("");
@@ -8,42 +9,20 @@ const flag = z.boolean().default(false);
 const integer = z.union([z.int(), z.bigint()]).default(0).transform(BigInt);
 
 const ext = z.object({
-  command_line: text,
-  request_id: text,
-  session_id: text,
-  host_name: text,
-  addr: text,
-  end_user: text,
-  content_sha256: text,
+  ...each(text, "command_line", "request_id", "session_id", "host_name", "addr", "end_user"),
+  ...each(text, "content_sha256", "reason", "jti"),
   policy_version: z.int().default(0),
-  reason: text,
-  jti: text,
 });
 const NO_EXT = ext.parse({});
 
 const shownRecord = z.object({
-  time: text,
-  seq: integer,
-  caller: text,
-  host: text,
-  user: text,
-  principal: text,
-  outcome: text,
-  serial: integer,
+  ...each(text, "time", "caller", "host", "user", "principal", "outcome", "command", "session_id"),
+  ...each(text, "body_sha256", "elevation", "policy_rule", "approval_id", "approved_by"),
+  ...each(text, "anomaly", "warning", "err"),
   // `k8s` for a cluster.
   target_type: text,
-  command: text,
-  session_id: text,
-  body_sha256: text,
-  elevation: text,
-  pty: flag,
-  policy_rule: text,
-  dry_run: flag,
-  approval_id: text,
-  approved_by: text,
-  anomaly: text,
-  warning: text,
-  err: text,
+  ...each(integer, "seq", "serial"),
+  ...each(flag, "pty", "dry_run"),
   ext: ext.optional(),
 }).transform(({ ext, ...record }) =>
   // Old records have the ID of the request at the end of the command.

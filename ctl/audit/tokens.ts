@@ -5,6 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { K8S_VERBS } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
+import { each } from "@gateway/shared/wire";
 import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
 import { readJson } from "../kit/values.ts";
@@ -19,15 +20,13 @@ const VERSION = '"audit.k8s.io/';
 const text = z.string().default("");
 const user = z.object({ username: text, extra: z.record(z.string(), z.array(z.string())).nullish() });
 
-const objectRef = z.object({ apiGroup: text, resource: text, subresource: text, namespace: text, name: text })
+const objectRef = z.object(each(text, "apiGroup", "resource", "subresource", "namespace", "name"))
   .transform(({ apiGroup: group, ...rest }) => ({ group, ...rest }));
 
 /** A request in the audit log of a Kubernetes API server (`audit.k8s.io/v1`, `Event`). */
 const apiEvent = z.object({
   auditID: z.string(),
-  verb: text,
-  requestURI: text,
-  requestReceivedTimestamp: text,
+  ...each(text, "verb", "requestURI", "requestReceivedTimestamp"),
   user,
   impersonatedUser: user.nullish(),
   objectRef: objectRef.nullish(),

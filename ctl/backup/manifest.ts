@@ -5,6 +5,7 @@ import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { concatBytes, quoteText } from "@gateway/shared/text";
+import { each } from "@gateway/shared/wire";
 import { createFile, readOperatorFile } from "../kit/files.ts";
 import { badConfig, HintedError, invalid } from "../kit/output.ts";
 import { readJson } from "../kit/values.ts";
@@ -23,8 +24,7 @@ const backupFile = z.strictObject({
   link: path.exactOptional(),
   stored: z.string().regex(/^files\/\d{4,9}$/),
   mode: z.int().min(0).max(0o777),
-  uid: id,
-  gid: id,
+  ...each(id, "uid", "gid"),
   size: z.int().min(0),
   sha256,
 });
@@ -36,7 +36,7 @@ const manifest = z.strictObject({
   set_up: path,
   files: z.array(backupFile),
   // The directories of files and keys; absent in backups of earlier versions.
-  folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), uid: id, gid: id }))
+  folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), ...each(id, "uid", "gid") }))
     .exactOptional(),
   // The end of each audit log; the hash is of the last line, and empty for a log without records.
   heads: z.array(z.strictObject({ path, seq: z.string().regex(/^\d{1,20}$/), hash: z.string() })),

@@ -1,7 +1,7 @@
 import * as z from "@zod/zod";
 import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
+import { each, LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
 import { parseDuration, readJson } from "../kit/values.ts";
 import type { Card, Verb } from "./card.ts";
 import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
@@ -32,10 +32,7 @@ const posts = z.object({
 const id = z.string().regex(/^[a-z0-9]{26}$/);
 const posted = z.object({ event: z.literal("posted"), data: z.object({ post: z.string().max(100_000) }) });
 const answer = z.object({
-  id,
-  user_id: id,
-  channel_id: id,
-  root_id: id,
+  ...each(id, "id", "user_id", "channel_id", "root_id"),
   // Messages of the server itself have a type that is not empty.
   type: z.literal(""),
   message: z.string().max(100),

@@ -1,5 +1,6 @@
 import * as z from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { each } from "@gateway/shared/wire";
 import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
 import { readJson } from "../kit/values.ts";
 import type { AccountName } from "./entry.ts";
@@ -19,12 +20,8 @@ const accessReview = z.object({
 });
 const rulesReview = z.object({
   status: z.object({
-    resourceRules: z.array(z.object({
-      verbs: strings,
-      apiGroups: strings,
-      resources: strings,
-      resourceNames: strings,
-    })).nullish().transform((rules) => rules ?? []),
+    resourceRules: z.array(z.object(each(strings, "verbs", "apiGroups", "resources", "resourceNames")))
+      .nullish().transform((rules) => rules ?? []),
     nonResourceRules: z.array(z.object({ verbs: strings, nonResourceURLs: strings }))
       .nullish().transform((rules) => rules ?? []),
     incomplete: z.boolean().default(false),

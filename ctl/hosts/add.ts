@@ -9,7 +9,7 @@ import { isPlainName } from "../kit/values.ts";
 import { count, type Given, named, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
-import { conflict, invalid } from "../kit/output.ts";
+import { conflict, ignoreAppError, invalid } from "../kit/output.ts";
 import {
   addition,
   changing,
@@ -23,7 +23,7 @@ import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
-const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
+export const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
 
 export function hostOf(config: Pick<SignerConfig, "hosts">, name: string): Host {
   return requireEntry(HOSTS.what, config.hosts, name);
@@ -235,10 +235,7 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
 /** A line for each broker config in the signer's directory that does not permit connections to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
   const lines = ["config.json", "mcp.json"].map(async (name) => {
-    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
-      // Ignore a problem of that config, because the operator did not name it.
-      if (!(error instanceof AppError)) throw error;
-    });
+    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch(ignoreAppError);
     if (!found || reaches(found.config, addr)) return [];
     return [
       `the broker of ${quoteText(name)} may not connect to ${addr}: add ${

@@ -49,6 +49,11 @@ export class HintedError extends AppError {
   }
 }
 
+/** Ignores a problem of a file that the operator did not name. */
+export function ignoreAppError(error: unknown): undefined {
+  if (!(error instanceof AppError)) throw error;
+}
+
 /**
  * The one ID that begins with a prefix.
  *

@@ -315,19 +315,18 @@ function removing<E>(
 }
 
 /** The command `list` of a collection, from the config or, with --remote, from the running signer. */
-export function listing<E, R, S>({ local, question, format, formatRemote, ...spec }:
-  & Pick<CommandData, "summary">
-  & {
-    readonly help: string;
-    /** The entries, and the config that they are part of. */
-    readonly local: (
-      config: string | undefined,
-      workingFolder: string,
-    ) => Promise<{ readonly entries: E; readonly source: S }>;
-    readonly format: (entries: E, source: S) => readonly Line[];
-    readonly question: ServiceQuestion<R>;
-    readonly formatRemote: (entries: R) => readonly Line[];
-  }): CommandData {
+export function listing<E, R>(
+  { of }: Collection<E>,
+  { load = loadSignerFile, question, format, formatRemote, ...spec }:
+    & Pick<CommandData, "summary">
+    & {
+      readonly help: string;
+      readonly load?: (config: string | undefined, workingFolder: string) => Promise<HostConfig>;
+      readonly format: (entries: Readonly<Record<string, E>>, config: HostConfig) => readonly Line[];
+      readonly question: ServiceQuestion<R>;
+      readonly formatRemote: (entries: R) => readonly Line[];
+    },
+): CommandData {
   return command({
     ...spec,
     name: "list",
@@ -339,8 +338,8 @@ export function listing<E, R, S>({ local, question, format, formatRemote, ...spe
         const { body, data } = await askSigner(call, question);
         return { json: body, lines: formatRemote(data) };
       }
-      const { entries, source } = await local(given.config, call.workingFolder);
-      return { json: entries, lines: format(entries, source) };
+      const config = await load(given.config, call.workingFolder);
+      return { json: of(config), lines: format(of(config), config) };
     },
   });
 }

@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { describeEnd, readCertificateFacts, roleOf } from "../identities/kinds.ts";
 import { clientConfigPlaces, type ClientService, findClient, SERVICES } from "../kit/client_config.ts";
@@ -15,7 +15,7 @@ import {
   withContext,
 } from "../kit/contexts.ts";
 import { readOperatorText } from "../kit/files.ts";
-import { invalid, notFound } from "../kit/output.ts";
+import { ignoreAppError, invalid, notFound } from "../kit/output.ts";
 import { usesSigner } from "../kit/remote.ts";
 import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, timeCell } from "../kit/table.ts";
@@ -170,10 +170,6 @@ on this machine. Exit code 1: a certificate is missing, expired or expires soon.
 async function existing(places: readonly { readonly path: string }[]): Promise<readonly string[]> {
   const found = places.map(({ path }) => Deno.stat(path).then(() => [path], () => []));
   return (await Promise.all(found)).flat();
-}
-
-function ignoreAppError(error: unknown): undefined {
-  if (!(error instanceof AppError)) throw error;
 }
 
 function describeFiles(name: string, { config = EMPTY_CELL, client_config = EMPTY_CELL }: ContextFiles) {
