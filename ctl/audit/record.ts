@@ -112,14 +112,17 @@ export function createShortTable(
       const room = widths.with(3, what - Math.max(0, outcome.length - RESULT_WIDTH));
       const facts = [who, host_name || host, command_line || command].map(orDash)
         .map((text, index) => full ? text : fit(text, room[index + 1] ?? 0));
-      const age = { text: formatAge(time, now) || EMPTY_CELL, role: "dim" } as const;
-      return formatRow([age, ...facts, orDash(outcome)], room, SHORT_TITLES, color);
+      const age = now === undefined
+        ? { text: time.slice(11, 19), role: "dim" } as const
+        : timeCell(time, Math.max(now, Date.parse(time)));
+      return formatRow(
+        [age.text === "" ? EMPTY_CELL : age, ...facts, orDash(outcome)],
+        room,
+        SHORT_TITLES,
+        color,
+      );
     },
   };
-}
-
-function formatAge(time: string, now?: number): string {
-  return now === undefined ? time.slice(11, 19) : timeCell(time, Math.max(now, Date.parse(time))).text;
 }
 
 export function shortTime(time: string): string {

@@ -38,7 +38,6 @@ const hostSummary = z.object({
 });
 
 type HostSummary = z.infer<typeof hostSummary>;
-type Hosts = readonly (readonly [name: string, host: HostSummary])[];
 
 const LIST = listing(HOSTS, {
   summary: "List the hosts.",
@@ -78,19 +77,12 @@ export function formatHosts(
   return [
     { none: "(no hosts configured)", columns: COLUMNS, rows },
     ...finish(describeSharedPrincipals(hosts)),
-    ...namesBy(sorted, ({ login_shell }) => login_shell).flatMap(([shell, names]) => {
-      const risk = findLoginShellRisk(shell);
+    ...[...Map.groupBy(sorted, ([, { login_shell }]) => login_shell)].flatMap(([shell, members]) => {
+      const risk = shell === undefined ? undefined : findLoginShellRisk(shell);
+      const names = joinNames(members.map(([name]) => name));
       return risk === undefined ? [] : [`login shell ${shell} of ${names}: ${risk}`];
     }),
   ];
-}
-
-/** The names of the hosts that share a property. */
-function namesBy(hosts: Hosts, propertyOf: (host: HostSummary) => string | undefined) {
-  const groups = Map.groupBy(hosts, ([, host]) => propertyOf(host));
-  return [...groups].flatMap(([property, members]) =>
-    property === undefined ? [] : [[property, joinNames(members.map(([name]) => name))] as const]
-  );
 }
 
 function describeKrl(krl: z.infer<typeof hostKrl> | undefined): Cell {
