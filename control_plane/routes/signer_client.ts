@@ -22,11 +22,12 @@ import {
   revokeResponse,
   type RevokeSerialsRequest,
   rulesPath,
+  sessionsReported,
   type SignRequest,
   type SignResponse,
   signResponse,
 } from "@gateway/shared/wire";
-import * as z from "@zod/zod";
+import type * as z from "@zod/zod";
 
 /** The signer's statuses that brokers receive unchanged, and the code of an answer that does not name its own. */
 const KEPT: Readonly<Record<number, ErrorCode>> = {
@@ -107,8 +108,8 @@ export class SignerClient {
   }
 
   reportSessions(caller: string, body: unknown) {
-    const request = { method: "POST", path: "/v1/sessions", body, headers: onBehalfOf(caller) } as const;
-    return this.#ask(z.object({ status: z.string() }), request);
+    const path = "/v1/sessions";
+    return this.#ask(sessionsReported, { method: "POST", path, body, headers: onBehalfOf(caller) });
   }
 
   async #ask<T>(schema: z.ZodType<T>, request: JsonClientRequest): Promise<T> {

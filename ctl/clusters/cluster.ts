@@ -16,7 +16,7 @@ import {
 } from "../kit/signer_change.ts";
 import { byName, EMPTY_CELL, joinNames } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
-import { clusterOf, ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
+import { ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
 
 const CLUSTERS: Collection<ClusterPolicy> = {
   what: "cluster",

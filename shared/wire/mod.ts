@@ -112,4 +112,5 @@ export {
   sessionList,
   type SessionReport,
   sessionReport,
+  sessionsReported,
 } from "./sessions.ts";

@@ -50,6 +50,11 @@ export interface SessionList {
   readonly complete: boolean;
 }
 
+interface SessionsReported {
+  /** `ok`. */
+  readonly status: string;
+}
+
 const text = z.string().max(MAX_REPORTED_CHARACTERS);
 const fields = {
   id: z.string().min(1).max(64).refine((id) => !isUnsafe(id), "spaces and control characters not allowed"),
@@ -64,6 +69,9 @@ export const sessionReport: z.ZodType<SessionReport> = z.object({
   instance: z.string().regex(/^[0-9a-f]{16}$/, "not 16 hexadecimal digits"),
   sessions: z.array(z.object(fields)).max(200),
 });
+
+/** Decodes the answer to a report. */
+export const sessionsReported: z.ZodType<SessionsReported> = z.object({ status: z.string() });
 
 /** Decodes a {@linkcode SessionList}. */
 export const sessionList: z.ZodType<SessionList> = z.object({
