@@ -15,7 +15,7 @@ import { CA } from "./hosts/ca.ts";
 import { CA_KEYS, CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { CONTEXT, WHOAMI } from "./setup/context.ts";
-import { addCompletion } from "./setup/completion.ts";
+import { COMPLETION } from "./setup/completion.ts";
 import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
 import { FREEZE, REVOCATIONS, REVOKE, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
@@ -34,7 +34,7 @@ import { REPLAY } from "./policy/replay.ts";
 import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
-import { addEntry, type CommandEntry } from "./kit/command.ts";
+import { addEntry, command, type CommandEntry } from "./kit/command.ts";
 import {
   type CommandContext,
   type Environment,
@@ -43,12 +43,12 @@ import {
   exitCodeOf,
   HintedError,
   invalid,
-  type OutputOptions,
-  OUTPUTS,
+  readOutput,
   type Use,
   writeError,
   writeResult,
 } from "./kit/output.ts";
+import { type OutputOptions, OUTPUTS } from "./kit/table.ts";
 import { CLIENT_ENV_NAMES, clientConfigPlaces, type RemoteFlags } from "./kit/client_config.ts";
 import { expiryWarnings } from "./identities/kinds.ts";
 
@@ -91,9 +91,24 @@ const CONNECTION: CommandEntry = {
   run: () => Promise.resolve(),
 };
 
+const HELP = command({
+  name: "help",
+  summary: "Show the help of a command.",
+  takes: { "[command...]": "command" },
+  uses: () => [],
+  run({ command: words }, { program }) {
+    const found = words.reduce<Command | undefined>(findCommand, program);
+    if (found === undefined) {
+      throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
+    }
+    found.outputHelp();
+    return Promise.resolve();
+  },
+});
+
 /** The commands by the groups of the help. */
 const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
-  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, addCompletion],
+  "Set up:": [INIT, CONTEXT, WHOAMI, MIGRATE, COMPLETION],
   "Access:": [HOST, CLUSTER, CALLERS, IDENTITY, CA, CA_KEYS],
   "Policy:": [{
     name: "policy",
@@ -119,7 +134,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
     PERMISSIONS,
     ENVELOPE,
     VERSION_COMMAND,
-    addHelp,
+    HELP,
     CONNECTION,
   ],
 };
@@ -152,7 +167,7 @@ export async function runProgram(args: readonly string[], environment: Environme
     ...environment,
     run: async (command, uses, action) => {
       if (!uses.includes("programs")) environment.dropPrograms?.();
-      output = readOutput(command, terminal);
+      output = readOutput(command.optsWithGlobals(), terminal);
       const result = await action();
       if (result !== undefined) await writeResult(terminal, output, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
@@ -179,23 +194,6 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, output, shown);
     return exitCodeOf(shown);
   }
-}
-
-/** The options of the output. */
-function readOutput(command: Command, { color: isWanted = false }: Environment["terminal"]): OutputOptions {
-  const { json = false, output = "table", headers = true, color = "auto" } = command.optsWithGlobals<
-    {
-      readonly json?: boolean;
-      readonly output?: OutputOptions["output"];
-      readonly headers?: boolean;
-      readonly color?: "auto" | "always" | "never";
-    }
-  >();
-  return {
-    output: json ? "json" : output,
-    headers,
-    color: color === "always" || (color === "auto" && isWanted),
-  };
 }
 
 /** The whole command tree. */
@@ -242,39 +240,17 @@ function termOf(command: Command): string {
   return [command.name(), ...words].join(" ");
 }
 
-function addHelp(program: Command, context: CommandContext): void {
-  addEntry(program, context, {
-    name: "help",
-    summary: "Show the help of a command.",
-    takes: { "[command...]": "command" },
-    uses: () => [],
-    run({ command: words }: { readonly command: readonly string[] }) {
-      const found = words.reduce<Command | undefined>(findCommand, program);
-      if (found === undefined) {
-        throw invalid(`Unknown command '${words.join(" ")}'`, undefined, "broker-ctl --help");
-      }
-      found.outputHelp();
-      return Promise.resolve();
-    },
-  });
-}
-
 async function warnAboutExpiry(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
   const { config = "signer.json", clientConfig, cert, ca }: RemoteFlags = command.optsWithGlobals();
-  const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
-  const [places, named] = uses.includes("clientConfig")
-    ? [clientConfigPlaces(clientConfig, environment), [
-      cert,
-      ca,
-      ...variableNames.map((name) => variables[name]),
-    ]]
-    : [[], []];
+  const connects = uses.includes("clientConfig");
   const configs = [
     ...uses.includes("config") ? [resolve(workingFolder, config)] : [],
-    ...places.map(({ path }) => path),
+    ...connects ? clientConfigPlaces(clientConfig, environment).map(({ path }) => path) : [],
   ];
-  const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
+  const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
+  const named = connects ? [cert, ca, ...variableNames.map((name) => variables[name])] : [];
+  const certificates = named.flatMap((path) => path || []);
   for (const warning of await expiryWarnings(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
   }

@@ -13,7 +13,7 @@ import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts"
 import { findById, HintedError, invalid, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
 import { SIGN, signApproval, type SignFlags } from "./sign.ts";
-import { askService, joinPath, remoteHelp, SIGNER as REMOTE } from "../kit/remote.ts";
+import { askService, joinPath, remoteHelp } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { DEFAULT_LEARN, describeLearnTime, formatApprovals, formatDetails } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
@@ -28,7 +28,6 @@ const LIST = command({
   name: "list",
   summary: "List pending and recently decided requests.",
   takes: {
-    ...REMOTE,
     "--status <status>": oneOf(APPROVAL_STATUSES, "only requests with this status"),
     "--verbose": "all details, including the manifest and the changes of an apply",
   },
@@ -59,7 +58,7 @@ ${HELP}`,
 const SHOW = command({
   name: "show",
   summary: "Show all details of a request.",
-  takes: { ...REMOTE, "<id>": "approval ID" },
+  takes: { "<id>": "approval ID" },
   help: `
 Examples:
   broker-ctl approval show 0123456789abcdef0123456789abcdef
@@ -77,7 +76,6 @@ ${HELP}`,
 const WATCH = command({
   name: "watch",
   summary: "Review and decide pending requests interactively.",
-  takes: REMOTE,
   help: `
 Examples:
   broker-ctl approval watch
@@ -105,7 +103,6 @@ const ALLOW = command({
   aliases: ["approve"],
   summary: "Approve a request.",
   takes: {
-    ...REMOTE,
     ...IDS,
     "--learn": "approve identical requests automatically for the time of --ttl",
     "--ttl <duration>": "with --learn: duration, such as 30m or 1h30m (default: 1h)",
@@ -167,7 +164,7 @@ const DENY = command({
   name: "deny",
   aliases: ["reject"],
   summary: "Deny a request.",
-  takes: { ...REMOTE, ...IDS, ...REASON },
+  takes: { ...IDS, ...REASON },
   help: `
 Examples:
   broker-ctl approval deny 0123456789abcdef0123456789abcdef

@@ -65,7 +65,7 @@ function describeLeft({ status, expires_at = "" }: ApprovalRecord, now: number):
 /** All details of an approval, one per line. */
 export function formatDetails(approval: ApprovalRecord): readonly string[] {
   const { id, status, caller, end_user, host, command, access, rule, anomalies = [] } = approval;
-  const { created_at, expires_at } = approval;
+  const { created_at, expires_at, decided_by, decided_at, joined = [], collected = 0 } = approval;
   const facts: readonly Fact[] = [
     ["id", id],
     ["status", status],
@@ -85,12 +85,13 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["unusual", anomalies.length > 0 ? anomalies.join(", ") : undefined],
     ["created", created_at],
     ["expires", expires_at],
-    ["decided", describeDecision(approval)],
+    ["decided", decided_by && `${decided_at} by ${decided_by}`],
     ["signed", describeSignatures(approval)],
     ["comment", approval.comment === undefined ? undefined : quoteText(approval.comment)],
     ["learning", describeLearning(approval)],
-    ["same", approval.joined?.join(", ")],
-    ["collected", describeCollected(approval)],
+    ["same", joined.join(", ")],
+    // Identical requests are decided together, and collected one by one.
+    ["collected", status === "approved" ? `${collected} of ${joined.length + 1}` : undefined],
   ];
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
 }
@@ -133,8 +134,9 @@ export function keyFacts(approval: ApprovalRecord): readonly Fact[] {
 }
 
 function contentFacts(approval: ApprovalRecord): readonly Fact[] {
+  const { content_sha256, content_bytes = 0 } = approval;
   return [
-    ["writes", describeContent(approval)],
+    ["writes", content_sha256 && `${content_bytes} bytes, SHA-256 ${content_sha256}`],
     ["first", approval.content_head === undefined ? undefined : quoteText(approval.content_head)],
     ["manifest", approval.k8s_manifest === undefined ? undefined : quoteText(approval.k8s_manifest)],
     ["sha256", approval.k8s_manifest_sha256],
@@ -150,21 +152,8 @@ export function describeLearnTime(ttlSeconds: number): string {
   return `identical requests are approved automatically for at most ${longest} after the broker collects this approval`;
 }
 
-function describeContent({ content_sha256, content_bytes = 0 }: ApprovalRecord): string | undefined {
-  return content_sha256 && `${content_bytes} bytes, SHA-256 ${content_sha256}`;
-}
-
-/** Identical requests are decided together, and collected one by one. */
-function describeCollected({ status, joined = [], collected = 0 }: ApprovalRecord): string | undefined {
-  return status === "approved" ? `${collected} of ${joined.length + 1}` : undefined;
-}
-
 function describeElevation({ sudo, sudo_user }: ApprovalRecord): string {
   return elevationLabel(sudo, sudo_user) || "none";
-}
-
-function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): string | undefined {
-  return by ? `${at} by ${by}` : undefined;
 }
 
 function describeLearning({ status, learn_ttl: nanoseconds = 0n }: ApprovalRecord) {

@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { listSegments, logsOfSet, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
-import { type Clock, every } from "@gateway/shared/clock";
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
@@ -90,9 +90,15 @@ async function* readAll(path: string): Records {
   if (log !== undefined) yield* readFile(log);
 }
 
-async function* readFile(opened: FileHandle): Records {
+/** The last records of a log. */
+export async function* readLast(path: string, lines: number): Records {
+  const log = await ifThere(openReadable(path));
+  if (log !== undefined) yield* readFile(log, await findLastLines(log, lines));
+}
+
+async function* readFile(opened: FileHandle, start?: number): Records {
   await using file = opened;
-  for await (const { bytes, tooLong } of splitLines(readChunks(file), MAX_LINE_BYTES)) {
+  for await (const { bytes, tooLong } of splitLines(readChunks(file, start), MAX_LINE_BYTES)) {
     if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
   }
 }
@@ -170,15 +176,6 @@ export async function findLastLines(file: FileHandle, lines: number): Promise<nu
 const NEWLINE = 0x0a;
 const CHUNK_BYTES = 65_536;
 const PAUSE_MS = 500;
-const LOOK_SECONDS = 1;
-
-type OnRecord = (record: LogRecord | undefined) => void;
-
-interface FollowOptions {
-  readonly lines: number;
-  readonly clock: Clock;
-  readonly signal?: AbortSignal | undefined;
-}
 
 /**
  * Delivers the last lines of logs by time, and then each new line until the signal is aborted. It delivers every line of
@@ -187,47 +184,41 @@ interface FollowOptions {
  * @param options.list is called regularly, because further processes create logs
  * @param options.onRecord is called with `undefined` for a line that is not a record
  */
-export async function followLogs({ list, lines, onRecord, onMissing, ...options }: FollowOptions & {
+export async function followLogs({ list, lines, clock, signal, onRecord, onMissing }: {
   readonly list: () => Promise<readonly NamedLog[]>;
-  readonly onRecord: OnRecord;
+  readonly lines: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+  readonly onRecord: (record: LogRecord | undefined) => void;
   readonly onMissing: (path: string) => void;
 }) {
-  const failed = new AbortController();
-  const signal = AbortSignal.any([failed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
-  const followed = new Map<string, Promise<void>>();
-  const follow = async (lines: number) => {
-    await using opened = new AsyncDisposableStack();
-    const batch: (LogRecord | undefined)[] = [];
-    const added: { readonly log: NamedLog; readonly current: OpenLog | undefined }[] = [];
-    for (const log of await list()) {
-      if (followed.has(log.path)) continue;
-      const current = await openLast(log.path, lines);
-      if (current !== undefined) opened.use(current);
-      await current?.deliver(parseFor(log, (record) => batch.push(record)));
-      added.push({ log, current });
-    }
-    batch.sort((one, other) => timeOf(one) - timeOf(other)).forEach(onRecord);
-    opened.move();
-    for (const { log, current } of added) {
-      const { path } = log;
-      const onLine = parseFor(log, onRecord);
-      const each = { ...options, path, lines, signal, current, onLine, onMissing: () => onMissing(path) };
-      const following = followLog(each);
-      following.catch(() => failed.abort());
-      followed.set(path, following);
-    }
-  };
+  const followed = new Map<string, { readonly log: NamedLog; current: OpenLog | undefined }>();
   try {
-    await follow(lines);
-    await every({ clock: options.clock, seconds: LOOK_SECONDS, signal }, () => follow(Infinity));
+    for (let shown = lines; signal?.aborted !== true; shown = Infinity) {
+      const batch: (LogRecord | undefined)[] = [];
+      for (const log of await list()) {
+        const { path } = log;
+        if (followed.has(path)) continue;
+        const current = await openLast(path, shown);
+        followed.set(path, { log, current });
+        await current?.deliver(parseFor(log, (record) => batch.push(record)));
+        if (current === undefined) onMissing(path);
+      }
+      batch.sort((one, other) => timeOf(one) - timeOf(other)).forEach(onRecord);
+      for (const each of followed.values()) {
+        each.current = await advance(each.log.path, each.current, parseFor(each.log, onRecord));
+      }
+      await clock.sleep(PAUSE_MS, signal).catch((error) => {
+        if (signal?.aborted !== true) throw error;
+      });
+    }
   } finally {
-    failed.abort();
-    await Promise.all(followed.values());
+    for (const { current } of followed.values()) await current?.close();
   }
 }
 
-function parseFor({ instance }: NamedLog, onRecord: OnRecord) {
-  return (line: Uint8Array) => {
+function parseFor({ instance }: NamedLog, onRecord: (record: LogRecord | undefined) => void): OnLine {
+  return (line) => {
     if (line.length === 0) return;
     const record = readRecord(line);
     onRecord(record && instance !== undefined ? { ...record, instance } : record);
@@ -235,45 +226,32 @@ function parseFor({ instance }: NamedLog, onRecord: OnRecord) {
 }
 
 /**
- * Delivers the last lines of a log and then each new line until the signal is aborted. It waits for a log that is
- * missing. After a rotation it delivers the rest of the log, then the files rotated since, then the new log.
+ * Delivers the new lines of a log. After a rotation it delivers the rest of the log, then the files rotated since, then
+ * the new log.
  *
- * @param options.current the log if it is already open
+ * @returns the log that has the name now
  */
-export async function followLog(
-  { path, lines, clock, signal, onLine, onMissing, ...opened }: FollowOptions & {
-    readonly path: string;
-    readonly current?: OpenLog | undefined;
-    readonly onLine: OnLine;
-    readonly onMissing: () => void;
-  },
-) {
-  let current = opened.current ?? await openLast(path, lines);
-  if (current === undefined) onMissing();
-  try {
-    while (signal?.aborted !== true) {
-      // Open the name before reading the lines: when another file has the name, this file no longer grows.
-      const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
-      await current?.deliver(onLine);
-      if (next === undefined || current?.identity === next.identity) {
-        await next?.close();
-        await clock.sleep(PAUSE_MS, signal).catch((error) => {
-          if (signal?.aborted !== true) throw error;
-        });
-        continue;
-      }
-      if (current !== undefined) {
-        await deliverBetween(current, next, path, onLine);
-        await current.close();
-      }
-      current = next;
-    }
-  } finally {
-    await current?.close();
+export async function advance(
+  path: string,
+  current: OpenLog | undefined,
+  onLine: OnLine,
+): Promise<OpenLog | undefined> {
+  // Open the name before reading the lines: when another file has the name, this file no longer grows.
+  const next = await ifThere(OpenLog.open(path));
+  await current?.deliver(onLine);
+  if (next === undefined || current?.identity === next.identity) {
+    await next?.close();
+    return current;
   }
+  if (current !== undefined) {
+    await deliverBetween(current, next, path, onLine);
+    await current.close();
+  }
+  return await advance(path, next, onLine);
 }
 
-async function openLast(path: string, lines: number): Promise<OpenLog | undefined> {
+/** Opens a log for {@linkcode advance}, which then delivers its last lines. */
+export async function openLast(path: string, lines: number): Promise<OpenLog | undefined> {
   const log = await ifThere(OpenLog.open(path));
   await log?.skipTo(lines);
   return log;

@@ -1,51 +1,28 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
-import { EMPTY_CELL, fit, formatRow, shortenText, timeCell } from "../kit/table.ts";
+import { each } from "@gateway/shared/wire";
+import { EMPTY_CELL, fit, formatRow, shortenText, timeCell, titleCells } from "../kit/table.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
 const integer = z.union([z.int(), z.bigint()]).default(0).transform(BigInt);
 
 const ext = z.object({
-  command_line: text,
-  command_sha256: text,
-  request_id: text,
-  session_id: text,
-  host_name: text,
-  addr: text,
-  end_user: text,
-  content_sha256: text,
+  ...each(text, "command_line", "command_sha256", "request_id", "session_id", "host_name", "addr"),
+  ...each(text, "end_user", "content_sha256", "reason", "jti", "decision"),
   policy_version: z.int().default(0),
-  reason: text,
-  jti: text,
-  decision: text,
 });
 const NO_EXT = ext.parse({});
 
 const shownRecord = z.object({
-  time: text,
-  seq: integer,
-  caller: text,
-  host: text,
-  user: text,
-  principal: text,
-  outcome: text,
-  serial: integer,
+  ...each(text, "time", "caller", "host", "user", "principal", "outcome", "command", "session_id"),
+  ...each(text, "body_sha256", "elevation", "policy_rule", "approval_id", "approved_by"),
+  ...each(text, "anomaly", "warning", "err"),
   // `k8s` for a cluster.
   target_type: text,
-  command: text,
-  session_id: text,
-  body_sha256: text,
-  elevation: text,
-  pty: flag,
-  policy_rule: text,
-  dry_run: flag,
-  approval_id: text,
-  approved_by: text,
-  anomaly: text,
-  warning: text,
-  err: text,
+  ...each(integer, "seq", "serial"),
+  ...each(flag, "pty", "dry_run"),
   ext: ext.optional(),
 }).transform(({ ext, ...record }) =>
   // Old records have the ID of the request at the end of the command.
@@ -98,48 +75,54 @@ interface TableOptions {
   readonly full: boolean;
   /** The first column shows the instance. */
   readonly instances?: boolean;
+  readonly color?: boolean;
 }
 
 /** A table with every detail of a record on one line. */
-export function createRecordTable({ full, instances = false }: TableOptions) {
+export function createRecordTable({ full, instances = false, color }: TableOptions) {
   const show = full ? (text: string) => text : shortenText;
-  const named = (name: string, line: string) => instances ? formatRow([name, line], [INSTANCE_WIDTH]) : line;
+  const titles = [...instances ? ["INSTANCE"] : [], ...TITLES];
+  const widths = [...instances ? [INSTANCE_WIDTH] : [], ...WIDTHS];
   return {
-    heading: named("INSTANCE", formatRow(TITLES, WIDTHS)),
+    heading: formatRow(titleCells(titles), widths, titles, color),
     format(record: ShownRecord, instance = ""): string {
       const { caller, host, outcome } = record;
       const serial = record.serial === 0n ? "" : record.serial.toString();
-      const cells = [shortTime(record.time), record.seq.toString(), caller, host, outcome, serial].map(
-        orDash,
-      );
-      return named(orDash(instance), formatRow([...cells, describe(record, show)], WIDTHS));
+      const time = { text: shortTime(record.time) || EMPTY_CELL, role: "dim" } as const;
+      const facts = [record.seq.toString(), caller, host, outcome, serial].map(orDash);
+      const cells = [...instances ? [orDash(instance)] : [], time, ...facts, describe(record, show)];
+      return formatRow(cells, widths, titles, color);
     },
   };
 }
 
 /** A table for a terminal. @param now shows ages instead of times of day */
 export function createShortTable(
-  { full }: TableOptions,
+  { full, color }: TableOptions,
   columns = NARROWEST,
   now?: number,
 ): ReturnType<typeof createRecordTable> {
   const wider = Math.max(0, Math.floor((columns - NARROWEST) / 4));
   const names = NAME_WIDTH + Math.min(wider, NAME_WIDTH);
   const what = Math.max(columns, NARROWEST) - TIME_WIDTH - 2 * names - RESULT_WIDTH - GAPS;
-  const row = ([time = "", who = "", host = "", command = "", result = ""]: readonly string[]) => {
-    const left = what - Math.max(0, result.length - RESULT_WIDTH);
-    const cells = full ? [who, host, command] : [fit(who, names), fit(host, names), fit(command, left)];
-    return formatRow([time, ...cells, result], [TIME_WIDTH, names, names, left]);
-  };
+  const widths = [TIME_WIDTH, names, names, what];
   return {
-    heading: row(SHORT_TITLES),
-    format: ({ time, who, host_name, host, command_line, command, outcome }) =>
-      row([formatAge(time, now), who, host_name || host, command_line || command, outcome].map(orDash)),
+    heading: formatRow(titleCells(SHORT_TITLES), widths, SHORT_TITLES, color),
+    format({ time, who, host_name, host, command_line, command, outcome }) {
+      const room = widths.with(3, what - Math.max(0, outcome.length - RESULT_WIDTH));
+      const facts = [who, host_name || host, command_line || command].map(orDash)
+        .map((text, index) => full ? text : fit(text, room[index + 1] ?? 0));
+      const age = now === undefined
+        ? { text: time.slice(11, 19), role: "dim" } as const
+        : timeCell(time, Math.max(now, Date.parse(time)));
+      return formatRow(
+        [age.text === "" ? EMPTY_CELL : age, ...facts, orDash(outcome)],
+        room,
+        SHORT_TITLES,
+        color,
+      );
+    },
   };
-}
-
-function formatAge(time: string, now?: number): string {
-  return now === undefined ? time.slice(11, 19) : timeCell(time, Math.max(now, Date.parse(time))).text;
 }
 
 export function shortTime(time: string): string {

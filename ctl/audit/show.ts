@@ -1,6 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import { type Call, command, count, type Given, repeat } from "../kit/command.ts";
-import { type CommandResult, createLineWriter, type Environment } from "../kit/output.ts";
+import { type CommandResult, createLineWriter, type Environment, readOutput } from "../kit/output.ts";
 import { prepareSearch, SEARCH, usesConfig } from "./search.ts";
 import { followLogs, listRotated, readLogs } from "./logs.ts";
 import { createRecordTable, createShortTable, type LogRecord, shortTime } from "./record.ts";
@@ -59,24 +59,26 @@ type Search = Awaited<ReturnType<typeof prepareSearch>>;
 
 /** Writes records as a table with a heading, or as JSON: as the services signed them. */
 function createPrinter(
-  { output, json = false, full = false }: ShowFlags,
+  { json = false, full = false, ...given }: ShowFlags,
   { terminal }: Call,
   { hasInstances, now }: Pick<Search, "hasInstances"> & { readonly now?: number },
 ) {
   const writer = createLineWriter(terminal, { json });
   const { columns } = terminal;
-  const isWide = output === "wide" || (output === undefined && columns === undefined);
-  const options = { full, instances: hasInstances };
+  const isWide = (given.output ?? (columns === undefined ? "wide" : "table")) === "wide";
+  const { headers, color = false } = readOutput(given, terminal);
+  const options = { full, instances: hasInstances, color };
   const table = isWide ? createRecordTable(options) : createShortTable(options, columns, now);
   let shown = 0;
   return {
     note: writer.note,
     count: () => shown,
     print({ text, record, instance }: LogRecord) {
-      if (shown++ === 0 && !json) writer.line(table.heading);
+      if (shown++ === 0 && !json && headers) terminal.out(`${table.heading}\n`);
       // Do not parse and write the record, because its text must stay as it was signed.
       const wrapped = hasInstances ? `{"instance":${JSON.stringify(instance)},"record":${text}}` : text;
-      writer.line(json ? wrapped : table.format(record, instance));
+      if (json) writer.line(wrapped);
+      else terminal.out(`${table.format(record, instance)}\n`);
     },
   };
 }

@@ -3,11 +3,12 @@ import { resolve } from "node:path";
 import { splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
-import { parseJson } from "@gateway/shared/json";
 import { K8S_VERBS } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
+import { each } from "@gateway/shared/wire";
 import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 import type { ShownRecord } from "./record.ts";
 
 /** The limit of a record with the bodies of request and response; an object has up to 1.5 MiB. */
@@ -19,15 +20,13 @@ const VERSION = '"audit.k8s.io/';
 const text = z.string().default("");
 const user = z.object({ username: text, extra: z.record(z.string(), z.array(z.string())).nullish() });
 
-const objectRef = z.object({ apiGroup: text, resource: text, subresource: text, namespace: text, name: text })
+const objectRef = z.object(each(text, "apiGroup", "resource", "subresource", "namespace", "name"))
   .transform(({ apiGroup: group, ...rest }) => ({ group, ...rest }));
 
 /** A request in the audit log of a Kubernetes API server (`audit.k8s.io/v1`, `Event`). */
 const apiEvent = z.object({
   auditID: z.string(),
-  verb: text,
-  requestURI: text,
-  requestReceivedTimestamp: text,
+  ...each(text, "verb", "requestURI", "requestReceivedTimestamp"),
   user,
   impersonatedUser: user.nullish(),
   objectRef: objectRef.nullish(),
@@ -60,11 +59,7 @@ function tokenId(credential: string | undefined): string | undefined {
 export function readApiLine(line: string): ApiEvent | "other" | "malformed" {
   if (!line.startsWith("{") || !line.trimEnd().endsWith("}") || !line.includes(VERSION)) return "malformed";
   if (!line.includes('"system:serviceaccount:') && !line.includes(ISSUED)) return "other";
-  try {
-    return apiEvent.safeParse(parseJson(line)).data ?? "malformed";
-  } catch {
-    return "malformed";
-  }
+  return readJson(apiEvent, line) ?? "malformed";
 }
 
 /**

@@ -11,9 +11,10 @@ import {
 import { systemClock } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
 import { ifThere, readRegularText, writeFileAtomic } from "@gateway/shared/files";
-import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 import { badConfig } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 
 /** The limit of reported problems, because every line of a log can be broken. */
 export const MAX_REPORTED = 1000;
@@ -66,14 +67,9 @@ export async function openHeads(path: string | undefined) {
 async function readHeads(path: string) {
   const text = await ifThere(readRegularText(path));
   if (text === undefined) return undefined;
-  try {
-    return headFile.parse(parseJson(text)).heads;
-  } catch (cause) {
-    throw badConfig(
-      `Cannot read remembered heads ${quoteText(path)}: expected a file of audit verify --since`,
-      cause,
-    );
-  }
+  const heads = readJson(headFile, text)?.heads;
+  if (heads !== undefined) return heads;
+  throw badConfig(`Cannot read remembered heads ${quoteText(path)}: expected a file of audit verify --since`);
 }
 
 export async function verifyLog(

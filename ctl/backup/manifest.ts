@@ -4,10 +4,11 @@ import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/sh
 import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { parseJson } from "@gateway/shared/json";
 import { concatBytes, quoteText } from "@gateway/shared/text";
+import { each } from "@gateway/shared/wire";
 import { createFile, readOperatorFile } from "../kit/files.ts";
 import { badConfig, HintedError, invalid } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
@@ -23,8 +24,7 @@ const backupFile = z.strictObject({
   link: path.exactOptional(),
   stored: z.string().regex(/^files\/\d{4,9}$/),
   mode: z.int().min(0).max(0o777),
-  uid: id,
-  gid: id,
+  ...each(id, "uid", "gid"),
   size: z.int().min(0),
   sha256,
 });
@@ -36,7 +36,7 @@ const manifest = z.strictObject({
   set_up: path,
   files: z.array(backupFile),
   // The directories of files and keys; absent in backups of earlier versions.
-  folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), uid: id, gid: id }))
+  folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), ...each(id, "uid", "gid") }))
     .exactOptional(),
   // The end of each audit log; the hash is of the last line, and empty for a log without records.
   heads: z.array(z.strictObject({ path, seq: z.string().regex(/^\d{1,20}$/), hash: z.string() })),
@@ -53,15 +53,9 @@ export type BackupFile = z.infer<typeof backupFile>;
 export type BackupManifest = z.infer<typeof manifest>;
 
 export function parseManifest(text: string): BackupManifest {
-  let cause: unknown;
-  try {
-    const { data, error } = manifest.safeParse(parseJson(text));
-    if (data !== undefined) return data;
-    cause = error;
-  } catch (error) {
-    cause = error;
-  }
-  throw badConfig("Cannot read the backup: its manifest.json is damaged, or of a later version", cause);
+  const data = readJson(manifest, text);
+  if (data !== undefined) return data;
+  throw badConfig("Cannot read the backup: its manifest.json is damaged, or of a later version");
 }
 
 /** The file with the Ed25519 signature of `manifest.json`, in base64. */

@@ -25,14 +25,8 @@ interface RestoreOptions {
 }
 
 /** A file to be written: from bytes, or from a copy that may be too large for memory. */
-interface Written {
-  readonly path: string;
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
+interface Written extends Omit<BackupFile, "kind" | "link" | "stored"> {
   readonly from: Uint8Array | string;
-  readonly size: number;
-  readonly sha256: string;
   readonly isConfig: boolean;
 }
 

@@ -1,9 +1,8 @@
 import * as z from "@zod/zod";
 import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
-import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
-import { parseDuration } from "../kit/values.ts";
+import { each, LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
+import { parseDuration, readJson } from "../kit/values.ts";
 import type { Card, Verb } from "./card.ts";
 import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
 
@@ -33,10 +32,7 @@ const posts = z.object({
 const id = z.string().regex(/^[a-z0-9]{26}$/);
 const posted = z.object({ event: z.literal("posted"), data: z.object({ post: z.string().max(100_000) }) });
 const answer = z.object({
-  id,
-  user_id: id,
-  channel_id: id,
-  root_id: id,
+  ...each(id, "id", "user_id", "channel_id", "root_id"),
   // Messages of the server itself have a type that is not empty.
   type: z.literal(""),
   message: z.string().max(100),
@@ -125,7 +121,7 @@ export class MattermostChat implements Chat {
       socket.send(JSON.stringify({ seq: 1, action: "authentication_challenge", data: { token } }));
     socket.onmessage = ({ data }) => {
       heardAt = clock.now();
-      const event = typeof data === "string" ? parseText(data) : undefined;
+      const event = typeof data === "string" ? readJson(z.unknown(), data) : undefined;
       if (hello.safeParse(event).success) connected();
       const click = readMattermostClick(event, { channel, self });
       if (click !== undefined) {
@@ -166,7 +162,7 @@ export class MattermostChat implements Chat {
       throw new AppError("upstream_failure", "Mattermost did not respond");
     });
     if (!response.ok) throw refusalOf(response);
-    const { data } = schema.safeParse(parseText(await response.text()));
+    const data = readJson(schema, await response.text());
     if (data === undefined) throw new AppError("upstream_failure", "Mattermost sent an invalid response");
     return data;
   }
@@ -233,7 +229,7 @@ function readMattermostClick(
   { channel, self }: { readonly channel: string; readonly self: string },
 ): Click | undefined {
   const text = posted.safeParse(event).data?.data.post;
-  const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
+  const data = text === undefined ? undefined : readJson(answer, text);
   if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;
   if (NOT_IN_PERSON.some((name) => data.props?.[name] !== undefined)) return undefined;
   const { word, time } = REPLY.exec(data.message.trim().toLowerCase())?.groups ?? {};
@@ -250,15 +246,6 @@ function verbOf(word: string | undefined, time: string | undefined): Verb | unde
     return ttlSeconds <= LONGEST_LEARN_TTL_SECONDS ? { kind: "learn", ttlSeconds } : undefined;
   } catch (error) {
     if (error instanceof AppError) return undefined;
-    throw error;
-  }
-}
-
-function parseText(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
     throw error;
   }
 }

@@ -9,6 +9,7 @@ import {
 import * as z from "@zod/zod";
 import { within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { each } from "@gateway/shared/wire";
 import type { Card } from "./card.ts";
 import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
 import { blocksOf, readSlackClick, sectionOf, summaryOf } from "./slack_messages.ts";
@@ -27,11 +28,7 @@ const GONE: readonly string[] = ["message_not_found", "cant_update_message", "th
 /** This method needs the token of the app; every other method needs the bot's token. */
 const OPEN = "apps.connections.open";
 
-const auth = z.object({
-  team_id: z.string().min(1),
-  user_id: z.string().min(1),
-  bot_id: z.string().optional(),
-});
+const auth = z.object({ ...each(z.string().min(1), "team_id", "user_id"), bot_id: z.string().optional() });
 const postedMessage = z.object({ ts: z.string().min(1) });
 const history = z.object({
   messages: z.array(
@@ -41,9 +38,7 @@ const history = z.object({
 const userInfo = z.object({
   user: z.object({
     team_id: z.string().optional(),
-    is_bot: z.boolean().optional(),
-    is_stranger: z.boolean().optional(),
-    deleted: z.boolean().optional(),
+    ...each(z.boolean().optional(), "is_bot", "is_stranger", "deleted"),
   }),
 });
 

@@ -14,10 +14,9 @@ import {
   managing,
   type Removal,
 } from "../kit/signer_change.ts";
-import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
-import { clusterOf, ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
+import { ENROLL, ENTRY, readClusterEntry } from "./entry.ts";
 
 const CLUSTERS: Collection<ClusterPolicy> = {
   what: "cluster",
@@ -27,7 +26,7 @@ const CLUSTERS: Collection<ClusterPolicy> = {
 
 const HEADING = ["NAME", "API SERVER", "GROUPS", "+EXTRA RESOURCES"];
 
-const LIST = listing({
+const LIST = listing(CLUSTERS, {
   summary: "List the clusters.",
   help: `
 Examples:
@@ -37,10 +36,6 @@ Examples:
 Lists all clusters in the signer's config. With --remote it requests the list from the running signer, which returns
 only the clusters that your certificate's CN may use. An operator's CN usually may use none.
 `,
-  async local(config, workingFolder) {
-    const source = await loadSignerFile(config, workingFolder);
-    return { entries: CLUSTERS.of(source), source };
-  },
   format(clusters) {
     const rows = byName(clusters).map(([name, cluster]) => [
       ...describeCluster(name, cluster),
@@ -128,7 +123,6 @@ Examples:
       delete the accounts and roles from the cluster first
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 `,
-  check: clusterOf,
 };
 
 /** `cluster`: the Kubernetes clusters of the signer's config. */

@@ -18,7 +18,8 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { APPROVALS_OPTION } from "../approvers/approver.ts";
 import { command, count, type Given, repeat } from "../kit/command.ts";
 import { splitNames } from "../kit/entries.ts";
-import { invalid, notFound } from "../kit/output.ts";
+import { invalid } from "../kit/output.ts";
+import { requireEntry } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { neededRights, type RbacRule, type Right, toRbacRules } from "./rights.ts";
 
@@ -114,10 +115,7 @@ function isEffect(text: string): text is ClusterEffect {
 }
 
 export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPolicy {
-  const cluster = kubernetes?.clusters[name];
-  if (cluster !== undefined) return cluster;
-  const problem = `Cannot find cluster ${quoteText(name)}: unknown cluster`;
-  throw notFound(problem, undefined, "broker-ctl cluster list shows the clusters");
+  return requireEntry("cluster", kubernetes?.clusters ?? {}, name);
 }
 
 /** The pattern that matches the actions `<verbs> <resources> <namespaces>/<names>`, as the signer derives it from a rule. */

@@ -1,7 +1,8 @@
 import * as z from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { parseJson } from "@gateway/shared/json";
+import { each } from "@gateway/shared/wire";
 import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
+import { readJson } from "../kit/values.ts";
 import type { AccountName } from "./entry.ts";
 import type { RbacRule, Right } from "./rights.ts";
 
@@ -19,12 +20,8 @@ const accessReview = z.object({
 });
 const rulesReview = z.object({
   status: z.object({
-    resourceRules: z.array(z.object({
-      verbs: strings,
-      apiGroups: strings,
-      resources: strings,
-      resourceNames: strings,
-    })).nullish().transform((rules) => rules ?? []),
+    resourceRules: z.array(z.object(each(strings, "verbs", "apiGroups", "resources", "resourceNames")))
+      .nullish().transform((rules) => rules ?? []),
     nonResourceRules: z.array(z.object({ verbs: strings, nonResourceURLs: strings }))
       .nullish().transform((rules) => rules ?? []),
     incomplete: z.boolean().default(false),
@@ -94,7 +91,7 @@ export class Reviews {
     }
     const { status, text } = outcome;
     if (status < 200 || status > 299) throw fault(describeRefusal(status, text));
-    const { data } = schema.safeParse(read(text));
+    const data = readJson(schema, text);
     if (data === undefined) throw fault("it did not respond like an API server: is api_server correct?");
     return data;
   }
@@ -121,18 +118,10 @@ function describeRefusal(status: number, text: string): string {
   if (status >= 300 && status < 400) {
     return `it responded with a redirect (HTTP ${status}), which is not followed: is api_server correct?`;
   }
-  const { data } = failure.safeParse(read(text));
+  const data = readJson(failure, text);
   return data === undefined
     ? `it responded with HTTP ${status}`
     : `it responded with HTTP ${status}: ${data.message}`;
-}
-
-function read(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const claims = z.object({
@@ -146,10 +135,11 @@ const claims = z.object({
 export function readClaims(token: string): z.infer<typeof claims> | undefined {
   const [, payload = "", signature] = token.split(".");
   if (signature === undefined) return undefined;
+  let bytes: Uint8Array;
   try {
-    const text = new TextDecoder().decode(Uint8Array.fromBase64(payload, { alphabet: "base64url" }));
-    return claims.safeParse(parseJson(text)).data;
+    bytes = Uint8Array.fromBase64(payload, { alphabet: "base64url" });
   } catch {
     return undefined;
   }
+  return readJson(claims, new TextDecoder().decode(bytes));
 }

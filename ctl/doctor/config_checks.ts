@@ -10,7 +10,7 @@ import { lintPolicy } from "@gateway/shared/policy/analysis";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
-import { findSignerProblems, type LoadedPolicy, requireTests } from "../kit/signer_file.ts";
+import { findSignerProblems, type HostConfig, requireTests } from "../kit/signer_file.ts";
 import { fail, type Found, pass, postureOf, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
@@ -116,7 +116,7 @@ function checkLoads(problems: readonly string[]): readonly Found[] {
 }
 
 /** The risks of the rules, and the first expected decisions that they fail. */
-export async function checkPolicy(config: LoadedPolicy, path: string): Promise<readonly Found[]> {
+export async function checkPolicy(config: HostConfig, path: string): Promise<readonly Found[]> {
   const compiled = compilePolicy(config);
   if (compiled.kind === "invalid") return [];
   const file = shellQuote(path);

@@ -1,26 +1,34 @@
 import type { BrokerConfig } from "@gateway/broker/config";
 import { AppError } from "@gateway/shared/errors";
 import { isInNetwork } from "@gateway/shared/permissions";
-import { MAX_TTL_SECONDS, type PolicyConfig } from "@gateway/shared/policy";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { APPROVALS_OPTION } from "../approvers/approver.ts";
 import { isPlainName } from "../kit/values.ts";
 import { count, type Given, named, repeat } from "../kit/command.ts";
-import { CONFIG_KINDS, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, type HostConfig, loadHosts, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { formatWarnings, lintChangedHost } from "../kit/lint_warnings.ts";
-import { conflict, invalid } from "../kit/output.ts";
-import { addition, changing, hasUser, managing, type Removal, requireEntry } from "../kit/signer_change.ts";
+import { conflict, ignoreAppError, invalid } from "../kit/output.ts";
+import {
+  addition,
+  changing,
+  type Collection,
+  hasUser,
+  managing,
+  type Removal,
+  requireEntry,
+} from "../kit/signer_change.ts";
 import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
-const HOSTS = { what: "host", path: ["hosts"], of: ({ hosts }: Pick<PolicyConfig, "hosts">) => hosts };
+export const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
 
 export function hostOf(config: Pick<SignerConfig, "hosts">, name: string): Host {
-  return requireEntry(HOSTS, config, name);
+  return requireEntry(HOSTS.what, config.hosts, name);
 }
 
 const DEFAULT_TTL_SECONDS = 120;
@@ -77,17 +85,18 @@ output of ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on the host. If the c
 seal, each command of a session needs a certificate. Next step: broker-ctl host enroll.
 `,
   uses: ["programs"],
-  change: (given) => changeHost(given, { max_ttl_seconds: DEFAULT_TTL_SECONDS, unsealed_sessions: false }),
+  acceptsLocal: true,
   // The config of a local installation has neither key.
-  local: (given) => changeHost(given, {}),
+  change: (given, _call, isLocal) =>
+    changeHost(given, isLocal ? {} : { max_ttl_seconds: DEFAULT_TTL_SECONDS, unsealed_sessions: false }),
 });
 
 async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...more }: Fields) {
   const { name, newKey } = given;
   const key = await readKey(given);
   const fields = readFields(given, key?.line);
-  let before: PolicyConfig;
-  return addition<Host, PolicyConfig>(HOSTS, given, {
+  let before: HostConfig;
+  return addition(HOSTS, given, {
     edit(text, there, config) {
       before = config;
       const path = ["hosts", name];
@@ -126,8 +135,8 @@ async function changeHost(given: Given<typeof FIELDS>, { unsealed_sessions, ...m
   });
 }
 
-const REMOVE: Removal<Host> = {
-  local: HOSTS,
+const REMOVE: Removal = {
+  acceptsLocal: true,
   argument: ["<name>", "host name"],
   aliases: ["del"],
   help: `
@@ -140,12 +149,7 @@ first.
 `,
 };
 
-export const CHANGE_HOSTS = managing(
-  HOSTS,
-  ADD,
-  REMOVE,
-  async (config, workingFolder) => (await loadHosts(config, workingFolder)).hosts,
-);
+export const CHANGE_HOSTS = managing(HOSTS, ADD, REMOVE, loadHosts);
 
 /**
  * The fields in flags, by the keys of the config. An absent flag keeps its field, an empty one clears it.
@@ -239,10 +243,7 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
 /** A line for each broker config in the signer's directory that does not permit connections to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
   const lines = ["config.json", "mcp.json"].map(async (name) => {
-    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
-      // Ignore a problem of that config, because the operator did not name it.
-      if (!(error instanceof AppError)) throw error;
-    });
+    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch(ignoreAppError);
     if (!found || reaches(found.config, addr)) return [];
     return [
       `the broker of ${quoteText(name)} may not connect to ${addr}: add ${

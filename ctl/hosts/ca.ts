@@ -7,7 +7,7 @@ import { type Call, command, type CommandGroup, type Given, repeat } from "../ki
 import { createFile, replaceFile } from "../kit/files.ts";
 import { type CommandResult, conflict, invalid, notFound } from "../kit/output.ts";
 import { inBatches, overSsh, runOverSsh } from "../kit/programs.ts";
-import { SIGNER, usesSigner } from "../kit/remote.ts";
+import { usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import type { Host } from "./add.ts";
@@ -44,7 +44,6 @@ const OVERLAP_MS = 16 * 60_000;
 const AT_A_TIME = 8;
 
 const TAKES = {
-  ...SIGNER,
   ...overSsh("run the step on the hosts"),
   "--except <host>": repeat("host to skip; repeatable"),
 };

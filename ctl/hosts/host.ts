@@ -1,13 +1,13 @@
 import type { SignerConfig } from "@gateway/signer/config";
 import { type CommandGroup, oneOf } from "../kit/command.ts";
-import { CHANGE_HOSTS, hostOf } from "./add.ts";
+import { CHANGE_HOSTS, hostOf, HOSTS } from "./add.ts";
 import { ENROLL, UNENROLL } from "./enroll.ts";
 import { INSTALL_SHIM } from "./install_shim.ts";
 import { KRL } from "./krl.ts";
 import * as z from "@zod/zod";
 import { describeSharedPrincipals, findLoginShellRisk } from "@gateway/shared/policy";
 import { finish } from "@gateway/shared/clock";
-import { hostKrl } from "@gateway/shared/wire";
+import { each, hostKrl } from "@gateway/shared/wire";
 import { loadHosts } from "../kit/signer_file.ts";
 import { changing, listing } from "../kit/signer_change.ts";
 import { byName, type Cell, EMPTY_CELL, joinNames, type Line } from "../kit/table.ts";
@@ -21,40 +21,25 @@ const flag = z.boolean().optional();
 const strings = z.array(z.string()).readonly().nullish();
 
 const commandPolicy = z.object({
-  mode: text,
-  enforcement: text,
-  allow: strings,
-  deny: strings,
-  require_approval: strings,
+  ...each(text, "mode", "enforcement"),
+  ...each(strings, "allow", "deny", "require_approval"),
   shell_parse: z.boolean().nullish(),
 });
 
 /** A host of the answer to `GET /v1/policy/hosts`; keys of a newer signer are ignored. */
 const hostSummary = z.object({
-  addr: z.string(),
-  user: z.string(),
-  principal: text,
+  ...each(z.string(), "addr", "user"),
+  ...each(text, "principal", "jump", "source_address", "login_shell", "envelope"),
+  ...each(flag, "allow_sudo", "allow_pty", "allow_file_transfer", "allow_as_bastion", "sealed_exec"),
+  ...each(strings, "allowed_sudo_users", "groups", "allowed_callers"),
   max_ttl_seconds: z.int().optional(),
-  jump: text,
-  source_address: text,
-  allow_sudo: flag,
-  allowed_sudo_users: strings,
-  allow_pty: flag,
-  allow_file_transfer: flag,
-  allow_as_bastion: flag,
-  login_shell: text,
-  sealed_exec: flag,
-  envelope: text,
   krl: hostKrl.optional(),
-  groups: strings,
-  allowed_callers: strings,
   command_policy: commandPolicy.nullish(),
 });
 
 type HostSummary = z.infer<typeof hostSummary>;
-type Hosts = readonly (readonly [name: string, host: HostSummary])[];
 
-const LIST = listing({
+const LIST = listing(HOSTS, {
   summary: "List the hosts.",
   help: `
 Examples:
@@ -65,10 +50,7 @@ Lists the hosts in the signer's config, or with --remote those of the running si
 policies of the groups and the host's own policy; with --remote only the latter. SEALED is the envelope format. -o wide
 shows all columns. --json does not shorten lists of names.
 `,
-  async local(config, workingFolder) {
-    const source = await loadHosts(config, workingFolder);
-    return { entries: source.hosts, source };
-  },
+  load: loadHosts,
   format: formatHosts,
   question: { method: "GET", path: "/v1/policy/hosts", schema: z.record(z.string(), hostSummary) },
   formatRemote: (hosts) => formatHosts(hosts),
@@ -95,19 +77,12 @@ export function formatHosts(
   return [
     { none: "(no hosts configured)", columns: COLUMNS, rows },
     ...finish(describeSharedPrincipals(hosts)),
-    ...namesBy(sorted, ({ login_shell }) => login_shell).flatMap(([shell, names]) => {
-      const risk = findLoginShellRisk(shell);
+    ...[...Map.groupBy(sorted, ([, { login_shell }]) => login_shell)].flatMap(([shell, members]) => {
+      const risk = shell === undefined ? undefined : findLoginShellRisk(shell);
+      const names = joinNames(members.map(([name]) => name));
       return risk === undefined ? [] : [`login shell ${shell} of ${names}: ${risk}`];
     }),
   ];
-}
-
-/** The names of the hosts that share a property. */
-function namesBy(hosts: Hosts, propertyOf: (host: HostSummary) => string | undefined) {
-  const groups = Map.groupBy(hosts, ([, host]) => propertyOf(host));
-  return [...groups].flatMap(([property, members]) =>
-    property === undefined ? [] : [[property, joinNames(members.map(([name]) => name))] as const]
-  );
 }
 
 function describeKrl(krl: z.infer<typeof hostKrl> | undefined): Cell {

@@ -2,13 +2,15 @@ import { basename, join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
 import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope";
+import { ifThere } from "@gateway/shared/files";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire";
 import { command, required } from "../kit/command.ts";
-import { editSignerFile } from "../kit/signer_change.ts";
-import { readOperatorFile, readOperatorText } from "../kit/files.ts";
+import { editFile, SIGNER_FILE } from "../kit/signer_change.ts";
+import { createFolder, readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-import { badConfig, conflict, invalid, notFound } from "../kit/output.ts";
+import { hostOf } from "./add.ts";
+import { badConfig, conflict, invalid } from "../kit/output.ts";
 
 const KRL_YEARS = 10;
 
@@ -31,11 +33,9 @@ Creates an identity that may fetch the signer's revocation list and nothing else
 to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer writes
 /etc/gateway/krl there. To keep a login that does not depend on the list, read revocation-lists.md next to the installer.
 `,
-  async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
+  async run({ name, config: path = "signer.json", url, caKey, out = `krl-${name}` }, { workingFolder }) {
     const config = await loadSignerHosts(path, workingFolder);
-    if (!Object.hasOwn(config.hosts, name)) {
-      throw notFound(`Cannot find host ${quoteText(name)} in the config`);
-    }
+    hostOf(config, name);
     if (config.envelope_key === "") {
       throw badConfig("Cannot sign a revocation list: the signer's config has no envelope_key");
     }
@@ -54,16 +54,24 @@ to krl_callers in the signer's config. The output lists the commands that instal
     });
     const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
     const directory = at(out);
-    await writeFolder(directory, {
+    const files = {
       "ca.crt": ca,
       "client.crt": pair.certPem,
       "client.key": pair.keyPem,
       krl_signers: `${signers}\n`,
       "signer.env": `GATEWAY_KRL_SIGNER=${readUrl(url)}\n`,
+    };
+    if (await ifThere(Deno.lstat(directory)) !== undefined) {
+      throw conflict(`Cannot create ${quoteText(directory)}: it exists; pass another directory with --out`);
+    }
+    await createFolder(directory, async (staging) => {
+      for (const [name, text] of Object.entries(files)) {
+        await Deno.writeTextFile(join(staging, name), text, { mode: 0o600 });
+      }
     });
     try {
       const edit = (text: string) => setValue(text, ["krl_callers", caller], [name]);
-      await editSignerFile({ path, workingFolder, edit });
+      await editFile(SIGNER_FILE, at(path), edit);
     } catch (error) {
       await Deno.remove(directory, { recursive: true });
       throw error;
@@ -89,16 +97,4 @@ function readUrl(text: string): string {
     return url.origin;
   }
   throw invalid(`Cannot use --url ${quoteText(text)}: expected https://name:port`);
-}
-
-async function writeFolder(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
-  try {
-    await Deno.mkdir(directory, { mode: 0o700 });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    throw conflict(`Cannot create ${quoteText(directory)}: it exists; pass another directory with --out`);
-  }
-  for (const [name, text] of Object.entries(files)) {
-    await Deno.writeTextFile(join(directory, name), text, { mode: 0o600, createNew: true });
-  }
 }

@@ -1,14 +1,14 @@
 import { join, resolve } from "node:path";
 import { systemRandom } from "@gateway/shared/clock";
-import { appendToList } from "@gateway/shared/config";
+import { appendToList, type ValuePath } from "@gateway/shared/config";
 import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { command, count, repeat } from "../kit/command.ts";
+import { command, count, oneOf, repeat } from "../kit/command.ts";
 import { createFile, readOperatorText } from "../kit/files.ts";
-import { editSignerFile } from "../kit/signer_change.ts";
+import { isFields } from "../kit/entries.ts";
+import { CONTROL_PLANE_FILE, editFile, SIGNER_FILE } from "../kit/signer_change.ts";
 import {
-  addCaller,
   CA_KEY,
   checkNames,
   CONTROL_PLANE,
@@ -30,18 +30,19 @@ import {
   isServer,
   LEAF_DAYS,
   LOCAL_NAMES,
-  parseKind,
   readCertificateFacts,
   roleOf,
 } from "./kinds.ts";
 import { conflict, invalid } from "../kit/output.ts";
+
+const KINDS = Object.keys(IDENTITY_KINDS) as IdentityKind[];
 
 /** `identity add`: a certificate for a new name. */
 export const ADD = command({
   name: "add",
   summary: "Issue a certificate for a new identity.",
   takes: {
-    "<kind>": "kind of identity",
+    "<kind>": oneOf(KINDS, "kind of identity"),
     "<name>": "CN of the certificate",
     "--days <n>": count(`lifetime in days (default: ${LEAF_DAYS})`, 1, 825),
     "--san <name>": repeat("DNS name or address of a listener; repeatable"),
@@ -60,10 +61,7 @@ Examples:
   broker-ctl identity add signer signer2 --san gw.example.org --config gateway/signer.json
   broker-ctl identity add agent agent-8 --csr agent-8.csr --config gateway/signer.json
 
-KIND is one of ${
-    Object.keys(IDENTITY_KINDS).join(", ")
-  }. Creates NAME.crt and NAME.key in the directory of client_ca,
-valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
+Creates NAME.crt and NAME.key in the directory of client_ca, valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
 it. The command adds an operator to reload_callers, a control plane to trusted_forwarders, an approver to
 approval.callers, and a broker to sign_callers if that list is not empty. To let a broker use hosts: broker-ctl callers
 add. --p12 creates NAME.p12 with a password that is printed once, or that of --password-file; an approver on another
@@ -71,7 +69,8 @@ machine needs that file and mtls_ca.crt. An interrupted run can be repeated. Roo
 another user may write to, and with --pki only to that directory.
 `,
   async run(flags, { workingFolder }) {
-    const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];
+    const { kind } = flags;
+    const name = checkName(flags.name);
     const setUp = await openOwnFiles(flags, workingFolder);
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;
@@ -126,7 +125,7 @@ another user may write to, and with --pki only to that directory.
     for (const path of new Set([at("crt"), own])) {
       if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
     }
-    const next = await giveRole(kind, name, setUp, flags.config, workingFolder);
+    const next = await giveRole(kind, name, setUp);
     const files = [
       at("crt"),
       ...keyPem === undefined ? [] : [at("key")],
@@ -164,58 +163,59 @@ function alreadyThere(path: string, name: string): AppError {
   return conflict(problem, undefined, `broker-ctl identity renew ${name}`);
 }
 
-/** The list of the signer's config that gives names of a kind their rights. */
-const SIGNER_LISTS: { readonly [Kind in IdentityKind]?: "reload_callers" | "trusted_forwarders" } = {
-  operator: "reload_callers",
-  "control-plane": "trusted_forwarders",
+/** The list of a config that gives the names of a kind their rights. */
+const ROLE_LISTS: {
+  readonly [Kind in IdentityKind]?: { readonly file: "signer" | "control_plane"; readonly path: ValuePath };
+} = {
+  operator: { file: "signer", path: ["reload_callers"] },
+  "control-plane": { file: "signer", path: ["trusted_forwarders"] },
+  approver: { file: "control_plane", path: ["approval", "callers"] },
+  broker: { file: "control_plane", path: ["sign_callers"] },
 };
 
-/** The list of a config that has to name an identity of a kind. */
-function listOf(kind: IdentityKind, { signer, controlPlane }: IdentityFiles): readonly string[] | undefined {
-  const list = SIGNER_LISTS[kind];
-  if (list !== undefined) return signer[list];
-  if (kind === "approver") return controlPlane?.config.approval.callers;
-  const brokers = kind === "broker" ? controlPlane?.config.sign_callers : undefined;
+const namesIn = (config: unknown, path: ValuePath): readonly unknown[] => {
+  const list = path.reduce<unknown>((value, key) => isFields(value) ? value[key] : undefined, config);
+  return Array.isArray(list) ? list : [];
+};
+
+/** The names in the list of a kind; undefined if the list needs no new name. */
+function listOf(kind: IdentityKind, { signer, controlPlane }: IdentityFiles): readonly unknown[] | undefined {
+  const role = ROLE_LISTS[kind];
+  const config = role?.file === "signer" ? signer : controlPlane?.config;
+  if (role === undefined || config === undefined) return undefined;
+  const names = namesIn(config, role.path);
   // An empty list accepts every broker, so adding the first name would lock the others out.
-  return brokers?.length === 0 ? undefined : brokers;
+  return kind === "broker" && names.length === 0 ? undefined : names;
 }
 
 /** Writes the new name into the configs. @returns the remaining steps */
-async function giveRole(
-  kind: IdentityKind,
-  name: string,
-  setUp: IdentityFiles,
-  path: string | undefined,
-  workingFolder: string,
-): Promise<readonly string[]> {
+async function giveRole(kind: IdentityKind, name: string, setUp: IdentityFiles): Promise<readonly string[]> {
   const { signer, signerFile, controlPlane } = setUp;
-  const list = SIGNER_LISTS[kind];
-  if (list !== undefined) {
-    await editSignerFile({
-      ...{ path, workingFolder },
-      edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
-    });
-    return [`added to ${list} of ${signerFile}. Next: broker-ctl reload`];
-  }
-  const addTo = (list: string) =>
-    `Next: add ${quoteText(name)} to ${list} of the control plane's config, and restart it`;
-  if (kind === "approver") {
-    if (controlPlane === undefined) return [addTo("approval.callers")];
-    return [await addCaller(controlPlane, "approver", name)];
-  }
-  if (kind === "agent") {
+  const role = ROLE_LISTS[kind];
+  if (role === undefined) {
+    if (kind !== "agent") return [];
     return [
       `Next: if the broker's config has run_callers, add ${quoteText(name)} to it and restart the broker`,
     ];
   }
-  if (kind !== "broker") return [];
+  const { file, path } = role;
+  const list = path.join(".");
+  const edit = (text: string, config: unknown) =>
+    namesIn(config, path).includes(name) ? text : appendToList(text, path, name);
+  if (file === "signer") {
+    await editFile(SIGNER_FILE, signerFile, edit);
+    return [`added to ${list} of ${signerFile}. Next: broker-ctl reload`];
+  }
   const forwarders = signer.trusted_forwarders.join(",");
   const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
-  return [
-    ...controlPlane === undefined || listOf(kind, setUp) === undefined
-      ? []
-      : [await addCaller(controlPlane, "broker", name)],
-    ...controlPlane === undefined && via !== "" ? [addTo("sign_callers")] : [],
-    `Next: broker-ctl callers add --name ${name} --groups GROUPS${via}`,
-  ];
+  const next = kind === "broker" ? [`Next: broker-ctl callers add --name ${name} --groups GROUPS${via}`] : [];
+  if (controlPlane === undefined) {
+    // Without a control plane, a broker needs no entry there.
+    if (kind === "broker" && via === "") return next;
+    const add = `Next: add ${quoteText(name)} to ${list} of the control plane's config, and restart it`;
+    return [add, ...next];
+  }
+  if (listOf(kind, setUp) === undefined) return next;
+  await editFile(CONTROL_PLANE_FILE, controlPlane.path, edit);
+  return [`added to ${list} of ${controlPlane.path}. Next: restart the control plane`, ...next];
 }

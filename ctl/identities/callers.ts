@@ -3,14 +3,7 @@ import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type CommandGroup, named, oneOf, repeat, required } from "../kit/command.ts";
 import { splitNames, writeFields } from "../kit/entries.ts";
-import {
-  addition,
-  changing,
-  type Collection,
-  managing,
-  type Removal,
-  requireEntry,
-} from "../kit/signer_change.ts";
+import { addition, changing, type Collection, managing, type Removal } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL } from "../kit/table.ts";
 import { conflict, invalid } from "../kit/output.ts";
@@ -88,7 +81,6 @@ Unlisted callers see no hosts, unless there is an entry _default. The last calle
 caller would see every host then. To stop a caller immediately: broker-ctl freeze --caller agent-7.
 `,
   check(config, name) {
-    requireEntry(CALLERS_OF, config, name);
     if (Object.keys(config.callers).length > 1) return;
     const why = "it is the last one, and without callers every client certificate can use every host";
     throw conflict(`Cannot remove caller ${quoteText(name)}: ${why}`);

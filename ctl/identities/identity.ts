@@ -1,9 +1,7 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
-import { ifThere, readChunks, readRegularText } from "@gateway/shared/files";
-import { findLastLines } from "../audit/logs.ts";
-import { readRecord } from "../audit/record.ts";
+import { readRegularText } from "@gateway/shared/files";
+import { readLast } from "../audit/logs.ts";
 import { command, type CommandGroup, count } from "../kit/command.ts";
 import { describeEntry } from "../kit/entries.ts";
 import { createFile, readOperatorText, replaceFile } from "../kit/files.ts";
@@ -40,7 +38,7 @@ import { badConfig, invalid, notFound } from "../kit/output.ts";
 import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
-import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 
 const LIST = command({
   name: "list",
@@ -148,13 +146,9 @@ const RECORDS = 20_000;
 async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
   for (const path of logs) {
-    await using file = await ifThere(openLogFile(path));
-    if (file === undefined) continue;
-    const newest = readChunks(file, await findLastLines(file, RECORDS));
-    for await (const { bytes, tooLong } of splitLines(newest, MAX_LINE_BYTES)) {
-      const record = tooLong || bytes.length === 0 ? undefined : readRecord(bytes)?.record;
-      if (record === undefined || record.caller === "") continue;
-      if ((seen.get(record.caller) ?? "") < record.time) seen.set(record.caller, record.time);
+    for await (const line of readLast(path, RECORDS)) {
+      const { caller = "", time = "" } = line?.record ?? {};
+      if (caller !== "" && (seen.get(caller) ?? "") < time) seen.set(caller, time);
     }
   }
   return seen;
@@ -256,7 +250,6 @@ const REVOKE = command({
   name: "revoke",
   summary: "Revoke an identity.",
   takes: {
-    ...SIGNER,
     "<name>": "CN of the certificate",
     "--reason <text>": "reason, such as a ticket number; spaces become _",
     ...PKI,

@@ -1,6 +1,4 @@
 import { basename, dirname, join, resolve } from "node:path";
-import type { ControlPlaneConfig } from "@gateway/control-plane/config";
-import { appendToList, parseConfig } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
   describeReadFailure,
@@ -152,33 +150,6 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
     if (parseDeniedCallers(edited).has(name)) return [edited, isNew];
     throw invalid(`Cannot add ${quoteText(name)} to denied_callers`);
   });
-}
-
-type ControlPlaneFile = NonNullable<IdentityFiles["controlPlane"]>;
-
-/** The lists of a control plane's config that give names a role. */
-const ROLE_LISTS = {
-  approver: { path: ["approval", "callers"], of: ({ approval }: ControlPlaneConfig) => approval.callers },
-  broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
-} as const;
-
-/** Permits a name to decide approvals or to request certificates. @returns the next step */
-export async function addCaller(
-  { path, config }: ControlPlaneFile,
-  role: keyof typeof ROLE_LISTS,
-  name: string,
-): Promise<string> {
-  const list = ROLE_LISTS[role];
-  const parse = (text: string) => parseConfig({ text, source: path, ...CONFIG_KINDS.controlPlane });
-  if (!list.of(config).includes(name)) {
-    await editLocked(path, CONFIG_KINDS.controlPlane.what, (text) => {
-      if (list.of(parse(text)).includes(name)) return [text, undefined];
-      const edited = appendToList(text, list.path, name);
-      parse(edited);
-      return [edited, undefined];
-    });
-  }
-  return `added to ${list.path.join(".")} of ${path}. Next: restart the control plane`;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

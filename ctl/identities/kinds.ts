@@ -26,12 +26,6 @@ export type IdentityKind = keyof typeof IDENTITY_KINDS;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$/;
 
-export function parseKind(text: string): IdentityKind {
-  if (Object.hasOwn(IDENTITY_KINDS, text)) return text as IdentityKind;
-  const kinds = Object.keys(IDENTITY_KINDS).join(", ");
-  throw invalid(`Cannot add a ${quoteText(text)}: expected one of ${kinds}`);
-}
-
 export function checkName(name: string): string {
   if (NAME.test(name) && !isHostIdentity(name) && !hasInvisible(name)) return name;
   throw invalid(

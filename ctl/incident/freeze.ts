@@ -21,7 +21,7 @@ import { asOneWord } from "../kit/arguments.ts";
 import { type Call, command, type CommandData, type Given } from "../kit/command.ts";
 import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
-import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { asking, askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 import { EMPTY_CELL, timeCell } from "../kit/table.ts";
 
 const SUBJECT = {
@@ -39,7 +39,7 @@ const WAIT = { "--wait": "wait until hosts enforce it, and list them" } as const
 const ADD = command({
   name: "add",
   summary: "Freeze a caller, end user, session or certificate.",
-  takes: { ...SUBJECT, ...SIGNER, ...FREEZE_OPTIONS, ...WAIT },
+  takes: { ...SUBJECT, ...FREEZE_OPTIONS, ...WAIT },
   help: `
 Examples:
   broker-ctl freeze add --end-user agent-7 --reason INC-42   # an agent or a person
@@ -62,7 +62,7 @@ ${REMOTE_HELP}`,
 const REMOVE = asking({
   name: "remove",
   summary: "Lift a freeze.",
-  takes: { ...SUBJECT, ...SIGNER },
+  takes: SUBJECT,
   help: `
 Examples:
   broker-ctl freeze remove --end-user agent-7
@@ -84,7 +84,6 @@ Certificates and grants that the freeze revoked stay revoked.
 const LIST = asking({
   name: "list",
   summary: "List active freezes.",
-  takes: SIGNER,
   help: `
 Examples:
   broker-ctl freeze list
@@ -134,7 +133,6 @@ export const REVOKE = command({
   name: "revoke",
   summary: "Revoke a certificate by serial or key ID.",
   takes: {
-    ...SIGNER,
     "--serial <number>": "serial of a certificate",
     "--key-id <text>": "key ID of certificates, as sshd logs it",
     ...REASON,

@@ -2,12 +2,11 @@ import { Argument, type Command, Option } from "commander";
 import { CONNECTION, countOf, once, repeated } from "./arguments.ts";
 import { adviseOnFiles, findFiles } from "./contexts.ts";
 import {
-  type AddCommand,
   type CommandContext,
   type CommandResult,
   type Environment,
+  type GlobalOptions,
   invalid,
-  type OutputOptions,
   type Use,
   withHint,
 } from "./output.ts";
@@ -78,17 +77,12 @@ type Taken<F, V> = V extends Value<infer T> ? T
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
-  & {
-    readonly config?: string;
-    readonly clientConfig?: string;
-    readonly context?: string;
-    /** `-o json`, too. */
-    readonly json?: boolean;
-    readonly output?: OutputOptions["output"];
-  };
+  & GlobalOptions;
 
 /** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
+  /** All commands. */
+  readonly program: Command;
   readonly name: string;
   readonly flags: RemoteFlags;
 }
@@ -121,7 +115,7 @@ export interface CommandGroup extends Pick<CommandData, "name" | "summary" | "he
   readonly commands: readonly CommandEntry[];
 }
 
-export type CommandEntry = CommandData | CommandGroup | AddCommand;
+export type CommandEntry = CommandData | CommandGroup;
 
 /** Declares a command; the types that `run` gets come from its arguments and options. */
 export function command<const T extends Takes>(spec: CommandSpec<T>): CommandData {
@@ -142,14 +136,18 @@ function aliasesOf({ name, commands }: { readonly name: string; readonly command
 }
 
 /** Adds a command, or a group of them, to the program. */
-export function addEntry(parent: Command, context: CommandContext, entry: CommandEntry): void {
-  if (typeof entry === "function") return entry(parent, context);
+export function addEntry(
+  parent: Command,
+  context: CommandContext,
+  entry: CommandEntry,
+  program = parent,
+): void {
   const isLeaf = "run" in entry;
   const { isHidden: hidden = false, aliases: others = [] } = isLeaf ? entry : {};
   const command = parent.command(entry.name, { hidden }).description(entry.summary)
     .aliases([...new Set([...others, ...aliasesOf(entry)])]);
   if (entry.help !== undefined) command.addHelpText("after", entry.help);
-  for (const each of entry.commands ?? []) addEntry(command, context, each);
+  for (const each of entry.commands ?? []) addEntry(command, context, each, program);
   if (!isLeaf) return;
   const { takes = {}, uses = () => ["config"], run } = entry;
   for (const [flags, value] of Object.entries({ ...CONNECTION, ...takes })) {
@@ -170,7 +168,7 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
       }
       const flags = { ...given, ...command.optsWithGlobals() };
       if (flags["output"] === "json") flags["json"] = true;
-      return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, name, flags }));
+      return withHint(adviseOnFiles(files), () => run(flags as never, { ...context, program, name, flags }));
     });
   });
 }

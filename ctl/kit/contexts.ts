@@ -5,19 +5,18 @@
  */
 import * as z from "@zod/zod";
 import { basename, dirname, join, resolve } from "node:path";
-import { loadConfig, parseConfig, readConfigText } from "@gateway/shared/config";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { ifThere, tryLockFile } from "@gateway/shared/files";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { configHome, type RemoteFlags } from "./client_config.ts";
-import { createFile, editLocked } from "./files.ts";
+import { replaceFile } from "./files.ts";
 import { type Advice, type Environment, HintedError, internal, notFound, type Use } from "./output.ts";
 
 const file = z.string().startsWith("/").exactOptional();
 /** The files of an installation, absolute. A local installation has no client config. */
 const entry = z.strictObject({ client_config: file, config: file });
 const schema = z.strictObject({ current: z.string().exactOptional(), contexts: z.record(z.string(), entry) });
-const KIND = { what: "contexts", schema };
 
 export type ContextFiles = Readonly<z.infer<typeof entry>>;
 export type Contexts = Readonly<z.infer<typeof schema>>;
@@ -31,7 +30,7 @@ export async function loadContexts(variables: Environment["variables"]): Promise
   const path = contextsPath(variables);
   if (path === undefined) return { contexts: {} };
   try {
-    return await loadConfig({ path, ...KIND });
+    return await loadConfig({ path, what: "contexts", schema });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     if (error.cause instanceof Deno.errors.NotFound) return { contexts: {} };
@@ -52,7 +51,7 @@ export async function editContexts<T>(
 ): Promise<T> {
   const path = contextsPath(variables);
   if (path === undefined) throw notFound("Cannot find the contexts: HOME is not set");
-  const fix = `check the owner of the directory: ls -ld ${shellQuote(dirname(path))}`;
+  const folder = dirname(path);
   try {
     if (await ifThere(Deno.stat(path)) === undefined) {
       // Another account, such as root of `sudo` with the user's HOME, must not own files there.
@@ -60,16 +59,18 @@ export async function editContexts<T>(
       if (home !== undefined && home.uid !== Deno.uid()) {
         throw new Error("another account owns its directory");
       }
-      await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      await createFile(path, format({ contexts: {} }), 0o600);
+      await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
     }
+    using lock = await tryLockFile(folder);
+    if (lock === undefined) throw new Error("another process is editing it, try again");
+    const [edited, result] = edit(await loadContexts(variables));
+    await replaceFile(path, `${JSON.stringify(edited, null, 2)}\n`);
+    return result;
   } catch (cause) {
-    throw internal(`Cannot create ${quoteText(path)}: ${errorText(cause)}`, cause, fix);
+    if (cause instanceof AppError) throw cause;
+    const fix = `check the owner of the directory: ls -ld ${shellQuote(folder)}`;
+    throw internal(`Cannot write ${quoteText(path)}: ${errorText(cause)}`, cause, fix);
   }
-  return await editLocked(path, KIND.what, (text) => {
-    const [edited, result] = edit(parseConfig({ ...KIND, source: path, text }));
-    return [format(edited), result];
-  }, () => readConfigText(path, KIND.what));
 }
 
 /** Adds a context. @param mayBeCurrent makes it the current context if there is none */
@@ -82,8 +83,6 @@ export function withContext(
   const next = current ?? (mayBeCurrent ? name : undefined);
   return { ...next !== undefined && { current: next }, contexts: { ...contexts, [name]: files } };
 }
-
-const format = (contexts: Contexts) => `${JSON.stringify(contexts, null, 2)}\n`;
 
 /** The files that a command uses, and the context that names them. */
 interface FoundFiles {

@@ -2,7 +2,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText, visibleJson, visibleText } from "@gateway/shared/text";
 import type { Command } from "commander";
-import { layOut, type Line, paint } from "./table.ts";
+import { layOut, type Line, type OutputOptions, paint } from "./table.ts";
 
 /** Receives complete lines. */
 interface Terminal {
@@ -49,6 +49,11 @@ export class HintedError extends AppError {
   }
 }
 
+/** Ignores a problem of a file that the operator did not name. */
+export function ignoreAppError(error: unknown): undefined {
+  if (!(error instanceof AppError)) throw error;
+}
+
 /**
  * The one ID that begins with a prefix.
  *
@@ -82,19 +87,30 @@ export function createLineWriter(terminal: Terminal, { json }: { readonly json: 
   };
 }
 
-/** The formats of a result. */
-export const OUTPUTS = ["table", "wide", "json", "yaml", "name"] as const;
-
-/** How a result is written. */
-export interface OutputOptions {
-  readonly output: (typeof OUTPUTS)[number];
+/** The options of every command. */
+export type GlobalOptions = {
+  readonly config?: string;
+  readonly clientConfig?: string;
+  readonly context?: string;
+  /** `-o json`, too. */
+  readonly json?: boolean;
+  readonly output?: OutputOptions["output"];
   readonly headers?: boolean;
-  readonly color?: boolean;
+  readonly color?: "auto" | "always" | "never";
+};
+
+/** Chooses how a result is written. */
+export function readOutput(
+  { json = false, output = "table", headers = true, color = "auto" }: GlobalOptions,
+  terminal: Terminal,
+): OutputOptions {
+  const hasColor = color === "always" || (color === "auto" && terminal.color === true);
+  return { output: json ? "json" : output, headers, color: hasColor };
 }
 
 /** Writes a result: one JSON or YAML document, the names of the first table, or its lines. */
 export async function writeResult(terminal: Terminal, options: OutputOptions, result: CommandResult) {
-  const { output, headers = true, color = false } = options;
+  const { output } = options;
   if (output === "json") return terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
   if (output === "yaml") {
     return terminal.out(await formatYaml(result.json));
@@ -104,8 +120,8 @@ export async function writeResult(terminal: Terminal, options: OutputOptions, re
     const names = table.rows.map(([name = ""]) => typeof name === "string" ? name : name.wide ?? name.text);
     return terminal.out(names.map((name) => `${visibleText(name)}\n`).join(""));
   }
-  const layout = { wide: output === "wide", headers, color, columns: terminal.columns };
-  terminal.out(layOut(result.lines, layout).map((line) => `${line}\n`).join(""));
+  const lines = layOut(result.lines, { ...options, columns: terminal.columns });
+  terminal.out(lines.map((line) => `${line}\n`).join(""));
 }
 
 /** A YAML document without control characters and invisible characters, which only quoted texts can escape. */
@@ -212,6 +228,3 @@ export interface CommandContext extends Environment {
     action: () => Promise<CommandResult | void>,
   ) => Promise<void>;
 }
-
-/** Adds commands to the program. */
-export type AddCommand = (program: Command, context: CommandContext) => void;

@@ -6,13 +6,21 @@ import {
   exitCodeOf,
   findById,
   HintedError,
-  type OutputOptions,
   RemoteError,
   writeError,
   writeResult,
 } from "./output.ts";
 import { splitPatterns } from "./entries.ts";
-import { diffLines, formatRow, formatTable, joinNames, shortenIds, shortenText, timeCell } from "./table.ts";
+import {
+  diffLines,
+  formatRow,
+  formatTable,
+  joinNames,
+  type OutputOptions,
+  shortenIds,
+  shortenText,
+  timeCell,
+} from "./table.ts";
 import { formatDuration } from "@gateway/shared/text";
 import { parseDuration } from "./values.ts";
 
@@ -314,12 +322,36 @@ Deno.test.each<[name: string, options: OutputOptions, columns: number | undefine
     "colors around cells",
     { output: "table", headers: false, color: true },
     undefined,
-    "0123    \x1b[32m3m ago\x1b[0m  systemctl restart nginx\n語\\x1b  —       id\n",
+    "\x1b[1m0123  \x1b[0m  \x1b[32m3m ago\x1b[0m  systemctl restart nginx\n\x1b[1m語\\x1b\x1b[0m  —       id\n",
   ],
 ])("writeResult() writes %s", async (_name, options, columns, out) => {
   const { written, terminal } = capture();
   await writeResult({ ...terminal, columns }, options, { json: { serial: 7, list: ["a"] }, lines: [TABLE] });
   assert.equal(written.out, out);
+});
+
+Deno.test("writeResult() colors results in their columns and the labels of lines, and no other text", async () => {
+  const { written, terminal } = capture();
+  const rows = [["web01", "denied", "policy-denied"], ["web02", "ok", "issued\x1b[2m"]];
+  const table = { none: "", columns: ["HOST", "WHAT", "RESULT"], rows };
+  const lines = ["[FAIL] a: OK", "Decision:  ALLOWED (x)", "no request", "warning: DENIED", table];
+  await writeResult(terminal, { output: "table", headers: false, color: true }, { json: {}, lines });
+  const [bad, ok, warn, name] = [31, 32, 33, 1].map((code) => (text: string) =>
+    `\x1b[${code}m${text}\x1b[0m`
+  );
+  assert.deepEqual(written.out.split("\n"), [
+    ...[
+      `[${bad?.("FAIL")}] a: OK`,
+      `Decision:  ${ok?.("ALLOWED")} (x)`,
+      "no request",
+      `${warn?.("warning")}: DENIED`,
+    ],
+    ...[
+      `${name?.("web01")}  denied  ${bad?.("policy-denied")}`,
+      `${name?.("web02")}  ok      issued\\x1b[2m`,
+      "",
+    ],
+  ]);
 });
 
 Deno.test("timeCell() shows the distance from now, and the time in -o wide", () => {

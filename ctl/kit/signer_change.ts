@@ -4,17 +4,18 @@ import * as z from "@zod/zod";
 import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText, shellQuote } from "@gateway/shared/text";
-import { localPolicy } from "@gateway/broker/config";
-import { findPolicyProblems, type PolicyConfig } from "@gateway/shared/policy";
+import type { ControlPlaneConfig } from "@gateway/control-plane/config";
+import { findPolicyProblems } from "@gateway/shared/policy";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { describeEntry } from "./entries.ts";
 import {
   CONFIG_KINDS,
   findSignerProblems,
-  type LoadedPolicy,
+  type HostConfig,
   loadLocalBroker,
   loadSignerFile,
+  localHosts,
   requireTests,
 } from "./signer_file.ts";
 import {
@@ -29,14 +30,14 @@ import {
   withHint,
 } from "./output.ts";
 import { editLocked } from "./files.ts";
-import { askSigner, REMOTE_HELP, type ServiceQuestion, SIGNER, usesSigner } from "./remote.ts";
+import { askSigner, REMOTE_HELP, type ServiceQuestion, usesSigner } from "./remote.ts";
 
-/** A change of the signer's config that a command makes. */
-export interface SignerChange<C = SignerConfig> {
+/** A change of a config that a command makes. */
+export interface Change {
   /** Returns the new text; throws if there is nothing to edit. */
-  readonly edit: (text: string, config: C) => string;
+  readonly edit: (text: string, config: HostConfig) => string;
   /** Describes the change, given the config after it; the first line is the result. */
-  readonly describe: (config: C, file: string) => DescribedChange | Promise<DescribedChange>;
+  readonly describe: (config: HostConfig, file: string) => DescribedChange | Promise<DescribedChange>;
 }
 
 interface DescribedChange {
@@ -52,21 +53,18 @@ change takes effect at the signer's next reload; --reload requests it. With --dr
 const CHANGE = {
   "--dry-run": "show the change and write nothing",
   "--reload": "reload the running signer after the change",
-  ...SIGNER,
 };
 
 /** A command that changes the signer's config: it shows the change, writes it, or writes it and reloads the signer. */
 export function changing<const T extends Takes = Record<never, string>>(
-  { takes, help, uses = [], advice, change: signer, local, ...spec }:
+  { takes, help, uses = [], advice, change, acceptsLocal = false, ...spec }:
     & Omit<CommandSpec<T>, "run" | "uses">
     & {
       readonly uses?: readonly Use[];
       readonly advice?: Advice;
-      readonly change: (given: Given<T>, call: Call) => SignerChange | Promise<SignerChange>;
-      /** The same change in a local installation's config; absent: only a signer can be changed. */
-      readonly local?:
-        | ((given: Given<T>, call: Call) => SignerChange<PolicyConfig> | Promise<SignerChange<PolicyConfig>>)
-        | undefined;
+      readonly change: (given: Given<T>, call: Call, isLocal: boolean) => Change | Promise<Change>;
+      /** The command can also change the config of a local installation. */
+      readonly acceptsLocal?: boolean;
     },
 ): CommandData {
   return {
@@ -80,33 +78,30 @@ export function changing<const T extends Takes = Record<never, string>>(
     ],
     run: (given: Given<T> & Given<typeof CHANGE>, call) =>
       withHint(advice, async () => {
-        const change = { signer: () => signer(given, call), local: local && (() => local(given, call)) };
-        return await runChange(given, call, change);
+        const file = resolve(call.workingFolder, given.config ?? "signer.json");
+        const isLocal = await loadLocalBroker(file) !== undefined;
+        if (isLocal && (!acceptsLocal || given.reload === true)) {
+          const fix = given.reload === true
+            ? "omit --reload, and restart the MCP client"
+            : `broker-ctl init --from-local ${shellQuote(dirname(file))}`;
+          throw conflict(`Cannot use ${quoteText(file)}: a local installation has no signer`, undefined, fix);
+        }
+        return await runChange(given, call, file, isLocal, await change(given, call, isLocal));
       }),
   };
 }
 
 async function runChange(
-  flags: Given<typeof CHANGE>,
+  { dryRun = false, reload = false }: Given<typeof CHANGE>,
   call: Call,
-  { signer, local }: {
-    readonly signer: () => SignerChange | Promise<SignerChange>;
-    readonly local: (() => SignerChange<PolicyConfig> | Promise<SignerChange<PolicyConfig>>) | undefined;
-  },
+  file: string,
+  isLocal: boolean,
+  { edit, describe }: Change,
 ) {
-  const { config: path, dryRun = false, reload = false } = flags;
-  const { workingFolder } = call;
-  const file = resolve(workingFolder, path ?? "signer.json");
-  const isLocal = await loadLocalBroker(file) !== undefined;
-  if (isLocal && (local === undefined || reload)) {
-    const fix = reload
-      ? "omit --reload, and restart the MCP client"
-      : `broker-ctl init --from-local ${shellQuote(dirname(file))}`;
-    throw conflict(`Cannot use ${quoteText(file)}: a local installation has no signer`, undefined, fix);
-  }
-  const { diff, described: { json, lines } } = isLocal && local !== undefined
-    ? await applyChange(await local(), file, LOCAL_FILE, dryRun)
-    : await applyChange(await signer(), file, SIGNER_FILE, dryRun);
+  const { config, diff } = isLocal
+    ? await editFile(LOCAL_FILE, file, edit, dryRun)
+    : await editFile(SIGNER_FILE, file, edit, dryRun);
+  const { json, lines } = await describe(config, file);
   const changed = diff.length > 0;
   if (dryRun) {
     const nothing = changed ? [] : ["no change"];
@@ -146,11 +141,13 @@ export async function askReload(call: Call) {
   return (await askSigner(call, question)).data;
 }
 
-/** A config with hosts and policy, and the checks of the program that loads it. */
+/** A config, and the checks of the program that loads it. */
 export interface EditedFile<C> {
   readonly what: string;
   readonly parse: (text: string, source: string, previous?: C) => C;
   readonly problems: (config: C) => readonly string[];
+  /** Throws if the config requires decisions that it does not make. */
+  readonly requireTests?: (config: C) => Promise<void>;
 }
 
 export const SIGNER_FILE: EditedFile<SignerConfig> = {
@@ -161,12 +158,20 @@ export const SIGNER_FILE: EditedFile<SignerConfig> = {
       ...{ unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
     }),
   problems: findSignerProblems,
+  requireTests,
 };
 
-export const LOCAL_FILE: EditedFile<PolicyConfig> = {
+export const LOCAL_FILE: EditedFile<HostConfig> = {
   what: CONFIG_KINDS.broker.what,
-  parse: (text, source) => localPolicy(parseConfig({ ...CONFIG_KINDS.broker, text, source })),
+  parse: (text, source) => localHosts(parseConfig({ ...CONFIG_KINDS.broker, text, source })),
   problems: findPolicyProblems,
+  requireTests,
+};
+
+export const CONTROL_PLANE_FILE: EditedFile<ControlPlaneConfig> = {
+  what: CONFIG_KINDS.controlPlane.what,
+  parse: (text, source) => parseConfig({ ...CONFIG_KINDS.controlPlane, text, source }),
+  problems: () => [],
 };
 
 /**
@@ -174,12 +179,12 @@ export const LOCAL_FILE: EditedFile<PolicyConfig> = {
  *
  * @throws {AppError} `invalid_config` if the program of the config would reject the new text, or its tests fail
  */
-export async function checkEdit<C extends LoadedPolicy>(
-  { what, parse, problems }: EditedFile<C>,
+export async function checkEdit<C>(
+  { what, parse, problems, requireTests }: EditedFile<C>,
   { file, text, edit }: {
     readonly file: string;
     readonly text: string;
-    readonly edit: SignerChange<C>["edit"];
+    readonly edit: (text: string, config: C) => string;
   },
 ) {
   const before = parse(text, file);
@@ -188,7 +193,7 @@ export async function checkEdit<C extends LoadedPolicy>(
   const config = parse(edited, file, before);
   const found = problems(config);
   if (found.length > 0) throw badConfig(`Cannot use ${what}: ${found.join("\n  ")}`);
-  await requireTests(config);
+  await requireTests?.(config);
   return { edited, before, config, diff: diffLines(text, edited, file) };
 }
 
@@ -198,11 +203,11 @@ export async function checkEdit<C extends LoadedPolicy>(
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
  */
-async function editFile<C extends LoadedPolicy>(
+export async function editFile<C>(
   kind: EditedFile<C>,
   file: string,
-  edit: SignerChange<C>["edit"],
-  dryRun: boolean,
+  edit: (text: string, config: C) => string,
+  dryRun = false,
 ) {
   const { what } = kind;
   const checked = async (text: string) => {
@@ -214,40 +219,16 @@ async function editFile<C extends LoadedPolicy>(
   return dryRun ? (await checked(text))[1] : await editLocked(file, what, checked, read);
 }
 
-async function applyChange<C extends LoadedPolicy>(
-  { edit, describe }: SignerChange<C>,
-  file: string,
-  kind: EditedFile<C>,
-  dryRun: boolean,
-) {
-  const { config, diff } = await editFile(kind, file, edit, dryRun);
-  return { diff, described: await describe(config, file) };
-}
-
-/** Edits the signer's config. */
-export function editSignerFile({ path, workingFolder, edit }: {
-  readonly path: string | undefined;
-  readonly workingFolder: string;
-  readonly edit: SignerChange["edit"];
-}) {
-  return editFile(SIGNER_FILE, resolve(workingFolder, path ?? "signer.json"), edit, false);
-}
-
 /** Entries of the signer's config, such as hosts. */
-export interface Collection<E, C = SignerConfig> {
+export interface Collection<E> {
   readonly what: string;
   /** The name in the output, if it differs. */
   readonly label?: string;
   readonly path: readonly string[];
-  readonly of: (config: C) => Readonly<Record<string, E>>;
+  readonly of: (config: HostConfig) => Readonly<Record<string, E>>;
 }
 
-export function requireEntry<E, C>(
-  { what, of }: Pick<Collection<E>, "what"> & { readonly of: (config: C) => Readonly<Record<string, E>> },
-  config: C,
-  name: string,
-): E {
-  const entries = of(config);
+export function requireEntry<E>(what: string, entries: Readonly<Record<string, E>>, name: string): E {
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
   const list = `broker-ctl ${what.toLowerCase().replace(" ", "-")} list`;
@@ -255,21 +236,21 @@ export function requireEntry<E, C>(
 }
 
 /** Adds an entry or, with `force`, changes it. */
-export function addition<E, C = SignerConfig>(
-  { what, label = what, of }: Collection<E, C>,
+export function addition<E>(
+  { what, label = what, of }: Collection<E>,
   { name, force = false, edits = false }: Readonly<{ name: string; force?: boolean; edits?: boolean }>,
   { edit, describe }: {
     /** @param there the existing entry; absent: the entry is new */
-    readonly edit: (text: string, there: E | undefined, config: C) => string;
-    readonly describe: (entry: E, config: C, file: string) => Promise<Added> | Added;
+    readonly edit: (text: string, there: E | undefined, config: HostConfig) => string;
+    readonly describe: (entry: E, config: HostConfig, file: string) => Promise<Added> | Added;
   },
-): SignerChange<C> {
+): Change {
   let isNew = true;
   return {
     edit(text, config) {
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
-      if (edits) requireEntry({ what, of }, config, name);
+      if (edits) requireEntry(what, of(config), name);
       if (isNew || force) return edit(text, there, config);
       throw conflict(
         `Cannot add ${what} ${quoteText(name)}: it exists`,
@@ -278,11 +259,8 @@ export function addition<E, C = SignerConfig>(
       );
     },
     async describe(config, file) {
-      const { json, facts, lines = [] } = await describe(
-        requireEntry({ what, of }, config, name),
-        config,
-        file,
-      );
+      const entry = requireEntry(what, of(config), name);
+      const { json, facts, lines = [] } = await describe(entry, config, file);
       const done = `${label} ${quoteText(name)} ${isNew ? "added" : "updated"} (${facts})`;
       return { json: { name, added: isNew, ...json }, lines: [done, ...lines] };
     },
@@ -309,9 +287,8 @@ interface Added {
 export function managing<E extends object>(
   collection: Collection<E>,
   add: CommandData,
-  remove: Removal<E>,
-  load = async (config: string | undefined, workingFolder: string) =>
-    collection.of(await loadSignerFile(config, workingFolder)),
+  remove: Removal,
+  load: (config: string | undefined, workingFolder: string) => Promise<HostConfig> = loadSignerFile,
 ): readonly CommandData[] {
   const { what } = collection;
   const { "--force": _force, ...takes } = add.takes ?? {};
@@ -320,8 +297,7 @@ export function managing<E extends object>(
     summary: `Show ${withArticle(what)} of the signer's config.`,
     takes: { "<name>": `${what} name` },
     async run({ name, config }, { workingFolder }) {
-      const entries = await load(config, workingFolder);
-      const entry = requireEntry({ what, of: () => entries }, undefined, name);
+      const entry = requireEntry(what, collection.of(await load(config, workingFolder)), name);
       return { json: { name, ...entry }, lines: await describeEntry(name, entry) };
     },
   });
@@ -340,65 +316,54 @@ function withArticle(what: string): string {
   return `${/^[aeiou]/i.test(what) ? "an" : "a"} ${what}`;
 }
 
-export interface Removal<E = never> extends Pick<CommandData, "aliases" | "help"> {
+export interface Removal extends Pick<CommandData, "aliases" | "help"> {
   readonly argument: readonly [flag: string, help: string];
-  /** Rejects a name that is not in the config, or must stay in it. */
-  readonly check?: (config: SignerConfig, name: string) => void;
-  /** The collection in the config of a local installation. */
-  readonly local?: Collection<E, PolicyConfig>;
+  /** Rejects a name that must stay in the config. */
+  readonly check?: (config: HostConfig, name: string) => void;
+  readonly acceptsLocal?: boolean;
 }
 
 /** The command `remove` of a collection. */
 function removing<E>(
-  collection: Collection<E>,
-  {
-    argument: [argument, about],
-    check = (config, name) => void requireEntry(collection, config, name),
-    local,
-    ...spec
-  }: Removal<E>,
+  { what, label = what, path, of }: Collection<E>,
+  { argument: [argument, about], check, ...spec }: Removal,
 ): CommandData {
-  const { what, label = what, path } = collection;
-  const removal =
-    <C>(check: (config: C, name: string) => void) =>
-    (given: Readonly<Record<string, unknown>>): SignerChange<C> => {
-      const name = String(given[argument.slice(1, -1)]);
-      return {
-        edit(text, config) {
-          check(config, name);
-          return removeMember(text, [...path, name]);
-        },
-        describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
-      };
-    };
   return changing({
     ...spec,
     name: "remove",
     summary: `Remove ${withArticle(what)} from the signer's config.`,
     takes: { [argument]: about },
-    change: removal(check),
-    local: local && removal((config, name) => void requireEntry(local, config, name)),
+    change(given: Readonly<Record<string, unknown>>) {
+      const name = String(given[argument.slice(1, -1)]);
+      return {
+        edit(text, config) {
+          requireEntry(what, of(config), name);
+          check?.(config, name);
+          return removeMember(text, [...path, name]);
+        },
+        describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
+      };
+    },
   });
 }
 
 /** The command `list` of a collection, from the config or, with --remote, from the running signer. */
-export function listing<E, R, S>({ local, question, format, formatRemote, ...spec }:
-  & Pick<CommandData, "summary">
-  & {
-    readonly help: string;
-    /** The entries, and the config that they are part of. */
-    readonly local: (
-      config: string | undefined,
-      workingFolder: string,
-    ) => Promise<{ readonly entries: E; readonly source: S }>;
-    readonly format: (entries: E, source: S) => readonly Line[];
-    readonly question: ServiceQuestion<R>;
-    readonly formatRemote: (entries: R) => readonly Line[];
-  }): CommandData {
+export function listing<E, R>(
+  { of }: Collection<E>,
+  { load = loadSignerFile, question, format, formatRemote, ...spec }:
+    & Pick<CommandData, "summary">
+    & {
+      readonly help: string;
+      readonly load?: (config: string | undefined, workingFolder: string) => Promise<HostConfig>;
+      readonly format: (entries: Readonly<Record<string, E>>, config: HostConfig) => readonly Line[];
+      readonly question: ServiceQuestion<R>;
+      readonly formatRemote: (entries: R) => readonly Line[];
+    },
+): CommandData {
   return command({
     ...spec,
     name: "list",
-    takes: { "--remote": "list from the running signer, not from its config", ...SIGNER },
+    takes: { "--remote": "list from the running signer, not from its config" },
     help: `${spec.help}${REMOTE_HELP}`,
     uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
     run: async (given, call) => {
@@ -406,8 +371,8 @@ export function listing<E, R, S>({ local, question, format, formatRemote, ...spe
         const { body, data } = await askSigner(call, question);
         return { json: body, lines: formatRemote(data) };
       }
-      const { entries, source } = await local(given.config, call.workingFolder);
-      return { json: entries, lines: format(entries, source) };
+      const config = await load(given.config, call.workingFolder);
+      return { json: of(config), lines: format(of(config), config) };
     },
   });
 }

@@ -20,7 +20,12 @@ import {
 } from "@gateway/shared/policy";
 import { requirePolicyTests } from "@gateway/shared/policy/analysis";
 import { compileApprovers } from "@gateway/shared/proofs";
-import { brokerConfig, localPolicy, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import {
+  type BrokerConfig,
+  brokerConfig,
+  localPolicy,
+  UNSUPPORTED_BROKER_KEYS,
+} from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { clientConfig } from "./client_config.ts";
 
@@ -57,18 +62,27 @@ export async function loadSignerHosts(path: string | undefined, workingFolder: s
   );
 }
 
-/**
- * The hosts, the policy and the CA of a signer's config, or of the config of a broker over stdio in local mode. Only the
- * latter has no `server_cert`.
- */
-export async function loadHosts(path: string | undefined, workingFolder: string) {
+/** Loads the hosts of a signer's config, or of the config of a local installation. */
+export async function loadHosts(path: string | undefined, workingFolder: string): Promise<HostConfig> {
   const file = resolve(workingFolder, path ?? "signer.json");
   const broker = await loadLocalBroker(file);
   if (broker === undefined) return await loadSignerHosts(path, workingFolder);
+  return localHosts(broker);
+}
+
+/** The hosts, the policy and the CA of a config, and keys that only a signer's config has. */
+export type HostConfig =
+  & PolicyConfig
+  & Pick<SignerConfig, "ca_key" | "ca_keys">
+  & Partial<
+    Pick<SignerConfig, "approvals" | "krl_callers" | "policy_source" | "trusted_forwarders">
+  >;
+
+export function localHosts(broker: BrokerConfig): HostConfig {
   return { ...localPolicy(broker), ca_key: broker.ca_key, ca_keys: broker.ca_keys };
 }
 
-/** Loads the config of a local installation; undefined for any other file. */
+/** Loads the config of a local installation, which has no `server_cert`; undefined for any other file. */
 export async function loadLocalBroker(path: string) {
   const broker = await loadConfig({ path, ...CONFIG_KINDS.broker }).catch(() => undefined);
   return broker?.server_cert === "" && broker.signer === undefined ? broker : undefined;
@@ -91,15 +105,12 @@ function findApproverProblems({ approvals }: SignerConfig): readonly string[] {
   return compiled?.kind === "invalid" ? compiled.problems : [];
 }
 
-/** A policy, and the place of its hosts if a signer loads it. */
-export type LoadedPolicy = PolicyConfig & Partial<Pick<SignerConfig, "policy_source">>;
-
 /**
  * Checks the expected decisions that a config requires, if it has the hosts.
  *
  * @throws {AppError} `invalid_config` if a test fails, or the tests cannot be loaded
  */
-export async function requireTests({ policy_source, ...config }: LoadedPolicy): Promise<void> {
+export async function requireTests({ policy_source, ...config }: HostConfig): Promise<void> {
   const { policy_tests: path = "" } = config;
   if (path === "" || policy_source === "database") return;
   const hint = `correct the change, or the cases in ${quoteText(path)}`;

@@ -10,11 +10,11 @@ export function formatTable(
   columns: readonly string[],
   rows: readonly (readonly string[])[],
 ): readonly string[] {
-  return layOut([{ none: "", columns, rows }], { wide: true, headers: true, color: false });
+  return layOut([{ none: "", columns, rows }], { output: "wide" });
 }
 
-/** The importance of a cell, as a color on terminals. */
-type Role = "ok" | "warn" | "bad" | "dim";
+/** The importance of a text, as a color on terminals. */
+type Role = "ok" | "warn" | "bad" | "dim" | "name";
 
 /** A cell whose short form differs from the complete one, or that has a color. */
 export interface Cell {
@@ -36,29 +36,52 @@ export interface Table {
 /** A line of text, or a table. */
 export type Line = string | Table;
 
-/** How lines are written. */
-export interface Layout {
-  readonly wide: boolean;
-  readonly headers: boolean;
-  readonly color: boolean;
+/** The formats of a result. */
+export const OUTPUTS = ["table", "wide", "json", "yaml", "name"] as const;
+
+/** How a result is written. */
+export interface OutputOptions {
+  readonly output: (typeof OUTPUTS)[number];
+  readonly headers?: boolean;
+  readonly color?: boolean;
   /** The width of the terminal; absent: unlimited. */
   readonly columns?: number | undefined;
 }
 
-const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "33", bad: "31", dim: "2" };
+const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "33", bad: "31", dim: "2", name: "1" };
 
 /** Marks a text that is already visible. */
 export function paint(text: string, role: Role | undefined, color: boolean): string {
   return color && role !== undefined && text.trim() !== "" ? `\x1b[${SGR[role]}m${text}\x1b[0m` : text;
 }
 
-/** The lines of a result. Values are made visible before any color is added. */
-export function layOut(lines: readonly Line[], layout: Layout): readonly string[] {
-  return lines.flatMap((line) => typeof line === "string" ? [visibleText(line)] : layOutTable(line, layout));
+/** The words for results: the label of a line, or the last word of a cell such as `policy-denied`. */
+const RESULTS: ReadonlyMap<string, Role> = new Map([
+  ...["ok", "pass", "allowed", "approved", "granted", "issued", "yes"].map((word) => [word, "ok"] as const),
+  ...["warn", "warning", "unknown", "pending"].map((word) => [word, "warn"] as const),
+  ...["fail", "error", "denied", "rejected", "problem", "no"].map((word) => [word, "bad"] as const),
+]);
+const RESULT_COLUMNS: readonly string[] = ["OUTCOME", "READY", "RESULT", "STATE", "STATUS"];
+const LABEL = /^((?:[\w.-]+:)? *\[?)([A-Z]{2,7}(?=[\]:, ])|[a-z]{2,7}(?=:))/;
+
+function resultOf(word: string): Role | undefined {
+  return RESULTS.get(word.toLowerCase().split("-").at(-1) ?? "");
 }
 
-function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, color, columns }: Layout) {
+/** The lines of a result. Values are made visible before any color is added. */
+export function layOut(lines: readonly Line[], options: OutputOptions): readonly string[] {
+  const { color = false } = options;
+  return lines.flatMap((line) =>
+    typeof line === "string"
+      ? [visibleText(line).replace(LABEL, (_all, start, word) => start + paint(word, resultOf(word), color))]
+      : layOutTable(line, options)
+  );
+}
+
+function layOutTable({ none, columns: titles, rows }: Table, options: OutputOptions): readonly string[] {
   if (rows.length === 0) return [visibleText(none)];
+  const { output, headers = true, color = false, columns = Infinity } = options;
+  const wide = output === "wide";
   const kept = titles.flatMap((title, index) => wide || !title.startsWith("+") ? [index] : []);
   const heading = kept.map((index) => (titles[index] ?? "").replace(/^\+/, ""));
   const cells = rows.map((row) =>
@@ -73,7 +96,7 @@ function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, co
   const last = widths.length - 1;
   const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
   // In a narrow terminal, the last column is shortened, and then the widest ones.
-  for (let excess = total - (wide ? Infinity : columns ?? Infinity), column = last; excess > 0;) {
+  for (let excess = total - (wide ? Infinity : columns), column = last; excess > 0;) {
     const own = widths[column] ?? 0;
     const cut = Math.min(excess, own - Math.max(SHORTEST, column === last ? width(heading[last] ?? "") : 0));
     if (cut > 0) widths[column] = own - cut;
@@ -82,16 +105,32 @@ function layOutTable({ none, columns: titles, rows }: Table, { wide, headers, co
     if (cut <= 0 && column === widest) break;
     column = widest;
   }
-  const write = (row: readonly Cell[], bold: boolean) =>
-    row.map(({ text, role }, column) => {
-      const fitted = fit(text, widths[column] ?? 0);
-      const padded = column === last ? fitted : fitted + " ".repeat((widths[column] ?? 0) - width(fitted));
-      return paint(padded, bold ? "dim" : role, color);
-    }).join(GAP).trimEnd();
+  const fitted = cells.map((row) =>
+    row.map(({ text, role }, column) => ({ text: fit(text, widths[column] ?? 0), role }))
+  );
   return [
-    ...headers ? [write(heading.map((text) => ({ text })), true)] : [],
-    ...cells.map((row) => write(row, false)),
+    ...headers ? [formatRow(titleCells(heading), widths, heading, color)] : [],
+    ...fitted.map((row) => formatRow(row, widths, heading, color)),
   ];
+}
+
+export const titleCells = (titles: readonly string[]): readonly Cell[] =>
+  titles.map((text) => ({ text, role: "dim" }));
+
+/** One row of columns of at least these widths. The first column has the name, others may have results. */
+export function formatRow(
+  row: readonly (string | Cell)[],
+  widths: readonly number[],
+  titles: readonly string[] = [],
+  color = false,
+): string {
+  return row.map((cell, column) => {
+    const { text, role } = asCell(cell, false, "");
+    const title = titles[column] ?? "";
+    const implied = column === 0 ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
+    const padding = column === row.length - 1 ? 0 : (widths[column] ?? 0) - width(text);
+    return paint(text + " ".repeat(Math.max(0, padding)), role ?? implied, color);
+  }).join(GAP).trimEnd();
 }
 
 /** No column is shortened below this width. */
@@ -111,7 +150,7 @@ export function timeCell(time: string | undefined, now: number): Cell {
   const seconds = Math.floor(Math.abs(then - now) / 1000);
   const [size, unit] = UNITS.find(([size]) => seconds >= 2 * size) ?? [1, "s"];
   const span = `${Math.floor(seconds / size)}${unit}`;
-  return { text: then > now ? `in ${span}` : `${span} ago`, wide: time };
+  return { text: then > now ? `in ${span}` : `${span} ago`, wide: time, role: "dim" };
 }
 
 /** Shortens IDs to eight characters, or as many as make each unique in its list. */
@@ -125,14 +164,6 @@ export function shortenIds(ids: readonly string[]): (id: string) => Cell {
 /** The entries of an object, sorted by name. */
 export function byName<T>(entries: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {
   return Object.entries(entries).toSorted(([left], [right]) => left < right ? -1 : 1);
-}
-
-/** One row of columns of at least these widths. */
-export function formatRow(cells: readonly string[], widths: readonly number[]): string {
-  const padded = cells.map(visibleText).map((text, column) =>
-    text + " ".repeat(Math.max(0, (widths[column] ?? 0) - width(text)))
-  );
-  return padded.join(GAP).trimEnd();
 }
 
 // Characters that take two columns (East Asian wide and full width, emoji), and characters that take none.

@@ -1,5 +1,7 @@
 import type { AppError } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
+import type * as z from "@zod/zod";
 import { parseListenAddress } from "@gateway/shared/http";
 import { invalid } from "./output.ts";
 
@@ -67,4 +69,15 @@ export function parseSerial(text: string): bigint {
     throw invalid(`Cannot use serial ${quoteText(text)}: expected a number from 1 to ${2n ** 64n - 1n}`);
   }
   return serial;
+}
+
+/** Decodes a JSON text; undefined for a text that is not JSON, or of another form. */
+export function readJson<T>(schema: z.ZodType<T>, text: string): T | undefined {
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch {
+    return undefined;
+  }
+  return schema.safeParse(value).data;
 }

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { readConfigText } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import type { CompiledPolicy, PolicyConfig } from "@gateway/shared/policy";
+import type { CompiledPolicy } from "@gateway/shared/policy";
 import { diffPolicies, lintPolicy } from "@gateway/shared/policy/analysis";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { type Call, type Given, oneOf } from "../kit/command.ts";
@@ -10,14 +10,14 @@ import { readOperatorText } from "../kit/files.ts";
 import { conflict, type Environment, HintedError, invalid } from "../kit/output.ts";
 import { runEditor } from "../kit/programs.ts";
 import {
+  type Change,
   changing,
   checkEdit,
   type EditedFile,
   LOCAL_FILE,
   SIGNER_FILE,
-  type SignerChange,
 } from "../kit/signer_change.ts";
-import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
+import { compileSigner, type HostConfig, loadSignerHosts } from "../kit/signer_file.ts";
 import { formatFinding } from "../kit/lint_warnings.ts";
 import { describeChanges } from "./analyze.ts";
 import { findBase, findPolicy, KINDS, mergeDocument, writeDocument } from "./document.ts";
@@ -45,31 +45,31 @@ Examples:
   broker-ctl policy edit web01 --file web01.jsonc --dry-run
 
 Opens a host's own policy, a group's policies, or a command policy in $VISUAL, $EDITOR or vi. Comments show the other
-policies that apply. A text that the signer would reject, or that fails a case of policy_tests in the
-config, is opened again with the problem. Then the command shows new findings of policy lint and the changes of policy diff, and
-asks for confirmation. If the rules have changed since the document was opened, it is rejected.
+policies that apply. A text that the signer would reject, or that fails a case of policy_tests, is opened again with the
+problem. Then the command shows new findings of policy lint and the changes of policy diff, and asks for confirmation. If the rules have changed since the document was opened, it is rejected.
 `,
   uses: ["programs"],
-  async change(given, call) {
+  acceptsLocal: true,
+  async change(given, call, isLocal) {
+    if (isLocal) return await editPolicy(given, call, LOCAL_FILE);
     // Hosts in the database have no text to edit.
     await loadSignerHosts(given.config, call.workingFolder);
     return await editPolicy(given, call, SIGNER_FILE);
   },
-  local: (given, call) => editPolicy(given, call, LOCAL_FILE),
 });
 
-async function editPolicy<C extends PolicyConfig>(
+async function editPolicy<C extends HostConfig>(
   { name, kind, file: source, print = false, yes = false, dryRun = false, config: path }: Flags,
   { workingFolder, terminal, keys, variables }: Call,
   file: EditedFile<C>,
-): Promise<SignerChange<C>> {
+): Promise<Change> {
   const configPath = resolve(workingFolder, path ?? "signer.json");
   const text = await readConfigText(configPath, file.what);
   const config = file.parse(text, configPath);
   const policy = findPolicy(config, name, kind);
   const label = `${policy.kind} ${quoteText(name)}`;
   const opened = writeDocument(text, config, policy);
-  const change = (document: string, lines: readonly string[], json: object = {}): SignerChange<C> => ({
+  const change = (document: string, lines: readonly string[], json: object = {}): Change => ({
     edit: (text, config) => mergeDocument(document, text, config, policy),
     describe: () => ({ json: { ...policy, ...json }, lines }),
   });
@@ -123,10 +123,10 @@ const PROBLEM = "// error: ";
 async function editDraft<C>(
   opened: string,
   { variables, keys, accept, again }: Pick<Environment, "variables" | "keys"> & {
-    readonly accept: (document: string, notes: readonly string[]) => Promise<SignerChange<C>>;
+    readonly accept: (document: string, notes: readonly string[]) => Promise<Change>;
     readonly again: string;
   },
-): Promise<SignerChange<C>> {
+): Promise<Change> {
   // The mode of the directory is 0700.
   const folder = await Deno.makeTempDir({ prefix: "broker-ctl-policy-" });
   const path = join(folder, "policy.jsonc");

@@ -38,8 +38,8 @@ not contain its whole request is not judged: for example, its command is masked.
     const config = await loadHosts(path, workingFolder);
     const replay = startReplay({
       policy: compileSigner(config),
-      trustedForwarders: "trusted_forwarders" in config ? config.trusted_forwarders : [],
-      krlCallers: "krl_callers" in config ? Object.keys(config.krl_callers) : [],
+      trustedForwarders: config.trusted_forwarders ?? [],
+      krlCallers: Object.keys(config.krl_callers ?? {}),
     });
     let malformed = 0;
     for await (const line of readLogs(logs, { all: true })) {

@@ -19,9 +19,7 @@ own policy. To decide a command: broker-ctl policy explain.
 `,
   async run({ host: name, config: path }, { workingFolder }) {
     const config = await loadHosts(path, workingFolder);
-    const host = name === undefined
-      ? undefined
-      : requireEntry({ what: "host", of: ({ hosts }: typeof config) => hosts }, config, name);
+    const host = name === undefined ? undefined : requireEntry("host", config.hosts, name);
     const used = host && listContributions(config, host).map(({ name }) => name);
     const policies = byName({
       ...config.command_policies,

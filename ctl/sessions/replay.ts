@@ -1,10 +1,10 @@
 import { splitLines } from "@gateway/shared/audit";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { openFile, readAt, readChunks } from "@gateway/shared/files";
-import { parseJson } from "@gateway/shared/json";
 import { visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { Environment } from "../kit/output.ts";
+import { readJson } from "../kit/values.ts";
 import { createTerminalFilter } from "./terminal_filter.ts";
 
 /** The longest line of a recording that is read. */
@@ -24,7 +24,7 @@ const event = z.tuple([z.number().min(0), z.string(), z.string()]);
 export async function describeRecording(path: string) {
   await using file = await openFile(path);
   const { size } = await file.stat();
-  const facts = parse(header, decode(await readAt(file, 0, ENDS_BYTES)).split("\n", 1)[0]);
+  const facts = readJson(header, decode(await readAt(file, 0, ENDS_BYTES)).split("\n", 1)[0] ?? "");
   const tail = decode(await readAt(file, Math.max(0, size - ENDS_BYTES), ENDS_BYTES));
   const seconds = [...tail.matchAll(/\n\[(\d{1,9}(?:\.\d+)?), "/g)].at(-1)?.[1];
   return facts && { ...facts, size, seconds: Number(seconds ?? 0) };
@@ -34,20 +34,12 @@ export async function describeRecording(path: string) {
 export async function* readEvents(path: string) {
   await using file = await openFile(path);
   for await (const { bytes, tooLong } of splitLines(readChunks(file), MAX_LINE_BYTES)) {
-    const found = tooLong ? undefined : parse(event, decode(bytes));
+    const found = tooLong ? undefined : readJson(event, decode(bytes));
     if (found !== undefined) yield found;
   }
 }
 
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-
-function parse<T>(schema: z.ZodType<T>, text = ""): T | undefined {
-  try {
-    return schema.safeParse(parseJson(text)).data;
-  } catch {
-    return undefined;
-  }
-}
 
 /** Plays events in the terminal until they end, or the operator ends the playback. */
 export async function play(

@@ -3,7 +3,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
 import { command, type CommandGroup } from "../kit/command.ts";
-import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { asking, askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 import { shortenIds, timeCell } from "../kit/table.ts";
 
 /** The part of a command that fits a terminal of 80 columns. */
@@ -12,7 +12,6 @@ const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as con
 const LIST = asking({
   name: "list",
   summary: "List open sessions.",
-  takes: SIGNER,
   help: `
 Examples:
   broker-ctl session list
@@ -45,7 +44,7 @@ reports nothing. A compromised broker can hide sessions, and report false ones.
 const KILL = command({
   name: "kill",
   summary: "End a session immediately.",
-  takes: { ...SIGNER, "<id>": "session ID, or a unique prefix of it", ...FREEZE_OPTIONS },
+  takes: { "<id>": "session ID, or a unique prefix of it", ...FREEZE_OPTIONS },
   help: `
 Examples:
   broker-ctl session kill 5f75dc07 --reason INC-42

@@ -1,6 +1,5 @@
 import type { Command, Option } from "commander";
-import { addEntry, command, oneOf } from "../kit/command.ts";
-import type { AddCommand } from "../kit/output.ts";
+import { command, oneOf } from "../kit/command.ts";
 
 /** A place in a command line, and the words that may follow there. */
 interface Place {
@@ -135,19 +134,14 @@ Examples:
   broker-ctl completion fish > ~/.config/fish/completions/broker-ctl.fish
 `;
 
-export const addCompletion: AddCommand = (program, context) =>
-  addEntry(
-    program,
-    context,
-    command({
-      name: "completion",
-      summary: "Print a completion script for a shell.",
-      takes: { "<shell>": oneOf(["bash", "zsh", "fish"], "shell") },
-      help: EXAMPLES,
-      uses: () => [],
-      run({ shell }) {
-        const lines = FORMATS[shell](program.name(), findPlaces(program));
-        return Promise.resolve({ json: { shell, script: lines.join("\n") }, lines });
-      },
-    }),
-  );
+export const COMPLETION = command({
+  name: "completion",
+  summary: "Print a completion script for a shell.",
+  takes: { "<shell>": oneOf(["bash", "zsh", "fish"], "shell") },
+  help: EXAMPLES,
+  uses: () => [],
+  run({ shell }, { program }) {
+    const lines = FORMATS[shell](program.name(), findPlaces(program));
+    return Promise.resolve({ json: { shell, script: lines.join("\n") }, lines });
+  },
+});

@@ -1,6 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { describeEnd, readCertificateFacts, roleOf } from "../identities/kinds.ts";
 import { clientConfigPlaces, type ClientService, findClient, SERVICES } from "../kit/client_config.ts";
@@ -15,7 +15,7 @@ import {
   withContext,
 } from "../kit/contexts.ts";
 import { readOperatorText } from "../kit/files.ts";
-import { conflict, invalid, notFound } from "../kit/output.ts";
+import { ignoreAppError, invalid, notFound } from "../kit/output.ts";
 import { usesSigner } from "../kit/remote.ts";
 import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, timeCell } from "../kit/table.ts";
@@ -33,7 +33,7 @@ const LIST = command({
     const rows = byName(all.contexts).map(([name, { config, client_config }]) => {
       return [name, name === all.current ? "*" : "", dirname(config ?? client_config ?? "")];
     });
-    const none = "(no contexts; broker-ctl init and broker-ctl context add create one)";
+    const none = "(no contexts; broker-ctl init and broker-ctl context use create one)";
     return { json: all, lines: [{ none, columns: ["NAME", "CURRENT", "DIRECTORY"], rows }] };
   },
 });
@@ -42,9 +42,29 @@ const USE = command({
   name: "use",
   summary: "Select the current context.",
   takes: NAME,
+  help: `
+Examples:
+  broker-ctl context use lab
+  broker-ctl context use prod --config /etc/gateway/signer.json --client-config /etc/gateway/broker-ctl.json
+
+With --config, --client-config or both, the context gets these files. init writes the context of a new installation.
+`,
   uses,
-  async run({ name }, { variables }) {
-    await editContexts(variables, (all) => [(contextOf(all, name), { ...all, current: name }), undefined]);
+  async run({ name, config, clientConfig }, { variables, workingFolder }) {
+    const files = {
+      ...clientConfig !== undefined && { client_config: resolve(workingFolder, clientConfig) },
+      ...config !== undefined && { config: resolve(workingFolder, config) },
+    };
+    const paths = Object.values(files);
+    for (const path of paths) await readOperatorText(path, "config");
+    if (paths.length > 0 && !isPlainName(name)) {
+      throw invalid(`Cannot use context ${quoteText(name)}: expected a plain name`);
+    }
+    await editContexts(variables, (all) => {
+      const { contexts } = paths.length > 0 ? withContext(all, name, files) : all;
+      contextOf({ contexts }, name);
+      return [{ current: name, contexts }, undefined];
+    });
     return { json: { current: name }, lines: [describeUse(name, true)] };
   },
 });
@@ -62,40 +82,6 @@ const SHOW = command({
     }
     const files = contextOf(all, name);
     return { json: { name, current: name === all.current, ...files }, lines: describeFiles(name, files) };
-  },
-});
-
-const ADD = command({
-  name: "add",
-  summary: "Add a context for an installation that exists.",
-  takes: NAME,
-  help: `
-Examples:
-  broker-ctl context add prod --config /etc/gateway/signer.json --client-config /etc/gateway/broker-ctl.json
-
-Pass --config, --client-config or both. init adds the context of a new installation itself.
-`,
-  uses,
-  async run({ name, config, clientConfig }, { variables, workingFolder }) {
-    if (!isPlainName(name) || (config ?? clientConfig) === undefined) {
-      throw invalid(
-        `Cannot add context ${quoteText(name)}: expected a plain name, and --config or --client-config`,
-      );
-    }
-    const files = Object.fromEntries(
-      Object.entries({ client_config: clientConfig, config }).flatMap(([key, path]) =>
-        path === undefined ? [] : [[key, resolve(workingFolder, path)] as const]
-      ),
-    );
-    for (const path of Object.values(files)) await readOperatorText(path, "config");
-    const isCurrent = await editContexts(variables, (all) => {
-      const fix = `broker-ctl context remove ${name}, or choose another name`;
-      const problem = `Cannot add context ${quoteText(name)}: it exists`;
-      if (Object.hasOwn(all.contexts, name)) throw conflict(problem, undefined, fix);
-      const edited = withContext(all, name, files);
-      return [edited, edited.current === name];
-    });
-    return { json: { name, current: isCurrent, ...files }, lines: [describeUse(name, isCurrent)] };
   },
 });
 
@@ -124,7 +110,7 @@ Examples:
   broker-ctl context use lab
   broker-ctl status --context prod
 `,
-  commands: [LIST, USE, SHOW, ADD, REMOVE],
+  commands: [LIST, USE, SHOW, REMOVE],
 };
 
 const HEADING = ["SERVICE", "ADDRESS", "CN", "ROLE", "EXPIRES"];
@@ -186,10 +172,6 @@ async function existing(places: readonly { readonly path: string }[]): Promise<r
   return (await Promise.all(found)).flat();
 }
 
-function ignoreAppError(error: unknown): undefined {
-  if (!(error instanceof AppError)) throw error;
-}
-
 function describeFiles(name: string, { config = EMPTY_CELL, client_config = EMPTY_CELL }: ContextFiles) {
   return [`Context:       ${name}`, `Config:        ${config}`, `Client config: ${client_config}`];
 }
@@ -222,7 +204,7 @@ export async function keepContext(
       return [edited, { name, line: describeUse(name, name === edited.current) }];
     });
   } catch (error) {
-    const fix = `broker-ctl context add NAME --config ${shellQuote(files.config)}`;
+    const fix = `broker-ctl context use NAME --config ${shellQuote(files.config)}`;
     return { name: "", line: `warning: no context was written: ${errorText(error)}; to add one: ${fix}` };
   }
 }

@@ -1,6 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorText } from "../kit/files.ts";
@@ -42,12 +40,8 @@ async function importHost(path: string, alias: string, name: string): Promise<Gi
   if (through !== undefined) {
     return `it is behind ${quoteText(through)}; add it with broker-ctl host add --jump`;
   }
-  const texts: string[] = [];
-  for (const file of knownHostsFiles) {
-    const bytes = await ifThere(readRegularFile(file));
-    if (bytes !== undefined) texts.push(new TextDecoder().decode(bytes));
-  }
-  const key = findHostKey(texts, hostKeyAlias ?? (port === "22" ? hostname : `[${hostname}]:${port}`));
+  const lookedUp = hostKeyAlias ?? (port === "22" ? hostname : `[${hostname}]:${port}`);
+  const key = await findHostKey(knownHostsFiles, lookedUp);
   if (key === undefined) {
     return "its key is not in known_hosts; log in to it once, or use broker-ctl host add --scan";
   }
@@ -86,51 +80,30 @@ const ALGORITHMS = [
 ];
 
 /**
- * Finds the key of a host in texts of `known_hosts` (sshd(8)), as an authorized_keys line without comment. Keys that any
- * text revokes and keys of authorities are ignored.
+ * Finds the key of a host in files of `known_hosts` (sshd(8)), as an authorized_keys line without comment. ssh-keygen
+ * matches patterns and hashed names. Keys that any file revokes and keys of authorities are ignored.
  *
  * @param name `host`, or `[host]:port` for another port than 22
  */
-export function findHostKey(texts: readonly string[], name: string): string | undefined {
-  const lines = texts.flatMap((text) => text.split("\n")).flatMap(readLine);
-  const named = lines.filter(({ names }) => matches(names, name));
-  const revoked = new Set(named.filter(({ marker }) => marker === "@revoked").map(({ key }) => key));
-  const keys = named.filter(({ marker, key }) => marker === "" && !revoked.has(key));
+export async function findHostKey(files: readonly string[], name: string): Promise<string | undefined> {
+  const found = await Promise.all(files.map((file) => runToEnd("ssh-keygen", ["-F", name, "-f", file])));
+  const lines = found.flatMap(({ stdout }) => stdout.split("\n")).flatMap(readLine);
+  const revoked = new Set(lines.filter(({ marker }) => marker === "@revoked").map(({ key }) => key));
+  const keys = lines.filter(({ marker, key }) => marker === "" && !revoked.has(key));
   return keys.toSorted((a, b) => ALGORITHMS.indexOf(a.algorithm) - ALGORITHMS.indexOf(b.algorithm))[0]?.key;
 }
 
 function readLine(line: string) {
-  const match = /^(?:(?<marker>@\S+)[ \t]+)?(?<names>[^\s#@]\S*)[ \t]+(?<algorithm>\S+)[ \t]+(?<blob>\S+)/
-    .exec(line);
-  const { marker = "", names = "", algorithm = "", blob = "" } = match?.groups ?? {};
+  const words = line.split(/[ \t]+/);
+  const marker = words[0]?.startsWith("@") === true ? words.shift() ?? "" : "";
+  const [, algorithm = "", blob = ""] = words;
   if (!ALGORITHMS.includes(algorithm)) return [];
   try {
     const parsed = parsePublicKey(`${algorithm} ${blob}`);
-    return [{ marker, names, algorithm, key: formatPublicKey(parsed.algorithm, parsed.blob).trim() }];
+    return [{ marker, algorithm, key: formatPublicKey(parsed.algorithm, parsed.blob).trim() }];
   } catch {
     return [];
   }
-}
-
-/** Matches a list of patterns, of which one with `!` excludes a name, or one hashed name. */
-function matches(names: string, name: string): boolean {
-  const [, salt, hash] = /^\|1\|([A-Za-z0-9+/=]+)\|([A-Za-z0-9+/=]+)$/.exec(names) ?? [];
-  if (salt !== undefined && hash !== undefined) {
-    const expected = createHmac("sha1", Uint8Array.fromBase64(salt)).update(name).digest();
-    const found = Uint8Array.fromBase64(hash);
-    return found.length === expected.length && timingSafeEqual(found, expected);
-  }
-  const patterns = names.split(",");
-  const is = (pattern: string) => toRegExp(pattern).test(name);
-  return !patterns.some((pattern) => pattern.startsWith("!") && is(pattern.slice(1))) &&
-    patterns.some((pattern) => !pattern.startsWith("!") && is(pattern));
-}
-
-/** A pattern with more than three stars matches nothing, to keep the matching time linear in the name. */
-function toRegExp(pattern: string): RegExp {
-  if ((pattern.match(/\*/g)?.length ?? 0) > 3) return /$^/;
-  const text = pattern.replaceAll(/[\\^$.|+()[\]{}]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
-  return new RegExp(`^${text}$`, "i");
 }
 
 /** The aliases in a text of ssh_config(5), in order, without patterns and names that look like options. */

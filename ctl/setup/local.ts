@@ -5,11 +5,11 @@
  */
 import { basename, dirname, join } from "node:path";
 import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
-import { loadConfig, parseConfig, readConfigText, setValue } from "@gateway/shared/config";
+import { loadConfig, parseConfig, setValue } from "@gateway/shared/config";
 import { ifThere, readRegularFile, readRegularText, tryLockFile } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { editLocked } from "../kit/files.ts";
 import { badConfig, conflict } from "../kit/output.ts";
+import { editFile, LOCAL_FILE } from "../kit/signer_change.ts";
 import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { formatLocalConfig, hostEntries, type Kept } from "./config_text.ts";
 import type { InitHost, Layout } from "./layout.ts";
@@ -27,12 +27,10 @@ export async function addLocalHosts(
   { mcpConfig: source }: Layout,
   hosts: readonly InitHost[],
 ): Promise<void> {
-  const { what } = CONFIG_KINDS.broker;
-  await editLocked(source, what, (text) => {
-    const known = parseConfig({ ...CONFIG_KINDS.broker, text, source }).hosts;
+  await editFile(LOCAL_FILE, source, (text, { hosts: known }) => {
     const added = Object.entries(hostEntries(hosts)).filter(([name]) => !Object.hasOwn(known, name));
-    return [added.reduce((text, [name, host]) => setValue(text, ["hosts", name], host), text), undefined];
-  }, () => readConfigText(source, what));
+    return added.reduce((text, [name, host]) => setValue(text, ["hosts", name], host), text);
+  });
 }
 
 /** Keys of the local config that the services keep or replace. */

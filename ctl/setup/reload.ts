@@ -3,7 +3,7 @@ import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, oneOf, required } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { hintMissingConfig, invalid } from "../kit/output.ts";
-import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 import { lintNewPatterns } from "../kit/lint_warnings.ts";
 import { runToEnd } from "../kit/programs.ts";
 import { askReload } from "../kit/signer_change.ts";
@@ -33,7 +33,7 @@ ${REMOTE_HELP}`;
 export const RELOAD = command({
   name: "reload",
   summary: "Reload the signer's config.",
-  takes: { ...SIGNER, "--pid-file <file>": "send SIGHUP to the signer with the PID in this file" },
+  takes: { "--pid-file <file>": "send SIGHUP to the signer with the PID in this file" },
   help: EXAMPLES,
   uses: ({ pidFile }) => pidFile === undefined ? usesSigner() : [...usesSigner(), "programs"],
   run: async (given, call) => {

@@ -1,7 +1,7 @@
 import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { formatMode, ifThere, tryLockFile } from "@gateway/shared/files";
+import { formatMode, ifThere, mayOthersWrite, tryLockFile } from "@gateway/shared/files";
 import { quoteText, writeAll } from "@gateway/shared/text";
 import { conflict, internal, invalid } from "../kit/output.ts";
 import { IDENTITIES, type Identity, type Layout, SET_UP_ENTRIES } from "./layout.ts";
@@ -209,7 +209,6 @@ interface Trusted {
 }
 
 const STICKY = 0o1000;
-const WRITABLE_BY_OTHERS = 0o022;
 
 /**
  * The reason why keys must not be below a part of a path; `undefined` if they may.
@@ -232,8 +231,9 @@ export function whyUnsafeFolder(part: PathPart, trusted: Trusted): string | unde
   return whyUnsafe(part, trusted) ?? whyWritable(part);
 }
 
-function whyWritable({ path, mode }: PathPart): string | undefined {
-  if ((mode & WRITABLE_BY_OTHERS) === 0) return undefined;
+function whyWritable(part: PathPart): string | undefined {
+  if (!mayOthersWrite(part)) return undefined;
+  const { path, mode } = part;
   const advice = `run chmod go-w ${path}, or use another directory`;
   return `other users may write to ${quoteText(path)} (mode ${formatMode(mode)}); ${advice}`;
 }

@@ -134,10 +134,9 @@ export function parseLogFormat(text: string): LogFormat {
 
 const FLAGS = "--config <file>, --log-format <format>, --version, --verbose, --help";
 type Switch = "version" | "verbose" | "help";
-const SWITCHES = new Map<string, Switch>([["version", "version"], ["verbose", "verbose"], ["help", "help"], [
-  "h",
-  "help",
-]]);
+const SWITCHES = new Map<string, Switch>(
+  Object.entries({ version: "version", verbose: "verbose", help: "help", h: "help" } as const),
+);
 
 /**
  * Parses a service's command line: long options with one dash or two, values after `=` or as the next argument. The last

@@ -89,6 +89,7 @@ export {
   checkCaller,
   checkReason,
   checkSignFields,
+  each,
   HOST_IDENTITY_SUFFIX,
   isHostIdentity,
   type K8sDiff,

@@ -1,35 +1,42 @@
 import assert from "node:assert/strict";
-import { followLog } from "../../ctl/audit/logs.ts";
+import { advance, openLast } from "../../ctl/audit/logs.ts";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 import { run } from "./ctl_fixture.ts";
 
 /** Changes a log between two polls. */
 type Step = (path: string) => void | Promise<void>;
 
+/** Follows a log. `pause` is called between two polls, and ends the test with `false`. */
+async function followLog({ path, lines, onLine, pause }: {
+  readonly path: string;
+  readonly lines: number;
+  readonly onLine: (line: Uint8Array) => void;
+  readonly pause: () => Promise<boolean> | boolean;
+}) {
+  let log = await openLast(path, lines);
+  const isMissing = log === undefined;
+  do log = await advance(path, log, onLine); while (await pause());
+  await log?.close();
+  return isMissing;
+}
+
 /** Follows a log in which each pause runs one step. Returns the lines of each poll. */
 async function follow(folder: string, lines: number, steps: readonly Step[]) {
   const path = `${folder}/audit.log`;
-  const controller = new AbortController();
   const looks: string[][] = [[]];
-  let missing = 0;
   let step = 0;
-  await followLog({
+  const isMissing = await followLog({
     path,
     lines,
-    clock: {
-      now: () => 0,
-      sleep: async () => {
-        const next = steps[step++];
-        if (next === undefined) return controller.abort();
-        await next(path);
-        looks.push([]);
-      },
-    },
-    signal: controller.signal,
     onLine: (line) => void looks.at(-1)?.push(new TextDecoder().decode(line.subarray(0, 20))),
-    onMissing: () => void missing++,
+    pause: async () => {
+      const next = steps[step++];
+      await next?.(path);
+      looks.push(...next === undefined ? [] : [[]]);
+      return next !== undefined;
+    },
   });
-  return { looks, missing };
+  return { looks, isMissing };
 }
 
 const append = (text: string): Step => (path) => Deno.writeTextFile(path, text, { append: true });
@@ -46,7 +53,7 @@ interface Row {
   readonly lines?: number;
   readonly steps: readonly Step[];
   readonly looks: string[][];
-  readonly missing?: number;
+  readonly isMissing?: boolean;
 }
 
 const LONG = "x".repeat(300_000);
@@ -69,7 +76,7 @@ Deno.test.each<Row>([
     before: undefined,
     steps: [() => {}, write("a\n")],
     looks: [[], [], ["a"]],
-    missing: 1,
+    isMissing: true,
   },
   {
     name: "a line once it is complete",
@@ -155,41 +162,36 @@ Deno.test.each<Row>([
     steps: [append(LONG), append(LONG), append("\nb\n")],
     looks: [["a"], [], [], ["b"]],
   },
-])("followLog() returns $name", async ({ before, lines = 2, steps, looks, missing = 0 }) => {
+])("advance() delivers $name", async ({ before, lines = 2, steps, looks, isMissing = false }) => {
   await using folder = new LogFolder();
   if (before !== undefined) await Deno.writeTextFile(folder.path, before);
-  assert.deepEqual(await follow(folder.folder, lines, steps), { looks, missing });
+  assert.deepEqual(await follow(folder.folder, lines, steps), { looks, isMissing });
 });
 
-Deno.test("followLog() returns every record exactly once while the log rotates", async () => {
+Deno.test("advance() delivers every record exactly once while the log rotates", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ maxFileBytes: 2000 });
   const outcomes: string[] = [];
   const seen: string[] = [];
-  const controller = new AbortController();
   await followLog({
     path: folder.path,
     lines: 0,
-    clock: {
-      now: () => 0,
-      sleep: async () => {
-        if (outcomes.length === 200) return controller.abort();
-        for (let count = 0; count < 20; count++) {
-          outcomes.push(`outcome-${outcomes.length}`);
-          await log.append({ outcome: outcomes.at(-1) ?? "" });
-        }
-      },
+    pause: async () => {
+      if (outcomes.length === 200) return false;
+      for (let count = 0; count < 20; count++) {
+        outcomes.push(`outcome-${outcomes.length}`);
+        await log.append({ outcome: outcomes.at(-1) ?? "" });
+      }
+      return true;
     },
-    signal: controller.signal,
     onLine: (line) => void seen.push(JSON.parse(new TextDecoder().decode(line)).outcome),
-    onMissing: () => {},
   });
   await log.close();
   assert.deepEqual(seen, outcomes);
   assert.ok(folder.names().length > 10);
 });
 
-Deno.test("followLog() finds the last lines of a log that spans many chunks", async () => {
+Deno.test("openLast() finds the last lines of a log that spans many chunks", async () => {
   await using folder = new LogFolder();
   const lines = Array.from({ length: 20_000 }, (_, index) => `line ${index}`);
   await Deno.writeTextFile(folder.path, `${lines.join("\n")}\nunfinished`);
@@ -199,12 +201,11 @@ Deno.test("followLog() finds the last lines of a log that spans many chunks", as
   }
 });
 
-Deno.test("followLog() keeps the order if the log rotates again while it reads", async () => {
+Deno.test("advance() keeps the order if the log rotates again while it reads", async () => {
   await using folder = new LogFolder();
   const { path } = folder;
   const stamps = ["20260102T030405Z", "20260102T030406Z", "20260102T030407Z"];
   await Deno.writeTextFile(path, "a\n");
-  const controller = new AbortController();
   const seen: string[] = [];
   let pauses = 0;
   const moveOn = (line: string) => {
@@ -214,23 +215,18 @@ Deno.test("followLog() keeps the order if the log rotates again while it reads",
   await followLog({
     path,
     lines: 1,
-    clock: {
-      now: () => 0,
-      sleep: () => {
-        if (pauses++ > 0) controller.abort();
-        else Deno.writeTextFileSync(path, "rest\n", { append: true });
-        if (pauses === 1) moveOn("b");
-        return Promise.resolve();
-      },
+    pause: () => {
+      if (pauses++ > 0) return false;
+      Deno.writeTextFileSync(path, "rest\n", { append: true });
+      moveOn("b");
+      return true;
     },
-    signal: controller.signal,
     onLine: (bytes) => {
       const line = new TextDecoder().decode(bytes);
       seen.push(line);
       // The successor is already open, but the rotated files are not listed yet.
       if (line === "rest") ["c", "d"].forEach(moveOn);
     },
-    onMissing: () => {},
   });
   assert.deepEqual(seen, ["a", "rest", "b", "c", "d"]);
 });

@@ -64,7 +64,7 @@ Deno.test("init writes contexts, and each command finds the files of the right o
   assert.equal((await whoami("empty"))[0], "lab-2");
   assert.equal((await at("empty", "context", "rm", "lab-2")).exit, 0);
   assert.equal((await whoami("empty"))[0], "");
-  const added = await at("empty", "context", "add", "again", "--config", "../b/lab/signer.json");
+  const added = await at("empty", "context", "use", "again", "--config", "../b/lab/signer.json");
   assert.match(added.out, /"again" is current/);
   assert.match(
     (await at("empty", "context", "show")).out,
@@ -76,8 +76,8 @@ Deno.test.each<{ args: string; contexts?: string; err: RegExp }>([
   { args: "host list --context nope", err: /Cannot find context "nope"\nfix: broker-ctl context list/ },
   { args: "context use nope", err: /Cannot find context "nope"\nfix: broker-ctl context list/ },
   {
-    args: "context add lab --config lab/signer.json",
-    err: /"lab": it exists\nfix: broker-ctl context remove lab/,
+    args: "context use no/pe --config lab/signer.json",
+    err: /Cannot use context "no\/pe": expected a plain name\nfix: broker-ctl context use --help/,
   },
   {
     args: "host list",

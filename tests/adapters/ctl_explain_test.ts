@@ -382,10 +382,10 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   {
     name: "an unknown cluster",
     flags: "--cluster dev",
-    error: /unknown cluster\nfix: broker-ctl cluster list/,
+    error: /"dev" in the config\nfix: broker-ctl cluster list/,
     exit: 1,
   },
-  { name: "an inherited name", flags: "--cluster constructor", error: /unknown cluster/, exit: 1 },
+  { name: "an inherited name", flags: "--cluster constructor", error: /Cannot find cluster/, exit: 1 },
   {
     name: "a command on a cluster",
     flags: "--cluster prod --command id",

@@ -117,7 +117,7 @@ Deno.test.each([
   },
   { name: "a name that is a path", args: "agent ../x", text: /Cannot use name "..\/x"/ },
   { name: "a name of a host's", args: "agent web01.krl", text: /without the suffix .krl of hosts/ },
-  { name: "another word for a kind", args: "root x", text: /expected one of agent/ },
+  { name: "another word for a kind", args: "root x", text: /Allowed choices are agent/ },
   {
     name: "names for whom nobody connects to",
     args: "agent x --san localhost",

@@ -35,8 +35,11 @@ Deno.test.each<{ name: string; text: string; lookUp?: string; key: string | unde
     text: `# web01 ${ED}\nweb01 ssh-ed25519 AAAA\nweb01 junk`,
     key: undefined,
   },
-])("findHostKey() finds the key of $name", ({ text, lookUp = "web01", key }) => {
-  assert.equal(findHostKey(["", text], lookUp), key);
+])("findHostKey() finds the key of $name", async ({ text, lookUp = "web01", key }) => {
+  await using folder = await createFolder();
+  const file = join(folder.path, "known_hosts");
+  await Deno.writeTextFile(file, `${text}\n`);
+  assert.equal(await findHostKey([join(folder.path, "none"), file], lookUp), key);
 });
 
 Deno.test("listAliases() returns only concrete names that do not look like options", () => {
