@@ -75,7 +75,7 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
     const policy = compileSigner(config);
     const host = policy.hosts.get(target.name);
     if (host === undefined) {
-      const message = `Cannot explain host ${quoteText(target.name)}: unknown host`;
+      const message = `Cannot find host ${quoteText(target.name)} in the config`;
       throw new HintedError(new AppError("unknown_host", message), "broker-ctl host list");
     }
     const source = config.hosts[host.name];

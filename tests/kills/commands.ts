@@ -88,7 +88,7 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
       name: "cluster remove",
       args: ["cluster", "remove", "prod", ...SIGNER],
       before: [INIT, ADD_CLUSTER],
-      done: /unknown cluster/,
+      done: /Cannot find cluster/,
     },
     { name: "identity add", args: ADD_AGENT, before: [INIT], done: /There is/ },
     {
