@@ -198,14 +198,15 @@ export async function runProgram(args: readonly string[], environment: Environme
 
 /** The whole command tree. */
 export function createProgram(context: CommandContext, verbose = false): Command {
-  const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
+  const { out, columns = LONGEST_HELP_LINE } = context.terminal;
+  const helpWidth = Math.min(columns, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
     .description(
       "Set up and operate the access broker: signer, control plane, and the brokers that agents talk to.",
     )
     .exitOverride()
     .configureOutput({
-      writeOut: context.terminal.out,
+      writeOut: context.terminal.columns === undefined ? out : (text) => out(wrapParagraphs(text, helpWidth)),
       writeErr: context.terminal.err,
       outputError: () => {},
       getOutHasColors: () => false,
@@ -227,9 +228,24 @@ export function createProgram(context: CommandContext, verbose = false): Command
     .helpCommand(false);
   for (const [group, entries] of Object.entries(COMMANDS)) {
     program.commandsGroup(group);
-    for (const entry of entries) addEntry(program, context, entry);
+    for (const entry of entries) {
+      addEntry(program, context, entry);
+      if (typeof entry !== "function" && !("run" in entry)) {
+        program.commands.at(-1)?.helpCommand("help [command]", "Show the help of a command.");
+      }
+    }
   }
   return program;
+}
+
+/** Breaks the paragraphs of a help text at spaces. Indented lines, such as examples, stay as they are. */
+function wrapParagraphs(text: string, width: number): string {
+  const wrap = (paragraph: string) =>
+    paragraph.split(/[ \n]/).reduce((lines, word) => {
+      const column = lines.length - lines.lastIndexOf("\n");
+      return `${lines}${column + word.length > width ? "\n" : " "}${word}`;
+    });
+  return text.replaceAll(/^\S.*(?:\n\S.*)*/gm, wrap);
 }
 
 /** A command in a list, without its other spellings. */
@@ -256,13 +272,13 @@ async function warnAboutExpiry(command: Command, uses: readonly Use[], environme
   }
 }
 
-/** Converts an error of commander. A usage error without a fix gets the help of its command as the fix. */
+/** Converts an error of commander. An error without a fix gets the help of its command as the fix. */
 function describeUsage(error: unknown, fix: string): unknown {
   if (error instanceof CommanderError) {
     const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
     return invalid(text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, ""), undefined, fix);
   }
-  const isBare = error instanceof AppError && error.code === "invalid_request" &&
+  const isBare = error instanceof AppError && ["invalid_request", "not_found"].includes(error.code) &&
     !(error instanceof HintedError);
   return isBare ? new HintedError(error, fix) : error;
 }

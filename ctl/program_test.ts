@@ -6,10 +6,17 @@ import { createProgram, runProgram } from "./program.ts";
 /** The commands that dropped the permission to run programs before they started. */
 const dropped: (readonly string[])[] = [];
 
-async function run(...args: string[]) {
+const run = (...args: string[]) => runIn(undefined, ...args);
+
+/** Runs the program in a terminal with this many columns. */
+async function runIn(columns: number | undefined, ...args: string[]) {
   const result = { out: "", err: "" };
   const exit = await runProgram(args, {
-    terminal: { out: (text) => void (result.out += text), err: (text) => void (result.err += text) },
+    terminal: {
+      out: (text) => void (result.out += text),
+      err: (text) => void (result.err += text),
+      columns,
+    },
     dropPrograms: () => void dropped.push(args),
     workingFolder: "/nowhere",
     variables: {},
@@ -221,6 +228,17 @@ Deno.test.each([
     dropped.length = 0;
     await run(...args);
     assert.equal(dropped.length, drops);
+  },
+);
+
+Deno.test.each([{ columns: 60 }, { columns: 100 }, { columns: 200 }])(
+  "runProgram() breaks the paragraphs of help at spaces in a terminal of $columns columns",
+  async ({ columns }) => {
+    const { out } = await runIn(columns, "help", "approval", "watch");
+    const { out: whole } = await run("help", "approval", "watch");
+    assert.deepEqual(out.split(/\s+/), whole.split(/\s+/));
+    const longest = Math.max(...out.split("\n").map(({ length }) => length));
+    assert.ok(longest <= Math.min(columns, 100) && longest > Math.min(columns, 100) - 12, `${longest}`);
   },
 );
 

@@ -48,7 +48,7 @@ const MOST_FACTS = 8;
 /** The lines for the position, for a notice and for the keys, and one unused line. */
 const FOOTER_ROWS = 4;
 const SMALLEST: Screen = { columns: 20, rows: 8 };
-const KEYS = "[a]pprove [d]eny [l]earn [s]kip [?]";
+const KEYS = "[a]pprove [d]eny [l]earn [s]kip [?] [q]uit";
 /** The notice after a key without a function, such as `?`. */
 export const HELP = `a approves, d denies, l approves for ${DEFAULT_LEARN}, s skips, v turns pages, q quits`;
 

@@ -193,7 +193,7 @@ Deno.test.each<{ name: string; record: ApprovalRecord; columns?: number; rows?: 
       "rule     require_approval:^restart",
       "",
       "1 of 3, 4m59s left",
-      "[a]pprove [d]eny [l]earn [s]kip [?]",
+      "[a]pprove [d]eny [l]earn [s]kip [?] [q]uit",
     ],
   },
   {
@@ -213,7 +213,7 @@ Deno.test.each<{ name: string; record: ApprovalRecord; columns?: number; rows?: 
       "covers   3 identical requests",
       "",
       "1 of 3, 4m59s left",
-      "[a]pprove [d]eny [l]earn [s]kip [?]",
+      "[a]pprove [d]eny [l]earn [s]kip [?] [q]uit",
     ],
   },
   {
@@ -228,7 +228,7 @@ Deno.test.each<{ name: string; record: ApprovalRecord; columns?: number; rows?: 
       "agent    agent-7",
       'reason   "word word word word word …',
       "TRUNCATED: [v]iew 12 pages, 1 of 3, …",
-      "[a]pprove [d]eny [l]earn [s]kip [?]",
+      "[a]pprove [d]eny [l]earn [s]kip [?] …",
     ],
   },
   { name: "no part of a request on a tiny screen", record: ONE, columns: 19, lines: ["Enlarge the …"] },

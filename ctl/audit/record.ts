@@ -67,7 +67,7 @@ const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];
 const WIDTHS = [20, 6, 14, 20, 14, 20];
 const INSTANCE_WIDTH = 14;
 const SHORT_TITLES = ["TIME", "WHO", "HOST", "WHAT", "RESULT"];
-const [TIME_WIDTH, NAME_WIDTH, RESULT_WIDTH, GAPS] = [8, 12, 15, 8];
+const [TIME_WIDTH, NAME_WIDTH, RESULT_WIDTH, GAPS] = [8, 12, 17, 8];
 const NARROWEST = 80;
 
 interface TableOptions {
@@ -102,7 +102,7 @@ export function createShortTable(
   columns = NARROWEST,
   now?: number,
 ): ReturnType<typeof createRecordTable> {
-  const wider = Math.max(0, Math.floor((columns - NARROWEST) / 4));
+  const wider = Math.max(0, Math.floor((columns - NARROWEST) / 8));
   const names = NAME_WIDTH + Math.min(wider, NAME_WIDTH);
   const what = Math.max(columns, NARROWEST) - TIME_WIDTH - 2 * names - RESULT_WIDTH - GAPS;
   const widths = [TIME_WIDTH, names, names, what];

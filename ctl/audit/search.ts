@@ -13,7 +13,7 @@ const targets = z.record(z.string(), z.looseObject({ addr: text, api_server: tex
 /** Accepts any other key: a mistake elsewhere in a config must not hide the records. */
 const anyConfig = {
   what: "config",
-  schema: z.looseObject({ audit_log: text, hosts: targets, clusters: targets }),
+  schema: z.looseObject({ audit_log: text, audit_key: text, hosts: targets, clusters: targets }),
 };
 
 /** The names of the services in the output by the files of their configs. */
@@ -35,13 +35,22 @@ async function loadConfigs(config: string | undefined, workingFolder: string) {
   return await Promise.all(
     [...found].map(async ([path, instance]) => {
       const { config } = await hintMissingConfig(() => loadFile(path, anyConfig));
-      const { audit_log, hosts, clusters } = config;
+      const { audit_log, audit_key, hosts, clusters } = config;
       const names = Object.entries({ ...hosts, ...clusters }).map(([name, { addr, api_server }]) =>
         [name, addr || api_server || name] as const
       );
-      return { instance, path: audit_log && resolve(workingFolder, audit_log), names };
+      return { instance, path: audit_log && resolve(workingFolder, audit_log), key: audit_key, names };
     }),
   );
+}
+
+/** The logs of an installation with the files of their keys, also logs that do not exist yet. */
+export async function listInstalledLogs(config: string | undefined, workingFolder: string) {
+  const configs = (await loadConfigs(config, workingFolder)).filter(({ path }) => path !== "");
+  const logs = configs.map(async ({ path, ...rest }) =>
+    (await listLogSet(path)).map((path) => ({ ...rest, path }))
+  );
+  return (await Promise.all(logs)).flat();
 }
 
 /** The options that choose logs and records. */

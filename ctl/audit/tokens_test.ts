@@ -288,13 +288,13 @@ Deno.test("createShortTable() fits a terminal and shows ages or times of day", (
     ...RECORD,
     who: "ann\x1b[2J.example.org",
     command_line: "systemctl restart nginx 日本語日本語",
-    outcome: "approval-granted",
+    outcome: "approval-required",
   };
   const { heading, format } = createShortTable({ full: false }, 80, Date.parse(RECORD.time) + 7_300_000);
   assert.deepEqual([heading, format(RECORD), format(record)], [
-    "TIME      WHO           HOST          WHAT                       RESULT",
-    "2h ago    agent-7       web01         uptime                     issued",
-    "2h ago    ann\\x1b[2J.…  web01         systemctl restart nginx…  approval-granted",
+    "TIME      WHO           HOST          WHAT                     RESULT",
+    "2h ago    agent-7       web01         uptime                   issued",
+    "2h ago    ann\\x1b[2J.…  web01         systemctl restart ngin…  approval-required",
   ]);
   const wide = createShortTable({ full: false }, 120);
   assert.match(wide.format(record), /^03:04:05 .* nginx 日本語日本語 /);

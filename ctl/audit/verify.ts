@@ -1,9 +1,10 @@
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
+import { ifThere } from "@gateway/shared/files";
 import { command } from "../kit/command.ts";
 import { badConfig, type CommandResult, invalid } from "../kit/output.ts";
 import { openApprovalCheck } from "./approvals.ts";
 import { type InstanceKey, loadAuditKey, parseInstanceKeys } from "./keys.ts";
-import { listDeploymentLogs, listLogSet, LOG_NAME, setOption } from "./logs.ts";
+import { listDeploymentLogs, listLogSet, listRotated, LOG_NAME, setOption } from "./logs.ts";
 import {
   describeForPrograms,
   describeVerified,
@@ -13,12 +14,13 @@ import {
   verifyLog,
 } from "./verified_log.ts";
 import { readOperatorText } from "../kit/files.ts";
+import { listInstalledLogs } from "./search.ts";
 
 export const VERIFY = command({
   name: "verify",
   summary: "Verify that an audit log is complete and unchanged.",
   takes: {
-    "--log <file>": "audit log",
+    "--log <file>": "audit log (default: all logs of the installation, with their keys)",
     "--key <file>": "seed file that signs the log (audit_key)",
     "--all": "include rotated files, from the first record",
     "--set [directory]": setOption(
@@ -30,11 +32,15 @@ export const VERIFY = command({
   },
   help: `
 Examples:
+  broker-ctl audit verify
   broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed
   broker-ctl audit verify --log log/broker/audit.log --key pki/broker_audit.seed --all
   broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed --since ~/heads/signer.json
   broker-ctl audit verify --log log/mcp/audit.log --key pki/mcp_audit.seed --set
   broker-ctl audit verify --set logs --keys ~/keys/instances --since ~/heads/deployment.json
+
+By default, the command verifies the logs that the signer's config and the configs next to it name, each with its
+audit_key. A log that does not exist is listed as not checked, because its service may never have run.
 
 Each record is signed and contains the hash of the previous record. Without --key only the hashes are checked, which
 does not detect a completely rewritten log. A log alone cannot show that its end was truncated. --since detects this:
@@ -48,15 +54,23 @@ signer's log contains. --approvals verifies each signature of an approval again:
 config, was valid at the time of the record, and was used once. A removed approver or key counts as invalid. Exit code 1:
 verification failed.
 `,
-  uses: ({ approvals }) => approvals === true ? ["config"] : [],
-  run: async ({ set, log, keys, key, all = false, since, approvals, config }, { workingFolder }) => {
+  uses: ({ set, log, approvals }) =>
+    approvals === true || set === undefined && log === undefined ? ["config"] : [],
+  run: async ({ config, set, log, keys, key, all = false, since, approvals }, { workingFolder }) => {
     const signatures = approvals === true ? await openApprovalCheck(config, workingFolder) : undefined;
     if (typeof set !== "string") {
       if (keys !== undefined) {
         throw invalid("Cannot use --keys without --set <directory>; for one log pass --key");
       }
-      if (log === undefined) throw invalid("Pass --log <file> or --set <directory>");
-      return await verifyOne({ log, key, all, set: set === true, since, signatures }, workingFolder);
+      if (log === undefined && (key !== undefined || set !== undefined)) {
+        throw invalid("Cannot use --key or --set without --log: pass --log <file>");
+      }
+      const logs = log === undefined
+        ? await listInstalledLogs(config, workingFolder)
+        : (set === true ? await listLogSet(resolve(workingFolder, log)) : [resolve(workingFolder, log)])
+          .map((path) => ({ path, key }));
+      const isList = set === true || log === undefined;
+      return await verifyLogs(logs, { all, since, isList, signatures }, workingFolder);
     }
     if (log !== undefined || key !== undefined || signatures !== undefined) {
       throw invalid("Cannot use --log, --key or --approvals with --set <directory>");
@@ -73,35 +87,55 @@ interface Check {
   readonly since: string | undefined;
 }
 
-async function verifyOne(
-  { log, key, all, set, since, signatures }: Check & {
+/** A log, the file of its key, and the service that writes it if an installation is checked. */
+interface CheckedLog {
+  readonly path: string;
+  readonly key: string | undefined;
+  readonly instance?: string;
+}
+
+/** Checks logs of one machine. JSON contains a list, or the only log. */
+async function verifyLogs(
+  checked: readonly CheckedLog[],
+  { all, since, isList, signatures }: Check & {
+    readonly isList: boolean;
     readonly signatures: Awaited<ReturnType<typeof openApprovalCheck>> | undefined;
-    readonly log: string;
-    readonly key: string | undefined;
-    readonly set: boolean;
   },
   workingFolder: string,
 ): Promise<CommandResult> {
-  const inFolder = (path: string) => resolve(workingFolder, path);
-  const publicKey = key === undefined ? undefined : await loadAuditKey(key, workingFolder);
-  const heads = await openHeads(since === undefined ? undefined : inFolder(since));
-  const method = { withKey: publicKey !== undefined, all, since: since !== undefined };
+  const heads = await openHeads(since === undefined ? undefined : resolve(workingFolder, since));
+  const method = { withKey: checked.every(({ key }) => key !== undefined), all, since: since !== undefined };
   const logs: VerifiedLog[] = [];
-  for (const path of set ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
-    logs.push(await verifyLog(path, method, { publicKey, heads, ...signatures }));
+  const missing: string[] = [];
+  for (const { path, key, instance } of checked) {
+    const name = instance === undefined ? basename(path) : `${instance}/${basename(path)}`;
+    const isThere = await ifThere(Deno.stat(path)) !== undefined || (await listRotated({ path })).length > 0;
+    // A service that has never run has no log.
+    if (instance !== undefined && !isThere) missing.push(name);
+    else {
+      const publicKey = key === undefined ? undefined : await loadAuditKey(key, workingFolder);
+      logs.push(await verifyLog(path, method, { publicKey, heads, name, ...signatures }));
+    }
   }
   const approvals = signatures?.result();
   const gone = heads.listGone(logs);
-  const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact) && approvals?.ok !== false;
+  const ok = logs.length > 0 && gone.length === 0 && logs.every(({ isIntact }) => isIntact) &&
+    approvals?.ok !== false;
   const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
-  const why = set ? "it is missing" : "it is another log, or --set is missing";
+  const isInstallation = checked.some(({ instance }) => instance !== undefined);
+  const why = isList ? "it is missing" : "it is another log, or --set is missing";
   return {
-    json: { ...(set ? { logs: shown, gone } : shown[0]), ok, ...(approvals && { approvals }) },
+    json: { ...(isList ? { logs: shown, gone } : shown[0]), ok, ...(approvals && { approvals }) },
     lines: [
       ...logs.flatMap((log) =>
-        describeVerified(log, method).map((line) => set ? `${log.name}: ${line}` : line)
+        describeVerified(log, method).slice(0, isInstallation && log.isIntact ? 1 : undefined)
+          .map((line) => isList ? `${log.name}: ${line}` : line)
       ),
+      ...isInstallation
+        ? new Set(shown.flatMap(({ not_proved }) => not_proved.map((question) => `not proved: ${question}`)))
+        : [],
+      ...missing.map((name) => `${name}: not checked: no such file`),
       ...gone.map((log) => `ERROR: remembered log ${log} was not checked: ${why}`),
       ...(approvals === undefined ? [] : [
         ...approvals.problems.map((problem) => `ERROR: ${problem}`),

@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { logsOfSet, verifyFile } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, writeFileAtomic } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
 import {
   type BackupSources,
   type CopiedFile,
@@ -177,7 +177,9 @@ interface BackupOptions {
 export async function makeBackup(options: BackupOptions) {
   const { target, setUp } = options;
   const shown = `Cannot create a backup in ${quoteText(target)}`;
-  if (await ifThere(Deno.lstat(target)) !== undefined) throw conflict(`${shown}: it exists`);
+  if (await ifThere(Deno.lstat(target)) !== undefined) {
+    throw conflict(`${shown}: it exists`, undefined, `broker-ctl backup ${shellQuote(`${target}-2`)}`);
+  }
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {
     throw notFound(`Cannot create a backup: there is no config in ${quoteText(setUp)}`);

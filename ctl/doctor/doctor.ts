@@ -1,5 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
+import type { BrokerConfig } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
@@ -12,7 +12,7 @@ import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
 import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
 import { overSsh } from "../kit/programs.ts";
-import { CONFIG_KINDS, loadLocalBroker } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadLocalBroker, localHosts } from "../kit/signer_file.ts";
 import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkPolicy, checkSigner } from "./config_checks.ts";
 import {
@@ -173,10 +173,10 @@ const LOADERS = {
     const isLocal = signer === undefined;
     const frontend = server_cert === "" ? "serve-mcp" : "serve-http";
     const used = brokerUsedFiles(config, { configPath: path, frontend });
-    const found = [...checkBroker(config), ...isLocal ? await checkPolicy(localPolicy(config), path) : []];
+    const found = [...checkBroker(config), ...isLocal ? await checkPolicy(localHosts(config), path) : []];
     return {
       ...{ config, found, used, sockets, signer },
-      ...isLocal && { hosts: localPolicy(config).hosts, ring: planCaKeys(config) },
+      ...isLocal && { hosts: localHosts(config).hosts, ring: planCaKeys(config) },
     };
   },
 } as const;

@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
 import { CONFIG_KINDS, loadLocalBroker, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { invalid, notFound } from "../kit/output.ts";
-import { EMPTY_CELL } from "../kit/table.ts";
+import { type Cell, EMPTY_CELL, timeCell } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
 /** Metrics have a few kilobytes, but any program can respond at this address. */
@@ -173,14 +173,15 @@ config and of control-plane.json next to it. A local installation has no monitor
   },
 });
 
-function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly string[] {
+function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly (string | Cell)[] {
   const seconds = (value: number | undefined) => value === undefined ? undefined : `${value.toFixed(1)} s`;
+  const end = new Date(certificate?.endsAt ?? 0).toISOString();
   return [
     ...[status.service, status.instance, status.address, isReady ? "yes" : "NO", status.version],
     ...[seconds(status.stateAgeSeconds), status.database, status.krlVersion],
-    ...[certificate && new Date(certificate.endsAt).toISOString().slice(0, 10)],
+    certificate && { ...timeCell(end, systemClock.now()), wide: end.slice(0, 10) },
     seconds(status.clockOffsetSeconds),
-  ].map((cell) => `${cell ?? EMPTY_CELL}`);
+  ].map((cell) => typeof cell === "object" ? cell : `${cell ?? EMPTY_CELL}`);
 }
 
 async function findMonitors(signerPath: string): Promise<readonly string[]> {

@@ -58,7 +58,7 @@ records of the signer's and the control plane's audit logs on this machine.
       ...[name, cn, kind, timeCell(expires, now), isHere ? "here" : "", timeCell(last_seen, now)],
       { text: state, role: state === "" || state === "ok" ? undefined : "warn" as const },
     ]);
-    const columns = ["NAME", "CN", "FOR", "ENDS", "+KEY", "LAST SEEN", "STATE"];
+    const columns = ["NAME", "CN", "FOR", "EXPIRES", "+KEY", "LAST SEEN", "STATE"];
     return { json: rows, lines: [{ none: "(no certificates)", columns, rows: cells }] };
   },
 });
@@ -191,7 +191,7 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
       : names.map((name) => {
         const found = certificates.find((each) => each.name === name);
         if (found === undefined) {
-          throw notFound(`Cannot find certificate ${quoteText(name)}`);
+          throw notFound(`Cannot find certificate ${quoteText(name)}`, undefined, "broker-ctl identity list");
         }
         if (found.kind === "ok") refuseDenied(denied, found.facts.commonName);
         return found;

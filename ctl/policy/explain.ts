@@ -78,7 +78,7 @@ no namespace. For a denied request, "To allow" lists all changes of the config t
     const policy = compileSigner(config);
     const host = policy.hosts.get(target.name);
     if (host === undefined) {
-      const message = `Cannot explain host ${quoteText(target.name)}: unknown host`;
+      const message = `Cannot find host ${quoteText(target.name)} in the config`;
       throw new HintedError(new AppError("unknown_host", message), "broker-ctl host list");
     }
     const source = config.hosts[host.name];

@@ -42,7 +42,7 @@ The log is not verified, and agents choose the commands in it: review each sugge
     const isSince = createFilter(since === undefined ? {} : { since });
     const policy = compileSigner(await loadSignerFile(config, workingFolder));
     if (host !== undefined && !policy.hosts.has(host)) {
-      throw notFound(`Cannot find host ${quoteText(host)} in the config`);
+      throw notFound(`Cannot find host ${quoteText(host)} in the config`, undefined, "broker-ctl host list");
     }
     const recommender = new Recommender(policy);
     let broken = 0;

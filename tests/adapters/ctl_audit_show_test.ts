@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type AuditEntry, nthLog } from "@gateway/shared/audit";
-import { LogFolder } from "./audit_fixture.ts";
+import { LogFolder, SEED } from "./audit_fixture.ts";
 import { run, runInTerminal, start, words } from "./ctl_fixture.ts";
 import { poll } from "../stage/poll.ts";
 
@@ -68,7 +68,7 @@ Deno.test("audit show prints a short table in a terminal, and -o wide all detail
     (await runInTerminal(terminal, "audit", "show", "--log", "audit.log", "--serial", "7", ...flags)).out;
   assert.match(
     await show(),
-    /^TIME {6}WHO {11}HOST {10}WHAT {23}RESULT\n\d+d ago +broker-1 {6}10\.0\.0\.2:22 {3}uptime {21}issued\n$/,
+    /^TIME {6}WHO {11}HOST {10}WHAT {21}RESULT\n\d+d ago +broker-1 {6}10\.0\.0\.2:22 {3}uptime {19}issued\n$/,
   );
   assert.match(await show("-o", "wide"), /^TIME +SEQ.*\n.* uptime \[session: 5e551d\] .*\n$/);
   assert.equal(JSON.parse(await show("-o", "json")).seq, 3);
@@ -165,7 +165,7 @@ Deno.test("audit show --all reads rotated files without the active log, and fail
   assert.equal((await show(log)).exit, 1);
   await using empty = new LogFolder();
   const result = await show(empty, "--all");
-  assert.match(result.err, /^error: Cannot read audit log .*: no such file\n$/);
+  assert.match(result.err, /^error: Cannot read audit log .*: no such file\nfix: .*\n$/);
   assert.equal(result.exit, 1);
   assert.equal((await run("/", "audit", "show", "--all", "--log", "/nowhere/audit.log")).exit, 1);
 });
@@ -253,12 +253,13 @@ async function createInstallation(): Promise<LogFolder> {
     "config.json": { name: "broker", entry: { ...spoofed, outcome: "executed" } },
   };
   folder.now = Date.now() - 7_200_000;
+  await Deno.writeFile(`${folder.folder}/seed`, SEED);
   for (const [file, { name, entry }] of Object.entries(logs)) {
     const path = `${folder.folder}/${name}.log`;
     const hosts = { web01: { addr: "10.0.0.5:22" }, web02: { addr: "" } };
     await Deno.writeTextFile(
       `${folder.folder}/${file}`,
-      JSON.stringify({ audit_log: path, hosts, other: 1 }),
+      JSON.stringify({ audit_log: path, audit_key: "seed", hosts, other: 1 }),
     );
     const log = await folder.open({ path });
     await log.append(entry);
@@ -304,6 +305,28 @@ Deno.test("audit show in the directory of an installation names rotated files th
     /^rotated files were not searched; --all .*\n$/,
   );
   assert.deepEqual((await run(folder.folder, "audit", "show", "--all")).err, "");
+});
+
+Deno.test.each<{ name: string; change: (log: string) => Promise<void>; says: RegExp; ok: boolean }>([
+  { name: "are intact", change: async () => {}, says: /^control-plane\/cp\.log: OK: 1 entries/m, ok: true },
+  { name: "miss one", change: Deno.remove, says: /^control-plane\/cp\.log: not checked/m, ok: true },
+  {
+    name: "have another author",
+    change: (log) => Deno.writeTextFile(log, Deno.readTextFileSync(log).replace("denied", "issued")),
+    says: /^control-plane\/cp\.log: FAIL: /m,
+    ok: false,
+  },
+])("audit verify checks all logs of an installation that $name", async ({ change, says, ok }) => {
+  await using folder = await createInstallation();
+  const verify = (...flags: string[]) => run(folder.folder, "audit", "verify", ...flags);
+  assert.equal((await verify("--since", "heads")).exit, 0);
+  await change(`${folder.folder}/cp.log`);
+  const { out, exit } = await verify();
+  assert.match(out, says);
+  assert.match(out, /^signer\/signer\.log: OK: 1 entries, chain intact, all signatures valid$/m);
+  assert.equal(exit, ok ? 0 : 1);
+  const remembered = await verify("--since", "heads", "--json");
+  assert.equal(JSON.parse(remembered.out).ok, ok && out.includes("cp.log: OK"));
 });
 
 Deno.test("audit tail follows all logs of an installation with filters, the last records by time", async () => {

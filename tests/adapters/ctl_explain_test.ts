@@ -184,10 +184,10 @@ Deno.test.each<{ name: string; flags: string | string[]; error: RegExp; exit?: n
   {
     name: "an unknown host",
     flags: "--host nowhere",
-    error: /"nowhere": unknown host\nfix: .*host list/,
+    error: /Cannot find host "nowhere" .*\nfix: .*host list/,
     exit: 1,
   },
-  { name: "an inherited name", flags: "--host constructor", error: /unknown host/, exit: 1 },
+  { name: "an inherited name", flags: "--host constructor", error: /Cannot find host/, exit: 1 },
   { name: "an empty command", flags: ["--host web01 --command", ""], error: /empty command/ },
   {
     name: "--caller without --command",

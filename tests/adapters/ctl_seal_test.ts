@@ -204,7 +204,7 @@ Deno.test("approval watch shows a request, reads the decision from the keyboard 
   const resize = (size: string) =>
     new Deno.Command("stty", { args: ["-F", /\/dev\/pts\/\d+/.exec(shown)?.[0] ?? "", ...words(size)] })
       .output();
-  await sees("[?]\x1b[7A\r", "the request");
+  await sees("[q]uit\x1b[7A\r", "the request");
   assert.deepEqual(screen().slice(0, 4), [
     '\x1b[?25l\x1b[1m"systemctl restart nginx"\x1b[22m',
     "",

@@ -3,14 +3,14 @@
  *
  * @module
  */
+import { CHARACTER, LINE, MARGIN, paintLines, STYLE } from "./terminal_svg.ts";
+
 const ROOT = new URL("../../", import.meta.url);
 const COLUMNS = 100;
 const ROWS = 30;
 const SECONDS = 24;
 /** The picture stands still for this time before it starts again. */
 const PAUSE = 4;
-const [CHARACTER, LINE, MARGIN] = [8.4, 19, 16];
-const COLORS: Readonly<Record<string, string>> = { 1: "b", 2: "d", 31: "r", 32: "g" };
 
 /** Returns the output events of the demo: seconds since the start, and text. */
 async function record(): Promise<(readonly [number, string])[]> {
@@ -55,28 +55,17 @@ function draw(events: readonly (readonly [number, string])[]): string {
   const animation = `${SECONDS + PAUSE}s step-end infinite`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img"
  aria-label="Recording of deno task demo in a terminal">
-<style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d4d9e2;white-space:pre}
-.b{font-weight:700;fill:#fff}.d{fill:#8b95a7}.r{fill:#ff7b72}.g{fill:#56d364}
+<style>${STYLE}
 #s{animation:s ${animation}}#c{animation:c ${animation}}
 ${frames("s", (rows) => Math.min(0, ROWS - rows) * LINE)}
 ${frames("c", (rows) => rows * LINE)}
 @media(prefers-reduced-motion){#s{animation:none;transform:translateY(${last}px)}#c{display:none}}</style>
 <rect width="${width}" height="${height}" rx="10" fill="#10141c" stroke="#39414f"/>
 <svg x="${MARGIN}" y="${MARGIN}" width="${width - 2 * MARGIN}" height="${height - 2 * MARGIN}"><g id="s">
-${lines.map((line, row) => `<text y="${row * LINE + 14}">${paint(line)}</text>`).join("\n")}
+${paintLines(lines).map((line, row) => `<text y="${row * LINE + 14}">${line}</text>`).join("\n")}
 <rect id="c" width="${width}" height="${lines.length * LINE}" fill="#10141c"/></g></svg>
 </svg>
 `;
-}
-
-const ESCAPE = "\x1b";
-/** The demo prints these colors only. */
-const COLORED = new RegExp(`${ESCAPE}\\[(\\d+)m(.*?)${ESCAPE}\\[0m`, "g");
-
-/** Turns the colors of a terminal line into spans. */
-function paint(line: string): string {
-  const escaped = line.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-  return escaped.replaceAll(COLORED, (_, code, text) => `<tspan class="${COLORS[code]}">${text}</tspan>`);
 }
 
 await Deno.writeTextFile(new URL("docs/images/demo.svg", ROOT), draw(await record()));
