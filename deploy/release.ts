@@ -88,8 +88,8 @@ async function release(
   await Deno.mkdir(output, { recursive: true });
   const whole = join(work, "whole");
   const files: string[] = [];
-  const archive = async (name: string, root: string) => {
-    await pack(join(output, name), root, { epoch, options: ["--use-compress-program=gzip -n"] });
+  const archive = async (name: string, root: string, ...options: readonly string[]) => {
+    await pack(join(output, name), root, { epoch, options: ["--use-compress-program=gzip -n", ...options] });
     files.push(name);
   };
   for (const packaged of PACKAGES) {
@@ -111,7 +111,7 @@ async function release(
     await archive(`gateway-${version}-executables-linux-${architecture}.tar.gz`, join(folder, "dist"));
   }
   await run(Deno.execPath(), ["task", "--quiet", "docs", "--outDir", join(work, "docs")], { cwd: folder });
-  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"));
+  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"), "--mode=u=rwX,go=rX");
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
   if (entry !== undefined) {

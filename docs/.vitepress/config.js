@@ -58,6 +58,8 @@ export default {
   srcExclude: ["README.md", "{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
   rewrites: pageOf,
   outDir: "../dist/docs",
+  // The search index lists pages in the order in which they finish: one by one, releases are reproducible.
+  buildConcurrency: 1,
   vite: { plugins: [{ name: "find-vue", enforce: "pre", resolveId: findVue }] },
   themeConfig: {
     logo: { src: ICON, alt: "" },
