@@ -2,12 +2,6 @@
  * Creates the release in `dist/`: a Debian package for each role, a tarball, the documentation site, the bill of
  * materials and checksums. With `DENORT_BIN`, it also compiles executables. Usage: `deno task release [options]`
  *
- * - `--version 0.1.0`: version of the release (default: the version in shared/deno.json)
- * - `--output directory`: output directory (default: dist)
- * - `--runtime file`: Deno program to package, one option for each architecture (default: amd64 and arm64, downloaded)
- * - `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway`: add the entry of the MCP registry
- * - `--allow-dirty`: release uncommitted changes
- *
  * @module
  */
 import { join, resolve } from "node:path";

@@ -42,6 +42,14 @@ Deno.test.each([
   assert.match(formatGuide({ ...FACTS, layout, backup: undefined }).join("\n"), says);
 });
 
+Deno.test("formatGuide() shows the next steps after --from-local in 11 lines", () => {
+  const kept = { logs: [], withPolicy: (text: string) => text };
+  const lines = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1", kept });
+  assert.equal(lines.length, 11, lines.join("\n"));
+  assert.match(lines.join("\n"), /stay enrolled.*backup-1[^]*signer --config[^]*pass-of-bundle/);
+  assert.ok(lines.includes(`   "gateway": ${JSON.stringify(mcpClientEntry(FACTS))}`));
+});
+
 Deno.test("formatGuide() contains an MCP entry that is valid JSON, and quotes paths for the shell", () => {
   const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
   const json = /^ {3}\{[\s\S]*?^ {3}\}$/m.exec(text)?.[0] ?? "";
@@ -61,7 +69,7 @@ Deno.test.each([
 
 Deno.test("formatGuide() shows the path of the previous installation and warns about its CA", () => {
   const text = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1" }).join("\n");
-  assert.match(text, /backup-1[\s\S]*trust the previous CA/);
+  assert.match(text, /previous CA.*backup-1: enroll its hosts again/);
 });
 
 Deno.test("formatGuide() shows which values to fill in if there is no host yet", () => {
