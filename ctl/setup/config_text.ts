@@ -333,16 +333,16 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   const entry = `   ${
     JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
   }`;
-  const enrollment = (config: string) => [
-    "1. Enroll each host",
-    ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
-      enrolled.includes(name)
-        ? `   ${name} is enrolled`
-        : `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
-    ),
-    "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
-    ...hosts.length > 0 ? [] : [`   NAME is the name of a host in "hosts" of ${config}; add one first.`],
-  ];
+  const pending = hosts.map(({ name }) => name).filter((name) => !enrolled.includes(name));
+  const enrollment = (config: string) =>
+    pending.length === 0 && hosts.length > 0 ? [`1. Enrolled: ${enrolled.join(", ")}`] : [
+      "1. Enroll each host",
+      ...(hosts.length > 0 ? pending : ["NAME"]).map((name) =>
+        `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
+      ),
+      "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
+      ...hosts.length > 0 ? [] : [`   NAME is the name of a host in "hosts" of ${config}; add one first.`],
+    ];
   if (route === "local") {
     const { log, key } = layout.audit.mcp;
     return [

@@ -72,9 +72,11 @@ Deno.test("formatGuide() shows the path of the previous installation and warns a
   assert.match(text, /previous CA.*backup-1: enroll its hosts again/);
 });
 
-Deno.test("formatGuide() shows which values to fill in if there is no host yet", () => {
+Deno.test("formatGuide() asks to enroll only hosts that are not enrolled, and shows which values to fill in", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
   assert.match(text, /host enroll NAME[\s\S]*NAME is the name of a host in "hosts"/);
+  const done = formatGuide({ ...FACTS, enrolled: ["web01"], backup: undefined }).join("\n");
+  assert.match(done, /\n1\. Enrolled: web01\n\n2\./);
 });
 
 Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([
