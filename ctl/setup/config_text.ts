@@ -329,7 +329,6 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   const hasApprovals = route === "control_plane";
   const tool = runtime.deno === undefined ? "broker-ctl" : shellQuote(`${runtime.sources}/bin/broker-ctl`);
   const server = mcpClientEntry(facts);
-  const command = [server.command, ...server.args].map(shellQuote).join(" ");
   const entry = `   ${
     JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
   }`;
@@ -351,7 +350,9 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
       ...["", ...enrollment(layout.mcpConfig), ""],
       "2. Add this to the settings of your MCP client, which starts the broker",
       ...entry.split("\n"),
-      `   Claude Code: claude mcp add gateway -- ${command}`,
+      `   Claude Code: claude mcp add gateway -- ${
+        [server.command, ...server.args].map(shellQuote).join(" ")
+      }`,
       ...["", "3. Allow more commands in command_policies of mcp.json, and restart the MCP client", ""],
       "To verify the audit log:",
       `   ${tool} audit verify --log ${shellQuote(log)} --key ${shellQuote(key)}`,
@@ -362,33 +363,29 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
     ? "   An agent in this account can read all keys in pki: use a separate account (init --socket)."
     : '   As root, with the group of the agent\'s account: install -d -o "$USER" -g GROUP -m 2750 ' +
       shellQuote(dirname(layout.agentSocket));
-  const approvals = hasApprovals
-    ? [
-      '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
-      `   ${tool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
-      `   or in a browser: import ${layout.mtlsCa} as an authority, and ${layout.approverBundle} as your certificate ` +
-      `(password, shown only now: ${facts.approverPassword}), then open ` +
-      approvalsUrl(publicAddress(listeners.controlPlane, names)),
-    ]
-    : [];
+  const approvals = [
+    '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
+    `   ${tool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
+    `   or in a browser: import ${layout.mtlsCa} as an authority, and ${layout.approverBundle} as your certificate ` +
+    `(password, shown only now: ${facts.approverPassword}), then open ` +
+    approvalsUrl(publicAddress(listeners.controlPlane, names)),
+  ];
   if (facts.kept !== undefined) {
     return [
       `1. Enrolled hosts stay enrolled, because the CA is the same. The previous files are in ${backup}`,
       ...starts,
       "3. Replace the entry in the settings of your MCP client:",
-      ...[`   "gateway": ${JSON.stringify(server)}`, account, ...approvals],
+      ...[`   "gateway": ${JSON.stringify(server)}`, account, ...hasApprovals ? approvals : []],
     ];
   }
   return [
     `Installation in ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
-    ...backup === undefined
-      ? []
-      : [`The previous CA, keys and logs are in ${backup}: enroll its hosts again`],
+    ...backup === undefined ? [] : [`The previous CA is in ${backup}: enroll its hosts again`],
     ...["", ...enrollment(layout.signerConfig), "", ...starts, ""],
     "3. Connect an agent. For MCP, add this to the client's settings:",
     ...entry.split("\n"),
     `   For HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
-    ...[account, "", ...approvals, ...hasApprovals ? [""] : []],
+    ...[account, "", ...hasApprovals ? [...approvals, ""] : []],
     "Certificates expire after 90 days. To renew those that expire within 30 days (systemd/ contains a timer):",
     `   ${tool} identity renew --due --config ${shellQuote(layout.signerConfig)}`,
     "pki/ssh_ca is a key in a file, for labs only: anyone who can read it can log in to every enrolled host.",

@@ -37,8 +37,7 @@ export async function completeHosts(
   return hosts;
 }
 
-async function confirmKeys(hosts: readonly InitHost[], person: Person): Promise<void> {
-  const { terminal, keys, yes, withYes } = person;
+async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes, withYes }: Person) {
   const lines = [
     ...hosts.map((host) => `Scanned host key: ${describe(host)}`),
     "It can be the key of an attacker in the network. Compare it with the output of this command on the host:",

@@ -199,10 +199,7 @@ function defaultFolder({ variables }: Call): string {
   throw invalid("Cannot find ~/.config/gateway: HOME is not set; pass --dir <directory>");
 }
 
-/**
- * Options without an effect: options of services with --local, and options of new installations with
- * --from-local.
- */
+/** Options without an effect: of services with --local, of new installations with --from-local. */
 const USELESS = {
   local: ["fromLocal", "network", "socket", "direct", "name", "listen"],
   fromLocal: ["dir", "force", "host", "enroll", "importSshConfig"],
