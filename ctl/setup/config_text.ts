@@ -329,9 +329,7 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   const hasApprovals = route === "control_plane";
   const tool = runtime.deno === undefined ? "broker-ctl" : shellQuote(`${runtime.sources}/bin/broker-ctl`);
   const server = mcpClientEntry(facts);
-  const entry = `   ${
-    JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
-  }`;
+  const entry = JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replace(/^/gm, "   ");
   const pending = hosts.map(({ name }) => name).filter((name) => !enrolled.includes(name));
   const enrollment = (config: string) =>
     pending.length === 0 && hosts.length > 0 ? [`1. Enrolled: ${enrolled.join(", ")}`] : [
@@ -373,8 +371,7 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   if (facts.kept !== undefined) {
     return [
       `1. Enrolled hosts stay enrolled, because the CA is the same. The previous files are in ${backup}`,
-      ...starts,
-      "3. Replace the entry in the settings of your MCP client:",
+      ...[...starts, "3. Replace the entry in the settings of your MCP client:"],
       ...[`   "gateway": ${JSON.stringify(server)}`, account, ...hasApprovals ? approvals : []],
     ];
   }
