@@ -2,12 +2,6 @@
  * Creates the release in `dist/`: a Debian package for each role, a tarball, the documentation site, the bill of
  * materials and checksums. With `DENORT_BIN`, it also compiles executables. Usage: `deno task release [options]`
  *
- * - `--version 0.1.0`: version of the release (default: the version in shared/deno.json)
- * - `--output directory`: output directory (default: dist)
- * - `--runtime file`: Deno program to package, one option for each architecture (default: amd64 and arm64, downloaded)
- * - `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway`: add the entry of the MCP registry
- * - `--allow-dirty`: release uncommitted changes
- *
  * @module
  */
 import { join, resolve } from "node:path";
@@ -88,8 +82,8 @@ async function release(
   await Deno.mkdir(output, { recursive: true });
   const whole = join(work, "whole");
   const files: string[] = [];
-  const archive = async (name: string, root: string) => {
-    await pack(join(output, name), root, { epoch, options: ["--use-compress-program=gzip -n"] });
+  const archive = async (name: string, root: string, ...options: readonly string[]) => {
+    await pack(join(output, name), root, { epoch, options: ["--use-compress-program=gzip -n", ...options] });
     files.push(name);
   };
   for (const packaged of PACKAGES) {
@@ -111,7 +105,7 @@ async function release(
     await archive(`gateway-${version}-executables-linux-${architecture}.tar.gz`, join(folder, "dist"));
   }
   await run(Deno.execPath(), ["task", "--quiet", "docs", "--outDir", join(work, "docs")], { cwd: folder });
-  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"));
+  await archive(`gateway-${version}-docs.tar.gz`, join(work, "docs"), "--mode=u=rwX,go=rX");
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
   if (entry !== undefined) {

@@ -347,22 +347,15 @@ export function startCommands({ layout, route, runtime: { deno, sources } }: Gui
 export function formatGuide(facts: GuideFacts): readonly string[] {
   const { layout, route, listeners, hosts, names = [], runtime, backup, enrolled = [] } = facts;
   const hasApprovals = route === "control_plane";
-  const what = hasApprovals ? "the signer, the control plane and the broker" : "the signer and the broker";
   const tool = runtime.deno === undefined ? "broker-ctl" : shellQuote(`${runtime.sources}/bin/broker-ctl`);
-  const signerConfig = shellQuote(layout.signerConfig);
-  const hasOldCa = backup !== undefined && facts.kept === undefined;
   const server = mcpClientEntry(facts);
-  const command = [server.command, ...server.args].map(shellQuote).join(" ");
-  const entry = `   ${
-    JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replaceAll("\n", "\n   ")
-  }`;
+  const entry = JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replace(/^/gm, "   ");
+  const pending = hosts.map(({ name }) => name).filter((name) => !enrolled.includes(name));
   const enrollment = (config: string) =>
-    facts.kept !== undefined ? ["1. Enrolled hosts stay enrolled, because the CA is the same"] : [
+    pending.length === 0 && hosts.length > 0 ? [`1. Enrolled: ${enrolled.join(", ")}`] : [
       "1. Enroll each host",
-      ...(hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"]).map((name) =>
-        enrolled.includes(name)
-          ? `   ${name} is enrolled`
-          : `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
+      ...(hosts.length > 0 ? pending : ["NAME"]).map((name) =>
+        `   ${tool} host enroll ${name} --over ssh --config ${shellQuote(config)}`
       ),
       "   It logs in as root; without --over ssh it prints the script. Existing keys and CAs on the host stay trusted.",
       ...hosts.length > 0 ? [] : [`   NAME is the name of a host in "hosts" of ${config}; add one first.`],
@@ -375,43 +368,43 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
       ...["", ...enrollment(layout.mcpConfig), ""],
       "2. Add this to the settings of your MCP client, which starts the broker",
       ...entry.split("\n"),
-      `   Claude Code: claude mcp add gateway -- ${command}`,
+      `   Claude Code: claude mcp add gateway -- ${
+        [server.command, ...server.args].map(shellQuote).join(" ")
+      }`,
       ...["", "3. Allow more commands in command_policies of mcp.json, and restart the MCP client", ""],
       "To verify the audit log:",
       `   ${tool} audit verify --log ${shellQuote(log)} --key ${shellQuote(key)}`,
     ];
   }
+  const starts = ["2. Start each in its own terminal:", ...startCommands(facts).map((line) => `   ${line}`)];
+  const account = isInside(layout)
+    ? "   An agent in this account can read all keys in pki: use a separate account (init --socket)."
+    : '   As root, with the group of the agent\'s account: install -d -o "$USER" -g GROUP -m 2750 ' +
+      shellQuote(dirname(layout.agentSocket));
+  const approvals = [
+    '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
+    `   ${tool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
+    `   or in a browser: import ${layout.mtlsCa} as an authority, and ${layout.approverBundle} as your certificate ` +
+    `(password, shown only now: ${facts.approverPassword}), then open ` +
+    approvalsUrl(publicAddress(listeners.controlPlane, names)),
+  ];
+  if (facts.kept !== undefined) {
+    return [
+      `1. Enrolled hosts stay enrolled, because the CA is the same. The previous files are in ${backup}`,
+      ...[...starts, "3. Replace the entry in the settings of your MCP client:"],
+      ...[`   "gateway": ${JSON.stringify(server)}`, account, ...hasApprovals ? approvals : []],
+    ];
+  }
   return [
     `Installation in ${layout.folder}: keys, signer.json, control-plane.json, config.json, mcp.json, broker-ctl.json`,
-    ...(backup === undefined ? [] : [`The previous installation with its keys and logs is in ${backup}`]),
-    ...(hasOldCa ? ["Hosts trust the previous CA until you enroll them again."] : []),
-    "",
-    ...enrollment(layout.signerConfig),
-    "",
-    `2. Start ${what}, each in a separate terminal`,
-    ...startCommands(facts).map((command) => `   ${command}`),
-    "",
+    ...backup === undefined ? [] : [`The previous CA is in ${backup}: enroll its hosts again`],
+    ...["", ...enrollment(layout.signerConfig), "", ...starts, ""],
     "3. Connect an agent. For MCP, add this to the client's settings:",
     ...entry.split("\n"),
     `   For HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
-    isInside(layout)
-      ? "   An agent in this account can read all keys in pki: use a separate account (init --socket)."
-      : '   As root, with the group of the agent\'s account: install -d -o "$USER" -g GROUP -m 2750 ' +
-        shellQuote(dirname(layout.agentSocket)),
-    "",
-    ...hasApprovals
-      ? [
-        '4. Approve commands that match "require_approval" of a policy in signer.json, in a terminal:',
-        `   ${tool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
-        "   or in a browser. First import two files in its certificate settings:",
-        `   ${layout.mtlsCa} as an authority (restricted to this installation)`,
-        `   ${layout.approverBundle} as your certificate (password, shown only now: ${facts.approverPassword})`,
-        `   Then open ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
-        "",
-      ]
-      : [],
+    ...[account, "", ...hasApprovals ? [...approvals, ""] : []],
     "Certificates expire after 90 days. To renew those that expire within 30 days (systemd/ contains a timer):",
-    `   ${tool} identity renew --due --config ${signerConfig}`,
+    `   ${tool} identity renew --due --config ${shellQuote(layout.signerConfig)}`,
     "pki/ssh_ca is a key in a file, for labs only: anyone who can read it can log in to every enrolled host.",
   ];
 }

@@ -42,6 +42,14 @@ Deno.test.each([
   assert.match(formatGuide({ ...FACTS, layout, backup: undefined }).join("\n"), says);
 });
 
+Deno.test("formatGuide() shows the next steps after --from-local in 11 lines", () => {
+  const kept = { logs: [], withPolicy: (text: string) => text };
+  const lines = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1", kept });
+  assert.equal(lines.length, 11, lines.join("\n"));
+  assert.match(lines.join("\n"), /stay enrolled.*backup-1[^]*signer --config[^]*pass-of-bundle/);
+  assert.ok(lines.includes(`   "gateway": ${JSON.stringify(mcpClientEntry(FACTS))}`));
+});
+
 Deno.test("formatGuide() contains an MCP entry that is valid JSON, and quotes paths for the shell", () => {
   const text = formatGuide({ ...FACTS, backup: undefined }).join("\n");
   const json = /^ {3}\{[\s\S]*?^ {3}\}$/m.exec(text)?.[0] ?? "";
@@ -61,12 +69,14 @@ Deno.test.each([
 
 Deno.test("formatGuide() shows the path of the previous installation and warns about its CA", () => {
   const text = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1" }).join("\n");
-  assert.match(text, /backup-1[\s\S]*trust the previous CA/);
+  assert.match(text, /previous CA is in .*backup-1: enroll its hosts again/);
 });
 
-Deno.test("formatGuide() shows which values to fill in if there is no host yet", () => {
+Deno.test("formatGuide() asks to enroll only hosts that are not enrolled, and shows which values to fill in", () => {
   const text = formatGuide({ ...FACTS, hosts: [], backup: undefined }).join("\n");
   assert.match(text, /host enroll NAME[\s\S]*NAME is the name of a host in "hosts"/);
+  const done = formatGuide({ ...FACTS, enrolled: ["web01"], backup: undefined }).join("\n");
+  assert.match(done, /\n1\. Enrolled: web01\n\n2\./);
 });
 
 Deno.test.each<{ name: string; facts: Partial<GuideFacts>; commands: readonly string[] }>([

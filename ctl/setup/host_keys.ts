@@ -6,7 +6,7 @@ import { confirm } from "../kit/confirm.ts";
 import { conflict, type Environment, invalid } from "../kit/output.ts";
 import type { GivenHost, InitHost } from "./layout.ts";
 
-type Person = Pick<Environment, "terminal" | "keys"> & { readonly yes?: boolean };
+type Person = Pick<Environment, "terminal" | "keys"> & { readonly yes?: boolean; readonly withYes: string };
 
 /**
  * Scans the keys of hosts that were given without one. A person confirms a scanned key, because an attacker in the network
@@ -38,7 +38,7 @@ export async function completeHosts(
   return hosts;
 }
 
-async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes }: Person): Promise<void> {
+async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes, withYes }: Person) {
   const lines = [
     ...hosts.map((host) => `Scanned host key: ${describe(host)}`),
     "It can be the key of an attacker in the network. Compare it with the output of this command on the host:",
@@ -48,7 +48,7 @@ async function confirmKeys(hosts: readonly InitHost[], { terminal, keys, yes }: 
   if (yes === true) return;
   if (keys === undefined) {
     const fix =
-      'compare the key, then pass --yes, or the key: --host "web01=deploy@10.0.0.5,key=ssh-ed25519 AAAA…"';
+      `compare the key, then run ${withYes}; or pass the key: --host "NAME=…,key=ssh-ed25519 AAAA…"`;
     throw invalid("Cannot ask about a host key without a terminal; nothing was written", undefined, fix);
   }
   if (await confirm({ terminal, keys }, "Is it the same?")) return;

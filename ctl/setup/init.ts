@@ -128,6 +128,14 @@ const OCCUPIED: Advice = {
     "services to a local installation, use --from-local",
 };
 
+/** The command line with these options, except those of tables. */
+function commandLine({ headers: _1, color: _2, ...flags }: InitFlags & Readonly<Record<string, unknown>>) {
+  const words = Object.entries(flags).flatMap(([name, value]) =>
+    [value].flat().map((one) => one === true ? optionOf(name) : `${optionOf(name)} ${shellQuote(`${one}`)}`)
+  );
+  return ["broker-ctl init", ...words].join(" ");
+}
+
 /** An absolute path that is safe in configs, commands and permission flags. */
 function readPath(text: string, workingFolder: string): string {
   const path = resolve(workingFolder, text);
@@ -191,10 +199,7 @@ function defaultFolder({ variables }: Call): string {
   throw invalid("Cannot find ~/.config/gateway: HOME is not set; pass --dir <directory>");
 }
 
-/**
- * Options without an effect: options of services with --local, and options of new installations with
- * --from-local.
- */
+/** Options without an effect: of services with --local, of new installations with --from-local. */
 const USELESS = {
   local: ["fromLocal", "network", "socket", "direct", "name", "listen"],
   fromLocal: ["dir", "force", "host", "enroll", "importSshConfig"],
@@ -221,7 +226,8 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
   const { hosts: imported, notes } = await importHosts(flags, call);
   const named = parseHosts(flags.host ?? []);
   const given = [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))];
-  const complete = await completeHosts(given, local?.hosts ?? {}, { ...call, yes: flags.yes === true });
+  const person = { ...call, yes: flags.yes === true, withYes: commandLine({ ...flags, yes: true }) };
+  const complete = await completeHosts(given, local?.hosts ?? {}, person);
   using locks = new DisposableStack();
   const former = local === undefined || isLocal ? undefined : await keepLocal(layout, local, locks);
   const choices = { ...read, hosts: former?.hosts ?? complete, kept: former?.kept };
@@ -279,7 +285,7 @@ async function init(flags: InitFlags, call: Call): Promise<CommandResult> {
       ...(notices.length > 0 ? [""] : []),
       ...formatGuide(facts),
       ...(registration === undefined ? [] : ["", ...registration.lines]),
-      ...(context?.name ? ["", context.line] : []),
+      ...(context?.name ? [context.line] : []),
     ],
     failed: done.some(({ enrolled }) => !enrolled),
   };

@@ -42,6 +42,14 @@ function resolveLinks(tokens, file) {
   }
 }
 
+/** Code in a line breaks at spaces, and in long words only: never within an option such as `--over`. */
+function renderCode(md, text) {
+  const words = md.utils.escapeHtml(text).split(" ");
+  return `<code v-pre>${
+    words.map((word) => word.length > 24 ? word : `<span>${word}</span>`).join(" ")
+  }</code>`;
+}
+
 /** The anchor of a heading, as code hosts compute it. */
 const slugify = (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-");
 
@@ -58,6 +66,8 @@ export default {
   srcExclude: ["README.md", "{tests,dist,coverage}/**", "**/fixtures/**", "**/node_modules/**"],
   rewrites: pageOf,
   outDir: "../dist/docs",
+  // The search index lists pages in the order in which they finish: one by one, releases are reproducible.
+  buildConcurrency: 1,
   vite: { plugins: [{ name: "find-vue", enforce: "pre", resolveId: findVue }] },
   themeConfig: {
     logo: { src: ICON, alt: "" },
@@ -80,7 +90,9 @@ export default {
   markdown: {
     anchor: { slugify },
     attrs: { disable: true },
-    config: (md) =>
-      md.core.ruler.push("links", ({ tokens, env }) => resolveLinks(tokens, env.realPath ?? env.path)),
+    config: (md) => {
+      md.core.ruler.push("links", ({ tokens, env }) => resolveLinks(tokens, env.realPath ?? env.path));
+      md.renderer.rules.code_inline = (tokens, index) => renderCode(md, tokens[index].content);
+    },
   },
 };

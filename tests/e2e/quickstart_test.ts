@@ -160,7 +160,7 @@ Deno.test("a scanned host key is trusted only after confirmation and never repla
   assert.equal(closed.code, 2);
   assert.match(
     closed.err,
-    /SHA256:\S+\n[^]*ssh-keygen -lf[^]*without a terminal; nothing was written\nfix: .*pass --yes, or .*,key=/,
+    /SHA256:\S+\n[^]*ssh-keygen -lf[^]*without a terminal; nothing was written\nfix: .*run broker-ctl init --local --host \S+ --yes; or .*,key=/,
   );
   await assert.rejects(Deno.stat(folder), Deno.errors.NotFound);
 
@@ -171,7 +171,7 @@ Deno.test("a scanned host key is trusted only after confirmation and never repla
     const keys = async function* () {
       yield* await Promise.resolve(typed);
     };
-    const [host] = await completeHosts(given, hosts, { terminal, keys });
+    const [host] = await completeHosts(given, hosts, { terminal, keys, withYes: "" });
     return { key: host?.hostKey ?? "", err };
   };
   for (const typed of ["n", "\r", "\x03", "", "ny"]) {

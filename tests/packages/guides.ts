@@ -34,7 +34,7 @@ export const OPERATION_GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/backup.md": 2,
   "docs/guides/troubleshooting.md": 15,
   "docs/guides/upgrade.md": 4,
-  "docs/guides/rotate-ca.md": 5,
+  "docs/guides/rotate-ca.md": 10,
   "docs/guides/several-instances.md": 4,
   "docs/guides/debate.md": 6,
   "docs/guides/providers.md": 2,
