@@ -39,7 +39,7 @@ export function renderDecisionForm(
 ): Html {
   const id = encodeURIComponent(approval.id.toWellFormed());
   return markup`<form method="post" action="${LIST_PATH}/${id}"${
-    !isElsewhere && markup` data-api="/v1/approvals/${id}"`
+    !isElsewhere && markup` data-api="${LIST_PATH}/${id}"`
   } novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
 ${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" value="${each}">`)}

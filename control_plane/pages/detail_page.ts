@@ -23,6 +23,7 @@ import { LIST_PATH, renderPage } from "./page.ts";
 export interface DetailPage extends RequestFacts, FormOptions {
   /** The CN of the reader's certificate. */
   readonly approver: string;
+  readonly hasSessions?: boolean | undefined;
   /** The reason why the reader's decision was rejected. */
   readonly problem?: string | undefined;
   /** The next request that the reader may decide, if this one is decided. */
@@ -42,7 +43,7 @@ export function renderDetailPage(page: DetailPage): string {
     title: `${problem === undefined ? "" : "Failed – "}${word}: ${
       visibleText(cutText(host, 60))
     } – Approvals`,
-    approver,
+    ...{ approver, hasSessions: page.hasSessions },
     now,
     live: {
       state: [id, status, decided_by, expires_at, joined, collected, next?.id],
