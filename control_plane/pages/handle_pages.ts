@@ -43,12 +43,13 @@ export const handleUiDetail: Handler<"id"> = withErrorPage(async (ports, exchang
 
 /**
  * `POST /ui/approvals/{id}`: decides by the form of the page, for browsers without scripts, and redirects to the page.
- * Callers: `approval.callers`, except for their own requests.
+ * The script of the page sends JSON, as to `POST /v1/approvals/{id}`. Callers: `approval.callers`, except for their own
+ * requests.
  *
  * @throws {AppError} `invalid_request` if the form is invalid
  * @throws {AppError} `forbidden` if the caller is no approver or is the requester, or another page sent the form
  * @throws {AppError} `conflict` if the approval is unknown or not pending, or another request is shown
- * @throws {AppError} `unsupported_media_type` if the body is not `application/x-www-form-urlencoded`
+ * @throws {AppError} `unsupported_media_type` if the body is neither a form nor JSON
  */
 export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchange) => {
   const { request, peer: { caller } } = exchange;

@@ -1,7 +1,6 @@
 import type { Random } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, type ErrorCode, errorText } from "@gateway/shared/errors";
 import {
-  callerFromSignIn,
   describeProblem,
   type Peer,
   type PeerHandler,
@@ -53,7 +52,7 @@ interface Session extends Peer {
   activeAt: number;
 }
 
-export interface SignInOptions {
+interface SignInOptions {
   readonly config: UiConfig;
   readonly login: Pick<LoginClient, "start" | "finish">;
   readonly random: Random;
@@ -102,50 +101,34 @@ const handleLogin: Handler = async (ports, { request, client }) => {
  */
 const handleCallback: Handler = async (ports, { request, client }) => {
   limit(ports, client);
-  try {
-    return await finishLogin(ports, request);
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    const { caller, message: err } = error;
-    await ports.ports.record({ caller, command: `GET ${CALLBACK_PATH}`, outcome: "denied", err });
-    throw error;
-  }
-};
-
-/** A sign-in that is rejected, for the audit log. */
-class Refusal extends AppError {
-  readonly caller: string;
-
-  constructor(code: AppError["code"], message: string, caller = "") {
-    super(code, message);
-    this.caller = caller;
-  }
-}
-
-async function finishLogin(ports: SignInPorts, request: Request): Promise<Response> {
-  const { config, sessions, time, ports: { clock, require } } = ports;
+  const { config, sessions, time, buckets, ports: { clock, record, require } } = ports;
+  const command = `GET ${CALLBACK_PATH}`;
+  const reject = async (code: ErrorCode, err: string, caller = ""): Promise<never> => {
+    // Unauthenticated clients must not fill the disk of the audit log.
+    const isBounded = caller !== "" || buckets.take("records of all sources", LOGINS_PER_MINUTE).ok;
+    if (isBounded) await record({ caller, command, outcome: "denied", err });
+    throw new AppError(code, err);
+  };
   const { search, searchParams } = new URL(request.url);
   // An open sign-in is used once, whatever its result is.
   const open = ports.logins.take(readCookie(request, LOGIN_COOKIE));
   if (open === undefined || search.length > MAX_QUERY_LENGTH) {
-    throw new Refusal(
+    return await reject(
       "unauthenticated",
       "Cannot sign in: this browser has no open sign-in, or it took too long",
     );
   }
-  const claims = await ports.login.finish(searchParams, open.secrets).catch((error) => {
-    throw error instanceof AppError ? new Refusal(error.code, error.message) : error;
-  });
+  const claims = await ports.login.finish(searchParams, open.secrets)
+    .catch((error) => reject(error instanceof AppError ? error.code : "internal", errorText(error)));
   const approver = decideApprover(claims, config, clock.now());
   if (approver.kind === "refused") {
-    throw new Refusal("forbidden", `Cannot sign in: ${approver.reason}`, approver.name);
+    return await reject("forbidden", `Cannot sign in: ${approver.reason}`, approver.name);
   }
-  const caller = callerFromSignIn(approver.name);
-  if (caller === undefined) throw new Refusal("forbidden", "Cannot sign in: not the name of a person");
+  const { caller } = approver;
   if ((await endFrozen(ports)).some((value) => isSameIdentity(value, caller))) {
-    throw new Refusal("frozen", "Cannot sign in: an operator has frozen this person", caller);
+    return await reject("frozen", "Cannot sign in: an operator has frozen this person", caller);
   }
-  await require({ caller, command: `GET ${CALLBACK_PATH}`, outcome: "signed-in" });
+  await require({ caller, command, outcome: "signed-in" });
   // Never keep the ID that the browser sent, because another person could have set it.
   sessions.take(readCookie(request, SESSION_COOKIE));
   const id = sessions.add({ caller, activeAt: time.now() });
@@ -154,7 +137,7 @@ async function finishLogin(ports: SignInPorts, request: Request): Promise<Respon
     setCookie(SESSION_COOKIE, id, "Strict"),
     setCookie(LOGIN_COOKIE, "", "Lax", 0),
   ]);
-}
+};
 
 /** `POST /ui/logout`: ends the session. Only on `ui_listen`. Callers: all. */
 const handleLogout: Handler = async ({ sessions, ports: { record, clock } }, { request }) => {

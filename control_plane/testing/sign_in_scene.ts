@@ -84,7 +84,7 @@ export async function startSignIn() {
     const response = await gate(request, { address, trust }).catch((error) => problemResponse(error));
     return { status: response.status, headers: response.headers, text: await response.text() };
   };
-  return { plane, provider, trusted, browser: () => new Browser(answer, provider) };
+  return { plane, provider, trusted, answer, browser: () => new Browser(answer, provider) };
 }
 
 /** A browser that has signed in as ann. */

@@ -3,31 +3,13 @@
  *
  * @module
  */
-import {
-  allowInsecureRequests,
-  authorizationCodeGrant,
-  AuthorizationResponseError,
-  buildAuthorizationUrl,
-  calculatePKCECodeChallenge,
-  type ClientAuth,
-  ClientError,
-  ClientSecretBasic,
-  ClientSecretPost,
-  type Configuration,
-  customFetch,
-  discovery,
-  enableNonRepudiationChecks,
-  randomNonce,
-  randomPKCECodeVerifier,
-  randomState,
-  ResponseBodyError,
-} from "openid-client";
+import * as client from "openid-client";
 import { AppError } from "../errors.ts";
 import type { JsonObject } from "../json.ts";
 import { type ProviderPorts, requestProvider } from "./provider.ts";
 
 /** A client of one provider. */
-export interface LoginConfig extends Readonly<Record<"issuer" | "clientId" | "clientSecret", string>> {
+interface LoginConfig extends Readonly<Record<"issuer" | "clientId" | "clientSecret", string>> {
   /** The scopes in addition to `openid`. */
   readonly scopes: readonly string[];
   /** Additional CAs of the provider's certificate, as PEM text; empty: none. */
@@ -44,16 +26,16 @@ export class LoginClient implements Disposable {
   readonly #config: LoginConfig;
   readonly #ports: ProviderPorts;
   readonly #http: Deno.HttpClient | undefined;
-  #provider: Promise<Configuration> | undefined;
+  #provider: Promise<client.Configuration> | undefined;
 
   /** Creates a client without a request to the provider. */
   constructor(config: LoginConfig, { fetch, clock }: ProviderPorts) {
-    const client = config.ca === "" ? undefined : Deno.createHttpClient({ caCerts: [config.ca] });
     this.#config = config;
-    this.#http = client;
+    const http = config.ca === "" ? undefined : Deno.createHttpClient({ caCerts: [config.ca] });
+    this.#http = http;
     this.#ports = {
       clock,
-      fetch: client === undefined ? fetch : (input, init) => fetch(input, { ...init, client }),
+      fetch: http === undefined ? fetch : (input, init) => fetch(input, { ...init, client: http }),
     };
   }
 
@@ -69,17 +51,21 @@ export class LoginClient implements Disposable {
    */
   async start(): Promise<{ readonly url: string; readonly secrets: LoginSecrets }> {
     const provider = await this.discover();
-    const secrets = { state: randomState(), nonce: randomNonce(), verifier: randomPKCECodeVerifier() };
+    const secrets = {
+      state: client.randomState(),
+      nonce: client.randomNonce(),
+      verifier: client.randomPKCECodeVerifier(),
+    };
     const query = {
       redirect_uri: this.#config.redirectUri,
       scope: ["openid", ...this.#config.scopes].join(" "),
       state: secrets.state,
       nonce: secrets.nonce,
-      code_challenge: await calculatePKCECodeChallenge(secrets.verifier),
+      code_challenge: await client.calculatePKCECodeChallenge(secrets.verifier),
       code_challenge_method: "S256",
     };
     try {
-      return { url: buildAuthorizationUrl(provider, query).href, secrets };
+      return { url: client.buildAuthorizationUrl(provider, query).href, secrets };
     } catch (error) {
       throw describe(error, "upstream_failure");
     }
@@ -91,14 +77,14 @@ export class LoginClient implements Disposable {
    * @param query the query of the address to which the provider sent the browser
    * @returns the claims of the ID token
    * @throws {AppError} `unauthenticated` for a response that does not belong to this sign-in, or is rejected by the
-   * provider; `upstream_failure` if the provider cannot be used. No error has a cause, because it could hold a token
+   * provider; `upstream_failure` if the provider cannot be used. No error holds a part of the response
    */
   async finish(query: URLSearchParams, { state, nonce, verifier }: LoginSecrets): Promise<JsonObject> {
     const provider = await this.discover();
     // Not the address of the request, because the client chooses its Host header.
     const response = new URL(`${this.#config.redirectUri}?${query}`);
     try {
-      const tokens = await authorizationCodeGrant(provider, response, {
+      const tokens = await client.authorizationCodeGrant(provider, response, {
         ...{ expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true },
       });
       return { ...tokens.claims() };
@@ -108,7 +94,7 @@ export class LoginClient implements Disposable {
   }
 
   /** Fetches the description of the provider. @throws {AppError} `upstream_failure` if the provider cannot be used */
-  discover(): Promise<Configuration> {
+  discover(): Promise<client.Configuration> {
     this.#provider ??= this.#discover().catch((error) => {
       this.#provider = undefined;
       throw describe(error, "upstream_failure");
@@ -116,13 +102,16 @@ export class LoginClient implements Disposable {
     return this.#provider;
   }
 
-  #discover(): Promise<Configuration> {
+  #discover(): Promise<client.Configuration> {
     const { issuer, clientId, clientSecret } = this.#config;
     const send = requestProvider("response", this.#ports);
-    return discovery(new URL(issuer), clientId, undefined, authenticateWith(clientSecret), {
+    return client.discovery(new URL(issuer), clientId, undefined, authenticateWith(clientSecret), {
       // The config permits http only on this machine.
-      execute: [enableNonRepudiationChecks, ...(issuer.startsWith("http:") ? [allowInsecureRequests] : [])],
-      async [customFetch](url, { headers, method, body }) {
+      execute: [
+        client.enableNonRepudiationChecks,
+        ...(issuer.startsWith("http:") ? [client.allowInsecureRequests] : []),
+      ],
+      async [client.customFetch](url, { headers, method, body }) {
         const form = body instanceof URLSearchParams ? body : null;
         const { bytes, ...response } = await send(url, { headers, method, body: form });
         return new Response([204, 205, 304].includes(response.status) ? null : bytes, response);
@@ -132,8 +121,8 @@ export class LoginClient implements Disposable {
 }
 
 /** Authenticates with the method that providers support without a setting of the client (OpenID Connect Core, section 9). */
-function authenticateWith(secret: string): ClientAuth {
-  const [basic, post] = [ClientSecretBasic(secret), ClientSecretPost(secret)];
+function authenticateWith(secret: string): client.ClientAuth {
+  const [basic, post] = [client.ClientSecretBasic(secret), client.ClientSecretPost(secret)];
   return (server, ...rest) => {
     const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
     return (methods.includes("client_secret_basic") ? basic : post)(server, ...rest);
@@ -148,12 +137,12 @@ function describe(
   code: "unauthenticated" | "upstream_failure" = "unauthenticated",
 ): AppError {
   const fail = (reason: string) => new AppError(code, `Cannot sign in: ${reason}`);
-  if (error instanceof AuthorizationResponseError || error instanceof ResponseBodyError) {
+  if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError) {
     return fail(
       `the OpenID provider answered ${CODE.test(error.error) ? error.error : "with an unknown error"}`,
     );
   }
-  if (!(error instanceof ClientError)) return fail("the response of the OpenID provider is invalid");
+  if (!(error instanceof client.ClientError)) return fail("the response of the OpenID provider is invalid");
   if (error.cause instanceof AppError) return error.cause;
   // The library's own texts name parameters and claims, never their values.
   return fail(error.code !== undefined && error.cause instanceof Error ? error.cause.message : error.message);
