@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import {
   ANN,
-  Browser,
+  type Browser,
   ISSUER,
   KEY,
   OTHER_KEY,
