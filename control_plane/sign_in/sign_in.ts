@@ -125,7 +125,7 @@ const handleCallback: Handler = async (ports, { request, client }) => {
     return await reject("forbidden", `Cannot sign in: ${approver.reason}`, approver.name);
   }
   const { caller } = approver;
-  if ((await endFrozen(ports)).some((value) => isSameIdentity(value, caller))) {
+  if (isNamed(await endFrozen(ports), approver)) {
     return await reject("frozen", "Cannot sign in: an operator has frozen this person", caller);
   }
   await require({ caller, command, outcome: "signed-in" });
@@ -174,7 +174,7 @@ export function createSignIn(
   return async (request, client) => {
     let session: Session | undefined;
     try {
-      session = await findSession(ports, request);
+      session = findSession(ports, request);
       const isChange = request.method !== "GET" && request.method !== "HEAD";
       // Any site can make a browser send a form. The cookie is missing then, but this check does not depend on it.
       if (isChange && originOf(ports, request) !== "same_origin") {
@@ -183,6 +183,7 @@ export function createSignIn(
       if (Object.hasOwn(SIGN_IN_ROUTES, new URL(request.url).pathname)) {
         return await routes(request, { client });
       }
+      if (session !== undefined && isNamed(await endFrozen(ports), session)) session = undefined;
       if (session === undefined) return welcome(ports, request);
       client.trust(session.caller);
       return await options.pages(request, { caller: session.caller });
@@ -193,14 +194,10 @@ export function createSignIn(
 }
 
 /** Finds the session of a request. Pages poll, so only requests of a person extend the session. */
-async function findSession(ports: SignInPorts, request: Request): Promise<Session | undefined> {
-  const { sessions, time, config: { idle_timeout_seconds } } = ports;
-  const earliest = time.now() - idle_timeout_seconds * 1000;
+function findSession({ sessions, time, config }: SignInPorts, request: Request): Session | undefined {
+  const earliest = time.now() - config.idle_timeout_seconds * 1000;
   sessions.drop(({ activeAt }) => activeAt <= earliest);
-  const id = readCookie(request, SESSION_COOKIE);
-  if (sessions.find(id) === undefined) return undefined;
-  await endFrozen(ports);
-  const session = sessions.find(id);
+  const session = sessions.find(readCookie(request, SESSION_COOKIE));
   const isPerson = request.method === "POST" || request.headers.get("sec-fetch-mode") === "navigate";
   if (session !== undefined && isPerson) session.activeAt = time.now();
   return session;
@@ -210,9 +207,13 @@ async function findSession(ports: SignInPorts, request: Request): Promise<Sessio
 async function endFrozen({ sessions, ports: { signer, record } }: SignInPorts): Promise<readonly string[]> {
   const names = (await signer.revocations())
     .flatMap(({ kind, value }) => kind === "caller" || kind === "end_user" ? [value] : []);
-  const ended = sessions.drop(({ caller }) => names.some((name) => isSameIdentity(name, caller)));
+  const ended = sessions.drop((session) => isNamed(names, session));
   await Promise.all(ended.map(({ caller }) => record({ caller, outcome: "signed-out", err: "frozen" })));
   return names;
+}
+
+function isNamed(names: readonly string[], { caller }: Peer): boolean {
+  return names.some((name) => isSameIdentity(name, caller));
 }
 
 /** The response to a request without a session. */
@@ -222,7 +223,7 @@ function welcome({ ports: { clock } }: SignInPorts, request: Request): Response 
   if (request.method === "GET" && request.headers.get("sec-fetch-site") === "cross-site") {
     return answer(renderOpeningPage({ now: clock.now(), next }), 200);
   }
-  throw new AppError("unauthenticated", "A session is required");
+  throw new AppError("unauthenticated", "Cannot open this page: sign in first");
 }
 
 /** Shows failures as pages to browsers; programs receive a problem. */

@@ -221,7 +221,10 @@ Deno.test("a session cannot be used while the signer does not report freezes", a
   plane.signer.reply = () => {
     throw new AppError("upstream_failure", "no");
   };
-  assert.equal((await ann.open("/ui/approvals")).status, 502);
+  const { status, text } = await ann.open("/ui/approvals");
+  assert.equal(status, 502);
+  assert.match(text, /Signed in as[^]*the signer could not be reached/);
+  assert.equal((await ann.post("/ui/logout", "")).status, 200);
 });
 
 Deno.test.each<{ name: string; headers: Record<string, string> }>([
@@ -264,6 +267,17 @@ Deno.test("a link on another site is opened again by our own page, because the c
   const headers = { "sec-fetch-site": "cross-site" };
   const { status, text } = await (await startSignIn()).browser().open("/ui/approvals/ab12", { headers });
   assert.deepEqual([status, text.includes('content="0;url=/ui/approvals/ab12"')], [200, true]);
+});
+
+Deno.test("unauthenticated clients from many addresses cause at most 60 records per minute", async () => {
+  const { browser, plane } = await startSignIn();
+  for (let sent = 0; sent < 80; sent++) {
+    const { status } = await Object.assign(browser(), { address: `192.0.2.${sent}` }).open(
+      "/ui/callback?state=x",
+    );
+    assert.equal(status, 401);
+  }
+  assert.equal(plane.log.entries.length, 60);
 });
 
 Deno.test("GET /ui/login is limited by source, rejects other sites, and forgets only the oldest of 1,000", async () => {

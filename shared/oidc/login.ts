@@ -105,7 +105,8 @@ export class LoginClient implements Disposable {
   #discover(): Promise<client.Configuration> {
     const { issuer, clientId, clientSecret } = this.#config;
     const send = requestProvider("response", this.#ports);
-    return client.discovery(new URL(issuer), clientId, undefined, authenticateWith(clientSecret), {
+    // RFC 6749, section 2.3.1: every provider supports Basic.
+    return client.discovery(new URL(issuer), clientId, undefined, client.ClientSecretBasic(clientSecret), {
       // The config permits http only on this machine.
       execute: [
         client.enableNonRepudiationChecks,
@@ -114,19 +115,10 @@ export class LoginClient implements Disposable {
       async [client.customFetch](url, { headers, method, body }) {
         const form = body instanceof URLSearchParams ? body : null;
         const { bytes, ...response } = await send(url, { headers, method, body: form });
-        return new Response([204, 205, 304].includes(response.status) ? null : bytes, response);
+        return new Response(bytes, response);
       },
     });
   }
-}
-
-/** Authenticates with the method that providers support without a setting of the client (OpenID Connect Core, section 9). */
-function authenticateWith(secret: string): client.ClientAuth {
-  const [basic, post] = [client.ClientSecretBasic(secret), client.ClientSecretPost(secret)];
-  return (server, ...rest) => {
-    const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
-    return (methods.includes("client_secret_basic") ? basic : post)(server, ...rest);
-  };
 }
 
 const CODE = /^[a-z_]{1,64}$/;
