@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import {
   keepFresh,
   keepListenerFresh,
+  ListenerMetrics,
   loadListenerTls,
   loadTlsKeyPair,
   startMtlsServer,
@@ -153,7 +154,8 @@ async function serveListener<Server extends RunningListener>(
     await using _sockets = await openMcpSockets(config.sockets, broker, ports);
     const { drain, close, ...parts } = serve(broker);
     const { listen } = config;
-    const listener = await openListener({ listen, metrics: broker.metrics, clock, logger }, parts);
+    const traffic = new ListenerMetrics(broker.metrics);
+    const listener = await openListener({ listen, traffic, clock, logger }, parts);
     const monitor = await startMonitor(config, broker, ports, frontend);
     monitor.setReady(true);
     const { address } = listener.server;

@@ -10,6 +10,7 @@ import {
   handleUiPasskey,
   redirectToList,
 } from "./pages/handle_pages.ts";
+import { LIST_PATH } from "./pages/page.ts";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
@@ -46,10 +47,36 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/ui/approvals/:id": { GET: fresh(handleUiDetail), POST: fresh(handleUiDecide) },
 });
 
-/** The control plane's routes behind the mTLS listener. */
-export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler {
-  const answer = createRouter(CONTROL_PLANE_ROUTES, createPorts(options), { noRoute: "no such route" });
-  return (request, peer) => answer(request, { peer });
+type Routes = Parameters<typeof createRouter<ControlPlanePorts, { readonly peer: Peer }>>[0];
+
+const PAGE_ROUTES: Routes = Object.fromEntries(
+  Object.entries<Routes[string]>(CONTROL_PLANE_ROUTES).filter(([path]) =>
+    path === "/" || path === "/ui" || path.startsWith("/ui/")
+  ),
+);
+
+interface ControlPlaneApp {
+  /** The routes behind the mTLS listener. */
+  readonly handler: PeerHandler;
+  /** The pages alone, for people who have signed in at the address `url`, and the ports of the pages. */
+  pagesAt(url: string): { readonly pages: PeerHandler; readonly ports: ControlPlanePorts };
+}
+
+export function createControlPlaneApp(options: ControlPlaneOptions): ControlPlaneApp {
+  const ports = createPorts(options);
+  const noRoute = "no such route";
+  const answer = createRouter(CONTROL_PLANE_ROUTES, ports, { noRoute });
+  return {
+    handler: (request, peer) => answer(request, { peer }),
+    pagesAt(url) {
+      const { config } = ports;
+      // Decisions are accepted only from the address of the page.
+      const approval = { ...config.approval, approval_url_template: `${url}${LIST_PATH}/{id}` };
+      const own = { ...ports, config: { ...config, approval }, hasSessions: true };
+      const answerPages = createRouter(PAGE_ROUTES, own, { noRoute });
+      return { pages: (request, peer) => answerPages(request, { peer }), ports: own };
+    },
+  };
 }
 
 /** Waits for the approvals that other control planes have parked, decided or collected. */
@@ -95,7 +122,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
       return append(entry);
     });
   return {
-    ...{ ...options, timings, recordSoon: counted((entry) => late.add(entry)) },
+    ...{ ...options, hasSessions: false, timings, recordSoon: counted((entry) => late.add(entry)) },
     record: inOrder((entry) => gate.bestEffort(entry)),
     require: inOrder((entry) => gate.require(entry)),
   };

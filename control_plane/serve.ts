@@ -1,16 +1,22 @@
 import { type Environment, openState, startDaemon } from "@gateway/shared/daemon";
 import { loadConfig, signerUrls } from "@gateway/shared/config";
-import { keepFresh, loadSignerTls, openUpstreams, UpstreamWatch } from "@gateway/shared/http";
+import { readNamedText } from "@gateway/shared/files";
+import { keepFresh, loadSignerTls, loadTlsKeyPair, openUpstreams, UpstreamWatch } from "@gateway/shared/http";
 import { ALONE, type Epochs } from "@gateway/shared/instances";
 import { createRedactor } from "@gateway/shared/redact";
 import { describeStateDb } from "@gateway/shared/state";
 import { createControlPlaneApp } from "./app.ts";
 import { ApprovalRegistry } from "./approvals/registry.ts";
-import { configWarnings, type ControlPlaneConfig, controlPlaneConfig } from "./config/config.ts";
+import {
+  configWarnings,
+  type ControlPlaneConfig,
+  controlPlaneConfig,
+  type UiConfig,
+} from "./config/config.ts";
 import { controlPlaneUsedFiles } from "./config/permissions.ts";
 import { Guardrails } from "./guardrails/guardrails.ts";
 import { createNotifier, notificationMs } from "./notify/notifier.ts";
-import { pageHeaders, renderUnauthenticatedPage } from "./pages/page.ts";
+import { LIST_PATH, pageHeaders, renderUnauthenticatedPage } from "./pages/page.ts";
 import { SignerClient } from "./routes/signer_client.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
@@ -90,7 +96,10 @@ export async function startControlPlane(environment: Environment) {
     const upstream = new UpstreamWatch({ what: "the signer", client: probe, clock });
     const { client_cert, ca } = config.signer;
     await daemon.startMonitor({
-      certificates: { "signer.client_cert": client_cert, "signer.ca": ca },
+      certificates: {
+        ...{ "signer.client_cert": client_cert, "signer.ca": ca },
+        ...(config.ui && config.ui.server_cert !== "" && { "ui.server_cert": config.ui.server_cert }),
+      },
       upstream,
       problem: () => instances.problem ?? upstream.problem(),
     });
@@ -102,14 +111,23 @@ export async function startControlPlane(environment: Environment) {
     const signer = new SignerClient({
       request: (request) => asking.measure(() => client.request(request), ({ status }) => resultOf(status)),
     });
+    const { handler, pagesAt } = createControlPlaneApp({
+      ...{ config, registry, instances, guardrails, notifier, signer, gate, metrics, clock: time, logger },
+      stopping,
+    });
+    const { ui, ui_listen } = config;
+    if (ui !== undefined) {
+      await daemon.listenWithoutCertificates({
+        ...{ key: "ui_listen", listen: ui_listen, loadTls: () => loadUiTls(config, ui) },
+        handler: await openSignIn(ui, pagesAt(ui.url), environment, opened),
+      });
+    }
+    const signIn = ui && `${ui.url}${LIST_PATH}`;
     const { address } = await daemon.listen({
       isReserved: (caller) => config.approval.callers.includes(caller),
-      handler: createControlPlaneApp({
-        ...{ config, registry, instances, guardrails, notifier, signer, gate, metrics, clock: time, logger },
-        stopping,
-      }),
+      handler,
       unauthenticatedPage: ({ status, title, detail }) =>
-        new Response(renderUnauthenticatedPage({ title, detail, now: clock.now() }), {
+        new Response(renderUnauthenticatedPage({ title, detail, signIn, now: clock.now() }), {
           status,
           headers: pageHeaders(),
         }),
@@ -126,6 +144,7 @@ export async function startControlPlane(environment: Environment) {
         signer: signerUrls(config.signer).join(" "),
         approvers: config.approval.callers.length,
         behavior: behavior.mode,
+        ...(ui !== undefined && { ui_listen }),
         ...(config.state_db !== "" && { state_db: describeStateDb(config.state_db), approvals: restored }),
       },
     };
@@ -143,4 +162,36 @@ function webhookSecret(
 ): string | undefined {
   const { notifier, webhook_secret_env } = approval;
   return notifier === "log" || webhook_secret_env === "" ? undefined : readEnv(webhook_secret_env);
+}
+
+function loadUiTls(config: ControlPlaneConfig, { server_cert, server_key }: UiConfig) {
+  const key = server_cert === "" ? "" : "ui.";
+  return loadTlsKeyPair({
+    cert: { key: `${key}server_cert`, path: server_cert || config.server_cert },
+    key: { key: `${key}server_key`, path: server_key || config.server_key },
+  });
+}
+
+/** Opens the sign-in with the company's account. The provider need not be available yet. */
+async function openSignIn(
+  config: UiConfig,
+  app: ReturnType<ReturnType<typeof createControlPlaneApp>["pagesAt"]>,
+  { clock, random, fetch, logger }: Environment,
+  opened: AsyncDisposableStack,
+) {
+  const { issuer, client_id: clientId, scopes } = config;
+  const secret = await readNamedText("ui.client_secret_file", config.client_secret_file);
+  const ca = config.issuer_ca === "" ? "" : await readNamedText("ui.issuer_ca", config.issuer_ca);
+  // Only a control plane with a sign-in loads the libraries.
+  const [{ LoginClient }, { CALLBACK_PATH, createSignIn }] = await Promise.all([
+    import("@gateway/shared/oidc/login"),
+    import("./sign_in/sign_in.ts"),
+  ]);
+  const redirectUri = `${config.url}${CALLBACK_PATH}`;
+  const settings = { issuer, clientId, scopes, clientSecret: secret.trim(), redirectUri, ca };
+  const login = opened.use(new LoginClient(settings, { fetch, clock }));
+  void login.discover().catch((error) =>
+    logger.warn("OpenID provider not available, trying again", { error })
+  );
+  return createSignIn({ ...app, config, login, random });
 }

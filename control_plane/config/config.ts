@@ -13,6 +13,7 @@
  */
 import * as z from "@zod/zod";
 import { DATABASE_ACCESS_SHAPE, findStateProblems, type StateSettings } from "@gateway/shared/state";
+import { isProviderUrl } from "@gateway/shared/oidc/model";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config";
 
@@ -47,16 +48,26 @@ export interface BehaviorConfig {
   readonly max_distinct_per_subject: number;
 }
 
+/** The `ui` block after defaults. */
+export interface UiConfig
+  extends
+    Readonly<Record<"url" | "server_cert" | "server_key" | "issuer" | "issuer_ca", string>>,
+    Readonly<Record<"client_id" | "client_secret_file" | "user_claim" | "groups_claim", string>>,
+    Readonly<Record<"groups" | "scopes", readonly string[]>>,
+    Readonly<Record<"idle_timeout_seconds" | "session_max_seconds", number>> {}
+
 /** The control plane's config after defaults. Paths are as written; relative ones are relative to the working directory. */
 export interface ControlPlaneConfig
   extends
     StateSettings,
     Readonly<Record<"listen" | "server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
-    Readonly<Record<"audit_log" | "audit_key" | "monitor_listen", string>>,
+    Readonly<Record<"audit_log" | "audit_key" | "monitor_listen" | "ui_listen", string>>,
     Readonly<Record<"sign_callers" | "trusted_forwarders", readonly string[]>> {
   readonly signer: SignerClientConfig;
   readonly approval: ApprovalConfig;
   readonly behavior: BehaviorConfig;
+  /** Present exactly if `ui_listen` is not empty. */
+  readonly ui?: UiConfig;
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly redact?: RedactConfig;
   /** Empty: the host's name. */
@@ -88,7 +99,9 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   ).describe(
     "time for a decision, and again for its collection, in seconds; pending requests keep their own",
   ),
-  callers: names.describe("CNs of approvers; if empty, all requests that need approval expire"),
+  callers: names.describe(
+    "CNs of approvers; if empty and without ui, all requests that need approval expire",
+  ),
   teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
     name === "" ? "workflow" : name
   )
@@ -112,6 +125,41 @@ const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
   ),
 });
 
+const uiConfig: z.ZodType<UiConfig> = z.strictObject({
+  url: z.string().refine(
+    (text) => text.startsWith("https://") && URL.parse(text)?.origin === text,
+    "must be https://host or https://host:port, without a path",
+  ).describe("address of the pages in browsers; register URL/ui/callback as redirect URI of the client"),
+  server_cert: z.string().default("").describe(
+    "PEM file, the certificate of ui_listen; empty means server_cert",
+  ),
+  server_key: z.string().default("").describe(
+    "PEM file, the private key of ui_listen; empty means server_key",
+  ),
+  issuer: z.string().refine(
+    (text) => isProviderUrl(text) && !/[?#\s]/.test(text),
+    "must be an https URL without query and fragment (http on loopback only)",
+  ).describe(
+    "URL of the OpenID provider, exactly as in its tokens; its endpoints must be on the same host and port",
+  ),
+  issuer_ca: z.string().default("").describe(
+    "PEM file, additional CAs of the provider's certificate; empty means only public CAs",
+  ),
+  client_id: z.string().min(1).describe("ID of this client at the provider"),
+  client_secret_file: path.describe("file with the secret of this client"),
+  scopes: z.array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope without spaces"))
+    .default(["email", "profile"]).describe("requested scopes in addition to openid"),
+  user_claim: z.string().min(1).default("email").describe(
+    "claim of the ID token with the approver's name; email counts only if email_verified is true",
+  ),
+  groups_claim: z.string().min(1).default("groups").describe("claim of the ID token with the groups"),
+  groups: z.array(z.string().min(1)).min(1).describe("groups whose members are approvers"),
+  idle_timeout_seconds: orDefault(1800).describe(
+    "seconds without activity until a session ends; 0 means 1800",
+  ),
+  session_max_seconds: orDefault(28_800).describe("seconds until a session ends in any case; 0 means 28800"),
+});
+
 /** The schema; unknown keys are rejected. */
 export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject({
   listen: z.string().min(1).default(":7443").describe("address of the mTLS listener, host:port"),
@@ -133,6 +181,11 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
     .describe("closed: no audit record, no approval; open: log and proceed"),
   monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
+  ui_listen: z.string().default("").describe(
+    "address of a second listener, without client certificates, for the pages of approvers who sign in with the " +
+      "company's account; requires ui; empty means none",
+  ),
+  ui: uiConfig.exactOptional().describe("sign-in on ui_listen with OpenID Connect"),
   redact: redactConfig.exactOptional().describe(
     "rules that mask secrets in audit texts and notifications; absent means the built-in rules",
   ),
@@ -145,7 +198,10 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("").describe(
     "name of this instance if several share a database; empty means the host's name",
   ),
-}).superRefine(({ approval, ...settings }, context) => {
+}).superRefine(({ approval, ui_listen, ui, ...settings }, context) => {
+  for (const [key, message] of findUiProblems(ui_listen, ui)) {
+    context.addIssue({ code: "custom", path: [key], message, input: undefined });
+  }
   for (const [key, message] of findStateProblems(settings)) {
     context.addIssue({ code: "custom", path: [key], message, input: undefined });
   }
@@ -155,6 +211,15 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
     context.addIssue({ code: "custom", path: ["approval", "webhook_url"], message: problem });
   }
 });
+
+function findUiProblems(listen: string, ui: UiConfig | undefined): readonly (readonly [string, string])[] {
+  if (ui === undefined) return listen === "" ? [] : [["ui", "is required for ui_listen"]];
+  const isHalf = (ui.server_cert === "") !== (ui.server_key === "");
+  return [
+    ...listen === "" ? [["ui_listen", "is required for ui"] as const] : [],
+    ...isHalf ? [["ui", "must have both of server_cert and server_key, or neither"] as const] : [],
+  ];
+}
 
 /** Finds the problem of a webhook's address. */
 export function webhookUrlProblem(url: string): string | undefined {
@@ -171,13 +236,16 @@ function isLoopback(hostname: string): boolean {
 
 /** Warnings about a valid but weak config. */
 export function configWarnings(config: ControlPlaneConfig): readonly string[] {
-  const { approval, sign_callers, behavior, state_db, trusted_forwarders } = config;
+  const { approval, sign_callers, behavior, state_db, trusted_forwarders, ui } = config;
   const both = sign_callers.filter((caller) => approval.callers.includes(caller));
   const ignored = trusted_forwarders.filter((caller) =>
     sign_callers.length > 0 && !sign_callers.includes(caller)
   );
   const warnings: readonly (readonly [boolean, string])[] = [
-    [approval.callers.length === 0, "approval.callers is empty: requests that need approval expire"],
+    [
+      approval.callers.length === 0 && ui === undefined,
+      "approval.callers is empty: requests that need approval expire",
+    ],
     [
       approval.callers.length > 0 && approval.approval_url_template === "",
       "approval.approval_url_template is empty: notifications have no link, and browsers that send an Origin header " +

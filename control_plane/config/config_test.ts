@@ -48,6 +48,32 @@ Deno.test.each<{ name: string; changes: object; warning: RegExp }>([
   assert.match(warnings[0] ?? "", warning);
 });
 
+const UI = {
+  url: "https://approve.example",
+  issuer: "https://id.example/realm",
+  client_id: "gateway",
+  client_secret_file: "secret",
+  groups: ["approvers"],
+};
+
+Deno.test.each([
+  { name: "ui without ui_listen", changes: { ui_listen: "" } },
+  { name: "ui_listen without ui", changes: { ui: undefined } },
+  { name: "a path in url", changes: { ui: { ...UI, url: "https://approve.example/ui" } } },
+  { name: "a url without TLS", changes: { ui: { ...UI, url: "http://approve.example" } } },
+  { name: "an issuer without TLS", changes: { ui: { ...UI, issuer: "http://id.example" } } },
+  { name: "no group", changes: { ui: { ...UI, groups: [] } } },
+  { name: "an empty group", changes: { ui: { ...UI, groups: [""] } } },
+  { name: "a certificate without its key", changes: { ui: { ...UI, server_cert: "ui.crt" } } },
+])("controlPlaneConfig rejects $name", ({ changes }) => {
+  const { ui, ...rest } = { ...GOOD, ui_listen: ":7444", ui: UI, ...changes };
+  assert.equal(controlPlaneConfig.safeParse(ui === undefined ? rest : { ...rest, ui }).success, false);
+});
+
+Deno.test("a sign-in with the company's account replaces approval.callers", () => {
+  assert.deepEqual(warningsOf({ approval: {}, ui_listen: ":7444", ui: UI }), []);
+});
+
 const CONTROL_PLANE = {
   listen: ":7443",
   server_cert: "/etc/gateway/pki/cp.crt",
@@ -85,6 +111,14 @@ Deno.test("controlPlanePermissions() grants the configured files, log directory,
     net: ["0.0.0.0:7443", "127.0.0.1:9443"],
     ignoreEnv: "all",
   });
+});
+
+Deno.test("controlPlanePermissions() grants the files of the sign-in, its listener and the issuer", () => {
+  const ui = { ...UI, server_cert: "/ui.crt", server_key: "/ui.key", issuer_ca: "/id.crt" };
+  const { read, net } = controlPlane({ ui_listen: "127.0.0.1:7444", ui });
+  const files = ["/id.crt", "/srv/secret", "/ui.crt", "/ui.key"];
+  assert.deepEqual(files.filter((path) => !read?.includes(path)), []);
+  assert.deepEqual(net, ["0.0.0.0:7443", "127.0.0.1:7444", "127.0.0.1:9443", "id.example:443"]);
 });
 
 Deno.test("controlPlanePermissions() grants the address of each of several signers", () => {

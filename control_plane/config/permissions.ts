@@ -41,7 +41,7 @@ export function controlPlanePermissions(
   config: ControlPlaneConfig,
   location: ServiceLocation,
 ): PermissionSet {
-  const { signer } = config;
+  const { signer, ui } = config;
   return mergeSets(
     filePermissions({
       workingFolder: location.workingFolder,
@@ -56,6 +56,12 @@ export function controlPlanePermissions(
         "signer.client_key": signer.client_key,
         "signer.ca": signer.ca,
         audit_key: config.audit_key,
+        ...ui && {
+          "ui.server_cert": ui.server_cert,
+          "ui.server_key": ui.server_key,
+          "ui.issuer_ca": ui.issuer_ca,
+          "ui.client_secret_file": ui.client_secret_file,
+        },
       },
     }),
     statePermissions(config, location.workingFolder),
@@ -66,6 +72,8 @@ export function controlPlanePermissions(
         ...listenPermissions(config.listen),
         ...listenPermissions(config.monitor_listen),
         ...signerUrls(signer).flatMap(urlPermissions),
+        ...listenPermissions(config.ui_listen),
+        ...(ui === undefined ? [] : urlPermissions(ui.issuer)),
       ],
     },
     { ignoreEnv: "all" },
@@ -74,6 +82,7 @@ export function controlPlanePermissions(
 
 /** The files that other users of the machine must not write, and mostly not read. */
 export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: string): readonly UsedFile[] {
+  const { ui } = config;
   return [
     { key: "the config", path: configPath, use: "config" },
     { key: "server_key", path: config.server_key, use: "secret" },
@@ -83,6 +92,11 @@ export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: st
     { key: "signer.ca", path: config.signer.ca, use: "relied_on" },
     { key: "audit_key", path: config.audit_key, use: "secret" },
     { key: "audit_log", path: config.audit_log, use: "relied_on" },
+    ...(ui === undefined ? [] : [
+      { key: "ui.server_key", path: ui.server_key, use: "secret" },
+      { key: "ui.client_secret_file", path: ui.client_secret_file, use: "secret" },
+      { key: "ui.issuer_ca", path: ui.issuer_ca, use: "relied_on" },
+    ] as const),
     ...stateFiles(config),
   ];
 }

@@ -42,7 +42,7 @@ export function renderDecisionForm(
 ): Html {
   const id = encodeURIComponent(approval.id.toWellFormed());
   return markup`<form method="post" action="${LIST_PATH}/${id}"${
-    !isElsewhere && markup` data-api="/v1/approvals/${id}"${signingData(approval, approver)}`
+    !isElsewhere && markup` data-api="${LIST_PATH}/${id}"${signingData(approval, approver)}`
   } novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
 ${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" value="${each}">`)}

@@ -21,6 +21,7 @@ import {
 import { LIST_PATH, renderPage } from "./page.ts";
 
 export interface DetailPage extends RequestFacts, FormOptions {
+  readonly hasSessions?: boolean | undefined;
   /** The reason why the reader's decision was rejected. */
   readonly problem?: string | undefined;
   /** The next request that the reader may decide, if this one is decided. */
@@ -40,7 +41,7 @@ export function renderDetailPage(page: DetailPage): string {
     title: `${problem === undefined ? "" : "Failed – "}${word}: ${
       visibleText(cutText(host, 60))
     } – Approvals`,
-    approver,
+    ...{ approver, hasSessions: page.hasSessions },
     now,
     live: {
       state: [

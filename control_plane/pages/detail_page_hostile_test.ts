@@ -113,7 +113,7 @@ function assertHarmless(elements: Elements): void {
       assert.ok(ATTRIBUTES.includes(name), name);
       if (name === "href") assert.match(value, /^(?:#main|\/ui\/approvals(?:\/[^/?#"<>\\]*)?)$/);
       if (name === "action" || name === "data-api") {
-        assert.match(value, /^\/(?:ui|v1)\/approvals\/[^/?#"<>\\]*$/);
+        assert.match(value, /^\/ui\/approvals\/[^/?#"<>\\]*$/);
       }
     }
   }

@@ -198,7 +198,7 @@ Deno.test("renderDetailPage() offers approve, deny and learn in a form without s
   const form = elements.find(({ tag }) => tag === "form");
   assert.equal(form?.attributes["method"], "post");
   assert.equal(form?.attributes["action"], "/ui/approvals/00112233445566778899aabbccddeeff");
-  assert.equal(form?.attributes["data-api"], "/v1/approvals/00112233445566778899aabbccddeeff");
+  assert.equal(form?.attributes["data-api"], "/ui/approvals/00112233445566778899aabbccddeeff");
   assert.deepEqual(buttonsOf(elements), ["approve", "deny", "learn"]);
   const chosen = elements.find(({ attributes }) => "selected" in attributes);
   assert.equal(chosen?.text, "1 hour");

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, readBodyBytes } from "@gateway/shared/http";
 import { type Approval, nothingToLearn } from "../approvals/approval.ts";
-import { decideApproval, unknownApproval } from "../routes/decide.ts";
+import { decideApproval, handleDecide, unknownApproval } from "../routes/decide.ts";
 import type { ControlPlanePorts, Handler } from "../routes/ports.ts";
 import { checkSameOrigin, mayApprove, requireApprover } from "../routes/roles.ts";
 import { parseDecisionForm, readFields } from "./decision_form.ts";
@@ -26,7 +26,7 @@ export function redirectToList(): Response {
 export const handleUiList: Handler = withErrorPage(async (ports, { peer: { caller } }) => {
   await requireApprover(ports, caller, "GET /ui/approvals");
   const approvals = ports.registry.list().map((approval) => ports.registry.describe(approval));
-  return page(renderListPage({ approvals, approver: caller, now: ports.clock.now() }));
+  return page(renderListPage({ ...ports, approvals, approver: caller, now: ports.clock.now() }));
 });
 
 /** `GET /ui/passkey`: creates a passkey, whose text the operator adds to the signer. Callers: `approval.callers`. */
@@ -50,12 +50,13 @@ export const handleUiDetail: Handler<"id"> = withErrorPage(async (ports, exchang
 
 /**
  * `POST /ui/approvals/{id}`: decides by the form of the page, for browsers without scripts, and redirects to the page.
- * Callers: `approval.callers`, except for their own requests.
+ * The script of the page sends JSON, as to `POST /v1/approvals/{id}`. Callers: `approval.callers`, except for their own
+ * requests.
  *
  * @throws {AppError} `invalid_request` if the form is invalid
  * @throws {AppError} `forbidden` if the caller is no approver or is the requester, or another page sent the form
  * @throws {AppError} `conflict` if the approval is unknown or not pending, or another request is shown
- * @throws {AppError} `unsupported_media_type` if the body is not `application/x-www-form-urlencoded`
+ * @throws {AppError} `unsupported_media_type` if the body is neither a form nor JSON
  */
 export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchange) => {
   const { request, peer: { caller } } = exchange;
@@ -65,6 +66,8 @@ export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchang
   if (checkSameOrigin(request.headers, ports.config.approval.approval_url_template) !== "same_origin") {
     throw new AppError("forbidden", "a decision must be sent from the request page");
   }
+  // The script of the page sends JSON.
+  if (mediaTypeOf(request) === "application/json") return await handleDecide(ports, exchange);
   const body = await readForm(request);
   try {
     await decideApproval(ports, { id, approver: caller, decision: parseDecisionForm(body) });
@@ -77,9 +80,12 @@ export const handleUiDecide: Handler<"id"> = withErrorPage(async (ports, exchang
   return seeOther(`${LIST_PATH}/${encodeURIComponent(id)}`);
 });
 
+function mediaTypeOf({ headers }: Request): string | undefined {
+  return headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+}
+
 async function readForm(request: Request): Promise<string> {
-  const mediaType = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
-  if (mediaType !== "application/x-www-form-urlencoded") {
+  if (mediaTypeOf(request) !== "application/x-www-form-urlencoded") {
     throw new AppError(
       "unsupported_media_type",
       "Request body must have content type application/x-www-form-urlencoded",
@@ -89,7 +95,7 @@ async function readForm(request: Request): Promise<string> {
 }
 
 function renderDetail(
-  { registry, clock, config }: ControlPlanePorts,
+  { registry, clock, config, hasSessions }: ControlPlanePorts,
   { request, peer: { caller } }: Pick<PageRequest, "request" | "peer">,
   approval: Approval,
   attempt: Pick<DetailPage, "problem" | "entered"> = {},
@@ -106,6 +112,7 @@ function renderDetail(
     approval: record,
     asked: approval.request,
     approver: caller,
+    hasSessions,
     now: clock.now(),
     nothingToLearn: nothingToLearn(approval),
     // Decisions of the page's script would be rejected from another address than ours.
@@ -125,9 +132,10 @@ function withErrorPage<Param extends string>(handler: Handler<Param>): Handler<P
       const readsPages = request.headers.get("accept")?.includes("text/html") === true;
       if (!readsPages || !(error instanceof AppError)) throw error;
       const { status, title, detail } = describe(ports, error);
-      const isApprover = mayApprove(ports.config, caller);
+      const isApprover = mayApprove(ports, caller);
       const now = ports.clock.now();
-      return page(renderErrorPage({ status, title, detail, approver: caller, isApprover, now }), status);
+      const reader = { ...ports, approver: caller, isApprover };
+      return page(renderErrorPage({ status, title, detail, ...reader, now }), status);
     }
   };
 }

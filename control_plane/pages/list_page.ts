@@ -17,6 +17,7 @@ export interface ListPage {
   readonly approvals: readonly ApprovalRecord[];
   /** The CN of the reader's certificate. */
   readonly approver: string;
+  readonly hasSessions?: boolean | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -27,13 +28,13 @@ const MOST_ROWS = 200;
 const MOST_OF_A_COMMAND = 200;
 
 /** The list of approvals: pending requests, then the others. */
-export function renderListPage({ approvals, approver, now }: ListPage): string {
+export function renderListPage({ approvals, approver, hasSessions, now }: ListPage): string {
   const pending = approvals.filter(({ status }) => status === "pending");
   const past = approvals.filter(({ status }) => status !== "pending");
   const waiting = pending.length === 1 ? "1 pending request" : `${pending.length} pending requests`;
   return renderPage({
     title: `${pending.length > 0 ? `(${pending.length}) ` : ""}Approvals`,
-    approver,
+    ...{ approver, hasSessions },
     now,
     live: {
       state: approvals.map((each) => [

@@ -7,7 +7,7 @@ import { type ListPage, renderListPage } from "./list_page.ts";
 import { SCRIPT } from "./script.ts";
 import { COLORS, STYLE } from "./style.ts";
 import { createHash } from "node:crypto";
-import { pageHeaders, renderErrorPage, renderPage } from "./page.ts";
+import { pageHeaders, renderErrorPage, renderPage, renderUnauthenticatedPage } from "./page.ts";
 import { markup } from "./html.ts";
 
 function render(approvals: ListPage["approvals"], approver = "approver-1") {
@@ -259,6 +259,15 @@ Deno.test("renderErrorPage() explains client certificates to non-approvers", () 
   const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
   assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
   assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);
+});
+
+Deno.test("renderUnauthenticatedPage() links to the sign-in only if there is one", () => {
+  const page = { title: "Unauthenticated", detail: "A certificate is required", now: NOW };
+  const signIn = "https://approve.example/ui/approvals";
+  const linksOf = (text: string) => read(text).flatMap(({ attributes }) => attributes["href"] ?? []);
+  const common = ["#main", "/ui/approvals"];
+  assert.deepEqual(linksOf(renderUnauthenticatedPage(page)), common);
+  assert.deepEqual(linksOf(renderUnauthenticatedPage({ ...page, signIn })), [...common, signIn]);
 });
 
 type Use = keyof typeof COLORS;

@@ -5,12 +5,17 @@ import { STYLE } from "./style.ts";
 
 export const LIST_PATH = "/ui/approvals";
 export const PASSKEY_PATH = "/ui/passkey";
+export const SIGN_OUT_PATH = "/ui/logout";
 
 interface Page {
   /** The title. Text from requests in it must already be in visible form. */
   readonly title: string;
-  /** The CN of the reader's certificate; absent: none. */
+  /** The reader: the CN of their certificate, or the name of their sign-in; absent: none. */
   readonly approver?: string | undefined;
+  /** Whether the reader has signed in and can sign out. */
+  readonly hasSessions?: boolean | undefined;
+  /** A page of ours that the browser opens next. */
+  readonly next?: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly main: Html;
@@ -29,7 +34,7 @@ interface LiveContent {
   readonly reloadSeconds?: number;
 }
 
-export function renderPage({ title, approver, now, main, live }: Page): string {
+export function renderPage({ title, approver, hasSessions, next, now, main, live }: Page): string {
   const reload = live?.reloadSeconds;
   return markup`<!doctype html>
 <html lang="en">
@@ -40,7 +45,7 @@ export function renderPage({ title, approver, now, main, live }: Page): string {
 <meta name="robots" content="noindex">
 <title>${title}</title>
 <style>${new Html(STYLE)}</style>
-${
+${next !== undefined && markup`<meta http-equiv="refresh" content="0;url=${next}">\n`}${
     reload !== undefined && markup`<noscript><meta http-equiv="refresh" content="${reload}"></noscript>\n`
   }</head>
 <body data-now="${now}">
@@ -48,7 +53,12 @@ ${
 <header class="bar"><div>
 <p class="brand">Control plane</p>
 <nav aria-label="Pages"><a href="${LIST_PATH}">Approvals</a></nav>
-${approver !== undefined && markup`<p class="who">Signed in as <b>${showText(approver)}</b></p>`}
+${
+    approver !== undefined &&
+    markup`<div class="who"><p>Signed in as <b>${showText(approver)}</b></p>${
+      hasSessions === true && SIGN_OUT
+    }</div>`
+  }
 </div></header>
 <main id="main" tabindex="-1"${live !== undefined && dataOf(live)}>
 ${main}
@@ -65,6 +75,9 @@ ${
 </html>
 `.toString();
 }
+
+const SIGN_OUT =
+  markup`<form method="post" action="${SIGN_OUT_PATH}"><button type="submit">Sign out</button></form>`;
 
 function dataOf({ state, news, refreshSeconds }: LiveContent): Html {
   const digest = createHash("sha256").update(JSON.stringify(state)).digest("base64url");
@@ -103,8 +116,9 @@ interface ErrorPage {
   readonly status: number;
   readonly title: string;
   readonly detail: string;
-  /** The CN of the reader's certificate. */
+  /** The CN of the reader's certificate, or the name of their sign-in. */
   readonly approver: string;
+  readonly hasSessions?: boolean | undefined;
   readonly isApprover: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -126,12 +140,25 @@ export function renderErrorPage({ isApprover, ...error }: ErrorPage): string {
   );
 }
 
-/** The page for browsers without a valid client certificate. */
-export function renderUnauthenticatedPage(error: Pick<ErrorPage, "title" | "detail" | "now">): string {
+/**
+ * The page for browsers without a valid client certificate and without a session.
+ *
+ * @param signIn the address of the sign-in with the company's account; absent: not configured
+ */
+export function renderUnauthenticatedPage(
+  { signIn, ...error }: Pick<ErrorPage, "title" | "detail" | "now"> & {
+    readonly signIn?: string | undefined;
+  },
+): string {
   return renderProblemPage(
-    "Client certificate required",
+    signIn === undefined ? "Client certificate required" : "Sign-in required",
     error,
-    markup`<ol>
+    markup`${
+      signIn !== undefined &&
+      markup`<p><a href="${signIn}" id="sign-in">Sign in with the company’s account</a></p>
+<p>With a client certificate instead, open these pages at the address that requests certificates:</p>
+`
+    }<ol>
 <li>On the machine with the installation’s CA key, <code>broker-ctl init</code> created <code>pki/approver.p12</code>, and
 <code>broker-ctl identity add approver NAME --p12</code> issues a certificate for each further approver. Ask the operator
 of this control plane for yours.</li>
@@ -143,16 +170,36 @@ Keychain Access.</li>
   );
 }
 
+/** The page between two sites, see {@linkcode Page.next}: a request that another site starts carries no session cookie. */
+export function renderOpeningPage(page: Pick<Page, "approver" | "now"> & { readonly next: string }): string {
+  return renderPage({
+    ...page,
+    title: "Approvals",
+    main: markup`<h1 tabindex="-1">Opening the page</h1>
+<p><a href="${page.next}">Open the page</a></p>`,
+  });
+}
+
+export function renderSignedOutPage(now: number): string {
+  return renderPage({
+    now,
+    title: "Signed out – Approvals",
+    main: markup`<h1 tabindex="-1">Signed out</h1>
+<p>You may still be signed in with the company’s account. On a shared computer, sign out there too.</p>
+<p><a href="${LIST_PATH}">Sign in again</a></p>`,
+  });
+}
+
 function renderProblemPage(
   heading: string,
-  { title, detail, approver, now }:
+  { title, detail, approver, hasSessions, now }:
     & Pick<ErrorPage, "title" | "detail" | "now">
-    & Partial<Pick<ErrorPage, "approver">>,
+    & Partial<Pick<ErrorPage, "approver" | "hasSessions">>,
   advice: Html,
 ): string {
   return renderPage({
     title: `${title} – Approvals`,
-    approver,
+    ...{ approver, hasSessions },
     now,
     main: markup`<h1 tabindex="-1">${heading}</h1>
 <div class="panel">

@@ -28,6 +28,8 @@ async function refresh() {
     redirect: "error",
     signal: AbortSignal.timeout(10000),
   });
+  // The sign-in has ended, so show the page that explains it.
+  if (response.status === 401) location.reload();
   if (!response.ok) throw new Error("status " + response.status);
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   const next = fresh.getElementById("main");

@@ -55,6 +55,8 @@ main:focus,h1:focus{outline:none}
 .bar .brand{font-weight:650}
 .bar .who{margin-left:auto;color:var(--muted);font-size:.875rem}
 .bar .who b{color:var(--text);font-weight:600}
+.bar .who,.bar form{display:flex;flex-wrap:wrap;gap:.25rem 1rem;align-items:center}
+.bar form button{min-height:2rem;padding:.125rem .75rem;font-size:.875rem;background:var(--surface);border-color:var(--edge);color:var(--text)}
 main{flex:1;padding-top:2rem;padding-bottom:3rem;display:flex;flex-direction:column;gap:1.5rem}
 main>*,.panel>*{min-width:0}
 .foot{border-top:1px solid var(--line);color:var(--muted);font-size:.8125rem}

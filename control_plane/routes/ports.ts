@@ -28,6 +28,8 @@ export interface ControlPlaneOptions {
 }
 
 export interface ControlPlanePorts extends ControlPlaneOptions {
+  /** True on the listener whose peers have signed in with the company's account: each of them is an approver. */
+  readonly hasSessions: boolean;
   readonly timings: { readonly sign: Histogram; readonly approval: Histogram };
   /**
    * Counts and appends a record that no action depends on. Never rejects; a failure is logged and counted.

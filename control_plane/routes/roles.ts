@@ -1,12 +1,17 @@
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import { checkCaller, isHostIdentity } from "@gateway/shared/wire";
-import type { ControlPlaneConfig } from "../config/config.ts";
 import type { ControlPlanePorts } from "./ports.ts";
 
-/** True for the callers in `approval.callers`, except hosts: their identity is a file on the host. */
-export function mayApprove({ approval }: Pick<ControlPlaneConfig, "approval">, caller: string): boolean {
-  return !isHostIdentity(caller) && approval.callers.includes(caller);
+/**
+ * True for the callers in `approval.callers` and for people who have signed in, except hosts: their identity is a file
+ * on the host.
+ */
+export function mayApprove(
+  { config, hasSessions }: Pick<ControlPlanePorts, "config" | "hasSessions">,
+  caller: string,
+): boolean {
+  return !isHostIdentity(caller) && (hasSessions || config.approval.callers.includes(caller));
 }
 
 /**
@@ -38,7 +43,7 @@ export async function requireApprover(
   route: string,
   err = "not authorised",
 ): Promise<void> {
-  if (!mayApprove(ports.config, caller)) await deny(ports, caller, route, err);
+  if (!mayApprove(ports, caller)) await deny(ports, caller, route, err);
 }
 
 async function deny(ports: ControlPlanePorts, caller: string, command: string, err: string): Promise<never> {

@@ -81,7 +81,7 @@ export async function startControlPlane(
   const signer = new FakeSigner();
   const notified: ApprovalRecord[] = [];
   const stopping = new AbortController();
-  const handler = createControlPlaneApp({
+  const { handler, pagesAt } = createControlPlaneApp({
     config,
     registry,
     instances: options.instances ?? ALONE,
@@ -122,6 +122,7 @@ export async function startControlPlane(
     log,
     metrics,
     notified,
+    pagesAt,
     registry,
     send,
     sign,

@@ -43,7 +43,7 @@ Deno.test.each([
 });
 
 Deno.test("formatGuide() shows the next steps after --from-local in 11 lines", () => {
-  const kept = { logs: [], withPolicy: (text: string) => text };
+  const kept = { files: [], logs: [], withPolicy: (text: string) => text };
   const lines = formatGuide({ ...FACTS, backup: "/srv/gate way/backup-1", kept });
   assert.equal(lines.length, 11, lines.join("\n"));
   assert.match(lines.join("\n"), /stay enrolled.*backup-1[^]*signer --config[^]*pass-of-bundle/);

@@ -8,6 +8,7 @@ import { type AuditGate, openServiceAudit } from "../audit/mod.ts";
 import { type Clock, type Elapsed, type Random, systemClock, systemElapsed, systemRandom } from "../clock.ts";
 import { findExposedFiles, type UsedFile } from "../files/mod.ts";
 import {
+  keepFresh,
   keepListenerFresh,
   ListenerMetrics,
   type ListenerOptions,
@@ -15,6 +16,9 @@ import {
   type MtlsServer,
   type MtlsServerOptions,
   startMtlsServer,
+  startTlsServer,
+  type TlsServerOptions,
+  type UnknownPeer,
 } from "../http/mod.ts";
 import { startServiceMonitor } from "../http/monitor.ts";
 import { SharedGroup } from "../instances/group.ts";
@@ -123,6 +127,14 @@ interface Daemon {
   listen(
     options: Pick<MtlsServerOptions, "handler" | "isReserved" | "unauthenticatedPage">,
   ): Promise<MtlsServer>;
+  /** Starts another listener, with TLS and without client certificates. */
+  listenWithoutCertificates(options: PlainTlsOptions): Promise<void>;
+}
+
+interface PlainTlsOptions extends Pick<TlsServerOptions<UnknownPeer>, "listen" | "handler"> {
+  /** The config key of the address, for the log. */
+  readonly key: string;
+  readonly loadTls: () => Promise<Pick<TlsServerOptions<UnknownPeer>, "cert" | "key">>;
 }
 
 /**
@@ -137,6 +149,7 @@ export async function startDaemon<Running extends object>(
   for (const exposed of await findExposedFiles(usedFiles)) logger.warn(exposed);
   const tls = await loadListenerTls(config);
   const metrics = createMetrics();
+  const traffic = new ListenerMetrics(metrics);
   let isReady = false;
   const stop = new AbortController();
   await using opened = new AsyncDisposableStack();
@@ -159,12 +172,22 @@ export async function startDaemon<Running extends object>(
       opened.defer(() => monitor.close());
     },
     async listen(options) {
-      const listener = await openListener({ listen: config.listen, metrics, clock, logger }, {
+      const listener = await openListener({ listen: config.listen, traffic, clock, logger }, {
         start: (common) => startMtlsServer({ ...common, ...options, ...tls }),
         keepFresh: (server, watch) => keepListenerFresh({ ...watch, current: tls }, config, server),
       });
       opened.defer(() => listener.close());
       return listener.server;
+    },
+    async listenWithoutCertificates({ key, listen, handler, loadTls }) {
+      const current = await loadTls();
+      const what = `the certificate of ${key}`;
+      const listener = await openListener({ listen, traffic, clock, logger }, {
+        start: (common) => startTlsServer({ ...common, ...current, handler }),
+        keepFresh: (server, watch) =>
+          keepFresh({ ...watch, what, current }, { load: loadTls, take: (tls) => server.renew(tls) }),
+      });
+      opened.defer(() => listener.close());
     },
   });
   isReady = true;
@@ -181,7 +204,7 @@ export async function startDaemon<Running extends object>(
 
 interface ListenerPorts {
   readonly listen: string;
-  readonly metrics: Metrics;
+  readonly traffic: ListenerMetrics;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
 }
@@ -200,10 +223,9 @@ export interface ListenerParts<S extends Server = Server> {
 
 /** Starts a listener with its metrics, and keeps its certificates fresh until it is closed. */
 export async function openListener<S extends Server>(
-  { listen, metrics, clock, logger }: ListenerPorts,
+  { listen, traffic, clock, logger }: ListenerPorts,
   { start, keepFresh }: ListenerParts<S>,
 ): Promise<{ readonly server: S; readonly close: () => Promise<void> }> {
-  const traffic = new ListenerMetrics(metrics);
   const server = await start({
     listen,
     onAnswer: traffic.onAnswer,

@@ -111,7 +111,8 @@ export class ConnectionLimiter<Connection> {
   }
 }
 
-function sourceOf(address: string): string {
+/** The source of a connection: an IPv4 address or an IPv6 /64 network, because one person can have all of its addresses. */
+export function sourceOf(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(":") : parsed.toString();

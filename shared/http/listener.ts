@@ -199,10 +199,10 @@ export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<
   return startListener({ isPaced: true, ...options }, addressAuthenticator(), { cert, key });
 }
 
-/** The verified common name of a client certificate: the caller's identity. */
+/** The caller's identity: the verified common name of a client certificate, or the name of a verified sign-in. */
 type CallerCn = string & { readonly __brand: "CallerCn" };
 
-/** A caller with a verified client certificate. */
+/** A caller with a verified identity. */
 export interface Peer {
   readonly caller: CallerCn;
 }
@@ -244,6 +244,11 @@ export function callerFromCertificate(authorized: boolean, commonName: unknown):
     return undefined;
   }
   return commonName as CallerCn;
+}
+
+/** The caller's name after a verified sign-in; `undefined` if it has invisible characters. */
+export function callerFromSignIn(name: string): CallerCn | undefined {
+  return callerFromCertificate(true, name);
 }
 
 /**
@@ -342,11 +347,11 @@ function describeExpiry(end: number): string {
   return `The client certificate expired at ${new Date(end).toISOString()}: renew it`;
 }
 
-/** The metrics of a service's listener. */
+/** The metrics of a service's listeners, added up. */
 export class ListenerMetrics {
   /** Counts a response. Statuses and codes are closed sets. */
   readonly onAnswer: (status: number, code: ErrorCode | undefined) => void;
-  #listener: Pick<RunningListener, "connections"> | undefined;
+  readonly #listeners: Pick<RunningListener, "connections">[] = [];
 
   /** Adds the metrics. No connections are counted before {@linkcode watch}. */
   constructor(metrics: Metrics) {
@@ -357,11 +362,11 @@ export class ListenerMetrics {
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
     const show = (of: "open" | "limits") => () => {
-      const counts = this.#listener?.connections()[of];
-      return counts === undefined ? [] : [
-        { labels: { peer: "authenticated" }, value: counts.authenticated },
-        { labels: { peer: "unauthenticated" }, value: counts.unauthenticated },
-      ];
+      const counts = this.#listeners.map((listener) => listener.connections()[of]);
+      return counts.length === 0 ? [] : (["authenticated", "unauthenticated"] as const).map((peer) => ({
+        labels: { peer },
+        value: counts.reduce((sum, each) => sum + each[peer], 0),
+      }));
     };
     metrics.gauges(
       "http_server_connections",
@@ -379,6 +384,6 @@ export class ListenerMetrics {
 
   /** Begins to show the connections of a listener. */
   watch(listener: Pick<RunningListener, "connections">): void {
-    this.#listener = listener;
+    this.#listeners.push(listener);
   }
 }

@@ -10,9 +10,10 @@ export {
   type JsonClientRequest,
   type JsonClientResponse,
 } from "./client.ts";
-export { type TakeResult, TokenBuckets } from "./limits.ts";
+export { sourceOf, type TakeResult, TokenBuckets } from "./limits.ts";
 export {
   callerFromCertificate,
+  callerFromSignIn,
   ListenerMetrics,
   type ListenerOptions,
   type MtlsServer,

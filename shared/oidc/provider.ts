@@ -55,33 +55,52 @@ export async function discoverProvider(
  * @param what the name of the document in messages
  * @throws {AppError} `upstream_failure`
  */
-async function fetchDocument(
-  url: string,
-  what: string,
-  { fetch, clock }: ProviderPorts,
-): Promise<JsonObject> {
-  const late = () => failure(`its ${what} did not come in time`);
+async function fetchDocument(url: string, what: string, ports: ProviderPorts): Promise<JsonObject> {
+  const { status, bytes } = await requestProvider(what, ports)(url, {
+    headers: { accept: "application/json" },
+  });
+  if (status !== 200) throw failure(`its ${what} was answered with status ${status}`);
   try {
-    const bytes = await within({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
-      const headers = { accept: "application/json" };
-      const { status, body } = await fetch(url, { headers, signal, redirect: "manual" });
-      if (status === 200) {
-        return body === null ? new Uint8Array() : await collectBytes(body, MAX_DOCUMENT_BYTES);
-      }
-      await body?.cancel();
-      throw failure(`its ${what} was answered with status ${status}`);
-    });
-    if (bytes === undefined) throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
     const value: unknown = parseStandardJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     if (isObject(value)) return value;
-  } catch (cause) {
-    if (cause instanceof AppError) throw cause;
-    if (cause instanceof Deno.errors.NotCapable) {
-      throw failure(`its ${what} is at ${new URL(url).host}, outside this process's permissions`, cause);
-    }
-    if (!(cause instanceof SyntaxError)) throw failure(`its ${what} cannot be fetched`, cause);
+  } catch {
+    // Neither UTF-8 nor JSON.
   }
   throw failure(`its ${what} is not a JSON object`);
+}
+
+/** A response of a provider, read to its end. */
+interface ProviderResponse extends Pick<Response, "status" | "headers"> {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * Sends requests to a provider: bounded in time and size, without redirects.
+ *
+ * @param what the name of the response in messages
+ * @returns a function that throws an {@linkcode AppError} `upstream_failure`
+ */
+export function requestProvider(
+  what: string,
+  { fetch, clock }: ProviderPorts,
+): (url: string, init: RequestInit) => Promise<ProviderResponse> {
+  const late = () => failure(`its ${what} did not come in time`);
+  return async (url, init) => {
+    try {
+      return await within({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
+        const { status, headers, body } = await fetch(url, { ...init, signal, redirect: "manual" });
+        const bytes = body === null ? new Uint8Array() : await collectBytes(body, MAX_DOCUMENT_BYTES);
+        if (bytes !== undefined) return { status, headers, bytes };
+        throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
+      });
+    } catch (cause) {
+      if (cause instanceof AppError) throw cause;
+      if (cause instanceof Deno.errors.NotCapable) {
+        throw failure(`its ${what} is at ${new URL(url).host}, outside this process's permissions`, cause);
+      }
+      throw failure(`its ${what} cannot be fetched`, cause);
+    }
+  };
 }
 
 function failure(problem: string, cause?: unknown): AppError {

@@ -3,6 +3,7 @@ import { STATUS } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { createHttpFrontend } from "../../broker/frontends/http.ts";
 import { BrokerFixture } from "../../broker/testing/broker_fixture.ts";
+import { startSignIn } from "../../control_plane/testing/sign_in_scene.ts";
 import { startGated } from "../../control_plane/testing/memory_control_plane.ts";
 import { parseLine } from "../../shared/audit/record.ts";
 import { startSigner } from "../../signer/testing/memory_signer.ts";
@@ -110,6 +111,14 @@ const RUNNING: Readonly<Record<string, () => Promise<Running>>> = {
       return new Response(text || null, { status, headers });
     };
     return { id: await plane.park(), send };
+  },
+  async "sign-in"() {
+    const { answer } = await startSignIn();
+    const send = async (request: Request) => {
+      const { status, text, headers } = await answer(request, "192.0.2.1");
+      return new Response(text || null, { status, headers });
+    };
+    return { id: "", send };
   },
   broker() {
     const answer = createHttpFrontend(new BrokerFixture());

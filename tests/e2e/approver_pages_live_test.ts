@@ -95,8 +95,10 @@ browserTest(
       const id = await park();
       await page.goto(`/ui/approvals/${id}`);
       // Happens between the last refresh and the click.
-      await page.route(`**/v1/approvals/${id}`, async (route) => {
-        await controlPlane.decide(id, { approve: false }, "approver-2");
+      await page.route(`**/ui/approvals/${id}`, async (route) => {
+        if (route.request().method() === "POST") {
+          await controlPlane.decide(id, { approve: false }, "approver-2");
+        }
         await route.continue();
       });
       await page.getByRole("button", { name: "Approve once" }).click();

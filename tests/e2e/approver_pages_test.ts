@@ -74,7 +74,7 @@ browserTest(
       assert.equal(await page.locator(".command").textContent(), "printf 'é <b>\\u{202e}'");
       const sent = page.waitForRequest((request) => request.method() === "POST");
       await page.getByRole("button", { name: "Approve once" }).click();
-      assert.equal(new URL((await sent).url()).pathname, `/v1/approvals/${id}`);
+      assert.equal(new URL((await sent).url()).pathname, `/ui/approvals/${id}`);
       assert.deepEqual((await sent).postDataJSON(), { approve: true, shown_ids: [id] });
       await page.getByText(/^Approved by approver-local .* ago/).waitFor();
       await page.getByText("has not collected the result yet").waitFor();

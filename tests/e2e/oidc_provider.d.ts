@@ -4,9 +4,10 @@
  * @module
  */
 import type { EventEmitter } from "node:events";
-import type { Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 
 export default class Provider extends EventEmitter {
   constructor(issuer: string, configuration: object);
+  callback(): RequestListener;
   listen(port: number, hostname: string, onListen: () => void): Server;
 }

@@ -1,4 +1,5 @@
 import type { Server } from "node:http";
+import { createServer } from "node:https";
 // @ts-types="./oidc_provider.d.ts"
 import Provider from "oidc-provider";
 import { generateKeyPairSync } from "node:crypto";
@@ -18,6 +19,10 @@ export interface OpenIdServerOptions {
   readonly groups: readonly string[];
   /** The lifetime of access tokens in seconds. */
   readonly tokenSeconds?: number;
+  /** A client that signs people in. Their name is their email address. */
+  readonly pages?: { readonly id: string; readonly secret: string; readonly redirectUri: string };
+  /** The certificate of a provider with TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 /** A real OpenID provider on loopback. It issues JWT access tokens for the requested resource (RFC 8707). */
@@ -30,19 +35,33 @@ export class OpenIdServer implements AsyncDisposable {
     this.#server = server;
   }
 
-  static async start({ agents, groups, tokenSeconds = 600 }: OpenIdServerOptions): Promise<OpenIdServer> {
+  static async start(options: OpenIdServerOptions): Promise<OpenIdServer> {
+    const { agents, groups, tokenSeconds = 600, pages, tls } = options;
     const port = freePort();
-    const issuer = `http://127.0.0.1:${port}`;
+    const issuer = `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}`;
     const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const provider = new Provider(issuer, {
       jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), kid: "k1", use: "sig", alg: "RS256" }] },
-      clients: agents.map(({ id, secret }) => ({
-        client_id: id,
-        client_secret: secret,
-        grant_types: ["client_credentials"],
-        redirect_uris: [],
-        response_types: [],
-      })),
+      clients: [
+        ...agents.map(({ id, secret }) => ({
+          client_id: id,
+          client_secret: secret,
+          grant_types: ["client_credentials"],
+          redirect_uris: [],
+          response_types: [],
+        })),
+        ...pages === undefined ? [] : [
+          { client_id: pages.id, client_secret: pages.secret, redirect_uris: [pages.redirectUri] },
+        ],
+      ],
+      ...pages !== undefined && {
+        claims: { openid: ["sub", "groups"], email: ["email", "email_verified"] },
+        conformIdTokenClaims: false,
+        findAccount: (_context: unknown, id: string) => ({
+          accountId: id,
+          claims: () => ({ sub: id, email: id, email_verified: true, groups: [...groups] }),
+        }),
+      },
       scopes: ["openid", "offline_access", SCOPE],
       features: {
         clientCredentials: { enabled: true },
@@ -58,7 +77,12 @@ export class OpenIdServer implements AsyncDisposable {
       extraTokenClaims: () => ({ groups: [...groups] }),
     });
     const server = await new Promise<Server>((resolve) => {
-      const listening = provider.listen(port, "127.0.0.1", () => resolve(listening));
+      if (tls === undefined) {
+        const listening = provider.listen(port, "127.0.0.1", () => resolve(listening));
+      } else {
+        const listening = createServer(tls, provider.callback());
+        listening.listen(port, "127.0.0.1", () => resolve(listening));
+      }
     });
     return new OpenIdServer(issuer, server);
   }

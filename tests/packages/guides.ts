@@ -4,7 +4,7 @@ import type { Machine } from "./machine.ts";
 /** The guides whose commands run after the tutorial, in the order of running, each with the number of blocks that are not run. */
 export const ACCESS_GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/policy.md": 5,
-  "docs/guides/approvals.md": 8,
+  "docs/guides/approvals.md": 10,
   "docs/guides/sessions.md": 3,
   "docs/guides/clients.md": 5,
   "docs/guides/sealed-hosts.md": 3,

@@ -31,14 +31,15 @@ function describeService(service: Service): string {
   return [`## ${service.title}`, `${service.about} Default port: ${service.port}.`, ...routes].join("\n\n");
 }
 
-function describeRoute({ name, title, port }: Service, route: Route): string {
+function describeRoute({ name, title, port, anonymous = false }: Service, route: Route): string {
   const { method, path, about, callers, faults, body, bodyType, example, answers, parameters = [] } = route;
   const data = example && `${bodyType === undefined ? "--json" : "--data"} '${encodeBody(route)}'`;
   const request = method === (data === undefined ? "GET" : "POST") ? undefined : `--request ${method}`;
   const url = `https://${name}.example:${port}${
     path.replace(/\{(\w+)\}/g, (_, part) => `$${part.toUpperCase()}`)
   }`;
-  const curl = ["curl --cert caller.crt --key caller.key --cacert mtls_ca.crt", request, data, url];
+  const certificate = anonymous ? "" : " --cert caller.crt --key caller.key";
+  const curl = [`curl${certificate} --cacert mtls_ca.crt`, request, data, url];
   const rows = parameters.map((
     { name, in: place = "", description = "" },
   ) => [`\`${name}\``, place, description]);

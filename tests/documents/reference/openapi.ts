@@ -5,6 +5,7 @@ import * as z from "@zod/zod";
 import { parse } from "yaml";
 import { BROKER_ROUTES, SSH_RUN } from "../../../broker/frontends/http.ts";
 import { CONTROL_PLANE_ROUTES } from "../../../control_plane/app.ts";
+import { SIGN_IN_ROUTES } from "../../../control_plane/sign_in/sign_in.ts";
 import { type Shape, shapeOf } from "../../../shared/config/problems.ts";
 import { SIGNER_ROUTES } from "../../../signer/app.ts";
 import { ROOT } from "../extract.ts";
@@ -22,6 +23,8 @@ interface Operation extends Readonly<Partial<Record<"body" | "bodyType", string>
 export interface Service extends Readonly<Record<"name" | "title" | "port" | "about", string>> {
   /** The directories of its handlers. */
   readonly directories: readonly string[];
+  /** Whether callers need no client certificate. */
+  readonly anonymous?: boolean;
   readonly routes: Readonly<Record<string, Operation>>;
 }
 
@@ -33,6 +36,7 @@ export const API: Readonly<Record<"everywhere" | "with_body" | "success", Texts>
 } = parse(Deno.readTextFileSync(`${ROOT}tests/documents/reference/api.yaml`));
 const TABLES: Readonly<Record<string, Readonly<Record<string, object>>>> = {
   ...{ signer: SIGNER_ROUTES, "control-plane": CONTROL_PLANE_ROUTES, broker: BROKER_ROUTES },
+  "sign-in": SIGN_IN_ROUTES,
 };
 
 /** A registered route with all that is known about it. */
@@ -85,13 +89,14 @@ export function typesOf(routes: readonly Route[]): readonly (readonly [string, S
 
 /** The document of a service. */
 export function openApi(service: Service) {
-  const { title, about, port } = service;
+  const { title, about, port, anonymous = false } = service;
   const routes = routesOf(service);
   const { Problem } = API.types;
   const code = { ...Problem?.properties?.["code"], enum: ERROR_CODES };
   const paths = Map.groupBy(routes, ({ path }) => path);
   return {
     ...API.document,
+    ...anonymous && { security: [] },
     info: { title, description: about, ...API.document.info },
     servers: [{ url: `https://{host}:${port}`, variables: { host: { default: "localhost" } } }],
     paths: Object.fromEntries(
