@@ -131,15 +131,14 @@ ${HELP}`,
     const ttlSeconds = readLearning(learn, ttl);
     const again = `broker-ctl approval allow ${ids.map(shellQuote).join(" ")}`;
     const learning = ttlSeconds === undefined ? {} : learningFor(ttlSeconds);
-    const signed = await signAll(
-      call,
-      ids,
-      { ...given, learnTtlSeconds: ttlSeconds ?? 0 },
-      commentOf(reason),
-    );
-    if (signed !== undefined) return signed;
+    if (given.as !== undefined && given.signKey === undefined) {
+      throw invalid("Option '--as' has no effect without --sign-key");
+    }
+    if (given.signKey !== undefined) {
+      return await signAll(call, ids, { ...given, learnTtlSeconds: ttlSeconds ?? 0 }, commentOf(reason));
+    }
     const advice = ttlSeconds === undefined
-      ? {}
+      ? { 400: `to sign it: ${again} --sign-key ~/.ssh/id_ed25519 --as NAME` }
       : { 400: `the request is still pending; to approve it once: ${again}` };
     const { body: json } = await decide(
       call,
@@ -197,10 +196,7 @@ async function findIds(call: Call, given: readonly string[]): Promise<readonly s
 /** A shorter one could soon name another request. */
 const PREFIX = /^[0-9a-f]{4,31}$/;
 
-/**
- * Signs and sends the approval of each request, if the signer requires signatures for the first one; undefined if it does
- * not. A signature is about one request, so each request is decided alone.
- */
+/** Signs and sends the approval of each request. A signature is about one request, so each request is decided alone. */
 async function signAll(
   call: Call,
   ids: readonly string[],
@@ -208,35 +204,20 @@ async function signAll(
   comment: Partial<ApprovalDecision>,
 ) {
   const all = (await fetchAll(call)).map(({ record }) => record);
-  const records = ids.map((id) => all.find((each) => each.id === id));
-  if (!records.some((record) => record?.signed_approval !== undefined)) {
-    if (flags.signKey !== undefined) {
-      throw invalid(
-        "Cannot sign: the signer does not require a signature for this request",
-        undefined,
-        "omit --sign-key",
-      );
-    }
-    return undefined;
-  }
   const [json, lines]: [unknown[], string[]] = [[], []];
-  for (const [index, record] of records.entries()) {
+  for (const id of ids) {
+    const record = all.find((each) => each.id === id);
     const signed = record?.signed_approval;
     if (record === undefined || signed === undefined) {
-      throw invalid(
-        `Cannot sign ${quoteText(ids[index] ?? "")}: it is unknown, or needs no signature`,
-        undefined,
-        FIX,
-      );
+      const problem = `Cannot sign ${quoteText(id)}: the request is unknown, or needs no signature`;
+      throw invalid(problem, undefined, "broker-ctl approval list, or omit --sign-key");
     }
     const proof = await signApproval(call, record, signed, flags);
-    const { body, data } = await decide(call, [record.id], { approve: true, proof, ...comment });
+    const { body, data } = await decide(call, [id], { approve: true, proof, ...comment });
     json.push(body);
     const { approved_by, required } = data.signed_approval ?? signed;
     const left = required - approved_by.length;
-    lines.push(
-      `request ${record.id} ${data.status === "approved" ? "approved" : `signed; ${left} more must sign`}`,
-    );
+    lines.push(`request ${id} ${data.status === "approved" ? "approved" : `signed; ${left} more must sign`}`);
   }
   return { json: ids.length === 1 ? json[0] : json, lines };
 }

@@ -40,8 +40,7 @@ export async function signApproval(
   },
 ): Promise<ApprovalProof> {
   if (signKey === undefined || approver === undefined) {
-    const fix = `broker-ctl approval allow ${record.id} --sign-key ~/.ssh/id_ed25519 --as NAME`;
-    throw invalid(`Cannot approve ${record.id}: ${signed.required} people must sign it`, undefined, fix);
+    throw invalid(`Cannot sign ${record.id} without a name`, undefined, "pass --as NAME");
   }
   const { subject } = signed;
   call.terminal.err(describeSubject(subject, record, { approver, learnTtlSeconds }).join("\n") + "\n");
