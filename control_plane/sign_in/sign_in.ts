@@ -16,6 +16,7 @@ import type { UiConfig } from "../config/config.ts";
 import {
   LIST_PATH,
   pageHeaders,
+  PASSKEY_PATH,
   renderErrorPage,
   renderOpeningPage,
   renderSignedOutPage,
@@ -261,6 +262,7 @@ function originOf({ config }: SignInPorts, { headers }: Request) {
 
 /** A path of a page of ours; the list for every other text, so that a link cannot lead to another site. */
 function ownPath(path: string | null): string {
+  if (path === PASSKEY_PATH) return path;
   const id = path?.startsWith(`${LIST_PATH}/`) === true ? path.slice(LIST_PATH.length + 1) : "";
   const isId = id !== "" && id.length <= 64 &&
     Array.from(id).every((each) => "0123456789abcdef".includes(each));

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { ca, issue } from "../adapters/mtls_fixture.ts";
 import { assertLogVerifies, recordsOf } from "../stage/audit.ts";
 import { createFolder } from "../stage/folder.ts";
 import { freePort } from "../stage/free_port.ts";
@@ -7,7 +6,7 @@ import { HOST, post } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
 import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
-import { OpenIdServer } from "./open_id_server.ts";
+import { callbackOf, signIn, startProvider } from "./sign_in_scene.ts";
 
 const POLICY = {
   path: ["command_policies", "starter"],
@@ -16,26 +15,13 @@ const POLICY = {
 
 /** Another name than the provider's, so that cookies between the two are those between sites. */
 const ORIGIN = `https://localhost:${freePort()}`;
-const SECRET = "secret-of-the-pages";
 
 browserTest(
   "an approver without a certificate signs in at a real provider, approves and signs out",
   async () => {
-    const pages = { id: "gateway", secret: SECRET, redirectUri: `${ORIGIN}/ui/callback` };
-    const tls = await issue({ subject: "CN=id", usage: "server", subjectAltNames: ["127.0.0.1"] });
-    await using provider = await OpenIdServer.start({ agents: [], groups: ["approvers"], pages, tls });
     await using folder = await createFolder();
-    const [client_secret_file, issuer_ca] = [`${folder.path}/secret`, `${folder.path}/ca.crt`];
-    await Deno.writeTextFile(client_secret_file, `${SECRET}\n`, { mode: 0o600 });
-    await Deno.writeTextFile(issuer_ca, ca);
-    const ui = {
-      ...{ url: ORIGIN, issuer: provider.issuer, issuer_ca, client_id: "gateway", client_secret_file },
-      groups: ["approvers"],
-    };
-    const controlPlaneConfig = [
-      { path: ["ui_listen"], value: `127.0.0.1:${new URL(ORIGIN).port}` },
-      { path: ["ui"], value: ui },
-    ];
+    const { provider: started, config: controlPlaneConfig } = await startProvider(ORIGIN, folder.path);
+    await using _provider = started;
     await withStage({ controlPlane: true, signer: [POLICY], controlPlaneConfig }, async (stage) => {
       await stage.startSigner();
       await stage.startControlPlane();
@@ -49,16 +35,12 @@ browserTest(
       const page = await session.newPage();
       const callbacks: string[] = [];
       page.on("request", (request) => {
-        if (request.url().startsWith(pages.redirectUri)) callbacks.push(request.url());
+        if (request.url().startsWith(callbackOf(ORIGIN))) callbacks.push(request.url());
       });
 
       assert.equal((await page.goto(`/ui/approvals/${id}`))?.status(), 401);
       assert.deepEqual(await violationsOf(page), []);
-      await page.getByRole("link", { name: "Sign in with the company" }).click();
-      await page.locator("input[name=login]").fill("ann@example.com");
-      await page.locator("input[name=password]").fill("x");
-      await page.getByRole("button", { name: "Sign-in" }).click();
-      await page.getByRole("button", { name: "Continue" }).click();
+      await signIn(page, "ann@example.com");
       await page.waitForURL(`${ORIGIN}/ui/approvals/${id}`);
       assert.equal(await page.locator(".who p").textContent(), "Signed in as ann@example.com");
       assert.deepEqual(await violationsOf(page), []);

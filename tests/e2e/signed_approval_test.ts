@@ -5,13 +5,19 @@ import { startAgent } from "../stage/ssh_agent.ts";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
 import { editConfig, runBrokerCtl } from "../stage/stage.ts";
 import { type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
-import type { Identity } from "../adapters/mtls_fixture.ts";
 import { signBody } from "../bench/sign_request.ts";
+import { createFolder } from "../stage/folder.ts";
+import { freePort } from "../stage/free_port.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
+import { signIn, startProvider } from "./sign_in_scene.ts";
 
 /** An installation whose signer requires the signatures of ann, who has a key file, and bob, whose key is in an agent. */
 async function withApprovers(test: (people: Approvers) => Promise<void>) {
-  await withControlPlane({}, async (scene) => {
+  await using secrets = await createFolder();
+  const origin = `https://localhost:${freePort()}`;
+  const { provider: started, config: controlPlaneConfig } = await startProvider(origin, secrets.path);
+  await using _provider = started;
+  await withControlPlane({ controlPlaneConfig }, async (scene) => {
     const { folder, signer_config: config, client_config } = scene.stage.init;
     const ctl = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {
       const { code, stdout, stderr } = await runBrokerCtl(
@@ -29,16 +35,9 @@ async function withApprovers(test: (people: Approvers) => Promise<void>) {
     }
     const required = await ctl(["approver", "require", "2"]);
     assert.equal(required.code, 0, required.err);
-    const { control_plane_config } = scene.stage.init;
-    const [, port = ""] = /"listen": "127.0.0.1:(\d+)"/.exec(await Deno.readTextFile(control_plane_config)) ??
-      [];
-    const origin = `https://localhost:${port}`;
     await editConfig(config, [
       { path: ["approvals", "passkey_rp_id"], value: "localhost" },
       { path: ["approvals", "passkey_origins"], value: [origin] },
-    ]);
-    await editConfig(control_plane_config, [
-      { path: ["approval", "approval_url_template"], value: `${origin}/ui/approvals/{id}` },
     ]);
     await scene.stage.startSigner();
     await scene.stage.startControlPlane();
@@ -69,6 +68,9 @@ interface Approvers {
   ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
   readonly allow: (id: string, name: string) => ReturnType<Approvers["ctl"]>;
 }
+
+/** A name of the provider. */
+const NAME = "carol@example.com";
 
 const ignore = !mustOrMayUseSshKeygen();
 
@@ -119,13 +121,11 @@ Deno.test({
 });
 
 browserTest(
-  "an approver registers a passkey and signs on the page, another one with broker-ctl",
+  "an approver signs in, registers a passkey and signs on the page, another one signs with broker-ctl",
   () =>
     withApprovers(async ({ scene, ctl, allow, origin }) => {
-      const { cert, key } = scene.stage.init.approver;
-      const [certPem, keyPem] = [await Deno.readTextFile(cert), await Deno.readTextFile(key)];
       await using browser = await TestBrowser.start();
-      await using session = await browser.session(origin, { cert: certPem, key: keyPem } as Identity);
+      await using session = await browser.plainSession(origin, { ignoreHTTPSErrors: true });
       const page = await session.newPage();
       const devtools = await session.newCDPSession(page);
       await devtools.send("WebAuthn.enable");
@@ -136,16 +136,17 @@ browserTest(
         },
       });
       await page.goto("/ui/passkey");
+      await signIn(page, NAME);
       await page.getByRole("button", { name: "Create passkey" }).click();
       const text = await page.locator("#passkey-text").filter({ hasText: "public_key" }).innerText();
       const fingerprint = await page.locator("#passkey-fingerprint").innerText();
-      const added = await ctl(["approver", "add", "approver-local", "--passkey", text, "--reload"]);
+      const added = await ctl(["approver", "add", NAME, "--passkey", text, "--reload"]);
       assert.ok(added.out.includes(`passkey ${fingerprint}`), added.out + added.err);
 
       const id = await scene.park();
       await page.goto(`/ui/approvals/${id}`);
       await page.getByRole("button", { name: "Approve once" }).click();
-      await page.getByText("1 of 2: approver-local").waitFor();
+      await page.getByText(`1 of 2: ${NAME}`).waitFor();
       assert.equal((await scene.poll(id)).status, 202, "one signature of two is not enough");
       assert.match((await allow(id, "ann")).out, /approved/);
       assert.equal((await scene.poll(id)).status, 200);
