@@ -237,7 +237,9 @@ export function findUnreachableApprovals(
     ),
   ];
   return wanted.filter(([, required]) => required > people).map(([path, required]) =>
-    `${formatKeyPath(path)}: ${required} people must sign, and approvals.approvers has ${people}`
+    `${formatKeyPath(path)}: needs ${required} approver${
+      required === 1 ? "" : "s"
+    }, and approvals.approvers has ${people}`
   );
 }
 

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { approverKey, createPasskey } from "@gateway/shared/testing";
+import { SIGNER_KEYS, withConfig } from "./ctl_fixture.ts";
+
+const [ANN, BOB] = [approverKey(3).line, approverKey(4).line];
+const PASSKEY = JSON.stringify(createPasskey("Y3JlZA").config);
+const CONFIG = JSON.stringify({
+  ...SIGNER_KEYS,
+  approvals: { installation_id: "lab-12345", approvers: { ann: { ssh_keys: [ANN] } }, required: 1 },
+});
+
+Deno.test.each<{ args: readonly string[]; exit: number; says: RegExp }>([
+  {
+    args: ["approver", "list"],
+    exit: 0,
+    says: /^NAME +KEYS +GROUPS\nann +ssh SHA256:\S{43} +all\nrequired: 1\n$/,
+  },
+  {
+    args: ["approver", "add", "bob", "--ssh-key", BOB],
+    exit: 0,
+    says: /^approver "bob" added[^]*\n {2}ssh SHA256:/,
+  },
+  {
+    args: ["approver", "add", "ann", "--ssh-key", BOB],
+    exit: 1,
+    says: /Cannot add approver "ann": it exists\nfix: pass --force/,
+  },
+  { args: ["approver", "add", "bob"], exit: 2, says: /A new approver needs --ssh-key or --passkey/ },
+  { args: ["approver", "add", "bob", "--ssh-key", "ssh-ed25519 AAAA"], exit: 2, says: /Cannot read SSH/ },
+  {
+    args: ["approver", "add", "bob", "--ssh-key", ANN],
+    exit: 1,
+    says: /approvers\.bob: a key also belongs to "ann"/,
+  },
+  {
+    args: ["approver", "add", "bob", "--passkey", PASSKEY],
+    exit: 1,
+    says: /approvers\.bob\.passkeys: needs approvals\.passkey_rp_id/,
+  },
+  {
+    args: ["approver", "add", "bob", "--passkey", "nope"],
+    exit: 2,
+    says: /not the text of the registration page/,
+  },
+  {
+    args: ["approver", "add", "bob", "--ssh-key", BOB, "--identity", "ANN"],
+    exit: 1,
+    says: /approvers\.bob: the name "ann" also belongs to "ann"/,
+  },
+  {
+    args: ["approver", "require", "2"],
+    exit: 1,
+    says: /approvals\.required: needs 2 approvers, and approvals\.approvers has 1/,
+  },
+  { args: ["approver", "require", "many"], exit: 2, says: /Cannot require "many" people: expected 0 to 8/ },
+  { args: ["approver", "require", "0"], exit: 0, says: /^every approval: 0 must sign/ },
+  {
+    args: ["approver", "remove", "ann"],
+    exit: 1,
+    says: /needs 1 approver, and approvals\.approvers has 0/,
+  },
+  { args: ["approver", "remove", "carl"], exit: 1, says: /Cannot find approver "carl"/ },
+])("broker-ctl $args exits with $exit, and an error changes nothing", async ({ args, exit, says }) => {
+  await using config = await withConfig(CONFIG);
+  const result = await config.ctl(...args);
+  assert.match(result.out + result.err, says);
+  assert.equal(result.exit, exit);
+  if (exit !== 0) assert.equal(await config.read(), CONFIG);
+});
