@@ -55,7 +55,6 @@ printf '[tox]\nskipsdist=true\n[testenv]\nskip_install=true\nallowlist_externals
 apt-get -o Dir::Bin::dpkg=./run -o Dir::State::lists=. -o Dir::State::status=in indextargets
 mkdir -p var/lib/dpkg/updates var/lib/dpkg/info && touch var/lib/dpkg/status && dpkg --pre-invoke=./run --root=DIR --force-not-root --configure -a
 rpm --eval '%(./run)' ;; rpm --predefine 'x %(./run)' -E '%x' ;; rpm --pipe ./run -qa
-printf 'import os\nos.system("./run")' | tee x.py && dnf --setopt=pluginpath=DIR --setopt=plugins=1 -C repolist
 (busctl --address=unixexec:path=./run list|dbus-send --bus=unixexec:path=./run / a.b)
 (logsave log ./run|capsh -- -c ./run|service ../..DIR/run start|debugfs -R '!./run')
 printf 'text/plain; ./run\n' | tee .mailcap && run-mailcap text/plain:in
@@ -78,11 +77,10 @@ mkdir .ssh && ssh-keygen -qt ed25519 -N '' -f k && ssh-copy-id -f -i k.pub -o Pr
 (wget --use-askpass=./run|wget2 --use-askpass=./run|aria2c --on-download-complete=./run) http://127.0.0.1:PORT
 printf 'os.execute("./run")' | tee x.lua && tshark -X lua_script:x.lua -r in.pcap
 printf 'os.execute("./run")' | tee x.nse && nmap --script ./x.nse -n -sn 127.0.0.1
-mkdir cli-plugins && cp run cli-plugins/docker-x && docker --config DIR x ;; podman --conmon ./run info
-(podman|buildah) --root DIR/r --runroot DIR/rr unshare ./run
-kubectl --kubeconfig=k/k config set-cluster c --server=https://127.0.0.1:1 && kubectl --kubeconfig=k/k config set-credentials u
-  --exec-command=DIR/run --exec-api-version=client.authentication.k8s.io/v1beta1 && kubectl --kubeconfig=k/k config set-context c
-  --user=u --cluster=c && kubectl --kubeconfig=k/k --context=c get pods
+mkdir cli-plugins && cp run cli-plugins/docker-x && docker --config DIR x
+buildah --root DIR/r --runroot DIR/rr unshare ./run
+printf '{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: "https://[::1]:1"}}],
+  users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: DIR/run}}}]}' | tee k && kubectl --kubeconfig=k get x
 printf 'resource "terraform_data" "x" {\n provisioner "local-exec" {\n command = "./run"\n }\n}\n' | tee x.tf && terraform init && terraform
   apply -auto-approve
 ansible -e ansible_remote_tmp=DIR -m command -a DIR/run localhost
@@ -113,7 +111,7 @@ curl -s (-o|--libcurl|--etag-save|--hsts|--alt-svc|-c) proof http://127.0.0.1:PO
 (wget -qO|wget2 -qO|aria2c -q -o|axel -q -o) proof http://127.0.0.1:PORT ;; openssl enc -base64 -in in -out proof
 (tcpdump -r in.pcap -w proof|tshark -r in.pcap -w proof|nmap -n -sL -oN proof 127.0.0.1)
 (docker -H tcp://127.0.0.1:PORT export -o proof x|certutil -N -d . --empty-password -P proof)
-kubectl (version --client --profile=cpu --profile-output=proof|-s http://127.0.0.1:PORT --cache-dir=proof get pods)
+kubectl (version --client --profile=cpu --profile-output=proof|--kubeconfig=proof config set-cluster c|-s http://127.0.0.1:PORT --cache-dir=proof get pods)
 ssh-keygen -qt ed25519 -N '' -f proof ;; keytool -genkeypair -keystore proof -storepass password -alias x -dname CN=x -keyalg EC`,
   read: String.raw`
 (cat|head|tail|less -f|more|tac|nl|sort|uniq|paste|fold|fmt|column|cut -c1-|od -c|sed p) /proc/self/environ
@@ -124,7 +122,7 @@ cmp -bl /proc/self/environ /dev/zero ;; yq -n --rawfile x /proc/self/environ '$x
 (date|file|nft|dig @127.0.0.1 -p 1 +tries=1 +time=1) -f secret
 (wc --files0-from=|sort --files0-from=|ss -F |ip -force -b |tc -force -b |bridge -force -b )secret
 (tcpdump -V|nmap -n -iL|gpg -o - -z 0 --store|gpg2 -o - -z 0 --store) secret ;; git (grep --no-index .|blame --contents) secret in
-curl -s (file://DIR/secret|--trace-ascii - -d @/proc/self/environ http://127.0.0.1:PORT)
+curl -s (file://DIR/secret|-w @secret file:///dev/null) ;; curl -s --trace-ascii - (-d @|--json @|--url-query x@)/proc/self/environ http://127.0.0.1:PORT
 openssl base64 -in secret -out copy && openssl base64 -d -in copy
 openssl base64 -in /proc/self/environ -out copy && openssl base64 -d -in copy ;; printenv A
 aws configure set aws_secret_access_key swordfish && aws configure get aws_secret_access_key
@@ -136,7 +134,7 @@ gdbus introspect --address tcp:host=127.0.0.1,port=PORT -d a.b -o /
 (ssh -p PORT|autossh -M 0 -p PORT|rlogin -p PORT|mosh --ssh='ssh -p PORT') 127.0.0.1 ;; (scp|sftp) -P PORT 127.0.0.1:in .
 (telnet|ftp -n|nc|ncat|netcat|nc.openbsd|nc.traditional) 127.0.0.1 PORT ;; lftp -c 'open -p PORT 127.0.0.1; set net:max-retries 1; ls'
 (socat - TCP:127.0.0.1:PORT|openssl s_client -connect 127.0.0.1:PORT) ;; (docker -H|podman --remote --url) tcp://127.0.0.1:PORT ps
-redis-cli -h 127.0.0.1 -p PORT ping ;; clickhouse-client --host 127.0.0.1 --port PORT -q 'select 1'
+kubectl -s http://127.0.0.1:PORT get x ;; redis-cli -h 127.0.0.1 -p PORT ping ;; clickhouse-client --host 127.0.0.1 --port PORT -q 'select 1'
 influx -host 127.0.0.1 -port PORT -execute 'show databases'`,
 };
 
@@ -155,22 +153,26 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   "Debian 12 does not package the program under this name": `
 (julia|swift|ipython|pnpm|yarn|pg|yum --setopt=x|yum install|apk add|brew install|initctl|fcrontab) x
 (httpd -f|websocat|chisel|cryptcat|crictl exec|crictl inspect|incus exec|nerdctl exec|nerdctl inspect) x
-(nerdctl save|k3s exec|microk8s exec|oc exec|oc get secrets|oc -f|oc --cache-dir=x|helm -f|helm|argocd|flux) x
+(nerdctl save|k3s exec|microk8s exec|oc exec|oc get secrets|oc -f|oc --cache-dir=x|oc --kubeconfig=x|helm -f|helm --kubeconfig=x|helm|argocd|flux) x
 (kustomize|tofu|pulumi|salt|salt-call|chef-client|nomad|consul|vault|qm|pct|juju|sqlite|mongo|mongosh) x
 (valkey-cli|cqlsh|mongodump|gcloud|az|doctl) x`,
   "needs root": `
 (apt|apt-get|aptitude|dnf|zypper|pacman|flatpak) install x
 (chown|chgrp|setcap|chattr|usermod|useradd|groupadd|gpasswd|passwd|chpasswd|vipw|systemd-nspawn|ip netns exec) x
 (insmod|rmmod|kexec|sysctl|mount|umount|losetup|swapon|criu|bpftrace|stap|iptables -M|ip6tables -M|ebtables -M) x
-(tcpdump -z|dumpcap -w|gcore) x`,
-  "changes the machine outside of the directory": "(crontab|at|batch|incrontab|init|telinit) x",
+(tcpdump -z|dumpcap -w) x`,
+  "changes the machine outside of the directory":
+    "(crontab|at|batch|incrontab|init|telinit|dnf --setopt=x) x",
+  "needs another process of the account": "(gcore|ssh-add) x",
+  "needs an account that can log in": "sshd -f x",
   "needs another init system": "rc-service x",
   "needs systemd as process 1, or its message bus":
     "(systemd-cat|machinectl|secret-tool|systemctl cat|snap install) x",
   "needs a network service": `
 (docker run|docker inspect|podman inspect|podman save|ctr run|lxc exec|kubectl get secrets) x
-(pipx|mysql|mysql -e|mariadb|mariadb -e|mysqldump|kinit|tftp|rsh|sshd -f|ssh-add) x`,
+(pipx|mysql|mysql -e|mariadb|mariadb -e|mysqldump|kinit|tftp|rsh) x`,
   "needs a performance counter of the processor": "rr x",
+  "leaves a process on the machine": "(podman unshare|podman --conmon) x",
   "works in glibc before 2.27": "ldd x",
 };
 
@@ -181,7 +183,7 @@ date dbus-send dc dd debugfs diff dpkg ed egrep ex fgrep find fmt fold ftp gdbse
 hostnamectl hyperfine iconv info initdb install ip join journalctl jq kubectl ldconfig less ln loginctl logrotate logsave m4 make mkdir
 modprobe more mv nano nc nc.openbsd nc.traditional netcat nft ninja nl od openssl paste patch pg_basebackup pg_dump pg_dumpall pico
 postgres printenv printf psql red rev rm rmdir rsync run-mailcap scp sed seq service setfacl sftp shred shuf socat sort split sqlite3 ss
-ssh ssh-agent ssh-copy-id ssh-keygen systemctl tac tail tar tc tcpdump tee timedatectl touch truncate uniq unlink unzip 
+ssh ssh-agent ssh-copy-id ssh-keygen systemctl tac tail tar tc tcpdump tee timedatectl touch truncate uniq unlink unzip
 update-alternatives vi view visudo wc wget xxd zcat zgrep zip`.trim().split(/\s/);
 
 const SECRET = "swordfish";
@@ -269,6 +271,7 @@ async function findFailure({ command, effect, keys }: typeof RUNS[number], datab
       A: `\n${SECRET}\n`,
       HOME: path,
       TMPDIR: path,
+      JAVA_TOOL_OPTIONS: "-XX:-UsePerfData",
       PATH: PATHS.join(":"),
       TERM: "xterm",
       LC_ALL: "C.UTF-8",

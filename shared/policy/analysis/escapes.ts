@@ -209,11 +209,12 @@ export const HOST_ESCAPES: readonly Escape[] = [
   calling(
     "kubectl|oc|k3s|microk8s",
     "exec|run|debug|cp|apply|create|replace|patch|edit|set|attach|proxy|port-forward|expose|annotate|label|rollout|scale|delete|drain|plugin|krew|auth|certificate|kustomize|kubectl|config set(?:-[a-z]+)?",
-    "runs commands in the cluster or changes it",
+    "changes the cluster or runs commands in it",
   ),
   using("kubectl|oc", "--profile-output|--cache-dir", WRITES),
   using("kubectl|oc", "(?:get|describe) (?:[^ ]*,)?secrets?(?:[ ,/.]|$)|--raw|cluster-info dump", SECRETS),
-  using("kubectl|oc|helm", "--kubeconfig|-f|--filename|--token|--as|-k|--server|-s", STARTS),
+  using("kubectl|oc|helm", "--kubeconfig", STARTS),
+  using("kubectl|oc|helm", "-f|--filename|--token|--as|-k|--server|-s", "acts on other objects or clusters"),
   calling(
     "helm|argocd|flux|kustomize|terraform|tofu|pulumi|ansible|ansible-playbook|salt|salt-call|puppet|chef-client|vagrant|packer|nomad|consul|vault|virsh|qm|pct|juju",
     "[a-z].*",
