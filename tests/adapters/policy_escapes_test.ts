@@ -5,8 +5,8 @@ import { createFolder } from "../stage/folder.ts";
 import { isPostgresMissing, POSTGRES_BIN, PostgresServer } from "../stage/postgres_server.ts";
 
 /**
- * What a command leaves behind: `proof` that ./run wrote; `proof`, or a change of `in`; the word in its output or in
- * `proof`; a connection to the test.
+ * The proof of an escape: the file `proof` that ./run wrote; any `proof`, or a change of `in`; the secret in the output
+ * or in `proof`; a connection to the test.
  */
 type Effect = (typeof EFFECT_NAMES)[number];
 const EFFECT_NAMES = ["run", "write", "read", "connect"] as const;
@@ -178,13 +178,14 @@ const NOT_RUN: Readonly<Record<string, string>> = {
 
 /** Programs that CI has: of Debian, and of the packages that .ci/run installs. */
 const IN_CI = `
-anacron apt apt-cache apt-get autossh axel base32 base64 bridge bsdtar busctl capsh cat chmod cmp column comm cp cpio csplit curl cut
-date dbus-send dc dd debugfs diff dpkg ed egrep ex fgrep find fmt fold ftp gdbserver git gmake gpg grep gunzip gzip head hexdump
-hostnamectl hyperfine iconv info initdb install ip join journalctl jq kubectl ldconfig less ln loginctl logrotate logsave m4 make mkdir
-modprobe more mv nano nc nc.openbsd nc.traditional netcat nft ninja nl od openssl paste patch pg_basebackup pg_dump pg_dumpall pico
-postgres printenv printf psql red rev rm rmdir rsync run-mailcap scp sed seq service setfacl sftp shred shuf socat sort split sqlite3 ss
-ssh ssh-agent ssh-copy-id ssh-keygen systemctl tac tail tar tc tcpdump tee timedatectl touch truncate uniq unlink unzip
-update-alternatives vi view visudo wc wget xxd zcat zgrep zip`.trim().split(/\s/);
+/lib/systemd/systemd-journal-remote anacron apt apt-cache apt-get autossh axel base32 base64 bridge bsdtar busctl capsh cat chmod cmp
+column comm cp cpio csplit curl cut date dbus-send dc dd debugfs diff dnsmasq dpkg ed egrep ex fgrep find fmt fold ftp gdbserver git
+gmake gpg grep gunzip gzip head hexdump hostnamectl hyperfine iconv info initdb install ip joe join journalctl jq kubectl ldconfig less
+lftp ln loginctl logrotate logsave m4 machinectl make mkdir modprobe more mv nano nc nc.openbsd nc.traditional ncat netcat nft ninja nl
+od openssl openvpn paste patch pg_basebackup pg_dump pg_dumpall pico postgres printenv printf psql red rev rlogin rm rmdir rsync
+rsyslogd run-mailcap scp sed seq service setfacl sftp shred shuf socat sort split sqlite3 ss ssh ssh-agent ssh-copy-id ssh-keygen
+systemctl tac tail tar tc tcpdump tee telnet timedatectl touch truncate uniq unlink unzip update-alternatives vi view visudo wc wget
+wget2 xxd zcat zgrep zip`.trim().split(/\s/);
 
 const SECRET = "swordfish";
 const PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", POSTGRES_BIN];
@@ -243,12 +244,18 @@ const read = (path: string) => Deno.readTextFile(path).catch(() => "");
 async function findFailure({ command, effect, keys }: typeof RUNS[number], database: string) {
   await using folder = await createFolder();
   const { path } = folder;
-  const [proof, input] = [`${path}/proof`, `${path}/in`];
+  const proof = `${path}/proof`;
   await Deno.mkdir(`${path}/gone`);
   for (const [name, text] of Object.entries(FILES)) {
     const mode = text.startsWith("#!") ? 0o755 : 0o644;
     await Deno.writeTextFile(`${path}/${name}`, text.replaceAll("DIR", path), { mode });
   }
+  // Git adds a line to `in`.
+  const stateOf = async () => {
+    const mode = await Deno.stat(`${path}/in`).then((info) => info.mode, () => "");
+    return `${mode} ${(await read(`${path}/in`)).slice(0, 5)} ${await exists(`${path}/gone`)}`;
+  };
+  const before = await stateOf();
   if (IS_ROOT) await new Deno.Command("chown", { args: ["-R", `${NOBODY}:${NOBODY}`, path] }).output();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   let isConnected = false;
@@ -290,12 +297,13 @@ async function findFailure({ command, effect, keys }: typeof RUNS[number], datab
   await child.status;
   listener.close();
   await served;
-  const isSame = (await read(input)).startsWith("word\n") && await exists(`${path}/gone`) &&
-    ((await Deno.stat(input)).mode ?? 0) % 0o1000 === 0o644;
   const { stdout } = await new Deno.Command("find", { args: [path, "-name", "proof*"] }).output();
   const letters = [...output + await read(proof)].filter((letter) => letter >= "a" && letter <= "z").join("");
   const effects: Readonly<Record<Effect, boolean>> = {
-    ...{ run: (await read(proof)).startsWith("ran\n"), write: !isSame || stdout.length > 0 },
+    ...{
+      run: (await read(proof)).startsWith("ran\n"),
+      write: await stateOf() !== before || stdout.length > 0,
+    },
     ...{ read: letters.includes(SECRET), connect: isConnected },
   };
   return effect === undefined || effects[effect] ? [] : [`${command}: no ${effect}\n${output}`];
