@@ -193,6 +193,8 @@ const PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 const [NOBODY, IS_ROOT] = [65534, Deno.uid() === 0];
 /** A pcapng file without packets. */
 const CAPTURE = new Uint32Array([0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0, 0, 28, 1, 20, 1, 0, 20]);
+const JAVA = { JAVA_TOOL_OPTIONS: "-XX:-UsePerfData" };
+const ENVIRONMENT = { A: `\n${SECRET}\n`, PATH: PATHS.join(":"), TERM: "xterm", LC_ALL: "C.UTF-8", ...JAVA };
 /** Each command has these files in its directory, DIR. `end` ends the server that starts it. */
 const FILES: Readonly<Record<string, string>> = {
   ...{ in: "word\n", secret: `${SECRET}\n`, script: "1e./run\n", "page.1": ".TH X 1\n" },
@@ -274,15 +276,7 @@ async function findFailure({ command, effect, keys }: typeof RUNS[number], datab
   const child = new Deno.Command("timeout", {
     ...{ args: ["-k", "0.1", "30", ...shell], cwd: path, signal: stop.signal, clearEnv: true },
     ...{ stdin: "piped", stdout: "piped", stderr: "null", ...(IS_ROOT ? { uid: NOBODY, gid: NOBODY } : {}) },
-    env: {
-      A: `\n${SECRET}\n`,
-      HOME: path,
-      TMPDIR: path,
-      JAVA_TOOL_OPTIONS: "-XX:-UsePerfData",
-      PATH: PATHS.join(":"),
-      TERM: "xterm",
-      LC_ALL: "C.UTF-8",
-    },
+    env: { ...ENVIRONMENT, HOME: path, TMPDIR: path },
   }).spawn();
   const terminal = child.stdin.getWriter();
   if (keys === "") await terminal.close();
