@@ -4,10 +4,11 @@ import { freePort } from "./free_port.ts";
 import { isMissing } from "./is_missing.ts";
 import { poll } from "./poll.ts";
 
-const BIN = findBin();
+/** The directory of the newest version. */
+export const POSTGRES_BIN: string = findBin();
 
 /** True if PostgreSQL is missing. Throws if the run requires it. */
-export const isPostgresMissing: boolean = isMissing("postgresql", [`${BIN}/initdb`]);
+export const isPostgresMissing: boolean = isMissing("postgresql", [`${POSTGRES_BIN}/initdb`]);
 
 /** Debian installs the programs of each version in a separate directory. */
 function findBin(): string {
@@ -96,7 +97,7 @@ export class PostgresServer implements AsyncDisposable {
       `unix_socket_directories=${this.folder}`,
     ];
     const [program = "", ...args] = [
-      ...asPostgres(`${BIN}/postgres`),
+      ...asPostgres(`${POSTGRES_BIN}/postgres`),
       ...["-D", this.#data],
       ...[...settings, ...this.#settings, "fsync=off", "logging_collector=off"].flatMap((
         setting,
@@ -171,7 +172,7 @@ function asPostgres(program: string): readonly string[] {
 }
 
 async function run(program: string, args: readonly string[]): Promise<string> {
-  const [first = "", ...rest] = asPostgres(`${BIN}/${program}`);
+  const [first = "", ...rest] = asPostgres(`${POSTGRES_BIN}/${program}`);
   const { success, stdout, stderr } = await new Deno.Command(first, { args: [...rest, ...args], cwd: "/" })
     .output();
   assert.ok(success, `${program}: ${new TextDecoder().decode(stderr)}`);
