@@ -89,6 +89,7 @@ Deno.test("the control plane forwards every known field of a request, and the si
       learn_ttl_seconds: 0,
       learn_approver: "",
       learn_approval_id: "",
+      approval_proofs: [],
     };
     const groups = [
       { sent: { end_user_groups: ["web", "db"] }, arrives: ["web", "db"] },
