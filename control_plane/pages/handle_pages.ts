@@ -32,7 +32,7 @@ export const handleUiList: Handler = withErrorPage(async (ports, { peer: { calle
 /** `GET /ui/passkey`: creates a passkey, whose text the operator adds to the signer. Callers: `approval.callers`. */
 export const handleUiPasskey: Handler = withErrorPage(async (ports, { peer: { caller } }) => {
   await requireApprover(ports, caller, "GET /ui/passkey");
-  return page(renderPasskeyPage({ approver: caller, now: ports.clock.now() }));
+  return page(renderPasskeyPage({ ...ports, approver: caller, now: ports.clock.now() }));
 });
 
 /**

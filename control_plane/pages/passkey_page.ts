@@ -3,9 +3,16 @@ import { renderPage } from "./page.ts";
 
 /** The page that creates a passkey. The control plane neither sees nor stores it: the operator adds its text to the signer. */
 export function renderPasskeyPage(
-  { approver, now }: { readonly approver: string; readonly now: number },
+  { approver, hasSessions, now }: {
+    readonly approver: string;
+    readonly hasSessions?: boolean | undefined;
+    readonly now: number;
+  },
 ): string {
-  return renderPage({ title: "Passkey – Approvals", approver, now, main: renderMain(approver) });
+  return renderPage({
+    ...{ title: "Passkey – Approvals", approver, hasSessions, now },
+    main: renderMain(approver),
+  });
 }
 
 function renderMain(approver: string): Html {
