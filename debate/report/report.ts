@@ -82,14 +82,15 @@ function renderHypothesis(hypothesis: Hypothesis, texts: Texts): string {
 
 function renderReview(review: Review, texts: Texts): string {
   const { round, agent, verdict, reason, evidence, new_evidence } = review;
-  const agreement = verdict === "accepted" && !new_evidence ? `, ${texts.noNewEvidence}` : "";
+  const isOpinion = verdict !== "accepted" && !evidence.some(({ status }) => status === "grounded");
+  const note = isOpinion ? texts.opinion : verdict === "accepted" && !new_evidence ? texts.noNewEvidence : "";
   const lines = evidence.map((line) =>
     `${inline(line.text)} (${explainEvidence(line.status, texts.language)})`
   );
   const said = [inline(reason), ...lines].filter((each) => each !== "").join("; ");
   return `- ${texts.review}, ${texts.round.toLowerCase()} ${round}, ${inline(agent)}: ${
     verdict.replace("_", " ")
-  }${agreement}${said === "" ? "" : ` (${said})`}`;
+  }${note && `, ${note}`}${said === "" ? "" : ` (${said})`}`;
 }
 
 function label({ id }: Hypothesis): string {

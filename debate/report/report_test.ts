@@ -135,6 +135,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     evidence: [],
     new_evidence: false,
   };
+  const opinion = { ...review, verdict: "rejected" };
   const grounding = {
     hypothesis_id: "1",
     level: "none",
@@ -144,7 +145,12 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     outcome: "no_confident_cause",
   };
   const text = report({
-    hypotheses: [{ ...RECORD.hypotheses[0], supporting_evidence: [line], evidence, reviews: [review] }],
+    hypotheses: [{
+      ...RECORD.hypotheses[0],
+      supporting_evidence: [line],
+      evidence,
+      reviews: [review, opinion],
+    }],
     events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
   });
   assert.match(text, /\*\*Outcome:\*\* no confident cause/);
@@ -154,6 +160,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     text,
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
   );
+  assert.match(text, /skeptic\\_agent: rejected, an opinion without a quoted result \(it fits\)/);
 });
 
 Deno.test("renderReport() returns text in the language of the run", () => {

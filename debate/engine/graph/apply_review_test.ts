@@ -21,6 +21,7 @@ const CALLS = [
   sampleCall(3, "20 of 20 connections are in use"),
 ];
 const on = (round: number, language = "en") => ({ round, labels: labelsFor(language), calls: CALLS });
+const AGAINST = '- [tool:http_get#3] "20 of 20 connections are in use"';
 const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
 
 Deno.test("applySkeptic() changes states and probabilities and records the transitions", () => {
@@ -55,11 +56,11 @@ Deno.test("applySkeptic() changes a probability without a verdict, and ignores o
 });
 
 Deno.test("applySkeptic() records no transition to the current state", () => {
-  const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
-  assert.equal(once[0]?.rejected_reason, "no reason given");
-  const twice = applySkeptic(once, "[hypothesis:1] rejected: again", on(2));
-  assert.deepEqual(twice[0]?.transitions, once[0]?.transitions);
-  assert.equal(twice[0]?.reviews.length, 2);
+  const [, once = assert.fail()] = applySkeptic(TABLE, "[hypothesis:10] rejected", on(1));
+  assert.equal(once.rejected_reason, "no reason given");
+  const [twice] = applySkeptic([once], "[hypothesis:10] rejected: again", on(2));
+  assert.deepEqual(twice?.transitions, once.transitions);
+  assert.equal(twice?.reviews.length, 2);
 });
 
 Deno.test.each([
@@ -78,7 +79,7 @@ Deno.test.each([
   { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
 ])("applySkeptic() makes a confirmed hypothesis $state after: $review", ({ review, state }) => {
   const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
-  const [after] = applySkeptic(confirmed, review, on(2));
+  const [after] = applySkeptic(confirmed, `${review}\n${AGAINST}`, on(2));
   assert.equal(after?.state, state);
   assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
 });
@@ -108,7 +109,8 @@ Deno.test.each(["H-1, H-10", "HYPOTHESIS-1 and HYPOTHESIS-10: hits are up", "[1]
   "applyDecision() rejects each hypothesis in a list of IDs: %s",
   (list) => {
     const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [list] });
-    assert.deepEqual(states(applyDecision(TABLE, decision, AT)), ["rejected", "rejected"]);
+    const table = TABLE.map((each) => ({ ...each, evidence: [] }));
+    assert.deepEqual(states(applyDecision(table, decision, AT)), ["rejected", "rejected"]);
   },
 );
 
@@ -129,10 +131,9 @@ Deno.test("applyDecision() does not confirm a rejected lead", () => {
 });
 
 Deno.test("a Spanish debate has Spanish notes for reviews without a reason", () => {
-  const noteOf = (review: string, state: "active" | "confirmed") =>
-    applySkeptic([sampleHypothesis({ state, evidence: FULL_EVIDENCE })], review, on(1, "es"))[0]?.transitions
-      .at(-1)?.note;
-  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "sin motivo indicado");
+  const noteOf = (review: string, state: "active" | "confirmed", evidence = FULL_EVIDENCE) =>
+    applySkeptic([sampleHypothesis({ state, evidence })], review, on(1, "es"))[0]?.transitions.at(-1)?.note;
+  assert.equal(noteOf("[hypothesis:1] rechazada", "active", []), "sin motivo indicado");
   assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada (acuerdo sin evidencia nueva)");
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
@@ -161,10 +162,50 @@ Deno.test.each([
   assert.deepEqual(states(applyDecision(table, closing, AT)), [state]);
 });
 
+const MADE_UP = '- [tool:http_get#3] "the pool is healthy"';
+const PARTIAL_EVIDENCE = [sampleEvidence("c1")];
+const UNCOUNTED = [sampleEvidence("c1", { status: "not_in_result" })];
+
+Deno.test.each([
+  { name: "words against full evidence", evidence: FULL_EVIDENCE, line: "", state: "active" },
+  { name: "words against partial evidence", evidence: PARTIAL_EVIDENCE, line: "", state: "active" },
+  { name: "a made-up quote", evidence: FULL_EVIDENCE, line: MADE_UP, state: "active" },
+  { name: "a quote from a result", evidence: FULL_EVIDENCE, line: AGAINST, state: "rejected" },
+  { name: "words against evidence that does not count", evidence: UNCOUNTED, line: "", state: "rejected" },
+  { name: "words against no evidence", evidence: [], line: "", state: "rejected" },
+])("a rejection needs evidence, as a confirmation does: $name", ({ evidence, line, state }) => {
+  const table = [sampleHypothesis({ evidence, proposer: "user_input_gate" })];
+  const review = `[hypothesis:1] rejected [P=0.02]\nReason: it is wrong\n${line}`;
+  const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [`H-1: wrong ${line}`] });
+  const reviewed = {
+    skeptic: applySkeptic(table, review, on(2))[0],
+    rebuttal: applyRebuttal(table, review, on(2))[0],
+    moderator: applyDecision(table, decision, AT)[0],
+  };
+  assert.deepEqual(Object.values(reviewed).map((each) => each?.state), [state, state, state]);
+  // An opinion is shown, but limits nothing.
+  assert.deepEqual(
+    Object.values(reviewed).map((each) => each?.reviews.at(-1)?.verdict),
+    Array(3).fill("rejected"),
+  );
+  assert.equal(reviewed.skeptic?.probability, state === "active" ? 0.6 : 0.02);
+});
+
+Deno.test("a proposer withdraws its hypothesis in words, and words reopen a confirmed one", () => {
+  assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected", on(2))), ["rejected", "active"]);
+  const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
+  assert.deepEqual(states(applySkeptic(confirmed, "[hypothesis:1] rejected", on(2))), ["active"]);
+});
+
+Deno.test("the moderator can reject a hypothesis because of the skeptic's quoted objection", () => {
+  const objected = applySkeptic(TABLE, `[hypothesis:1] needs_evidence\nReason: why?\n${AGAINST}`, on(1));
+  const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: ["H-1: refuted"] });
+  assert.deepEqual(states(applyDecision(objected, decision, AT)), ["rejected", "active"]);
+});
+
 Deno.test("a later acceptance confirms a hypothesis despite an earlier objection with evidence", () => {
   const table = [sampleHypothesis({ evidence: [sampleEvidence("c1"), sampleEvidence("c2")] })];
-  const against = '- [tool:http_get#3] "20 of 20 connections are in use"';
-  const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${against}`, on(1));
+  const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${AGAINST}`, on(1));
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.99 });
   assert.deepEqual(states(applyDecision(objected, closing, AT)), ["active"]);
   assert.deepEqual(states(applySkeptic(objected, "[hypothesis:1] accepted", on(2))), ["confirmed"]);

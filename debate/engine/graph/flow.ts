@@ -166,7 +166,7 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
   const { language, confidenceThreshold, maxRounds } = task;
   const labels = labelsFor(language);
   const decided = decisions.limitConfidence(said, state.hypotheses, language);
-  const by = { round, labels, confidenceThreshold };
+  const by = { round, labels, calls: state.calls, confidenceThreshold };
   const hypotheses = table.applyDecision(state.hypotheses, decided, by);
   const continues = decided.status === "continue";
   const earlyOutConfirmed = continues &&

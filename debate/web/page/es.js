@@ -181,6 +181,7 @@ export const SPANISH = {
   "an earlier run": "una ejecución anterior",
   "{who}, round {round}, {verdict}": "{who}, ronda {round}, {verdict}",
   ", agreement without new evidence": ", acuerdo sin evidencia nueva",
+  ", an opinion without a quoted result": ", una opinión sin un resultado citado",
   "it cites no tool call": "no cita ninguna llamada",
   "it quotes nothing from the result": "no copia nada del resultado",
   "there is no such tool call": "esa llamada no existe",

@@ -114,7 +114,12 @@ export function reviewItems({ round, agent, verdict, reason, evidence, new_evide
   const mark = accepts ? "+" : verdict === "rejected" ? "−" : "?";
   const who = agentName(agent);
   const words = t("{who}, round {round}, {verdict}", { who, round, verdict: t(verdict) });
-  const note = accepts && !new_evidence ? t(", agreement without new evidence") : "";
+  const isOpinion = !accepts && !evidence.some(({ status }) => status === "grounded");
+  const note = isOpinion
+    ? t(", an opinion without a quoted result")
+    : accepts && !new_evidence
+    ? t(", agreement without new evidence")
+    : "";
   return [
     item(
       mark,
