@@ -1,6 +1,7 @@
 import { cutText } from "@gateway/shared/text";
 import { startState, viewHistory } from "../graph/flow.ts";
 import { fence } from "../graph/text.ts";
+import { TEXT_FORM } from "../graph/review_marks.ts";
 import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
 import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
@@ -131,7 +132,7 @@ const ENGLISH = {
     "Diagnose the incident in at most about 600 words:",
     "1. Hypotheses, each in a separate block:",
     "### HYPOTHESIS-<id> [P=<0 to 1>]",
-    "Text: <one paragraph: the cause, and how it leads to the symptoms>",
+    `Text: <${TEXT_FORM.en}>`,
     '- [tool:<name>#<number of the result>] "<words copied exactly from that result>": <what they show>',
     "Only such lines count as evidence. The engine searches the result for the copied words. Failed calls do not count. Confidence is limited to 0.6 without a line that counts. It is limited to 0.85, and no cause is established, if some lines do not count or all lines use a single result.",
     "Give at least two hypotheses until the evidence decides between them. Keep the IDs of known hypotheses exactly and continue their numbering for new ones. Propose a rejected hypothesis again only with new evidence from a tool.",
@@ -202,7 +203,7 @@ const SPANISH: Instructions = {
     "Diagnostica el incidente en unas 600 palabras como máximo:",
     "1. Hipótesis, cada una en un bloque aparte:",
     "### HYPOTHESIS-<id> [P=<0 a 1>]",
-    "Text: <un párrafo: la causa y cómo produce los síntomas>",
+    `Text: <${TEXT_FORM.es}>`,
     '- [tool:<nombre>#<número del resultado>] "<palabras copiadas exactamente de ese resultado>": <qué muestran>',
     "Solo esas líneas cuentan como evidencia. El motor busca en el resultado las palabras copiadas. Las llamadas fallidas no cuentan. Sin ninguna línea que cuente, la confianza se limita a 0.6. Si alguna línea no cuenta o todas usan un único resultado, se limita a 0.85 y ninguna causa se da por establecida.",
     "Da al menos dos hipótesis mientras la evidencia no decida entre ellas. Conserva exactamente los identificadores de las hipótesis conocidas y continúa la numeración con las nuevas. Propón de nuevo una hipótesis rechazada solo con evidencia nueva de una herramienta.",

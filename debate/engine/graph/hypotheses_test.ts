@@ -189,6 +189,17 @@ const REJECTED = moveTo(sampleHypothesis({ supporting_evidence: ["[tool:http_get
   note: "the metric is flat",
 });
 
+Deno.test.each([
+  "### HYPOTHESIS-<id> [P=0 to 1]\nText: <one paragraph: the cause, and how it leads to the symptoms>",
+  "### HYPOTHESIS-1 [P=0.5]\nText: one paragraph: the cause, and how it leads to the symptoms",
+  "Text: <un párrafo: la causa y cómo produce los síntomas>",
+  "**<the cause>**",
+])("a copy of the form is no hypothesis: %s", (text) => {
+  const found = extractHypotheses(text);
+  const all = found.length === 0 ? fallbackHypotheses(text, 1) : found;
+  assert.deepEqual(mergeHypotheses([], all, ORIGIN), []);
+});
+
 Deno.test("mergeHypotheses() creates new hypotheses", () => {
   const [created] = mergeHypotheses([], [found({ probability: 0.4 })], ORIGIN);
   assert.deepEqual(created, {
