@@ -222,7 +222,8 @@ export function openAiChat(options: OpenAiChatOptions): Model {
   /** The provider's words as a quote, without the token, other secrets and the address of the provider. */
   function wordsOf({ words }: ChatFailure, token = ""): string {
     const { host } = new URL(options.baseUrl);
-    const { text } = createContextRedactor([token, host])(oneLine(words));
+    const line = oneLine(cutText(words, 10 * MAX_WORDS).replace(/[\p{Cc}\p{Cf}]/gu, " "));
+    const { text } = createContextRedactor([token, host])(line);
     return text === "" ? "" : `: "${cutText(text, MAX_WORDS)}"`;
   }
 

@@ -137,7 +137,7 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "an error as a text", body: { error: "no\n  such   model" }, quote: "no such model" },
+  { name: "an error as a text", body: { error: "no\n  such \u202e\u001b  model" }, quote: "no such model" },
   { name: "a message", body: { message: "blocked" }, quote: "blocked" },
   { name: "a detail", body: { detail: "blocked" }, quote: "blocked" },
   {

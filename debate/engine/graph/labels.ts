@@ -30,6 +30,7 @@ export const COMMON = {
   stopReason: ["Stop reason", "Motivo del cierre"],
   noNewEvidence: ["agreement without new evidence", "acuerdo sin evidencia nueva"],
   outcome: ["Outcome", "Resultado"],
+  unproved: ["Unproved", "Sin probar"],
 };
 
 export const labelsFor = vocabulary({
