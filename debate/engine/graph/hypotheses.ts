@@ -137,7 +137,7 @@ function withMarks(
 
 /**
  * The skeptic can reject and confirm hypotheses and change their probability. The verdict `needs_evidence` withdraws a
- * confirmation. A hypothesis that is not fully grounded is never confirmed.
+ * confirmation, and so does a rejection that does not count. A hypothesis that is not fully grounded is never confirmed.
  */
 export function applySkeptic(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
   const { round, labels } = origin;

@@ -22,10 +22,10 @@ const MAX_READING = 200;
 
 type Judged = Decision & { readonly grounding: DecisionGrounding };
 
-/** Marks the steps that change something as unproved, unless the evidence proves the cause. */
+/** Marks the steps that change something as unproved until the evidence proves the cause. */
 export function hedgeSteps(decision: Judged, language: string): Judged {
-  const { grounding: { outcome, level }, next_step, recommended_fix } = decision;
-  if (outcome === "cause" || (outcome === null && level === "full")) return decision;
+  const { grounding, next_step, recommended_fix } = decision;
+  if (grounding.outcome === "cause") return decision;
   return {
     ...decision,
     next_step: isReading(next_step) ? next_step : hedge(next_step, language),

@@ -1,13 +1,22 @@
 import assert from "node:assert/strict";
 import { FULL_EVIDENCE, sampleDecision, sampleHypothesis, sampleState } from "../../testing/sample_state.ts";
+import type { Decision } from "./state.ts";
 import { afterModerator } from "./flow.ts";
 
 const FIX = "Key the cache by rule set";
 
 /** The steps of a decision about a hypothesis with some evidence. */
-function stepsOf(next_step: string, { evidence = FULL_EVIDENCE, confidence = 0.9, language = "en" } = {}) {
+function stepsOf(
+  next_step: string,
+  {
+    evidence = FULL_EVIDENCE,
+    confidence = 0.9,
+    language = "en",
+    status = "final_diagnosis" as Decision["status"],
+  } = {},
+) {
   const state = sampleState({ hypotheses: [sampleHypothesis({ evidence })] });
-  const said = sampleDecision({ status: "final_diagnosis", confidence, next_step, recommended_fix: FIX });
+  const said = sampleDecision({ status, confidence, next_step, recommended_fix: FIX });
   const { decision } = afterModerator({ ...state, task: { ...state.task, language } }, said);
   return [decision?.next_step, decision?.recommended_fix];
 }
@@ -20,6 +29,7 @@ Deno.test.each([
   { name: "no evidence", evidence: [] },
   { name: "evidence from one result", evidence: FULL_EVIDENCE.slice(0, 1) },
   { name: "too little confidence", confidence: 0.7 },
+  { name: "evidence, but an open debate", status: "continue" as const },
   { name: "no evidence, in Spanish", evidence: [], language: "es", mark: "Sin probar" },
 ])("the steps of a cause with $name are unproved", ({ mark = "Unproved", ...facts }) => {
   assert.deepEqual(stepsOf("Restart the pods", facts), [`${mark}: Restart the pods`, `${mark}: ${FIX}`]);

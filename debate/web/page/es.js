@@ -230,7 +230,7 @@ export const SPANISH = {
   "Recommended fix": "Solución recomendada",
   "Stop reason": "Motivo del cierre",
   "Missing evidence": "Evidencia que falta",
-  Rejected: "Rechazadas",
+  "Rejected by the moderator": "Rechazadas por el moderador",
   Validation: "Validación",
   "Evidence, as the moderator states it": "Evidencia, según el moderador",
   "Moderator decision": "Decisión del moderador",
