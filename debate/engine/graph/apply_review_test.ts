@@ -162,47 +162,6 @@ Deno.test.each([
   assert.deepEqual(states(applyDecision(table, closing, AT)), [state]);
 });
 
-const MADE_UP = '- [tool:http_get#3] "the pool is healthy"';
-const PARTIAL_EVIDENCE = [sampleEvidence("c1")];
-const UNCOUNTED = [sampleEvidence("c1", { status: "not_in_result" })];
-
-Deno.test.each([
-  { name: "words against full evidence", evidence: FULL_EVIDENCE, line: "", state: "active" },
-  { name: "words against partial evidence", evidence: PARTIAL_EVIDENCE, line: "", state: "active" },
-  { name: "a made-up quote", evidence: FULL_EVIDENCE, line: MADE_UP, state: "active" },
-  { name: "a quote from a result", evidence: FULL_EVIDENCE, line: AGAINST, state: "rejected" },
-  { name: "words against evidence that does not count", evidence: UNCOUNTED, line: "", state: "rejected" },
-  { name: "words against no evidence", evidence: [], line: "", state: "rejected" },
-])("a rejection needs evidence, as a confirmation does: $name", ({ evidence, line, state }) => {
-  const table = [sampleHypothesis({ evidence, proposer: "user_input_gate" })];
-  const review = `[hypothesis:1] rejected [P=0.02]\nReason: it is wrong\n${line}`;
-  const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [`H-1: wrong ${line}`] });
-  const reviewed = {
-    skeptic: applySkeptic(table, review, on(2))[0],
-    rebuttal: applyRebuttal(table, review, on(2))[0],
-    moderator: applyDecision(table, decision, AT)[0],
-  };
-  assert.deepEqual(Object.values(reviewed).map((each) => each?.state), [state, state, state]);
-  // An opinion is shown, but limits nothing.
-  assert.deepEqual(
-    Object.values(reviewed).map((each) => each?.reviews.at(-1)?.verdict),
-    Array(3).fill("rejected"),
-  );
-  assert.equal(reviewed.skeptic?.probability, state === "active" ? 0.6 : 0.02);
-});
-
-Deno.test("a proposer withdraws its hypothesis in words, and words reopen a confirmed one", () => {
-  assert.deepEqual(states(applyRebuttal(TABLE, "[hypothesis:1] rejected", on(2))), ["rejected", "active"]);
-  const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
-  assert.deepEqual(states(applySkeptic(confirmed, "[hypothesis:1] rejected", on(2))), ["active"]);
-});
-
-Deno.test("the moderator can reject a hypothesis because of the skeptic's quoted objection", () => {
-  const objected = applySkeptic(TABLE, `[hypothesis:1] needs_evidence\nReason: why?\n${AGAINST}`, on(1));
-  const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: ["H-1: refuted"] });
-  assert.deepEqual(states(applyDecision(objected, decision, AT)), ["rejected", "active"]);
-});
-
 Deno.test("a later acceptance confirms a hypothesis despite an earlier objection with evidence", () => {
   const table = [sampleHypothesis({ evidence: [sampleEvidence("c1"), sampleEvidence("c2")] })];
   const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${AGAINST}`, on(1));

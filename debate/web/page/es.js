@@ -1,7 +1,4 @@
-/**
- * The Spanish texts of the page. A test compares the keys with the texts in the modules of the page. Keys of
- * states and other stored words are the stored words.
- */
+/** The Spanish texts of the page. A test compares the keys with the texts of the modules. */
 export const SPANISH = {
   // The answer
   "Leads so far, ": "Va en cabeza, ",
