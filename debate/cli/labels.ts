@@ -56,6 +56,10 @@ export const labelsFor = vocabulary({
     (model: string) => `${model} does not support a reasoning effort.`,
     (model: string) => `${model} no admite nivel de razonamiento.`,
   ],
+  waiting: [
+    (model: string, seconds: number) => `${model} is rate limited, retry in ${seconds} s.`,
+    (model: string, seconds: number) => `${model} limita la frecuencia, reintento en ${seconds} s.`,
+  ],
   cached: ["cached", "en caché"],
   notRun: ["not run", "sin ejecutar"],
   ok: ["ok", "ok"],

@@ -25,6 +25,7 @@ export class RunView {
   readonly show = (event: RunEvent): void => {
     switch (event.type) {
       case "agent_turn_started":
+        this.#endStream();
         this.#title(event.agent_role);
         if (this.#terminal.isLive) this.#streamed = this.#stream();
         return;
@@ -58,6 +59,8 @@ export class RunView {
         return this.#decision(event.decision);
       case "history_compressed":
         return this.#line("dim", this.#labels.summarized);
+      case "model_waiting":
+        return this.note(this.#labels.waiting(event.model, event.seconds));
       case "reasoning_effort_ignored":
         return this.#line("dim", this.#labels.noEffort(event.model));
       default:

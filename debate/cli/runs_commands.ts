@@ -6,7 +6,7 @@ import { createContextRedactor, ownSecrets } from "../context/redact_context.ts"
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
 import { readRunDirectory } from "../runs/run_directory.ts";
-import { priorRun } from "../runs/imported.ts";
+import { needsEvidence, priorRun } from "../runs/imported.ts";
 import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { type Environment, readSettings, writeOutput } from "./environment.ts";
@@ -90,7 +90,9 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
   );
   add(
     addJson(
-      runs.command("resume <id>").description("Start a new run from a run and new evidence."),
+      runs.command("resume <id>").description(
+        "Start a new run from a failed run, or from a run and new evidence.",
+      ),
       "the record of the new run",
     )
       .option("--evidence <text>", "new evidence", once)
@@ -108,10 +110,10 @@ async function resumeRun(
   },
   environment: Environment,
 ): Promise<ExitCode> {
-  if (evidence.trim() === "" && file.length === 0) {
+  const { record } = await find();
+  if (evidence.trim() === "" && file.length === 0 && needsEvidence(record)) {
     throw usageError("Cannot resume the run: new evidence is missing\nfix: pass --evidence or --file");
   }
-  const { record } = await find();
   if (record.status === "running") throw usageError("Cannot resume the run: it is still in progress");
   const { models, run_id: runId, context } = record;
   const settings = await readSettings(environment, {

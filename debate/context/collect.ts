@@ -53,6 +53,7 @@ export async function addEvidence(
   { text, files }: { readonly text: string; readonly files: readonly GivenFile[] },
   rules: MaskRules,
 ): Promise<CollectedContext> {
+  if (text.trim() === "" && files.length === 0) return { text: context, redactions: {}, notes: [] };
   const masker = maskerOf(rules);
   const added = await masker.maskAll([
     "# New evidence",

@@ -173,6 +173,13 @@ export type RunEvent =
     readonly content: string;
     readonly round: number;
   }
+  /** The provider limits the rate of requests, so the call of a model is repeated after a pause. */
+  | {
+    readonly type: "model_waiting";
+    readonly node: NodeName;
+    readonly model: string;
+    readonly seconds: number;
+  }
   /** The model of an agent does not support a reasoning effort. Emitted at most once per agent. */
   | {
     readonly type: "reasoning_effort_ignored";

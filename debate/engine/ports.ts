@@ -196,22 +196,25 @@ export type ModelErrorKind =
   | "canceled";
 
 /**
- * A failure of a model. The message is for people and is part of events, so it contains no tokens, addresses or raw
- * bodies.
+ * A failure of a model. The message is for people and is part of events, so it contains no tokens or addresses. It quotes
+ * at most one line of the provider.
  */
 export class ModelError extends Error {
   override readonly name = "ModelError";
   readonly kind: ModelErrorKind;
   readonly usage: Usage | undefined;
+  /** The least pause in milliseconds before the call is repeated; `undefined` if a repetition is useless. */
+  readonly pauseMs: number | undefined;
 
   constructor(
     kind: ModelErrorKind,
     message: string,
-    options: { readonly cause?: unknown; readonly usage?: Usage } = {},
+    options: { readonly cause?: unknown; readonly usage?: Usage; readonly pauseMs?: number | undefined } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.kind = kind;
     this.usage = options.usage;
+    this.pauseMs = options.pauseMs;
   }
 }
 

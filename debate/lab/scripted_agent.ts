@@ -11,10 +11,11 @@ import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.
 /**
  * Roles of a scripted agent. `strong` runs the tools and quotes their results. `middling` accepts the first cause
  * that fits and drops it when it sees evidence against it. `weak` insists on a wrong cause with made-up evidence.
- * `beside` insists on a wrong cause with real quotes that are irrelevant.
+ * `beside` insists on a wrong cause with real quotes that are irrelevant. `deny` is `weak`, but rejects every hypothesis
+ * in words or with made-up evidence.
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
-export const AGENT_KINDS = [...STRENGTHS, "beside"] as const;
+export const AGENT_KINDS = [...STRENGTHS, "beside", "deny"] as const;
 export type AgentKind = (typeof AGENT_KINDS)[number];
 
 /** The play of a model ID such as `replay/strong`. */
@@ -31,7 +32,7 @@ const MADE_UP = '- [tool:http_get#99] "everything points at this component": obv
 export function scriptedAgent(play: AgentKind, incident: Incident, run: number): Model {
   const { truth, proof, rivals, tools } = incident;
   const rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
-  const isCareless = play === "weak" || play === "beside";
+  const isCareless = ["weak", "beside", "deny"].includes(play);
 
   /** The first lines of two results that are irrelevant for the accepted cause. */
   function irrelevant(): readonly Quote[] {
@@ -48,6 +49,7 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
       case "middling":
         return [rival?.for, isSkeptic ? rival?.against : proof[0]];
       case "weak":
+      case "deny":
         return isSkeptic ? [] : [rival?.for];
       case "beside":
         return irrelevant();
@@ -78,23 +80,28 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
       const text = `Text: ${formatClaim(cause)} As the evidence shows.`;
       return [`### HYPOTHESIS-${id} [P=${share}]`, text, ...lines].join("\n");
     };
+    const madeUp = () => [block(rival ?? truth, 0.97, [MADE_UP]), EARLY_OUT];
     const blocks = {
       strong: () => [block(truth, 0.9, cite(messages, proof)), block(rival, 0.1, [])],
       middling: () => [
         block(rival, 0.6, cite(messages, [rival?.for])),
         block(truth, 0.3, cite(messages, [proof[0]])),
       ],
-      weak: () => [block(rival ?? truth, 0.97, [MADE_UP]), EARLY_OUT],
+      weak: madeUp,
+      deny: madeUp,
       beside: () => [block(rival ?? truth, 0.97, cite(messages, irrelevant())), EARLY_OUT],
     };
     return blocks[play]().filter((each) => each !== "").join("\n\n");
   }
 
   function review(messages: readonly ChatMessage[]): string {
-    return hypothesesIn(messages).map(({ id, text }) => {
+    return hypothesesIn(messages).map(({ id, text }, index) => {
       const say = (verdict: string, share: number, reason: string, lines: readonly string[] = []) =>
         [`[hypothesis:${id}] ${verdict} [P=${share}]`, `Reason: ${reason}`, ...lines].join("\n");
       if (play === "weak") return say("accepted", 0.95, "it sounds right");
+      if (play === "deny") {
+        return say("rejected", 0.02, "it is wrong", (index + run) % 2 === 0 ? [MADE_UP] : []);
+      }
       if (play === "beside") {
         return `${say("accepted", 0.95, "it was measured")}\n${cite(messages, irrelevant()).join("\n")}`;
       }
@@ -109,16 +116,26 @@ export function scriptedAgent(play: AgentKind, incident: Incident, run: number):
 
   function rebut(messages: readonly ChatMessage[]): string {
     const prompt = messages.at(-1)?.content ?? "";
-    const lost = hypothesesIn(messages).filter(({ id }) =>
-      !isCareless && prompt.includes(`[hypothesis:${id}] rejected`)
-    );
+    const lost = hypothesesIn(messages).filter(({ id, text }) => {
+      const against = rivals.find((each) => isSame(each, text))?.against.quote;
+      return !isCareless && prompt.includes(`[hypothesis:${id}] rejected`) &&
+        against !== undefined && prompt.includes(against);
+    });
     return lost.map(({ id }) => `[hypothesis:${id}] rejected\nReason: the critique is right`).join("\n\n") ||
       "The diagnosis stands.";
   }
 
   function decide(messages: readonly ChatMessage[]): string {
+    const listed = hypothesesIn(messages).map(({ id }) => `${id}: it is wrong`);
+    const rejected_hypotheses = play === "deny" ? listed : [];
     const say = (status: string, id: string, confidence: number) =>
-      JSON.stringify({ status, confidence, leading_hypothesis: id, next_step: "look again" });
+      JSON.stringify({
+        status,
+        confidence,
+        leading_hypothesis: id,
+        next_step: "look again",
+        rejected_hypotheses,
+      });
     const open = hypothesesIn(messages).filter(({ state }) => state !== "rejected");
     const likeliest = open.toSorted((a, b) => b.share - a.share)[0];
     if (isCareless) return say("final_diagnosis", likeliest?.id ?? "", 0.99);

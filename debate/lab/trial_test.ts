@@ -91,6 +91,15 @@ Deno.test.each(
   },
 );
 
+Deno.test.each([1, 2])("a false rejection changes no right diagnosis with evidence (run %i)", async (run) => {
+  for (const incident of builtinIncidents()) {
+    const trial = await hold(incident, "debate_three", ["strong", "deny", "strong"], {}, run);
+    assert.deepEqual([trial.score.right, trial.confident], [true, true], incident.id);
+    const denied = await hold(incident, "debate_three", ["strong", "strong", "deny"], {}, run);
+    assert.equal(denied.score.right, true, incident.id);
+  }
+});
+
 Deno.test("a strong skeptic refutes a wrong first guess, and the debate finds the cause", async () => {
   for (const trial of await all("debate_three", ["middling", "strong", "strong"])) {
     assert.equal(trial.score.right, true, `${trial.incident}: ${trial.answer}`);

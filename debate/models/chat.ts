@@ -1,7 +1,8 @@
 import { type Clock, within } from "@gateway/shared/clock";
-import { collectBytes } from "@gateway/shared/text";
+import { collectBytes, cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { parseJson } from "../engine/graph/text.ts";
+import { createContextRedactor } from "../context/redact_context.ts";
+import { fieldsOf, oneLine, parseJson, textOf } from "../engine/graph/text.ts";
 import type { Model, ModelErrorKind, ModelReply, ModelRequest } from "../engine/ports.ts";
 import { ModelError } from "../engine/ports.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
@@ -22,7 +23,9 @@ export interface OpenAiChatOptions {
   random(): number;
   warn(message: string): void;
   readonly timeoutMs: number;
+  /** The longest silence of the provider. */
   readonly idleMs: number;
+  readonly maxOutputTokens: number;
 }
 
 const MAX_RETRIES = 3;
@@ -32,6 +35,8 @@ const MAX_BACKOFF_MS = 8000;
 const MAX_RETRY_AFTER_MS = 60_000;
 /** After a reply is complete, wait this long until its usage arrives or the stream ends. */
 const TAIL_MS = 5000;
+/** The longest quote of a provider's error, in characters. */
+const MAX_WORDS = 300;
 /** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
 const MAX_BYTES = 32 * 1024 * 1024;
 /** An answer in one piece may start this many times later than a stream, because the model thinks first. */
@@ -100,16 +105,16 @@ export function openAiChat(options: OpenAiChatOptions): Model {
     try {
       const response = await send(JSON.stringify(api.body(request, options)), isStream, attempt);
       const chunks = chunksOf(response, attempt, over.signal);
-      if (!response.ok) throw failureOf(response, await readText(chunks), clock.now());
-      const type = response.headers.get("content-type") ?? "";
-      if (isStream && /^(?:application\/json|text\/html)\b/i.test(type)) {
-        await response.body?.cancel();
-        throw new ModelError("bad_reply", "the provider does not support streaming");
+      const isWhole = !isStream || hasType(response, "application/json");
+      if (!response.ok || hasType(response, "text/html")) {
+        throw failureOf(response, await readText(chunks), clock.now());
       }
-      if (isStream) await readStream(chunks, request, attempt, over);
+      if (!isWhole) await readStream(chunks, request, attempt, over);
       else {
-        assembler.add(api.createReader()(parseJson(await readText(chunks))));
+        // Some gateways collect the stream and answer in one piece.
+        const text = assembler.add(api.createReader()(parseJson(await readText(chunks))));
         if (!assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
+        if (text !== "") request.onDelta?.(text);
       }
       return assembler.finish(request.messages.length);
     } finally {
@@ -205,12 +210,21 @@ export function openAiChat(options: OpenAiChatOptions): Model {
   }
 
   function errorOf(cause: ChatFailure, { token, assembler: { usage } }: Attempt): ModelError {
+    const { kind, message, retryAfterMs: pause, pauseMs } = cause;
+    const words = wordsOf(cause, token);
     // Without a token, the token source has failed. Its message already names the remedy.
-    const remedy = cause.kind === "auth" && token !== undefined ? `; ${tokens.remedy}` : "";
-    const pause = cause.retryAfterMs;
+    const remedy = kind === "auth" && token !== undefined && words === "" ? `; ${tokens.remedy}` : "";
     const later = pause === undefined ? "" : `; it requests a pause of ${Math.ceil(pause / 1000)} s`;
-    const text = `${what} gave no reply: ${cause.message}${remedy}${later}`;
-    return new ModelError(cause.kind, text, { cause, ...(usage === undefined ? {} : { usage }) });
+    const text = `${what} gave no reply: ${message}${words}${remedy}${later}`;
+    return new ModelError(kind, text, { cause, pauseMs, ...(usage === undefined ? {} : { usage }) });
+  }
+
+  /** The provider's words as a quote, without the token, other secrets and the address of the provider. */
+  function wordsOf({ words }: ChatFailure, token = ""): string {
+    const { host } = new URL(options.baseUrl);
+    const line = oneLine(cutText(words, 10 * MAX_WORDS).replace(/[\p{Cc}\p{Cf}]/gu, " "));
+    const { text } = createContextRedactor([token, host])(line);
+    return text === "" ? "" : `: "${cutText(text, MAX_WORDS)}"`;
   }
 
   return {
@@ -261,6 +275,7 @@ export function providerFailure(code: string): ModelError {
 
 class ChatFailure extends ModelError {
   mayRetry = false;
+  words = "";
   retryAfterMs: number | undefined;
   refused: Refusable | undefined;
 }
@@ -275,49 +290,74 @@ function toFailure(error: unknown): ChatFailure {
   return fail(error.kind, error.message, { mayRetry: error.kind === "server" });
 }
 
-function failureOf({ status, headers }: Response, text: string, now: number): ChatFailure {
-  const error = errorShape.safeParse(parseJson(text)).data?.error ?? { code: "", param: "", message: text };
+function failureOf(response: Response, text: string, now: number): ChatFailure {
+  const { status, headers } = response;
+  const body = parseJson(text);
+  const error = errorShape.safeParse(body).data?.error ?? { code: "", param: "", message: text };
   const label = labelOf(error.code, `HTTP ${status}`);
-  const later = { mayRetry: true, retryAfterMs: retryAfterMs(headers, now) };
-  if (status === 401 || status === 403) return fail("auth", `the provider rejects the access token${label}`);
-  if (status === 404) {
-    return fail("bad_reply", `the provider does not know the model, or the base URL is wrong${label}`);
-  }
+  const pause = retryAfterMs(headers, now);
   if (status === 429) {
-    return error.code === "insufficient_quota"
-      ? fail("rate", `the quota is used up${label}`)
-      : fail("rate", `too many requests${label}`, later);
+    if (error.code === "insufficient_quota") return fail("rate", `the quota is used up${label}`);
+    const pauseMs = pause === undefined || pause <= MAX_RETRY_AFTER_MS ? pause ?? 0 : undefined;
+    return fail("rate", `too many requests${label}`, { retryAfterMs: pause, pauseMs });
   }
   if (status >= 500 || status === 408 || status === 409) {
-    return fail("server", `the provider failed${label}`, later);
+    return fail("server", `the provider failed${label}`, { mayRetry: true, retryAfterMs: pause });
   }
-  if (status < 400) {
+  if (status >= 300 && status < 400) {
     return fail("bad_reply", `the provider redirects${label}; set the base URL to the new location`);
   }
+  if (hasType(response, "text/html")) {
+    return fail("bad_reply", `the provider answered with text/html${label}, is the base URL right?`);
+  }
+  if (status === 401) return fail("auth", `the provider rejects the access token${label}`);
+  const words = body === undefined ? text : wordsIn(body);
+  if (status === 403) return fail("auth", `the provider denies access${label}`, { words });
+  if (status === 404) {
+    return fail("bad_reply", `the provider does not know the model, or the base URL is wrong${label}`, {
+      words,
+    });
+  }
   if (status === 413 || error.code === "context_length_exceeded") {
-    return fail("bad_reply", `the conversation is too long for the model${label}`);
+    const tooLong = `the conversation is too long for the model${label}`;
+    // Some providers add the limit of the reply to the conversation.
+    return fail("bad_reply", tooLong, { words, refused: status === 413 ? undefined : "max_tokens" });
   }
   const refused = status === 400 || status === 422 ? refusedOption(error) : undefined;
-  return fail("bad_reply", `the provider rejects the request${label}`, { refused });
+  return fail("bad_reply", `the provider rejects the request${label}`, { words, refused });
 }
 
-/** The status and the code. The provider's message is not shown, because it may contain anything. */
+function hasType({ headers }: Response, type: string): boolean {
+  return headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() === type;
+}
+
+/** The words of an error. Some servers send only a text. */
+function wordsIn(body: unknown): string {
+  const { error, message, detail } = fieldsOf(body);
+  return [fieldsOf(error).message, error, message, detail].map(textOf).find((text) => text !== "") ?? "";
+}
+
+/** The status and the code. A code that is no name is not shown, because it may contain anything. */
 function labelOf(code: string, ...parts: readonly string[]): string {
   const shown = /^[a-z0-9_.-]{1,64}$/i.test(code) ? [...parts, code] : parts;
   return shown.length === 0 ? "" : ` (${shown.join(", ")})`;
 }
 
-const NAMES_IN_RESPONSES: Readonly<Record<string, Refusable>> = {
+const OTHER_NAMES: Readonly<Record<string, Refusable>> = {
   reasoning: "reasoning_effort",
   "reasoning.effort": "reasoning_effort",
   "text.format": "response_format",
   "text.format.schema": "response_format",
+  max_completion_tokens: "max_tokens",
+  max_output_tokens: "max_tokens",
 };
 
 function refusedOption({ param, message }: { readonly param: string; readonly message: string }) {
-  const named = NAMES_IN_RESPONSES[param] ?? param;
+  const named = OTHER_NAMES[param] ?? param;
   return REFUSABLE.find((option) => named === option || named.startsWith(`${option}.`)) ??
-    REFUSABLE.find((option) => message.includes(option));
+    REFUSABLE.find((option) =>
+      message.replace(/max_(?:completion|output)_tokens/g, "max_tokens").includes(option)
+    );
 }
 
 function retryAfterMs(headers: Headers, now: number): number | undefined {

@@ -3,7 +3,7 @@ import * as z from "@zod/zod";
 import type { ChatMessage, ModelReply, ModelRequest } from "../engine/ports.ts";
 import type { Usage } from "../engine/events.ts";
 import { ModelError } from "../engine/ports.ts";
-import { takesEffort, takesTemperature } from "./families.ts";
+import { takesEffort, takesTemperature, tokenLimitOf } from "./families.ts";
 
 /** A protocol of OpenAI: chat completions or responses. */
 export interface ChatApi {
@@ -20,6 +20,7 @@ export const REFUSABLE = [
   "response_format",
   "stream_options",
   "tool_choice",
+  "max_tokens",
 ] as const;
 
 export type Refusable = (typeof REFUSABLE)[number];
@@ -27,6 +28,7 @@ export type Refusable = (typeof REFUSABLE)[number];
 /** The model, and the options that it is known to reject. */
 interface ChatModel {
   readonly name: string;
+  readonly maxOutputTokens: number;
   readonly refused: ReadonlySet<Refusable>;
 }
 
@@ -36,11 +38,12 @@ const MAX_UNREADABLE = 2000;
 export const CHAT_COMPLETIONS = {
   path: "chat/completions",
   body(request, model) {
-    const { effort, schema, tools, common } = optionsOf(request, model);
+    const { effort, schema, tools, limit, common } = optionsOf(request, model);
     return {
       model: model.name,
       messages: request.messages.map(messageParam),
       ...common,
+      ...(limit !== undefined && { [tokenLimitOf(model.name)]: limit }),
       ...(effort === undefined ? {} : { reasoning_effort: effort }),
       ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) }),
       ...(schema === undefined ? {} : {
@@ -58,7 +61,7 @@ export const CHAT_COMPLETIONS = {
 /** The options of a request that the model does not reject, for both protocols. */
 export function optionsOf(request: ModelRequest, model: ChatModel) {
   const { temperature, reasoningEffort, jsonSchema, tools: all = [], toolChoice } = request;
-  const { name, refused } = model;
+  const { name, refused, maxOutputTokens } = model;
   const effort = sendsEffort(model) ? reasoningEffort : undefined;
   const takes = !refused.has("temperature") && takesTemperature(name, effort !== undefined);
   // If calls cannot be forbidden, a description of the tools would invite calls.
@@ -66,6 +69,7 @@ export function optionsOf(request: ModelRequest, model: ChatModel) {
   return {
     effort,
     tools,
+    limit: refused.has("max_tokens") ? undefined : maxOutputTokens,
     schema: jsonSchema === undefined || refused.has("response_format") ? undefined : { ...jsonSchema },
     common: {
       ...(temperature !== undefined && takes && { temperature }),
@@ -74,7 +78,7 @@ export function optionsOf(request: ModelRequest, model: ChatModel) {
   };
 }
 
-export function sendsEffort({ name, refused }: ChatModel): boolean {
+export function sendsEffort({ name, refused }: Pick<ChatModel, "name" | "refused">): boolean {
   return takesEffort(name) && !refused.has("reasoning_effort");
 }
 

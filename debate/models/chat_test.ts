@@ -34,6 +34,7 @@ Deno.test("OpenAiChat sends the request of the protocol and no facts about this 
     model: "some-model",
     messages: [{ role: "user", content: "Why?" }],
     temperature: 0.2,
+    max_tokens: 16_384,
     stream: false,
   });
 });
@@ -41,15 +42,14 @@ Deno.test("OpenAiChat sends the request of the protocol and no facts about this 
 Deno.test.each([
   { name: "500", answer: () => refusal(500), waitMs: 500 },
   { name: "503 with Retry-After", answer: () => refusal(503, {}, { "retry-after": "7" }), waitMs: 7000 },
-  { name: "429 with Retry-After", answer: () => refusal(429, {}, { "retry-after": "20" }), waitMs: 20_000 },
   {
-    name: "429 with retry-after-ms",
-    answer: () => refusal(429, {}, { "retry-after-ms": "1500" }),
+    name: "503 with retry-after-ms",
+    answer: () => refusal(503, {}, { "retry-after-ms": "1500" }),
     waitMs: 1500,
   },
   {
-    name: "429 with a date in retry-after",
-    answer: () => refusal(429, {}, { "retry-after": "Fri, 02 Jan 2026 03:04:15 GMT" }),
+    name: "503 with a date in retry-after",
+    answer: () => refusal(503, {}, { "retry-after": "Fri, 02 Jan 2026 03:04:15 GMT" }),
     waitMs: 10_000,
   },
   { name: "408", answer: () => refusal(408), waitMs: 500 },
@@ -83,31 +83,49 @@ Deno.test("OpenAiChat doubles its pauses and stops after three retries", async (
   assert.equal(requests.length, 4);
 });
 
-Deno.test("OpenAiChat does not retry if a provider requests a long pause", async () => {
-  const { model, requests } = modelOf([() => refusal(429, {}, { "retry-after": "3600" })]);
+Deno.test.each([
+  {
+    name: "a long pause",
+    headers: { "retry-after": "3600" },
+    text: / \(HTTP 429\); it requests a pause of 3600 s$/,
+  },
+  { name: "a short pause", headers: { "retry-after": "20" }, text: /pause of 20 s$/, pauseMs: 20_000 },
+  { name: "no pause", headers: {}, text: /too many requests \(HTTP 429\)$/, pauseMs: 0 },
+])("OpenAiChat leaves the wait after 429 with $name to its caller", async ({ headers, text, pauseMs }) => {
+  const { model, requests } = modelOf([() => refusal(429, {}, headers)]);
   const error = await failureOf(model.complete(requestOf()));
-  assert.equal(error.kind, "rate");
-  assert.match(error.message, /too many requests \(HTTP 429\); it requests a pause of 3600 s/);
+  assert.deepEqual([error.kind, error.pauseMs], ["rate", pauseMs]);
+  assert.match(error.message, text);
   assert.equal(requests.length, 1);
 });
 
 Deno.test.each([
   { name: "401", status: 401, kind: "auth", text: /rejects the access token \(HTTP 401\); check HUB_TOKEN$/ },
-  { name: "403", status: 403, kind: "auth", text: /HTTP 403/ },
+  {
+    name: "403",
+    status: 403,
+    kind: "auth",
+    text: /the provider denies access \(HTTP 403\): "raw words of the provider"$/,
+  },
   {
     name: "404",
     status: 404,
     kind: "bad_reply",
-    text: /the provider does not know the model, or the base URL is wrong/,
+    text: /the provider does not know the model, or the base URL is wrong \(HTTP 404\): "raw words/,
   },
-  { name: "400", status: 400, code: "invalid_thing", kind: "bad_reply", text: /\(HTTP 400, invalid_thing\)/ },
-  { name: "a hostile code", status: 400, code: "<b>raw words</b>", kind: "bad_reply", text: /\(HTTP 400\)$/ },
+  {
+    name: "400",
+    status: 400,
+    code: "invalid_thing",
+    kind: "bad_reply",
+    text: /\(HTTP 400, invalid_thing\): "raw words of/,
+  },
+  { name: "a hostile code", status: 400, code: "<b>code</b>", kind: "bad_reply", text: /\(HTTP 400\): "raw/ },
   {
     name: "a conversation that is too long",
-    status: 400,
-    code: "context_length_exceeded",
+    status: 413,
     kind: "bad_reply",
-    text: /too long/,
+    text: /too long .*: "raw words/,
   },
   { name: "no quota", status: 429, code: "insufficient_quota", kind: "rate", text: /quota is used up/ },
 ])("OpenAiChat fails without a retry for $name", async ({ status, code, kind, text }) => {
@@ -117,6 +135,41 @@ Deno.test.each([
   assert.match(error.message, text);
   assert.equal(requests.length, 1);
 });
+
+Deno.test.each([
+  { name: "an error as a text", body: { error: "no\n  such \u202e\u001b  model" }, quote: "no such model" },
+  { name: "a message", body: { message: "blocked" }, quote: "blocked" },
+  { name: "a detail", body: { detail: "blocked" }, quote: "blocked" },
+  {
+    name: "its token and address",
+    body: { error: { message: "secret-token at models.test is bad" } },
+    quote: "[REDACTED] at [REDACTED] is bad",
+  },
+  { name: "another secret", body: { message: "password=hunter2hunter2" }, quote: "password=[REDACTED]" },
+  { name: "a long text", body: { message: "x".repeat(1000) }, quote: "x".repeat(300) },
+])("OpenAiChat quotes one line of the provider for $name", async ({ body, quote }) => {
+  const { model } = modelOf([() => json(body, { status: 403 })]);
+  const { message } = await failureOf(model.complete(requestOf()));
+  assert.equal(
+    message,
+    `Model "hub/some-model" gave no reply: the provider denies access (HTTP 403): "${quote}"`,
+  );
+});
+
+Deno.test.each([{ status: 200 }, { status: 403 }])(
+  "OpenAiChat doubts the base URL for HTML with status $status",
+  async ({ status }) => {
+    const page = () =>
+      new Response("<html>", { status, headers: { "content-type": "text/html; charset=utf-8" } });
+    for (const request of [requestOf(), requestOf({ onDelta: () => {} })]) {
+      const { message } = await failureOf(modelOf([page]).model.complete(request));
+      assert.ok(
+        message.endsWith(`answered with text/html (HTTP ${status}), is the base URL right?`),
+        message,
+      );
+    }
+  },
+);
 
 Deno.test.each([
   { option: "temperature", by: "its parameter", error: { param: "temperature" }, request: {} },
@@ -137,6 +190,14 @@ Deno.test.each([
     by: "words",
     error: { message: "Unknown field: stream_options" },
     request: { onDelta: () => {} },
+  },
+  { option: "max_tokens", by: "its parameter", error: { param: "max_completion_tokens" }, request: {} },
+  { option: "max_tokens", by: "words", error: { message: "Unknown field: max_output_tokens" }, request: {} },
+  {
+    option: "max_tokens",
+    by: "the size of the context",
+    error: { code: "context_length_exceeded" },
+    request: {},
   },
 ])(
   "OpenAiChat omits a $option that $by rejects, also in later requests",
@@ -201,7 +262,6 @@ Deno.test("OpenAiChat sends no request without a token", async () => {
 });
 
 Deno.test.each([
-  { name: "a page", answer: new Response("<html>", { headers: { "content-type": "text/html" } }) },
   { name: "nothing", answer: new Response(null, { headers: { "content-type": "application/json" } }) },
   { name: "an error with status 200", answer: json({ error: { message: "raw words" } }) },
   { name: "no choices", answer: json({ choices: [] }) },
@@ -217,7 +277,15 @@ Deno.test.each([
 const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
 
 const body = (request: Partial<ModelRequest>, name = "gpt-4o", refused: Refusable[] = []) =>
-  CHAT_COMPLETIONS.body(requestOf(request), { name, refused: new Set(refused) });
+  CHAT_COMPLETIONS.body(requestOf(request), { name, refused: new Set(refused), maxOutputTokens: 4096 });
+
+Deno.test.each([
+  { model: "gpt-4o", key: "max_tokens" },
+  { model: "o3-mini", key: "max_completion_tokens" },
+])("CHAT_COMPLETIONS.body() limits the reply of $model with $key", ({ model, key }) => {
+  const limits = Object.entries(body({}, model)).filter(([name]) => name.startsWith("max_"));
+  assert.deepEqual(limits, [[key, 4096]]);
+});
 
 Deno.test("CHAT_COMPLETIONS.body() uses the roles of the protocol", () => {
   const { messages } = body({

@@ -9,6 +9,11 @@ export function takesTemperature(name: string, withEffort: boolean): boolean {
   return !isReasoner(name) && !(withEffort && isThinkingClaude(name));
 }
 
+/** The name of the limit of a reply in chat completions. The o series and gpt-5 reject `max_tokens`. */
+export function tokenLimitOf(name: string): "max_tokens" | "max_completion_tokens" {
+  return isReasoner(name) ? "max_completion_tokens" : "max_tokens";
+}
+
 /** Whether a model of provider B requires the responses protocol and rejects chat completions. */
 export function speaksResponses(name: string): boolean {
   return segmentsOf(name).includes("-gpt-5-5-");

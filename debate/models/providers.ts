@@ -11,8 +11,6 @@ import { listScenarios, loadScenario, replayModel } from "./replay.ts";
 import { RESPONSES } from "./responses.ts";
 import { checkToken, fixedToken, readTokenFile, sessionTokens, writeTokenFile } from "./tokens.ts";
 
-/** The longest pause in a stream. Models that think for a long time send nothing before their first word. */
-const IDLE_MS = 120_000;
 const USER_AGENT = "debate";
 /** The number of models whose rejected options are kept. Clients that start runs choose the model IDs. */
 const MAX_REMEMBERED = 200;
@@ -133,7 +131,8 @@ export function openProviders(settings: Settings, ports: {
         random,
         warn,
         timeoutMs: settings.MODEL_TIMEOUT_SECONDS * 1000,
-        idleMs: IDLE_MS,
+        idleMs: settings.MODEL_IDLE_SECONDS * 1000,
+        maxOutputTokens: settings.MODEL_MAX_OUTPUT_TOKENS,
       });
     },
   };

@@ -7,13 +7,14 @@ export const RESPONSES = {
   path: "responses",
   /** `store: false`, because every request contains the whole conversation. */
   body(request, model) {
-    const { effort, schema, tools, common } = optionsOf(request, model);
+    const { effort, schema, tools, limit, common } = optionsOf(request, model);
     return {
       model: model.name,
       input: request.messages.flatMap(inputItems),
       store: false,
       stream: request.onDelta !== undefined,
       ...common,
+      ...(limit !== undefined && { max_output_tokens: limit }),
       ...(effort === undefined ? {} : { reasoning: { effort } }),
       // `strict` is true by default, which makes every argument required.
       ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) }),

@@ -54,7 +54,7 @@ Deno.test("RESPONSES.body() follows the protocol", () => {
       reasoningEffort: "high",
       jsonSchema: schema,
     },
-    { name: "gpt-5.5", refused: new Set() },
+    { name: "gpt-5.5", refused: new Set(), maxOutputTokens: 4096 },
   );
   assert.deepEqual(body, {
     model: "gpt-5.5",
@@ -66,6 +66,7 @@ Deno.test("RESPONSES.body() follows the protocol", () => {
       { role: "assistant", content: "Because." },
     ],
     store: false,
+    max_output_tokens: 4096,
     stream: false,
     reasoning: { effort: "high" },
     tools: [{ type: "function", strict: false, ...tool }],

@@ -1,9 +1,7 @@
 import markdownIt from "markdown-it";
-import { lastDecision, type ReadRecord } from "../runs/record.ts";
-import { confidencePartsOf, type Facts, outcomeOf, renderReport } from "./report.ts";
-import { fieldsOf, textOf } from "../engine/graph/text.ts";
-import { explainEvidence } from "../engine/graph/decision.ts";
-import { type Texts, textsFor } from "./texts.ts";
+import type { ReadRecord } from "../runs/record.ts";
+import { renderParts } from "./report.ts";
+import { textsFor } from "./texts.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([
   "html_block",
@@ -16,12 +14,13 @@ export function htmlFileName(runId: string): string {
 }
 
 export function renderHtml(record: ReadRecord): string {
-  const texts = textsFor(record.language ?? "");
-  const title = record.title ?? record.topic ?? texts.noTopic;
-  // The answer follows the title, which is the first line of every report.
-  const report = PARSER.render(renderReport(record))
-    .replace("</h1>", (end) => `${end}\n${renderAnswer(record, texts)}`);
-  return htmlPage({ language: texts.language, title, style: STYLE }, `<main>\n${report}</main>\n`);
+  const { language, noTopic } = textsFor(record.language ?? "");
+  const parts = renderParts(record);
+  const [heading, answer, details] = [parts.title, parts.answer, parts.details].map((part) =>
+    PARSER.render(part)
+  );
+  const body = `<main>\n${heading}<section class="answer">${answer}</section>\n${details}</main>\n`;
+  return htmlPage({ language, title: record.title ?? record.topic ?? noTopic, style: STYLE }, body);
 }
 
 /** A self-contained HTML page that loads nothing. */
@@ -44,38 +43,13 @@ ${body}</body>
 `;
 }
 
-function renderAnswer(record: ReadRecord, texts: Texts): string {
-  const decision = fieldsOf(lastDecision(record.events));
-  const grounding = fieldsOf(decision.grounding);
-  const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
-  const facts: Facts = [
-    [texts.outcome, outcomeOf(decision, texts) || texts.unknown],
-    [texts.leading, lead === undefined ? textOf(decision.leading_hypothesis) : `${lead.id}: ${lead.text}`],
-    [texts.confidence, confidencePartsOf(decision, texts).filter((each) => each !== "").join(" – ")],
-    [texts.risk, textOf(decision.risk_level)],
-    [texts.nextStep, textOf(decision.next_step)],
-    [texts.fix, textOf(decision.recommended_fix)],
-  ];
-  const evidence = (lead?.evidence ?? []).map(({ text, status }) =>
-    `<li>${escapeHtml(text)} <i>(${escapeHtml(explainEvidence(status, texts.language))})</i></li>`
-  );
-  const rows = facts.filter(([, value]) => value !== "").map(([name, value]) =>
-    `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`
-  );
-  const list = evidence.length === 0
-    ? ""
-    : `<h2>${escapeHtml(texts.evidence)}</h2><ul>${evidence.join("")}</ul>`;
-  const imported = record.imported ? `<p><b>${escapeHtml(texts.imported)}</b></p>` : "";
-  return `<section class="answer">${imported}<dl>${rows.join("")}</dl>${list}</section>`;
-}
-
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 const STYLE =
   `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}` +
-  `h1{font-size:1.5rem}.answer dd:first-of-type{font-weight:600}.answer dd:nth-of-type(2){font-size:1.2rem}@media(max-width:40rem){dl{display:block!important}}` +
-  `.answer{border:1px solid;border-top-width:5px;border-radius:8px;padding:1rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem;margin:0}` +
-  `dt{font-weight:600}dd{margin:0}h2{font-size:1.1rem}pre{white-space:pre-wrap;border:1px solid #8888;padding:.75rem}` +
+  `h1{font-size:1.5rem}.answer>ul>li:first-child{font-weight:600}.answer>ul>li:nth-child(2){font-size:1.2rem}` +
+  `.answer{border:1px solid;border-top-width:5px;border-radius:8px;padding:1rem}` +
+  `h2{font-size:1.1rem}pre{white-space:pre-wrap;border:1px solid #8888;padding:.75rem}` +
   `table{border-collapse:collapse}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left}blockquote{margin:0;padding-left:.75rem;border-left:3px solid #8888}`;

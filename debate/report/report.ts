@@ -6,16 +6,23 @@ import { fieldsOf, numberOf, textOf, textsOf } from "../engine/graph/text.ts";
 import { type Texts, textsFor } from "./texts.ts";
 
 export function renderReport(record: ReadRecord): string {
+  return `${Object.values(renderParts(record)).join("\n\n")}\n`;
+}
+
+/** The parts of a report. The answer comes first. */
+export function renderParts(record: ReadRecord) {
   const texts = textsFor(record.language ?? "");
-  const sections = [
-    `# ${texts.title}: ${inline(record.topic ?? "") || texts.noTopic}`,
+  const details = [
     renderFacts(record, texts),
     renderTranscript(record.events, texts),
     renderTimeline(record.hypotheses, texts),
-    renderSummary(record, texts),
     renderCost(record, texts),
   ];
-  return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
+  return {
+    title: `# ${texts.title}: ${inline(record.topic ?? "") || texts.noTopic}`,
+    answer: renderSummary(record, texts),
+    details: details.filter((section) => section !== "").join("\n\n"),
+  };
 }
 
 export function reportFileName(runId: string): string {
@@ -26,7 +33,6 @@ function renderFacts(record: ReadRecord, texts: Texts): string {
   const { models, reasoning_effort: efforts } = record;
   const thinking = Object.entries(efforts).filter(([, effort]) => effort !== "none" && effort !== "");
   const facts: Facts = [
-    [texts.note, record.imported ? texts.imported : ""],
     [texts.run, inline(record.run_id)],
     [texts.started, inline(record.timestamp ?? "")],
     [texts.ended, inline(record.finished_at ?? "")],
@@ -82,14 +88,15 @@ function renderHypothesis(hypothesis: Hypothesis, texts: Texts): string {
 
 function renderReview(review: Review, texts: Texts): string {
   const { round, agent, verdict, reason, evidence, new_evidence } = review;
-  const agreement = verdict === "accepted" && !new_evidence ? `, ${texts.noNewEvidence}` : "";
+  const isOpinion = verdict !== "accepted" && !evidence.some(({ status }) => status === "grounded");
+  const note = isOpinion ? texts.opinion : verdict === "accepted" && !new_evidence ? texts.noNewEvidence : "";
   const lines = evidence.map((line) =>
     `${inline(line.text)} (${explainEvidence(line.status, texts.language)})`
   );
   const said = [inline(reason), ...lines].filter((each) => each !== "").join("; ");
   return `- ${texts.review}, ${texts.round.toLowerCase()} ${round}, ${inline(agent)}: ${
     verdict.replace("_", " ")
-  }${agreement}${said === "" ? "" : ` (${said})`}`;
+  }${note && `, ${note}`}${said === "" ? "" : ` (${said})`}`;
 }
 
 function label({ id }: Hypothesis): string {
@@ -100,21 +107,32 @@ function renderSummary(record: ReadRecord, texts: Texts): string {
   const { events, hypotheses, status } = record;
   const decision = fieldsOf(lastDecision(events));
   const { rounds } = amountsOf(record);
+  const lead = hypotheses.find(({ id }) => id === fieldsOf(decision.grounding).hypothesis_id);
   const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
   const facts: Facts = [
-    [texts.finalStatus, inline(textOf(decision.status)) || (status ?? texts.unknown)],
-    [texts.outcome, outcomeOf(decision, texts)],
+    [texts.note, record.imported ? texts.imported : ""],
+    [texts.outcome, outcomeOf(decision, texts) || texts.unknown],
+    [
+      texts.leading,
+      inline(lead === undefined ? textOf(decision.leading_hypothesis) : `${label(lead)}: ${lead.text}`),
+    ],
     [texts.confidence, confidenceOf(decision, texts)],
-    [texts.risk, inline(textOf(decision.risk_level))],
-    [texts.rounds, rounds === 0 ? "" : String(rounds)],
-    [texts.leading, inline(textOf(decision.leading_hypothesis))],
-    [texts.fix, inline(textOf(decision.recommended_fix)) || texts.none],
     [texts.nextStep, inline(textOf(decision.next_step))],
+    [texts.fix, inline(textOf(decision.recommended_fix)) || texts.none],
+    [texts.risk, inline(textOf(decision.risk_level))],
+    [texts.finalStatus, inline(textOf(decision.status)) || (status ?? texts.unknown)],
+    [texts.rounds, rounds === 0 ? "" : String(rounds)],
   ];
-  const lines = bullets(facts);
-  if (found.length > 0) {
-    lines.push([`- **${texts.hypotheses}:**`, ...found.map((each) => `  - ${each}`)].join("\n"));
-  }
+  const checked = (lead?.evidence ?? []).map(({ text, status }) =>
+    `${inline(text)} (${explainEvidence(status, texts.language)})`
+  );
+  const lists = [[texts.evidence, checked], [texts.hypotheses, found]] as const;
+  const lines = [
+    ...bullets(facts),
+    ...lists.filter(([, entries]) => entries.length > 0).map(([name, entries]) =>
+      [`- **${name}:**`, ...entries.map((each) => `  - ${each}`)].join("\n")
+    ),
+  ];
   return `## ${texts.summary}\n\n${rounds === 0 ? `${texts.noDecision}\n\n` : ""}${lines.join("\n")}`;
 }
 
@@ -286,22 +304,17 @@ export function percent(share: number | undefined): string {
   return share === undefined ? "" : `${Math.round(share * 100)}%`;
 }
 
-function confidenceOf(decision: Readonly<Record<string, unknown>>, texts: Texts): string {
-  const [confidence, why] = confidencePartsOf(decision, texts);
-  return why === "" ? confidence : `${confidence} (${inline(why)})`;
-}
-
 /** The confidence of a decision, and the reason of its limit. */
-export function confidencePartsOf(decision: Readonly<Record<string, unknown>>, texts: Texts) {
+function confidenceOf(decision: Readonly<Record<string, unknown>>, texts: Texts): string {
   const confidence = numberOf(decision.confidence);
   const { stated_confidence, reason } = fieldsOf(decision.grounding);
   const stated = numberOf(stated_confidence);
   const limited = stated !== undefined && stated > (confidence ?? 1);
   const why = `${limited ? `${percent(stated)} ${texts.stated}; ` : ""}${textOf(reason)}`;
-  return [percent(confidence), why] as const;
+  return why === "" ? percent(confidence) : `${percent(confidence)} (${inline(why)})`;
 }
 
-export type Facts = readonly (readonly [name: string, value: string])[];
+type Facts = readonly (readonly [name: string, value: string])[];
 
 /** Lists the facts that have a value. */
 function bullets(facts: Facts): string[] {
@@ -313,7 +326,7 @@ function mark(sign: string, number: unknown): string {
   return known === undefined ? "" : `${sign}${known}`;
 }
 
-export function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, texts: Texts): string {
+function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, texts: Texts): string {
   const { outcome } = fieldsOf(grounding);
   return outcome === "cause" || outcome === "no_confident_cause" ? texts[outcome] : "";
 }

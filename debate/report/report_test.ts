@@ -84,6 +84,7 @@ Deno.test("renderReport() returns its sections in order", () => {
   const headings = [...text.matchAll(/^#{1,4} .*$/gm)].map(([line]) => line);
   assert.deepEqual(headings, [
     "# Diagnosis report: it hangs",
+    "## Executive summary",
     "## Round 1",
     "#### Tool: run\\_kubectl (Primary Diagnosis, approved, 12 ms)",
     "### Primary Diagnosis",
@@ -93,7 +94,6 @@ Deno.test("renderReport() returns its sections in order", () => {
     "### Moderator decision",
     "## Hypothesis timeline",
     "### H-1: confirmed, probability 90%",
-    "## Executive summary",
     "## Token consumption",
   ]);
   assert.match(text, /\*\*Duration:\*\* 2m 5s/);
@@ -135,6 +135,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     evidence: [],
     new_evidence: false,
   };
+  const opinion = { ...review, verdict: "rejected" };
   const grounding = {
     hypothesis_id: "1",
     level: "none",
@@ -144,7 +145,12 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     outcome: "no_confident_cause",
   };
   const text = report({
-    hypotheses: [{ ...RECORD.hypotheses[0], supporting_evidence: [line], evidence, reviews: [review] }],
+    hypotheses: [{
+      ...RECORD.hypotheses[0],
+      supporting_evidence: [line],
+      evidence,
+      reviews: [review, opinion],
+    }],
     events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
   });
   assert.match(text, /\*\*Outcome:\*\* no confident cause/);
@@ -154,6 +160,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     text,
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
   );
+  assert.match(text, /skeptic\\_agent: rejected, an opinion without a quoted result \(it fits\)/);
 });
 
 Deno.test("renderReport() returns text in the language of the run", () => {
@@ -222,11 +229,10 @@ Deno.test("renderHtml() starts with the answer, in the language of the run", () 
   const text = html();
   assert.match(
     text,
-    /<h1>[^\n]*<\/h1>\n<section class="answer"><dl><dt>Outcome<\/dt><dd>no confident cause<\/dd><dt>Leading hypothesis<\/dt><dd>H-1: /,
+    /<\/h1>\n<section class="answer"><h2>Executive summary<\/h2>\n<ul>\n<li><strong>Outcome:<\/strong> no confident cause<\/li>\n<li><strong>Leading hypothesis:<\/strong> H-1: /,
   );
-  assert.match(text, /<dt>Confidence<\/dt><dd>60% – 93% stated by the moderator; /);
-  assert.equal(text.indexOf("</h1>"), text.indexOf('\n<section class="answer">') - "</h1>".length);
-  assert.match(html("es"), /<html lang="es">[^]*<dt>Resultado<\/dt><dd>causa sin determinar<\/dd>/);
+  assert.match(text, /<li><strong>Confidence:<\/strong> 60% \(93% stated by the moderator; /);
+  assert.match(html("es"), /<html lang="es">[^]*<strong>Resultado:<\/strong> causa sin determinar<\/li>/);
   assert.equal(htmlFileName("0123456789abcdef"), "diagnosis-01234567.html");
 });
 

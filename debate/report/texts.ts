@@ -65,6 +65,7 @@ export const textsFor = vocabulary({
   beforeRun: ["Before this run", "Antes de esta ejecución"],
   rejectedBecause: ["Rejected because", "Rechazada porque"],
   review: ["Review", "Revisión"],
+  opinion: ["an opinion without a quoted result", "una opinión sin un resultado citado"],
   summary: ["Executive summary", "Resumen ejecutivo"],
   noDecision: ["The run ended without a decision.", "La ejecución terminó sin decisión."],
   cause: ["cause found", "causa identificada"],

@@ -66,6 +66,11 @@ export function importedRecord(record: ReadRecord, now: number): object | undefi
   });
 }
 
+/** Whether a run can be resumed only with new evidence. A run that failed did not use the evidence that it had. */
+export function needsEvidence({ status }: ReadRecord): boolean {
+  return status !== "error" && status !== "interrupted";
+}
+
 /**
  * Rebuilds history and hypotheses from a record, without the runs that it resumed. For an imported run, neither its
  * evidence nor its operator's comments count.

@@ -100,6 +100,18 @@ export const settingsSchema = z.strictObject({
   SKEPTIC_REASONING_EFFORT: effort("skeptic"),
   MODERATOR_REASONING_EFFORT: effort("moderator"),
   MODEL_TIMEOUT_SECONDS: whole(1, 3600, 600, "time limit of one model call, in seconds"),
+  MODEL_IDLE_SECONDS: whole(
+    1,
+    3600,
+    120,
+    "longest silence of a model, before or during its reply, in seconds",
+  ),
+  MODEL_MAX_OUTPUT_TOKENS: whole(
+    256,
+    1_000_000,
+    16_384,
+    "maximum tokens of a reply, with the model's reasoning",
+  ),
   MODEL_PRICES_FILE: text("JSON file of prices in US dollars per million tokens: `{model: {input, output}}`"),
 
   DEBATE_MODE: z.enum(RUN_MODES).default("debate").describe(

@@ -3,6 +3,7 @@ import { hanging, problemOf, type Typed, WebFixture } from "../testing/web_fixtu
 import { loadSettings } from "../settings/config.ts";
 import { missingSettings } from "./settings_handlers.ts";
 import { SHORT_SCRIPT } from "../testing/debate_fixture.ts";
+import { ModelError } from "../engine/ports.ts";
 import { ScriptedModel } from "../testing/scripted_model.ts";
 
 Deno.test("settings, prompts, models and status have their specified fields", async () => {
@@ -165,13 +166,19 @@ Deno.test("a run is resumed with new evidence, from its history and hypotheses",
   assert.ok(JSON.stringify(model.requests[before]?.messages).includes("Measure the pool."));
 });
 
-Deno.test("a resume returns 400 without evidence, 404 without a run and 409 for a live run", async () => {
+Deno.test("a resume returns 400 without evidence after a result, 404 without a run and 409 for a live run", async () => {
   const web = await WebFixture.open();
   const parent = await web.startAndEnd();
   const status = async (path: string, fields: Record<string, string>) =>
     (await problemOf(await web.form(path, fields))).status;
   assert.equal(await status(`/api/runs/${parent}/resume`, { new_evidence: " " }), 400);
   assert.equal(await status(`/api/runs/${UNKNOWN}/resume`, { new_evidence: "x" }), 404);
+  const script = { ...SHORT_SCRIPT, skeptic_agent: [new ModelError("server", "broke off")] };
+  const failing = await WebFixture.open({ model: new ScriptedModel(script) });
+  const failed = await failing.startAndEnd();
+  const again = await failing.form(`/api/runs/${failed}/resume`, {});
+  const { run_id } = await again.json();
+  assert.equal((await failing.record(run_id)).parent_run_id, failed);
   const live = await WebFixture.open({ model: hanging() });
   const runId = await live.start();
   assert.equal(

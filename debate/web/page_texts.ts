@@ -20,6 +20,7 @@ export { default as "markdown-it.js" } from "markdown-it/browser" with { type: "
 export { default as "markdown.js" } from "./page/markdown.js" with { type: "text" };
 export { default as "models.js" } from "./page/models.js" with { type: "text" };
 export { default as "notify.js" } from "./page/notify.js" with { type: "text" };
+export { default as "quotes.js" } from "./page/quotes.js" with { type: "text" };
 export { default as "run_all.js" } from "./page/run_all.js" with { type: "text" };
 export { default as "run.css" } from "./page/run.css" with { type: "text" };
 export { default as "run.js" } from "./page/run.js" with { type: "text" };

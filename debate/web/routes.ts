@@ -140,7 +140,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: runs.handleResume,
     summary: "Start a new run from this run and new evidence",
     form: {
-      new_evidence: text("new evidence (required without evidence_file)"),
+      new_evidence: text(
+        "new evidence (required without evidence_file, unless the run failed or was interrupted)",
+      ),
       evidence_file: files("new evidence, UTF-8 text"),
       ...OPTIONS,
     },

@@ -9,7 +9,7 @@ import { findById } from "../engine/graph/hypothesis_id.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
-import { importedRecord, isPresentable, priorRun } from "../runs/imported.ts";
+import { importedRecord, isPresentable, needsEvidence, priorRun } from "../runs/imported.ts";
 import type { LiveRun } from "../runs/live_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
 import { EFFORTS, forDebaters } from "../settings/config.ts";
@@ -88,8 +88,8 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
     const text = readText(form, "new_evidence");
     const files = form.files.get("evidence_file") ?? [];
-    if (text === "" && files.length === 0) {
-      const problem = "is required without evidence_file";
+    if (text === "" && files.length === 0 && needsEvidence(record)) {
+      const problem = "is required without evidence_file, unless the run failed or was interrupted";
       throw new AppError("invalid_request", `Field new_evidence: ${problem}`);
     }
     const { topic, models, reasoning_effort } = record;

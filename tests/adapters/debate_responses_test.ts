@@ -18,6 +18,7 @@ const responsesRequest = z.strictObject({
     z.strictObject({ type: z.literal("function_call_output"), call_id: z.string(), output: z.string() }),
   ])),
   store: z.literal(false),
+  max_output_tokens: z.int(),
   stream: z.boolean(),
   reasoning: z.strictObject({ effort: z.enum(["low", "medium", "high"]) }).optional(),
   tools: z.array(z.strictObject({

@@ -143,6 +143,7 @@ const SAID: Readonly<Record<Screen["name"], readonly RegExp[]>> = {
     /60 % confidence/,
     /The moderator stated 93 %; limited to 60 % because no evidence for H-1 counts: 3 of 3 cited tool calls failed/,
     /agrees, without new evidence/,
+    /low risk, unproved .* Unproved: Set PRICE_CACHE=off .* Unproved fix: Key the cache/,
   ],
   waiting: [/No cause yet/, /Leads so far, H-1/],
   paused: [/Undecided so far/, /Leads so far, H-1/, /round 2 of 4/],

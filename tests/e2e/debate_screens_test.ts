@@ -32,6 +32,12 @@ browserTest("the page of a run shows the answer first, in every state, width and
         });
         const [status, sure, plain] = await Promise.all(["#run-status", "#run-sure", "body"].map(colorOf));
         assert.deepEqual([status === plain, sure === plain], [true, name === "unsure"], `${what}: ${sure}`);
+        const sizeOf = (selector: string) =>
+          page.evaluate<number>(
+            `parseFloat(getComputedStyle(document.querySelector("${selector}")).fontSize)`,
+          );
+        const [figure, verdict] = await Promise.all(["#answer .figure", "#answer .verdict"].map(sizeOf));
+        assert.equal(Number(figure) > Number(verdict), name === "found", "a guess is not the largest text");
       }
       if (name === "waiting") {
         assert.match(
@@ -61,6 +67,9 @@ async function followEvidence(page: Page): Promise<void> {
   const call = page.locator("#thread .card", { hasText: "http_get #2" }).first();
   assert.ok(await call.locator("details").getAttribute("open") !== null);
   assert.match(await call.locator("pre").last().innerText(), /"entries": 15212/);
+  assert.deepEqual(await call.locator("pre").last().locator("mark").allInnerTexts(), [
+    'src/pricing/price_cache.ts priceCache", "entries": 15212, "mb": 1498',
+  ]);
   const box = await page.locator("#run-bar").boundingBox();
   assert.ok(box !== null && box.y >= -1 && box.y < 5, `the bar is at ${box?.y}`);
 }

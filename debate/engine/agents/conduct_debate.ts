@@ -175,14 +175,21 @@ async function moderate(
   const { setup } = debate;
   const messages = buildPrompt(state, "moderator_agent", setup.template);
   const call: ModelCall = { purpose: "moderator_agent", round: state.round, messages };
-  const first = await requestText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
+  // Some providers reject structured output, so the failure of the first request does not end the run.
+  const first = await callModel(debate, { ...call, jsonSchema: DECISION_SCHEMA }).then(
+    ({ text }) => text,
+    (error) => {
+      if (error instanceof ModelError && error.kind === "bad_reply") return "";
+      throw error;
+    },
+  );
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
   const said = first.trim() === "" ? [] : [{ role: "assistant", content: cutText(first, MAX_RAW) } as const];
   const content = `${instructionsFor(setup.language).jsonOnly}\n${DECISION_SKELETON}`;
   const again = [...messages, ...said, { role: "user", content } as const];
-  const second = await requestText(debate, { ...call, messages: again });
+  const { text: second } = await callModel(debate, { ...call, messages: again });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
@@ -190,16 +197,6 @@ async function moderate(
   const raw = cutText((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
   const none = { ...NO_DECISION, missing_evidence: [unusable], next_step, stop_reason: unusable };
   return { decision: none, raw };
-}
-
-/** The text of the reply; empty if the provider rejects the request or its reply is invalid. */
-async function requestText(debate: Debate, call: ModelCall): Promise<string> {
-  try {
-    return (await callModel(debate, call)).text;
-  } catch (error) {
-    if (error instanceof ModelError && error.kind === "bad_reply") return "";
-    throw error;
-  }
 }
 
 const MAX_SUMMARY = 8000;

@@ -55,7 +55,32 @@ export interface ModelCall
   readonly purpose: CallingNode;
 }
 
+/** The longest sum of pauses of one call, and the longest pause that a provider does not request. */
+const MAX_PAUSES_MS = 600_000;
+const MAX_BACKOFF_MS = 60_000;
+
+/** Calls a model. While the provider limits the rate of requests, the call is repeated. */
 export async function callModel(debate: Debate, call: ModelCall): Promise<ModelReply> {
+  const { setup: { models }, ports: { clock, emit }, signal } = debate;
+  const { purpose: node } = call;
+  const { id: model } = models[MODEL_NODES[node].role] ?? models.diagnostic;
+  let left = MAX_PAUSES_MS;
+  for (let tries = 0;; tries++) {
+    try {
+      return await callOnce(debate, call);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof ModelError) || error.pauseMs === undefined) throw error;
+      const ms = Math.max(error.pauseMs, Math.min(1000 * 2 ** tries, MAX_BACKOFF_MS));
+      left -= ms;
+      if (left < 0) throw error;
+      emit({ type: "model_waiting", node, model, seconds: Math.ceil(ms / 1000) });
+      await clock.sleep(ms, signal);
+    }
+  }
+}
+
+async function callOnce(debate: Debate, call: ModelCall): Promise<ModelReply> {
   const { purpose, onDelta, tools = [], ...rest } = call;
   const { setup: { models, efforts, timeouts }, ports, signal } = debate;
   const { role, temperature } = MODEL_NODES[purpose];

@@ -3,6 +3,7 @@ import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../../testing/debat
 import { sampleDecision } from "../../testing/sample_state.ts";
 import { type Answer, call, never, type Script } from "../../testing/scripted_model.ts";
 import { ModelError, type ModelErrorKind, type ModelRequest } from "../ports.ts";
+import { until } from "../../testing/chat_provider.ts";
 import type { Usage } from "../events.ts";
 import { MAX_REPLY } from "./debate.ts";
 import { conductDebate } from "./conduct_debate.ts";
@@ -145,9 +146,67 @@ Deno.test("conductDebate() completes with structured_uncertainty after an invali
   assert.equal(event?.raw?.length, 8000);
 });
 
-Deno.test("conductDebate() fails if the moderator's provider fails", async () => {
-  const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
-  assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
+Deno.test.each<{ kind: ModelErrorKind }>([{ kind: "rate" }, { kind: "bad_reply" }])(
+  "conductDebate() fails if the moderator's provider fails with $kind",
+  async ({ kind }) => {
+    const fixture = new DebateFixture({
+      moderator_agent: [new ModelError(kind, 'HTTP 404: "no such model"')],
+    });
+    const { status, error } = await fixture.run();
+    assert.deepEqual([status, error], ["error", 'HTTP 404: "no such model"']);
+  },
+);
+
+const limited = (pauseMs: number) => new ModelError("rate", "Too many requests", { pauseMs });
+
+Deno.test("conductDebate() waits while a provider limits the rate, for 10 minutes at most", async () => {
+  const fixture = new DebateFixture({ skeptic_agent: [limited(2500), limited(0), "Hm."] });
+  const outcome = fixture.run();
+  const waits = () => fixture.of("model_waiting").map(({ node, seconds }) => [node, seconds]);
+  for (const [index, ms] of [2500, 2000].entries()) {
+    await until(() => waits().length === index + 1 && fixture.clock.sleeping > 0);
+    await fixture.clock.advance(ms - 1);
+    assert.equal(waits().length, index + 1);
+    await fixture.clock.advance(1);
+  }
+  assert.equal((await outcome).status, "completed");
+  assert.deepEqual(waits(), [["skeptic_agent", 3], ["skeptic_agent", 2]]);
+
+  const never = new DebateFixture({ skeptic_agent: [limited(60_000)] });
+  const failed = never.run();
+  for (let minute = 1; minute <= 10; minute++) {
+    await until(() => never.of("model_waiting").length === minute && never.clock.sleeping > 0);
+    await never.clock.advance(60_000);
+  }
+  assert.deepEqual([(await failed).error, never.of("model_waiting").length], ["Too many requests", 10]);
+});
+
+Deno.test("conductDebate() ends immediately if it is canceled while a provider limits the rate", async () => {
+  const fixture = new DebateFixture({ moderator_agent: [limited(60_000)] });
+  const outcome = await fixture.runUntil("model_waiting", () => fixture.cancel.abort());
+  assert.deepEqual([outcome.status, fixture.clock.sleeping], ["cancelled", 0]);
+});
+
+const brokenOff: Answer = (request) => {
+  request.onDelta?.("half a sen");
+  return Promise.reject(new ModelError("server", "stopped in the middle"));
+};
+
+Deno.test.each([
+  {
+    name: "repeats a turn whose reply breaks off",
+    answers: [brokenOff, "Whole."],
+    said: "Whole.",
+    status: "completed",
+  },
+  { name: "repeats it once", answers: [brokenOff], said: "half a sen", status: "error" },
+])("conductDebate() $name", async ({ answers, said, status }) => {
+  const fixture = new DebateFixture({ skeptic_agent: answers });
+  assert.equal((await fixture.run()).status, status);
+  const [, review] = fixture.of("agent_completed");
+  assert.deepEqual([review?.content, review?.partial ?? false], [said, status === "error"]);
+  const turns = fixture.of("agent_turn_started").filter(({ agent_node }) => agent_node === "skeptic_agent");
+  assert.equal(turns.length, 2);
 });
 
 const cancelCases: readonly {

@@ -1,6 +1,7 @@
 import { cutText } from "@gateway/shared/text";
 import { startState, viewHistory } from "../graph/flow.ts";
 import { fence } from "../graph/text.ts";
+import { TEXT_FORM } from "../graph/review_marks.ts";
 import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
 import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
@@ -131,7 +132,7 @@ const ENGLISH = {
     "Diagnose the incident in at most about 600 words:",
     "1. Hypotheses, each in a separate block:",
     "### HYPOTHESIS-<id> [P=<0 to 1>]",
-    "Text: <one paragraph: the cause, and how it leads to the symptoms>",
+    `Text: <${TEXT_FORM.en}>`,
     '- [tool:<name>#<number of the result>] "<words copied exactly from that result>": <what they show>',
     "Only such lines count as evidence. The engine searches the result for the copied words. Failed calls do not count. Confidence is limited to 0.6 without a line that counts. It is limited to 0.85, and no cause is established, if some lines do not count or all lines use a single result.",
     "Give at least two hypotheses until the evidence decides between them. Keep the IDs of known hypotheses exactly and continue their numbering for new ones. Propose a rejected hypothesis again only with new evidence from a tool.",
@@ -152,7 +153,7 @@ const ENGLISH = {
     "Try to disprove the diagnosis in at most about 600 words. Write one block per hypothesis:",
     "[hypothesis:<id>] <accepted, rejected or needs_evidence> [P=<your own estimate, 0 to 1>]",
     "Reason: <what supports or contradicts it>",
-    '- [tool:<name>#<number of the result>] "<words copied exactly from that result>", if you found something. Agreement without new evidence is marked as such.',
+    '- [tool:<name>#<number of the result>] "<words copied exactly from that result>", if you found something. Agreement without new evidence is marked as such. Without such a line, the rejection of a hypothesis whose evidence counts is only an opinion.',
     "Words that the result would contain even if the hypothesis were false are not evidence for it. Name such words, and reject a hypothesis that rests on nothing else.",
     "Then state alternative explanations, missing evidence, risks, and one decisive test. Run the test if you have the tool.",
   ].join("\n"),
@@ -172,7 +173,7 @@ const ENGLISH = {
     "needs_more_data: the debate cannot continue without evidence from outside; name it in missing_evidence;",
     "structured_uncertainty: the open questions will remain open.",
     "confidence: below 0.3 a guess, up to 0.6 plausible, up to 0.8 likely, above 0.8 established. Evidence limits it: to 0.6 if no evidence counts, to 0.85 if only part of it counts. The table of hypotheses shows which lines count.",
-    "Begin leading_hypothesis and each entry of rejected_hypotheses with the ID. risk_level is low, medium or high. flow_directive is null, or names the agents that the next round can skip.",
+    "Begin leading_hypothesis and each entry of rejected_hypotheses with the ID. The rejection of a hypothesis whose evidence counts needs a quote from a tool result against it, from you or the skeptic. risk_level is low, medium or high. flow_directive is null, or names the agents that the next round can skip.",
   ].join("\n"),
   jsonOnly: "Answer with one JSON object of this form and nothing else:",
   summary:
@@ -202,7 +203,7 @@ const SPANISH: Instructions = {
     "Diagnostica el incidente en unas 600 palabras como máximo:",
     "1. Hipótesis, cada una en un bloque aparte:",
     "### HYPOTHESIS-<id> [P=<0 a 1>]",
-    "Text: <un párrafo: la causa y cómo produce los síntomas>",
+    `Text: <${TEXT_FORM.es}>`,
     '- [tool:<nombre>#<número del resultado>] "<palabras copiadas exactamente de ese resultado>": <qué muestran>',
     "Solo esas líneas cuentan como evidencia. El motor busca en el resultado las palabras copiadas. Las llamadas fallidas no cuentan. Sin ninguna línea que cuente, la confianza se limita a 0.6. Si alguna línea no cuenta o todas usan un único resultado, se limita a 0.85 y ninguna causa se da por establecida.",
     "Da al menos dos hipótesis mientras la evidencia no decida entre ellas. Conserva exactamente los identificadores de las hipótesis conocidas y continúa la numeración con las nuevas. Propón de nuevo una hipótesis rechazada solo con evidencia nueva de una herramienta.",
@@ -223,7 +224,7 @@ const SPANISH: Instructions = {
     "Intenta refutar el diagnóstico en unas 600 palabras como máximo. Escribe un bloque por hipótesis:",
     "[hypothesis:<id>] <accepted, rejected o needs_evidence> [P=<tu propia estimación, 0 a 1>]",
     "Reason: <qué la apoya o la contradice>",
-    '- [tool:<nombre>#<número del resultado>] "<palabras copiadas exactamente de ese resultado>", si encontraste algo. Un acuerdo sin evidencia nueva se marca como tal.',
+    '- [tool:<nombre>#<número del resultado>] "<palabras copiadas exactamente de ese resultado>", si encontraste algo. Un acuerdo sin evidencia nueva se marca como tal. Sin esa línea, rechazar una hipótesis cuya evidencia cuenta es solo una opinión.',
     "Las palabras que el resultado contendría aunque la hipótesis fuera falsa no son evidencia a su favor. Indica cuáles son y rechaza la hipótesis que no se apoye en nada más.",
     "Después indica explicaciones alternativas, evidencia que falta, riesgos y una prueba decisiva. Ejecútala si tienes la herramienta.",
   ].join("\n"),
@@ -243,7 +244,7 @@ const SPANISH: Instructions = {
     "needs_more_data: el debate no puede continuar sin evidencia externa; indícala en missing_evidence;",
     "structured_uncertainty: las preguntas abiertas van a seguir abiertas.",
     "confidence: menos de 0.3, una conjetura; hasta 0.6, plausible; hasta 0.8, probable; más de 0.8, establecida. La evidencia la limita: a 0.6 si ninguna cuenta y a 0.85 si solo cuenta una parte. La tabla de hipótesis muestra qué líneas cuentan.",
-    "Empieza leading_hypothesis y cada entrada de rejected_hypotheses con el identificador. risk_level es low, medium o high. flow_directive es null, o indica los agentes que la próxima ronda puede omitir.",
+    "Empieza leading_hypothesis y cada entrada de rejected_hypotheses con el identificador. Rechazar una hipótesis cuya evidencia cuenta requiere una cita de un resultado en su contra, tuya o del escéptico. risk_level es low, medium o high. flow_directive es null, o indica los agentes que la próxima ronda puede omitir.",
     "Escribe los textos en español. No traduzcas las claves ni los valores fijos.",
   ].join("\n"),
   jsonOnly: "Responde con un único objeto JSON con este formato y nada más:",

@@ -1,7 +1,7 @@
 import { cutText } from "@gateway/shared/text";
 import { type AgentNode, type CalledTool, type DebateState, ROLES, type TurnText } from "../graph/state.ts";
 import { fence } from "../graph/text.ts";
-import type { ChatMessage, ModelReply, ToolCall } from "../ports.ts";
+import { type ChatMessage, ModelError, type ModelReply, type ToolCall } from "../ports.ts";
 import { callModel, type Debate, MAX_REPLY } from "./debate.ts";
 import { buildPrompt, instructionsFor } from "./prompt.ts";
 import { parseArguments, runTool } from "./run_tool.ts";
@@ -12,7 +12,7 @@ export async function takeTurn(
   state: DebateState,
   purpose: AgentNode | "sample_agent",
 ): Promise<TurnText> {
-  const { ports: { emit, tools: available }, setup } = debate;
+  const { ports: { emit, warn, tools: available }, setup } = debate;
   const { round } = state;
   const node = purpose === "sample_agent" ? "diagnostic_agent" : purpose;
   const who = { agent_node: node, agent_role: ROLES[node] };
@@ -24,10 +24,14 @@ export async function takeTurn(
   let failedBatches = 0;
   let mayCall = tools.length > 0 && setup.toolBudget > 0;
 
-  /** @param begun the answer to continue; kept if the continuation fails */
-  async function request(begun = ""): Promise<ModelReply> {
+  /**
+   * A reply that the provider stops in the middle is requested again once.
+   *
+   * @param begun the answer to continue; kept if the continuation fails
+   */
+  async function request(begun = "", isRepeated = false): Promise<ModelReply> {
     // A continuation belongs to the same turn, so clients keep the text so far.
-    if (begun === "") emit({ type: "agent_turn_started", ...who });
+    if (begun === "" || isRepeated) emit({ type: "agent_turn_started", ...who });
     let streamed = begun;
     try {
       return await callModel(debate, {
@@ -42,6 +46,11 @@ export async function takeTurn(
         },
       });
     } catch (error) {
+      const isBrokenOff = error instanceof ModelError && error.kind === "server" && streamed !== begun;
+      if (isBrokenOff && !isRepeated) {
+        warn?.(`${error.message}; repeating the turn once`);
+        return await request(begun, true);
+      }
       if (streamed.trim() !== "") {
         const content = streamed.toWellFormed();
         emit({ type: "agent_completed", node, role: ROLES[node], content, partial: true });

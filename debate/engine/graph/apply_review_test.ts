@@ -21,6 +21,7 @@ const CALLS = [
   sampleCall(3, "20 of 20 connections are in use"),
 ];
 const on = (round: number, language = "en") => ({ round, labels: labelsFor(language), calls: CALLS });
+const AGAINST = '- [tool:http_get#3] "20 of 20 connections are in use"';
 const states = (table: readonly { readonly state: string }[]) => table.map(({ state }) => state);
 
 Deno.test("applySkeptic() changes states and probabilities and records the transitions", () => {
@@ -55,11 +56,11 @@ Deno.test("applySkeptic() changes a probability without a verdict, and ignores o
 });
 
 Deno.test("applySkeptic() records no transition to the current state", () => {
-  const once = applySkeptic(TABLE, "[hypothesis:1] rejected", on(1));
-  assert.equal(once[0]?.rejected_reason, "no reason given");
-  const twice = applySkeptic(once, "[hypothesis:1] rejected: again", on(2));
-  assert.deepEqual(twice[0]?.transitions, once[0]?.transitions);
-  assert.equal(twice[0]?.reviews.length, 2);
+  const [, once = assert.fail()] = applySkeptic(TABLE, "[hypothesis:10] rejected", on(1));
+  assert.equal(once.rejected_reason, "no reason given");
+  const [twice] = applySkeptic([once], "[hypothesis:10] rejected: again", on(2));
+  assert.deepEqual(twice?.transitions, once.transitions);
+  assert.equal(twice?.reviews.length, 2);
 });
 
 Deno.test.each([
@@ -78,7 +79,7 @@ Deno.test.each([
   { review: "HYPOTHESIS-1\nNew connections are not accepted by the pool", state: "confirmed" },
 ])("applySkeptic() makes a confirmed hypothesis $state after: $review", ({ review, state }) => {
   const confirmed = [sampleHypothesis({ state: "confirmed", evidence: FULL_EVIDENCE })];
-  const [after] = applySkeptic(confirmed, review, on(2));
+  const [after] = applySkeptic(confirmed, `${review}\n${AGAINST}`, on(2));
   assert.equal(after?.state, state);
   assert.equal(after?.transitions.length, state === "confirmed" ? 1 : 2);
 });
@@ -108,7 +109,8 @@ Deno.test.each(["H-1, H-10", "HYPOTHESIS-1 and HYPOTHESIS-10: hits are up", "[1]
   "applyDecision() rejects each hypothesis in a list of IDs: %s",
   (list) => {
     const decision = sampleDecision({ leading_hypothesis: "", rejected_hypotheses: [list] });
-    assert.deepEqual(states(applyDecision(TABLE, decision, AT)), ["rejected", "rejected"]);
+    const table = TABLE.map((each) => ({ ...each, evidence: [] }));
+    assert.deepEqual(states(applyDecision(table, decision, AT)), ["rejected", "rejected"]);
   },
 );
 
@@ -129,10 +131,9 @@ Deno.test("applyDecision() does not confirm a rejected lead", () => {
 });
 
 Deno.test("a Spanish debate has Spanish notes for reviews without a reason", () => {
-  const noteOf = (review: string, state: "active" | "confirmed") =>
-    applySkeptic([sampleHypothesis({ state, evidence: FULL_EVIDENCE })], review, on(1, "es"))[0]?.transitions
-      .at(-1)?.note;
-  assert.equal(noteOf("[hypothesis:1] rechazada", "active"), "sin motivo indicado");
+  const noteOf = (review: string, state: "active" | "confirmed", evidence = FULL_EVIDENCE) =>
+    applySkeptic([sampleHypothesis({ state, evidence })], review, on(1, "es"))[0]?.transitions.at(-1)?.note;
+  assert.equal(noteOf("[hypothesis:1] rechazada", "active", []), "sin motivo indicado");
   assert.equal(noteOf("[hypothesis:1] aceptada", "active"), "aceptada (acuerdo sin evidencia nueva)");
   assert.equal(noteOf("[hypothesis:1] needs_evidence", "confirmed"), "falta evidencia");
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.9 });
@@ -163,8 +164,7 @@ Deno.test.each([
 
 Deno.test("a later acceptance confirms a hypothesis despite an earlier objection with evidence", () => {
   const table = [sampleHypothesis({ evidence: [sampleEvidence("c1"), sampleEvidence("c2")] })];
-  const against = '- [tool:http_get#3] "20 of 20 connections are in use"';
-  const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${against}`, on(1));
+  const objected = applySkeptic(table, `[hypothesis:1] needs_evidence\nReason: why?\n${AGAINST}`, on(1));
   const closing = sampleDecision({ status: "final_diagnosis", confidence: 0.99 });
   assert.deepEqual(states(applyDecision(objected, closing, AT)), ["active"]);
   assert.deepEqual(states(applySkeptic(objected, "[hypothesis:1] accepted", on(2))), ["confirmed"]);

@@ -15,6 +15,7 @@ import * as decisions from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
 import { extractHypotheses, fallbackHypotheses } from "./review_marks.ts";
 import { labelsFor } from "./labels.ts";
+import { hedgeSteps } from "./steps.ts";
 import type { PriorRun } from "../ports.ts";
 
 /** The maximum number of steps of a debate. More steps mean a defect in the routing. */
@@ -166,7 +167,7 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
   const { language, confidenceThreshold, maxRounds } = task;
   const labels = labelsFor(language);
   const decided = decisions.limitConfidence(said, state.hypotheses, language);
-  const by = { round, labels, confidenceThreshold };
+  const by = { round, labels, calls: state.calls, confidenceThreshold };
   const hypotheses = table.applyDecision(state.hypotheses, decided, by);
   const continues = decided.status === "continue";
   const earlyOutConfirmed = continues &&
@@ -178,9 +179,10 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
     decided.stop_reason,
   ].filter((reason) => typeof reason === "string");
   const reasoned = { ...decided, stop_reason: reasons.length === 0 ? null : reasons.join("; ") };
-  const decision = ends
+  const judged = ends
     ? decisions.withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed })
     : reasoned;
+  const decision = hedgeSteps(judged, language);
   const entry: HistoryEntry = { role: "moderator", content: JSON.stringify(decision, null, 2), round };
   return {
     ...state,

@@ -226,7 +226,7 @@ Deno.test("formatFinalText() returns all blocks in order", () => {
       "Evidence:\n- None.",
       "Evidence stated by the moderator:\n- a\n- b",
       "Missing evidence:\n- None.",
-      "Rejected hypotheses:\n- None.",
+      "Rejected by the moderator:\n- None.",
       "Next step:\nmeasure",
       "Recommended fix:\nNone recommended",
       "Validation:\n- None.",

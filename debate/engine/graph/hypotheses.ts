@@ -1,5 +1,5 @@
 import { cutText } from "@gateway/shared/text";
-import { checkEvidence, groundingOf } from "./evidence.ts";
+import { checkEvidence, citesTool, groundingOf } from "./evidence.ts";
 import { findAllNamed, findById, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
 import { type FoundHypothesis, parseReview, type ReviewMark } from "./review_marks.ts";
@@ -84,8 +84,11 @@ function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOri
   const { round, agent, calls, newCalls } = origin;
   const fresh = finding.evidence.filter((line) => !before.supporting_evidence.includes(line));
   const stated = finding.evidence.map((line) => checkEvidence(line, round, calls));
+  // A rejection in words stands only while no evidence counts.
+  const isRefuted = groundingOf(before).level !== "none" ||
+    before.reviews.some(({ verdict, evidence }) => verdict === "rejected" && hasQuote(evidence));
   const proof = stated.find(({ text, status, call_ids }) =>
-    fresh.includes(text) && status === "grounded" && call_ids.some((id) => newCalls.has(id))
+    fresh.includes(text) && status === "grounded" && (!isRefuted || call_ids.some((id) => newCalls.has(id)))
   );
   const isReopened = before.state === "rejected" && !isDropped(before) && proof !== undefined;
   const merged: Hypothesis = {
@@ -134,7 +137,7 @@ function withMarks(
 
 /**
  * The skeptic can reject and confirm hypotheses and change their probability. The verdict `needs_evidence` withdraws a
- * confirmation. A hypothesis that is not fully grounded is never confirmed.
+ * confirmation, and so does a rejection that does not count. A hypothesis that is not fully grounded is never confirmed.
  */
 export function applySkeptic(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
   const { round, labels } = origin;
@@ -144,12 +147,14 @@ export function applySkeptic(hypotheses: Hypotheses, text: string, origin: Revie
     const stated = marks.findLast((mark) => mark.probability !== undefined)?.probability;
     const weighed = { ...hypothesis, probability: stated ?? hypothesis.probability };
     if (last === undefined) return weighed;
-    const { review, reviewed } = withReview(weighed, { ...last, probability: stated }, agent, origin);
-    const to = stateAfter(review.verdict, reviewed);
-    if (to === hypothesis.state) return reviewed;
+    const said = { ...last, probability: stated };
+    const { review, reviewed, isOpinion } = withReview(hypothesis, said, agent, origin);
+    const after = isOpinion ? reviewed : { ...reviewed, probability: weighed.probability };
+    const to = stateAfter(isOpinion ? "needs_evidence" : review.verdict, after);
+    if (to === hypothesis.state) return after;
     const reason = review.reason || unstated[to];
     const note = to === "confirmed" && !review.new_evidence ? `${reason} (${labels.noNewEvidence})` : reason;
-    return moveTo(reviewed, to, { round, agent, note });
+    return moveTo(after, to, { round, agent, note });
   });
 }
 
@@ -158,7 +163,8 @@ export function applyRebuttal(hypotheses: Hypotheses, text: string, origin: Revi
   const agent = "diagnostic_rebuttal_agent";
   return withMarks(hypotheses, text, (hypothesis, last) => {
     if (last?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
-    const { reviewed } = withReview(hypothesis, last, agent, origin);
+    const { reviewed, isOpinion } = withReview(hypothesis, last, agent, origin);
+    if (isOpinion) return reviewed;
     const note = last.reason || origin.labels.noReason;
     return moveTo(reviewed, "rejected", { round: origin.round, agent, note });
   });
@@ -166,7 +172,7 @@ export function applyRebuttal(hypotheses: Hypotheses, text: string, origin: Revi
 
 function withReview(
   hypothesis: Hypothesis,
-  { verdict, probability, reason, evidence: lines }: Omit<Judged, "key">,
+  { verdict, probability, reason, evidence: lines }: Omit<Judged, "key" | "probability"> & Partial<Judged>,
   agent: NodeName,
   { round, calls }: ReviewOrigin,
 ) {
@@ -179,8 +185,23 @@ function withReview(
   const review: Review = { round, agent, ...said, evidence, new_evidence };
   return {
     review,
+    isOpinion: verdict === "rejected" && !mayReject(hypothesis, review),
     reviewed: { ...hypothesis, reviews: [...hypothesis.reviews, review].slice(-MAX_REVIEWS) },
   };
+}
+
+/**
+ * Whether a rejection counts. If evidence of the hypothesis counts, the rejection must quote a tool result, or rely on
+ * the skeptic's last objection that does. The agent that proposed a hypothesis can withdraw it.
+ */
+function mayReject(hypothesis: Hypothesis, { agent, evidence }: Review): boolean {
+  const { level, contrary } = groundingOf(hypothesis);
+  const withdraws = agent === "diagnostic_rebuttal_agent" && hypothesis.proposer === "diagnostic_agent";
+  return level === "none" || contrary > 0 || withdraws || hasQuote(evidence);
+}
+
+function hasQuote(evidence: readonly Evidence[]): boolean {
+  return evidence.some(({ status }) => status === "grounded");
 }
 
 function stateAfter(verdict: Verdict, hypothesis: Hypothesis): Hypothesis["state"] {
@@ -197,32 +218,34 @@ function stateAfter(verdict: Verdict, hypothesis: Hypothesis): Hypothesis["state
 }
 
 /**
- * Rejects the hypotheses that the moderator lists, and confirms its leading hypothesis if the decision closes the
- * debate with enough confidence and the hypothesis is fully grounded.
+ * Rejects the hypotheses that the moderator lists, if the rejections count, and confirms its leading hypothesis if the
+ * decision closes the debate with enough confidence and the hypothesis is fully grounded.
  */
 export function applyDecision(
   hypotheses: Hypotheses,
   { leading_hypothesis, rejected_hypotheses, status, confidence }: Decision,
-  { round, labels, confidenceThreshold }: Pick<ReviewOrigin, "round" | "labels"> & {
-    readonly confidenceThreshold: number;
-  },
+  { confidenceThreshold, ...origin }: ReviewOrigin & { readonly confidenceThreshold: number },
 ): Hypotheses {
   const lead = findLeading(hypotheses, leading_hypothesis);
-  const rejected = new Map(rejected_hypotheses.flatMap((text) =>
-    findAllNamed(hypotheses, text)
-      .map((hypothesis) => [hypothesis, cutText(oneLine(text), MAX_NOTE)] as const)
-  ));
+  const rejected = new Map(
+    rejected_hypotheses.flatMap((text) =>
+      findAllNamed(hypotheses, text).map((hypothesis) => [hypothesis, text] as const)
+    ),
+  );
   const closes = status === "final_diagnosis" || status === "propose_fix";
   const confirms = closes && confidence >= confidenceThreshold && lead !== undefined &&
     groundingOf(lead).level === "full";
-  const by = { round, agent: "moderator_agent" } as const;
+  const by = { round: origin.round, agent: "moderator_agent" } as const;
   return hypotheses.map((hypothesis) => {
-    const note = hypothesis === lead ? undefined : rejected.get(hypothesis);
-    if (note !== undefined && hypothesis.state !== "rejected") {
-      return moveTo(hypothesis, "rejected", { ...by, note });
+    const text = hypothesis === lead ? undefined : rejected.get(hypothesis);
+    if (text !== undefined && hypothesis.state !== "rejected") {
+      const note = cutText(oneLine(text), MAX_NOTE);
+      const said = { verdict: "rejected", reason: note, evidence: citesTool(text) ? [text] : [] } as const;
+      const { reviewed, isOpinion } = withReview(hypothesis, said, by.agent, origin);
+      return isOpinion ? reviewed : moveTo(reviewed, "rejected", { ...by, note });
     }
     if (confirms && hypothesis === lead && hypothesis.state === "active") {
-      return moveTo(hypothesis, "confirmed", { ...by, note: labels.leadConfirmed });
+      return moveTo(hypothesis, "confirmed", { ...by, note: origin.labels.leadConfirmed });
     }
     return hypothesis;
   });

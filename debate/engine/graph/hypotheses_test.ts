@@ -4,7 +4,8 @@ import { findById, findLeading, findNamed, hypothesisKey } from "./hypothesis_id
 import fc from "fast-check";
 import { assertFast, HOSTILE_TEXTS } from "../../testing/linear_time.ts";
 import { extractHypotheses, fallbackHypotheses, type FoundHypothesis } from "./review_marks.ts";
-import { mergeHypotheses, moveTo } from "./hypotheses.ts";
+import { applySkeptic, mergeHypotheses, moveTo } from "./hypotheses.ts";
+import { labelsFor } from "./labels.ts";
 import { claimKey, readClaim, readFault } from "./claim.ts";
 
 Deno.test("hypothesisKey() is equal for 1, 01, H1, h_1 and H-1, and different for 10", () => {
@@ -188,6 +189,17 @@ const REJECTED = moveTo(sampleHypothesis({ supporting_evidence: ["[tool:http_get
   note: "the metric is flat",
 });
 
+Deno.test.each([
+  "### HYPOTHESIS-<id> [P=0 to 1]\nText: <one paragraph: the cause, and how it leads to the symptoms>",
+  "### HYPOTHESIS-1 [P=0.5]\nText: one paragraph: the cause, and how it leads to the symptoms",
+  "Text: <un párrafo: la causa y cómo produce los síntomas>",
+  "**<the cause>**",
+])("a copy of the form is no hypothesis: %s", (text) => {
+  const found = extractHypotheses(text);
+  const all = found.length === 0 ? fallbackHypotheses(text, 1) : found;
+  assert.deepEqual(mergeHypotheses([], all, ORIGIN), []);
+});
+
 Deno.test("mergeHypotheses() creates new hypotheses", () => {
   const [created] = mergeHypotheses([], [found({ probability: 0.4 })], ORIGIN);
   assert.deepEqual(created, {
@@ -232,9 +244,19 @@ Deno.test.each([
   { name: "a tool that was not used", evidence: ["[tool:run_kubectl] pods restart"] },
   { name: "a result that is not quoted", evidence: ["[tool:http_get#1] 503"] },
   { name: "a quote that no tool returned", evidence: ['[tool:http_get#1] "the pool is dead"'] },
-  { name: "a result of an earlier turn", evidence: ['[tool:http_get#2] "the pool answers 200"'] },
 ])("mergeHypotheses() does not reopen for $name", ({ evidence }) => {
   assert.equal(mergeHypotheses([REJECTED], [found({ evidence })], ORIGIN)[0]?.state, "rejected");
+});
+
+Deno.test.each([
+  { name: "a rejection in words", quote: "the pool is fine", state: "active" },
+  { name: "a rejection with a quote", quote: "the pool answers 200 at 14:00", state: "rejected" },
+])("mergeHypotheses() with a result of an earlier turn after $name: $state", ({ quote, state }) => {
+  const review = `[hypothesis:1] rejected\n- [tool:http_get#2] "${quote}"`;
+  const origin = { round: 1, labels: labelsFor("en"), calls: ORIGIN.calls };
+  const rejected = applySkeptic([sampleHypothesis()], review, origin);
+  const evidence = ['[tool:http_get#2] "the pool answers 200"'];
+  assert.equal(mergeHypotheses(rejected, [found({ evidence })], ORIGIN)[0]?.state, state);
 });
 
 Deno.test("mergeHypotheses() reopens a hypothesis for new evidence that counts, and records it", () => {

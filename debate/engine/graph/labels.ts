@@ -23,13 +23,14 @@ export const COMMON = {
   evidence: ["Evidence", "Evidencia"],
   statedEvidence: ["Evidence stated by the moderator", "Evidencia según el moderador"],
   missingEvidence: ["Missing evidence", "Evidencia pendiente"],
-  rejected: ["Rejected hypotheses", "Hipótesis rechazadas"],
+  rejected: ["Rejected by the moderator", "Rechazadas por el moderador"],
   nextStep: ["Next step", "Siguiente paso"],
   fix: ["Recommended fix", "Solución recomendada"],
   validation: ["Validation", "Validación"],
   stopReason: ["Stop reason", "Motivo del cierre"],
   noNewEvidence: ["agreement without new evidence", "acuerdo sin evidencia nueva"],
   outcome: ["Outcome", "Resultado"],
+  unproved: ["Unproved", "Sin probar"],
 };
 
 export const labelsFor = vocabulary({
@@ -80,7 +81,7 @@ export const labelsFor = vocabulary({
     "La respuesta del moderador no es una decisión válida",
   ],
   unusableNextStep: [
-    "Read the debate, then resume the run or choose another moderator model",
+    "Read the debate, then resume it or choose another moderator model",
     "Lee el debate y reanuda la ejecución o elige otro modelo de moderador",
   ],
   samplesAgree: [

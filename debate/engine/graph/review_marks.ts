@@ -196,7 +196,7 @@ function cleanReason(text: string): string {
 
 export interface FoundHypothesis {
   readonly id: string;
-  /** The text on one line; empty if the block only lists the ID. */
+  /** The text on one line; empty if the block only lists the ID or repeats the form. */
   readonly text: string;
   readonly probability: number | null;
   readonly evidence: readonly string[];
@@ -222,6 +222,17 @@ const OTHER_LABEL =
   /^[\s>*_-]{0,12}(?:(?:supporting )?evidence|evidencias?|state|estado|probability|probabilidad|inferences?|inferencias?|experiments?|experimentos?)[\s*_]{0,4}:/i;
 const BULLET = /^\s{0,12}(?:[-*•+]|\d{1,3}[.)])\s/;
 
+/** The text of a hypothesis in the form of the prompts. */
+export const TEXT_FORM = {
+  en: "one paragraph: the cause, and how it leads to the symptoms",
+  es: "un párrafo: la causa y cómo produce los síntomas",
+};
+
+/** Weak models repeat the form instead of filling it in. */
+function isForm(text: string): boolean {
+  return /^<[^<>]*>$/.test(text) || Object.values(TEXT_FORM).some((form) => text.includes(form));
+}
+
 /** The hypotheses of a text in order. An ID may occur twice. */
 export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   const found: FoundHypothesis[] = [];
@@ -241,7 +252,9 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
 export function fallbackHypotheses(text: string, round: number): readonly FoundHypothesis[] {
   const lines = linesOf(text).filter((line) => !SECTION.test(line));
   const paragraph = cutText(readParagraph(lines, 0), MAX_TEXT);
-  return paragraph === "" ? [] : [{ id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] }];
+  return paragraph === "" || isForm(paragraph)
+    ? []
+    : [{ id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] }];
 }
 
 function findEnd(lines: readonly string[], start: number): number {
@@ -255,10 +268,10 @@ function findEnd(lines: readonly string[], start: number): number {
 function readBlock(id: string, tail: string, body: readonly string[]): FoundHypothesis {
   const label = body.findIndex((line) => TEXT_LABEL.test(line.slice(0, LINE_HEAD)));
   const title = withoutProbability(tail).replace(/^[\s:*_–—-]{1,12}|[\s*_]{1,12}$/g, "");
-  const text = label < 0 && title !== "" ? title : readParagraph(body, Math.max(label, 0));
+  const text = oneLine(label < 0 && title !== "" ? title : readParagraph(body, Math.max(label, 0)));
   return {
     id,
-    text: cutText(oneLine(text), MAX_TEXT),
+    text: isForm(text) ? "" : cutText(text, MAX_TEXT),
     probability: findProbability(tail) ?? findProbabilityLine(body) ?? null,
     evidence: findEvidence(body.filter((_, index) => index !== label)),
   };

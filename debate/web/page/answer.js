@@ -39,7 +39,7 @@ export function showAnswer(summary, status, record) {
       cause === ""
         ? make("p", { className: "cause" }, t("No hypothesis leads."))
         : make("p", { className: "cause" }, make("b", {}, label), ...visible(cause)),
-      ...certainty(decision, summary.imported),
+      ...certainty(decision, isSure, summary.imported),
       ...next(decision, isSure),
     ),
     lead === undefined && decision === undefined
@@ -49,8 +49,8 @@ export function showAnswer(summary, status, record) {
   );
 }
 
-/** @param {Decision | undefined} decision @param {boolean} imported */
-function certainty(decision, imported) {
+/** @param {Decision | undefined} decision @param {boolean} isSure @param {boolean} imported */
+function certainty(decision, isSure, imported) {
   if (decision === undefined) return [];
   const { confidence, grounding, risk_level } = decision;
   const { cap = null, stated_confidence: stated, reason } = grounding ?? {};
@@ -69,9 +69,13 @@ function certainty(decision, imported) {
     make(
       "p",
       { className: "sure" },
-      make("b", { className: "figure" }, percent(confidence)),
+      make("b", { className: isSure ? "figure" : "figure guess" }, percent(confidence)),
       imported ? t(" stated elsewhere ") : t(" confidence "),
-      make("span", { className: `risk risk-${risk_level}` }, t("{risk} risk", { risk: t(risk_level) })),
+      make(
+        "span",
+        { className: `risk risk-${risk_level}` },
+        t(isSure ? "{risk} risk" : "{risk} risk, unproved", { risk: t(risk_level) }),
+      ),
     ),
     meter(confidence, cap),
     make("p", { className: "reason" }, isLimited ? why : why.charAt(0).toUpperCase() + why.slice(1)),
@@ -105,16 +109,17 @@ function next(decision, isSure) {
   const { next_step, recommended_fix, status } = decision;
   const isOver = decision.grounding?.outcome !== null || status !== "continue";
   return [
-    next_step ? make("p", { className: "next" }, make("b", {}, t("Next: ")), ...visible(next_step)) : "",
+    next_step ? step(next_step, t("Next: "), t("Unproved: ")) : "",
     recommended_fix && isOver
-      ? make(
-        "p",
-        { className: "next" },
-        make("b", {}, isSure ? t("Fix: ") : t("Fix, if this is the cause: ")),
-        ...visible(recommended_fix),
-      )
+      ? step(recommended_fix, isSure ? t("Fix: ") : t("Fix, if this is the cause: "), t("Unproved fix: "))
       : "",
   ];
+}
+
+/** @param {string} text @param {string} label @param {string} hedged the label of a step that the engine marks */
+function step(text, label, hedged) {
+  const plain = text.replace(/^(?:Unproved|Sin probar): /, "");
+  return make("p", { className: "next" }, make("b", {}, plain === text ? label : hedged), ...visible(plain));
 }
 
 /** @param {Hypothesis | undefined} lead @param {Decision | undefined} decision @param {Summary["calls"]} calls */

@@ -239,7 +239,7 @@ export function decisionCard({ decision }) {
     [t("Stop reason"), stop_reason],
     [t("Evidence, as the moderator states it"), decision.evidence],
     [t("Missing evidence"), decision.missing_evidence],
-    [t("Rejected"), decision.rejected_hypotheses],
+    [t("Rejected by the moderator"), decision.rejected_hypotheses],
     [t("Validation"), decision.validation],
   ];
   return card(t("Moderator decision"), factList(facts));

@@ -108,6 +108,9 @@ export function show(run, event) {
     case "user_comment":
       if (event.content !== "") add(textCard(t("Operator"), event.content));
       break;
+    case "model_waiting":
+      announce(t("Rate limited, retry in {seconds} s.", { seconds: event.seconds }));
+      break;
     case "reasoning_effort_ignored":
       add(note(t("{role}: {model} has no reasoning effort to set.", {
         role: t(event.agent_role),

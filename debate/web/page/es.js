@@ -1,7 +1,4 @@
-/**
- * The Spanish texts of the page. A test compares the keys with the texts in the modules of the page. Keys of
- * states and other stored words are the stored words.
- */
+/** The Spanish texts of the page. A test compares the keys with the texts of the modules. */
 export const SPANISH = {
   // The answer
   "Leads so far, ": "Va en cabeza, ",
@@ -180,7 +177,12 @@ export const SPANISH = {
   "Missing: ": "Falta: ",
   "an earlier run": "una ejecución anterior",
   "{who}, round {round}, {verdict}": "{who}, ronda {round}, {verdict}",
+  "Unproved: ": "Sin probar: ",
+  "Unproved fix: ": "Corrección sin probar: ",
+  "{risk} risk, unproved": "riesgo {risk}, sin probar",
+  "Rate limited, retry in {seconds} s.": "Frecuencia limitada, reintento en {seconds} s.",
   ", agreement without new evidence": ", acuerdo sin evidencia nueva",
+  ", an opinion without a quoted result": ", una opinión sin un resultado citado",
   "it cites no tool call": "no cita ninguna llamada",
   "it quotes nothing from the result": "no copia nada del resultado",
   "there is no such tool call": "esa llamada no existe",
@@ -225,7 +227,7 @@ export const SPANISH = {
   "Recommended fix": "Solución recomendada",
   "Stop reason": "Motivo del cierre",
   "Missing evidence": "Evidencia que falta",
-  Rejected: "Rechazadas",
+  "Rejected by the moderator": "Rechazadas por el moderador",
   Validation: "Validación",
   "Evidence, as the moderator states it": "Evidencia, según el moderador",
   "Moderator decision": "Decisión del moderador",
@@ -328,6 +330,7 @@ export const SPANISH = {
   Rename: "Cambiar el título",
   "The incident as described": "El incidente tal como se describió",
   "Continue with new evidence": "Continuar con evidencia nueva",
+  "optional after a failed run": "opcional tras una ejecución fallida",
   "New evidence": "Evidencia nueva",
   Files: "Archivos",
   "Start a new run from here": "Iniciar otra ejecución desde aquí",

@@ -2,6 +2,7 @@
 /** @import { Summary } from "./summary.js" */
 
 import { find, make } from "./api.js";
+import { splitQuoted } from "./quotes.js";
 import { visible } from "./visible.js";
 import { t } from "./language.js";
 
@@ -34,7 +35,7 @@ export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls
  */
 function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
   const counts = status === "grounded";
-  const links = call_ids.flatMap((id) => [callLink(id, calls, isLinked), " "]);
+  const links = call_ids.flatMap((id) => [callLink(id, calls, isLinked, text), " "]);
   const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();
   const why = counts
     ? []
@@ -77,14 +78,14 @@ function item(mark, meaning, className, ...content) {
   );
 }
 
-/** @param {string} id @param {Summary["calls"]} calls @param {boolean} isLinked */
-function callLink(id, calls, isLinked) {
+/** @param {string} id @param {Summary["calls"]} calls @param {boolean} isLinked @param {string} line */
+function callLink(id, calls, isLinked, line) {
   const call = calls.get(id);
   if (call === undefined) return make("span", { className: "note" }, t("an earlier run"));
   const name = [...visible(call.tool_name), call.number === undefined ? "" : ` #${call.number}`];
   if (!isLinked) return make("span", { className: "note" }, ...name);
   const link = make("button", { type: "button", className: "link" }, ...name);
-  link.addEventListener("click", () => showCall(id));
+  link.addEventListener("click", () => showCall(id, splitQuoted(call.result, line)));
   return link;
 }
 
@@ -92,15 +93,24 @@ function callLink(id, calls, isLinked) {
  * Opens a tool call in the conversation.
  *
  * @param {string} id
+ * @param {readonly string[]} parts the result; every second part is highlighted
  */
-export function showCall(id) {
+export function showCall(id, parts = []) {
   const card = find(`call-${id}`);
   const details = card?.querySelector("details");
   if (card === null || details === null || details === undefined) return;
   const group = card.closest(".tools > details");
   if (group instanceof HTMLDetailsElement) group.open = true;
   details.open = true;
-  card.scrollIntoView({ block: "start" });
+  if (parts.length > 0) {
+    const marked = parts.flatMap((part, index) =>
+      index % 2 === 0 ? visible(part) : make("mark", {}, ...visible(part))
+    );
+    [...details.querySelectorAll("pre")].at(-1)?.replaceChildren(...marked);
+  }
+  const mark = details.querySelector("mark");
+  if (mark === null) card.scrollIntoView({ block: "start" });
+  else mark.scrollIntoView({ block: "center" });
   details.querySelector("summary")?.focus({ preventScroll: true });
 }
 
@@ -114,7 +124,12 @@ export function reviewItems({ round, agent, verdict, reason, evidence, new_evide
   const mark = accepts ? "+" : verdict === "rejected" ? "−" : "?";
   const who = agentName(agent);
   const words = t("{who}, round {round}, {verdict}", { who, round, verdict: t(verdict) });
-  const note = accepts && !new_evidence ? t(", agreement without new evidence") : "";
+  const isOpinion = !accepts && !evidence.some(({ status }) => status === "grounded");
+  const note = isOpinion
+    ? t(", an opinion without a quoted result")
+    : accepts && !new_evidence
+    ? t(", agreement without new evidence")
+    : "";
   return [
     item(
       mark,

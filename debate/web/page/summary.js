@@ -25,6 +25,8 @@ import { LANGUAGE, t } from "./language.js";
  *   the time of their request
  * @property {Map<string, Pick<ToolApprovalRequestEvent, "call_id" | "tool_name" | "args">>} allowed the calls that are
  *   approved for the whole run, by the ID of the first
+ * @property {{ readonly timestamp?: string, readonly seconds: number } | undefined} limited the last pause of a model
+ *   because of a rate limit
  * @property {string | undefined} pausedAt time of the request for a comment
  * @property {{ text: string, values: Record<string, string> } | undefined} doing
  * @property {number | undefined} tokens
@@ -49,6 +51,7 @@ export function beginSummary(imported = false) {
     calls: new Map(),
     approvals: new Map(),
     allowed: new Map(),
+    limited: undefined,
     pausedAt: undefined,
     doing: undefined,
     tokens: undefined,
@@ -104,6 +107,9 @@ export function tell(summary, event) {
     case "moderator_decision":
       Object.assign(summary, { decision: event.decision, round: event.round, doing: undefined });
       break;
+    case "model_waiting":
+      summary.limited = event;
+      break;
     case "awaiting_user_input":
       summary.pausedAt = event.timestamp;
       break;
@@ -126,7 +132,7 @@ export function tell(summary, event) {
 export function endSummary(summary) {
   summary.approvals.clear();
   summary.allowed.clear();
-  Object.assign(summary, { pausedAt: undefined, doing: undefined });
+  Object.assign(summary, { pausedAt: undefined, limited: undefined, doing: undefined });
 }
 
 /** @param {Summary} summary @param {import("../../engine/events.ts").HypothesisUpdateEvent} event */

@@ -96,6 +96,7 @@
  *   "run-asked": HTMLButtonElement;
  *   "run-bar": HTMLDivElement;
  *   "run-facts": HTMLDListElement;
+ *   "run-limit": HTMLSpanElement;
  *   "run-note": HTMLSpanElement;
  *   "run-status": HTMLSpanElement;
  *   "run-sure": HTMLElement;

@@ -122,7 +122,15 @@ function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
  * @param {boolean} isBehind there are events that are not shown yet
  */
 export function showBar(run, isBehind) {
-  runAll(() => showWait(run, isBehind), () => showSure(run));
+  runAll(() => showWait(run, isBehind), () => showSure(run), () => showLimit(run.summary));
+}
+
+/** @param {Summary} summary */
+function showLimit({ limited }) {
+  const left = timeLeft(limited?.timestamp, limited?.seconds, Date.now()) ?? 0;
+  get("run-limit").textContent = left === 0
+    ? ""
+    : t("Rate limited, retry in {seconds} s.", { seconds: Math.ceil(left / 1000) });
 }
 
 /** @param {Run} run */

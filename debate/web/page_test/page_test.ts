@@ -4,6 +4,7 @@ import types from "../page/types.js" with { type: "text" };
 import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
 import { mapOf, SIZE } from "../page/map_layout.js";
 import { ODD } from "@gateway/shared/text";
+import { splitQuoted } from "../page/quotes.js";
 import { codeOf, splitHidden } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";
 import events from "../../engine/events.ts" with { type: "text" };
@@ -233,4 +234,28 @@ Deno.test("the page handles every type of event", () => {
 
 Deno.test("a language is shown by its name, an unknown one by its code", () => {
   assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
+});
+
+const RESULT = 'GET http://pool/98: 200 OK\n1498 MB of 98  MB, {"entries": 15212,\n "mb": 1498}';
+
+Deno.test.each([
+  { name: "a quote", line: '[tool:http_get#1] "98 mb": x', marked: ["98  MB"] },
+  { name: "two quotes in order", line: '`"mb": 1498` and "1498 MB"', marked: ["1498 MB", 'mb": 1498'] },
+  {
+    name: "JSON in double quotes",
+    line: '- ""entries": 15212, "mb": 1498": x',
+    marked: ['entries": 15212,\n "mb": 1498'],
+  },
+  {
+    name: "JSON in backticks",
+    line: '- `"entries": 15212, "mb": 1498`: x',
+    marked: ['entries": 15212,\n "mb": 1498'],
+  },
+  { name: "a part of a number", line: '"498 MB"', marked: [] },
+  { name: "the request", line: '"200 OK"', marked: [] },
+  { name: "no quote", line: "MB", marked: [] },
+])("splitQuoted() marks $name", ({ line, marked }) => {
+  const parts = splitQuoted(RESULT, line);
+  assert.equal(parts.join(""), RESULT);
+  assert.deepEqual(parts.filter((_, index) => index % 2 === 1), marked);
 });

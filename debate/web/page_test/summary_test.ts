@@ -118,10 +118,12 @@ Deno.test("a pending request ends with its decision or with the run", () => {
     { type: "tool_approval_request", call_id: "b" },
     { type: "tool_approval_resolved", call_id: "a" },
     { type: "awaiting_user_input", timestamp: "2026-01-02T03:04:05Z" },
+    { type: "model_waiting", seconds: 20 },
   );
   assert.deepEqual([[...waiting.approvals.keys()], waiting.pausedAt], [["b"], "2026-01-02T03:04:05Z"]);
+  assert.equal(waiting.limited?.seconds, 20);
   tell(waiting, { type: "run_finished" });
-  assert.deepEqual([waiting.approvals.size, waiting.pausedAt], [0, undefined]);
+  assert.deepEqual([waiting.approvals.size, waiting.pausedAt, waiting.limited], [0, undefined, undefined]);
 });
 
 Deno.test("titleOf() truncates the first line, and timeLeft() returns no end without a start", () => {
