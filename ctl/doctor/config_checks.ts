@@ -16,6 +16,7 @@ import { fail, type Found, pass, postureOf, warn } from "./findings.ts";
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
 const SHOWN = 3;
+const MOST_RISKS = 5;
 
 export function checkSigner(config: SignerConfig): readonly Found[] {
   const { sign_rate_limit_per_min, krl_callers, hosts } = config;
@@ -92,14 +93,14 @@ function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
       "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
       signer === undefined
         ? "separate them: broker-ctl init --from-local DIRECTORY"
-        : 'start serve-http with "sockets", and run the agent in a separate account: gateway connect SOCKET',
+        : 'start serve-http with "sockets", and as the agent\'s own account: gateway connect SOCKET',
     ));
   }
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
   return postureOf(warn(
     `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
-    'run the agent in a separate account; set "mode": "0660", and: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
+    'for an agent with its own account set "mode": "0660", then: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
   ));
 }
 
@@ -120,6 +121,7 @@ export async function checkPolicy(config: HostConfig, path: string): Promise<rea
   const compiled = compilePolicy(config);
   if (compiled.kind === "invalid") return [];
   const file = shellQuote(path);
+  const lint = `broker-ctl policy lint --config ${file}`;
   const failure = await requireTests(config).catch((error) => {
     if (error instanceof AppError) return error.message.replaceAll("\n", "");
     throw error;
@@ -130,12 +132,13 @@ export async function checkPolicy(config: HostConfig, path: string): Promise<rea
       fail(`the service rejects this config: ${failure}`, `broker-ctl policy test --config ${file}`),
     ],
     ...found.length === 0 ? [pass("the policy linter finds no risk")] : [],
-    ...found.map(({ path, pattern, problem, command, fix }) =>
+    ...found.slice(0, MOST_RISKS).map(({ path, pattern, problem, command, fix }) =>
       warn(
         `${path} ${quoteText(pattern)}: ${problem}${command === "" ? "" : `, for example ${command}`}`,
-        `instead: ${fix}; to check again: broker-ctl policy lint --config ${file}`,
+        `instead: ${fix}; to check again: ${lint}`,
       )
     ),
+    ...found.length > MOST_RISKS ? [warn(`${found.length - MOST_RISKS} more risks of rules`, lint)] : [],
   ];
 }
 

@@ -1,3 +1,5 @@
+import { basename } from "node:path";
+
 export interface Finding {
   readonly level: "pass" | "warn" | "unknown" | "fail";
   readonly file: string;
@@ -40,9 +42,13 @@ export function countFindings(findings: readonly Finding[]): Readonly<Record<Fin
 
 /** Failures first, then unknown results, then warnings; passed checks are only counted. */
 export function formatFindings(findings: readonly Finding[]): readonly string[] {
+  const files = [...new Set(findings.map(({ file }) => file))];
+  // The path is needed only if two files have the same name.
+  const nameOf = (file: string) =>
+    files.filter((other) => basename(other) === basename(file)).length > 1 ? file : basename(file);
   const shown = (["fail", "unknown", "warn"] as const).flatMap((level) =>
     findings.filter((each) => each.level === level).flatMap(({ file, check, fix }) => [
-      `[${level.toUpperCase()}] ${file}: ${check}`,
+      `[${level.toUpperCase()}] ${nameOf(file)}: ${check}`,
       `       fix: ${fix}`,
     ])
   );

@@ -23,7 +23,6 @@ import {
   badConfig,
   conflict,
   HintedError,
-  hintMissingConfig,
   notFound,
   RemoteError,
   type Use,
@@ -214,7 +213,7 @@ export async function editFile<C>(
     const { edited, config, diff } = await checkEdit(kind, { file, text, edit });
     return [edited, { config, diff }] as const;
   };
-  const read = () => hintMissingConfig(() => readConfigText(file, what));
+  const read = () => readConfigText(file, what);
   const text = await read();
   return dryRun ? (await checked(text))[1] : await editLocked(file, what, checked, read);
 }

@@ -10,7 +10,7 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { badConfig, conflict, hintMissingConfig, withHint } from "./output.ts";
+import { badConfig, conflict, withHint } from "./output.ts";
 import { quoteText } from "@gateway/shared/text";
 import {
   type CompiledPolicy,
@@ -31,13 +31,8 @@ import { clientConfig } from "./client_config.ts";
 
 /** Loads the signer's config, by default `signer.json`. */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
-  return await hintMissingConfig(() =>
-    loadConfig({
-      path: resolve(workingFolder, path ?? "signer.json"),
-      ...CONFIG_KINDS.signer,
-      unsupported: UNSUPPORTED_SIGNER_KEYS,
-    })
-  );
+  const file = resolve(workingFolder, path ?? "signer.json");
+  return await loadConfig({ path: file, ...CONFIG_KINDS.signer, unsupported: UNSUPPORTED_SIGNER_KEYS });
 }
 
 /** Loads a config; the result includes its path. */

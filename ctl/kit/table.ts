@@ -24,7 +24,7 @@ export interface Cell {
   readonly role?: Role | undefined;
 }
 
-/** A list of things: the first column is their name. */
+/** A list of things. */
 export interface Table {
   /** The line instead of an empty table. */
   readonly none: string;
@@ -48,7 +48,8 @@ export interface OutputOptions {
   readonly columns?: number | undefined;
 }
 
-const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "33", bad: "31", dim: "2", name: "1" };
+// Yellow is hard to read on white.
+const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "35", bad: "31", dim: "2", name: "1" };
 
 /** Marks a text that is already visible. */
 export function paint(text: string, role: Role | undefined, color: boolean): string {
@@ -82,7 +83,11 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   if (rows.length === 0) return [visibleText(none)];
   const { output, headers = true, color = false, columns = Infinity } = options;
   const wide = output === "wide";
-  const kept = titles.flatMap((title, index) => wide || !title.startsWith("+") ? [index] : []);
+  // Scripts read JSON, so a column of -o wide without any value is left out.
+  const isKept = (title: string, index: number) =>
+    !title.startsWith("+") ||
+    (wide && rows.some((row) => !["", EMPTY_CELL].includes(asCell(row[index] ?? "", true, "").text)));
+  const kept = titles.flatMap((title, index) => isKept(title, index) ? [index] : []);
   const heading = kept.map((index) => (titles[index] ?? "").replace(/^\+/, ""));
   const cells = rows.map((row) =>
     kept.map((index) => asCell(row[index] ?? "", wide, titles[index] === "" ? "" : EMPTY_CELL))
@@ -98,7 +103,8 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   // In a narrow terminal, the last column is shortened, and then the widest ones.
   for (let excess = total - (wide ? Infinity : columns), column = last; excess > 0;) {
     const own = widths[column] ?? 0;
-    const cut = Math.min(excess, own - Math.max(SHORTEST, column === last ? width(heading[last] ?? "") : 0));
+    const least = column === last ? Math.max(columns / 4 - 12, width(heading[last] ?? "")) : 0;
+    const cut = Math.min(excess, own - Math.max(SHORTEST, Math.floor(least)));
     if (cut > 0) widths[column] = own - cut;
     excess -= Math.max(cut, 0);
     const widest = widths.indexOf(Math.max(...widths.slice(1)), 1);
@@ -124,13 +130,19 @@ export function formatRow(
   titles: readonly string[] = [],
   color = false,
 ): string {
+  const name = nameOf(row);
   return row.map((cell, column) => {
     const { text, role } = asCell(cell, false, "");
     const title = titles[column] ?? "";
-    const implied = column === 0 ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
+    const implied = cell === name ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
     const padding = column === row.length - 1 ? 0 : (widths[column] ?? 0) - width(text);
     return paint(text + " ".repeat(Math.max(0, padding)), role ?? implied, color);
   }).join(GAP).trimEnd();
+}
+
+/** The cell with the name of a row, by default the first one. */
+export function nameOf(row: readonly (string | Cell)[]): string | Cell {
+  return row.find((cell) => typeof cell !== "string" && cell.role === "name") ?? row[0] ?? "";
 }
 
 /** No column is shortened below this width. */
@@ -141,7 +153,13 @@ function asCell(cell: string | Cell, isWide: boolean, empty: string): Cell {
   return { text: visibleText(isWide ? wide ?? text : text) || empty, role };
 }
 
-const UNITS = [[86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
+const UNITS = [[31_536_000, "y"], [86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
+
+/** {@linkcode timeCell} of a past time, in a column AGE. */
+export function ageCell(time: string | undefined, now: number): Cell {
+  const cell = timeCell(time, now);
+  return { ...cell, text: cell.text.replace(/ ago$/, "") };
+}
 
 /** A time relative to now: `3m ago`, `in 58s`; complete in `-o wide`. A time that cannot be read stays as it is. */
 export function timeCell(time: string | undefined, now: number): Cell {

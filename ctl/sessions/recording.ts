@@ -6,7 +6,7 @@ import { formatTimestamp } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, count, type Given } from "../kit/command.ts";
 import { badConfig, findById, notFound } from "../kit/output.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
-import { shortenIds, timeCell } from "../kit/table.ts";
+import { ageCell, shortenIds } from "../kit/table.ts";
 import { describeRecording, play, readEvents } from "./replay.ts";
 
 const DIRECTORY = {
@@ -39,9 +39,9 @@ ${HELP}`,
             formatTimestamp(timestamp * 1000),
             formatDuration(Math.round(seconds) * 1000),
           ];
-          return [shortId(id), timeCell(time, now), caller, host, length, `${Math.ceil(size / 1024)} KiB`];
+          return [shortId(id), ageCell(time, now), caller, host, length, `${Math.ceil(size / 1024)} KiB`];
         });
-        const columns = ["ID", "TIME", "WHO", "HOST", "LENGTH", "SIZE"];
+        const columns = ["ID", "AGE", "WHO", "HOST", "LENGTH", "SIZE"];
         const none =
           "(no recordings; pass --recordings, or set session_recording_dir in the broker's config)";
         return { json: found, lines: [{ none, columns, rows }] };
