@@ -99,9 +99,8 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
 function describeSignatures({ signed_approval: signed }: ApprovalRecord): string | undefined {
   if (signed === undefined) return undefined;
   const { required, approved_by } = signed;
-  return `${approved_by.length} of ${required} people have signed${
-    approved_by.length === 0 ? "" : `: ${approved_by.map(quoteStrange).join(", ")}`
-  }`;
+  const names = approved_by.length === 0 ? "" : `: ${approved_by.map(quoteStrange).join(", ")}`;
+  return `${approved_by.length} of ${required} people have signed${names}`;
 }
 
 /** The time to learn without `--ttl`. */

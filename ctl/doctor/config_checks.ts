@@ -16,7 +16,6 @@ import { fail, type Found, pass, postureOf, warn } from "./findings.ts";
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
 const SHOWN = 3;
-const MOST_RISKS = 5;
 
 export function checkSigner(config: SignerConfig): readonly Found[] {
   const { sign_rate_limit_per_min, krl_callers, hosts } = config;
@@ -132,13 +131,12 @@ export async function checkPolicy(config: HostConfig, path: string): Promise<rea
       fail(`the service rejects this config: ${failure}`, `broker-ctl policy test --config ${file}`),
     ],
     ...found.length === 0 ? [pass("the policy linter finds no risk")] : [],
-    ...found.slice(0, MOST_RISKS).map(({ path, pattern, problem, command, fix }) =>
+    ...found.map(({ path, pattern, problem, command }) =>
       warn(
         `${path} ${quoteText(pattern)}: ${problem}${command === "" ? "" : `, for example ${command}`}`,
-        `instead: ${fix}; to check again: ${lint}`,
+        lint,
       )
     ),
-    ...found.length > MOST_RISKS ? [warn(`${found.length - MOST_RISKS} more risks of rules`, lint)] : [],
   ];
 }
 

@@ -89,8 +89,7 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
   const ring = planKeys(config);
   const keys = rotatedKeys(ring.fallback, call);
   if (keys === undefined) {
-    const why = "the default CA key is not in a file or an agent";
-    throw new AppError("not_supported", `Cannot rotate: ${why}`);
+    throw new AppError("not_supported", "Cannot rotate: the default CA key is not in a file or an agent");
   }
   // Hosts of a group with its own key do not trust this one.
   const hosts = Object.entries(config.hosts)
@@ -107,11 +106,8 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
 async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old } = rotationFiles(keys.path);
   if (await keys.readPublic(old) !== undefined) {
-    throw conflict(
-      "Cannot begin: the previous rotation is not finished",
-      undefined,
-      "broker-ctl ca rotate finish",
-    );
+    const problem = "Cannot begin: the previous rotation is not finished";
+    throw conflict(problem, undefined, "broker-ctl ca rotate finish");
   }
   const current = needKey(await keys.readPublic(keys.path), keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);

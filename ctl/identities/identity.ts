@@ -214,11 +214,10 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
     return {
       json: { renewed, failed },
       lines: [
-        ...renewed.map(({ name, expires, key_is_here }) =>
-          `${name} renewed until ${expires.replace(".000", "")}${
-            key_is_here ? "" : `; copy ${name}.crt to the machine with its key`
-          }`
-        ),
+        ...renewed.map(({ name, expires, key_is_here: isHere }) => {
+          const copy = isHere ? "" : `; copy ${name}.crt to the machine with its key`;
+          return `${name} renewed until ${expires.replace(".000", "")}${copy}`;
+        }),
         ...failed.map(({ name, problem }) => `${name} NOT renewed: ${problem}`),
       ],
       failed: failed.length > 0,

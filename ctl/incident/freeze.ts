@@ -186,9 +186,7 @@ export async function freeze(
   if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
   const { body, data } = await askSigner(call, {
     ...{ method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
-    advice: {
-      409: "pass --volatile to freeze until the signer restarts, or set state_db in its config",
-    },
+    advice: { 409: "pass --volatile to freeze until the signer restarts, or set state_db in its config" },
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const silent = (data.silent_signers ?? []).map((name) =>

@@ -193,21 +193,23 @@ export async function withHint<T>(advice: Advice | undefined, action: () => Prom
 }
 
 /**
- * Adds a fix to an error that has none.
+ * Adds a fix to an error that has none. A conflict that ends by itself needs none.
  *
  * @param help the command that prints the help
  */
 export function withFix(error: unknown, help: string): unknown {
   if (!(error instanceof AppError) || error instanceof HintedError) return error;
-  if (["invalid_request", "not_found", "conflict"].includes(error.code)) return new HintedError(error, help);
-  if (error.code !== "invalid_config") return error;
-  const isMissing = error.cause instanceof Deno.errors.NotFound;
-  return new HintedError(
-    error,
-    isMissing
-      ? "check the path, or create a config with broker-ctl init"
-      : "correct the file or pass another one; broker-ctl doctor checks configs",
-  );
+  const { code, cause, message, retryAfterSeconds } = error;
+  if (["invalid_request", "not_found", "conflict"].includes(code)) {
+    return retryAfterSeconds === undefined ? new HintedError(error, help) : error;
+  }
+  if (code !== "invalid_config") return error;
+  const option = message.startsWith("Cannot load client config ") ? "--client-config" : "--config";
+  const missing = /^Cannot load [a-z ]*config /.test(message)
+    ? `pass ${option}, or create a config with broker-ctl init`
+    : "check the path";
+  const unusable = "correct the file or pass another one; broker-ctl doctor checks configs";
+  return new HintedError(error, cause instanceof Deno.errors.NotFound ? missing : unusable);
 }
 
 /** The parts of the process that the program uses. */

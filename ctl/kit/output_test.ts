@@ -336,7 +336,7 @@ Deno.test("writeResult() colors results in their columns and the labels of lines
   const table = { none: "", columns: ["HOST", "WHAT", "RESULT"], rows };
   const lines = ["[FAIL] a: OK", "Decision:  ALLOWED (x)", "no request", "warning: DENIED", table];
   await writeResult(terminal, { output: "table", headers: false, color: true }, { json: {}, lines });
-  const [bad, ok, warn, name] = [31, 32, 33, 1].map((code) => (text: string) =>
+  const [bad, ok, warn, name] = [31, 32, 35, 1].map((code) => (text: string) =>
     `\x1b[${code}m${text}\x1b[0m`
   );
   assert.deepEqual(written.out.split("\n"), [

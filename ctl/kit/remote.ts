@@ -37,7 +37,7 @@ function adviseOnStatus(
   { name, role }: (typeof SERVICES)[ClientService],
   { cert, pem, command }: Readonly<Record<"cert" | "pem" | "command", string>>,
 ): string {
-  const another = `check that this is the ${name}, and at least as new as this program: broker-ctl whoami`;
+  const another = `is this the ${name}, and at least as new as this program? see broker-ctl whoami`;
   const isExpired = new X509Certificate(pem).validToDate.getTime() < systemClock.now();
   const advice: Readonly<Record<number, string>> = {
     400: `broker-ctl ${command} --help`,

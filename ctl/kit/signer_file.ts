@@ -50,11 +50,8 @@ export async function loadNeighbor<T extends object>(signerFile: string, name: s
 export async function loadSignerHosts(path: string | undefined, workingFolder: string) {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
-  throw conflict(
-    'Cannot use the hosts of this file: they are in the database (policy_source "database")',
-    undefined,
-    "broker-ctl policy export, or broker-ctl host list --remote",
-  );
+  const problem = 'Cannot use the hosts of this file: they are in the database (policy_source "database")';
+  throw conflict(problem, undefined, "broker-ctl policy export, or broker-ctl host list --remote");
 }
 
 /** Loads the hosts of a signer's config, or of the config of a local installation. */

@@ -100,16 +100,16 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   );
   const last = widths.length - 1;
   const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
-  // In a narrow terminal, the last column is shortened, and then the widest ones.
-  for (let excess = total - (wide ? Infinity : columns), column = last; excess > 0;) {
-    const own = widths[column] ?? 0;
-    const least = column === last ? Math.max(columns / 4 - 12, width(heading[last] ?? "")) : 0;
-    const cut = Math.min(excess, own - Math.max(SHORTEST, Math.floor(least)));
-    if (cut > 0) widths[column] = own - cut;
-    excess -= Math.max(cut, 0);
-    const widest = widths.indexOf(Math.max(...widths.slice(1)), 1);
-    if (cut <= 0 && column === widest) break;
-    column = widest;
+  // In a narrow terminal, the widest columns are shortened. The last one gets a third of the width of the others.
+  const weigh = (each: number, column: number) => {
+    const isShortest = column === 0 || each <= Math.max(SHORTEST, width(heading[column] ?? ""));
+    return isShortest ? 0 : each * (column === last ? 3 : 1);
+  };
+  for (let excess = total - (wide ? Infinity : columns); excess > 0; excess--) {
+    const weights = widths.map(weigh);
+    const widest = weights.indexOf(Math.max(...weights));
+    if (!weights[widest]) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
   }
   const fitted = cells.map((row) =>
     row.map(({ text, role }, column) => ({ text: fit(text, widths[column] ?? 0), role }))

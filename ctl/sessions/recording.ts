@@ -35,11 +35,9 @@ ${HELP}`,
         const now = systemClock.now();
         const shortId = shortenIds(found.map(({ id }) => id));
         const rows = found.map(({ id, timestamp, seconds, size, gateway: { caller, host } }) => {
-          const [time, length] = [
-            formatTimestamp(timestamp * 1000),
-            formatDuration(Math.round(seconds) * 1000),
-          ];
-          return [shortId(id), ageCell(time, now), caller, host, length, `${Math.ceil(size / 1024)} KiB`];
+          const age = ageCell(formatTimestamp(timestamp * 1000), now);
+          const length = formatDuration(Math.round(seconds) * 1000);
+          return [shortId(id), age, caller, host, length, `${Math.ceil(size / 1024)} KiB`];
         });
         const columns = ["ID", "AGE", "WHO", "HOST", "LENGTH", "SIZE"];
         const none =
@@ -106,10 +104,7 @@ async function findDirectories({ recordings, config = "signer.json" }: Given<typ
 
 function reading<T>(path: string, read: Promise<T>): Promise<T> {
   return read.catch((cause) => {
-    throw notFound(
-      `Cannot read ${quoteText(path)}: ${describeReadFailure(cause)}`,
-      cause,
-      "broker-ctl recording list",
-    );
+    const problem = `Cannot read ${quoteText(path)}: ${describeReadFailure(cause)}`;
+    throw notFound(problem, cause, "broker-ctl recording list");
   });
 }
