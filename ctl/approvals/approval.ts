@@ -259,11 +259,10 @@ async function decide(
   });
   const { status, joined = [] } = answer.data;
   const left = others.find((each) => !joined.includes(each));
-  const fail = (problem: string) =>
-    new HintedError(
-      new AppError("upstream_failure", `${call.name} failed: ${problem}`),
-      "broker-ctl approval list",
-    );
+  const fail = (problem: string) => {
+    const error = new AppError("upstream_failure", `${call.name} failed: ${problem}`);
+    return new HintedError(error, "broker-ctl approval list");
+  };
   if (left !== undefined) throw fail(`the control plane did not confirm the decision on ${quoteText(left)}`);
   const wanted = decision.approve === true ? "approved" : "denied";
   // A signed request stays pending until enough people have signed.

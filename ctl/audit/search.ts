@@ -56,9 +56,7 @@ export async function listInstalledLogs(config: string | undefined, workingFolde
 /** The options that choose logs and records. */
 export const SEARCH = {
   "--log <file>": "audit log (default: all logs of the installation)",
-  "--set [directory]": setOption(
-    "with --log: include further processes; or directory of all instances",
-  ),
+  "--set [directory]": setOption("with --log: further processes too; or directory of all instances"),
   ...FILTERS,
 } as const;
 

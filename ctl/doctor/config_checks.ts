@@ -23,10 +23,9 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     ...checkLoads([...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(config),
     ...checkCustody(config, isLocalOnly(config)),
-    sign_rate_limit_per_min > 0 ? pass("sign_rate_limit_per_min bounds each caller") : warn(
-      "sign_rate_limit_per_min is 0: callers have no rate limit",
-      'set "sign_rate_limit_per_min": 600',
-    ),
+    sign_rate_limit_per_min > 0
+      ? pass("sign_rate_limit_per_min bounds each caller")
+      : warn("sign_rate_limit_per_min is 0: callers have no limit", 'set "sign_rate_limit_per_min": 600'),
     checkState(config.state_db, "grants and freezes", "signer"),
     checkPrincipals(config),
     checkSessions(config),
@@ -162,10 +161,7 @@ function checkCallers({ callers }: SignerConfig): Found {
   const groups = fallback?.allowed_groups;
   return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
     ? pass("callers lists who may use which hosts")
-    : warn(
-      "callers._default grants groups to all unlisted callers",
-      'set "_default": { "allowed_groups": [] }',
-    );
+    : warn("callers._default grants groups to unlisted callers", 'set "_default": { "allowed_groups": [] }');
 }
 
 /** Checks if the CA key can open only this machine, as after `init` without changes. */
@@ -250,10 +246,7 @@ function checkCommon(
 ): readonly Found[] {
   return [
     redact?.disable_defaults === true && (redact.patterns ?? []).length === 0
-      ? warn(
-        "redact has no rules: secrets in commands are written to the audit log",
-        'set "disable_defaults": false',
-      )
+      ? warn("redact has no rules: the audit log contains secrets", 'set "disable_defaults": false')
       : pass("secrets are masked"),
     isOpen(monitor_listen)
       ? fail(
@@ -268,10 +261,7 @@ function checkCommon(
       )
       : pass("certificates can be revoked"),
     audit_fail_mode === "open"
-      ? warn(
-        "audit_fail_mode is open: requests continue without an audit record",
-        'set "audit_fail_mode": "closed"',
-      )
+      ? warn("audit_fail_mode is open: requests can lack a record", 'set "audit_fail_mode": "closed"')
       : pass("every request needs an audit record"),
   ];
 }

@@ -193,10 +193,8 @@ async function findMonitors(signerPath: string): Promise<readonly string[]> {
 
 /** Judges services by their own statuses, and by the instances that each of them sees. */
 export function judge(services: readonly ServiceStatus[], now: number) {
-  const groups = Map.groupBy(
-    services.filter(({ service }) => service !== undefined),
-    ({ service }) => service,
-  );
+  const known = services.filter(({ service }) => service !== undefined);
+  const groups = Map.groupBy(known, ({ service }) => service);
   const perGroup = [...groups].map(([service = "", members]) => judgeGroup(service, members));
   return {
     problems: [

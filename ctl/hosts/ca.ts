@@ -48,11 +48,9 @@ const TAKES = {
   "--except <host>": repeat("host to skip; repeatable"),
 };
 
-const step = (
-  name: string,
-  summary: string,
-  action: (rotation: Rotation, call: Call) => Promise<CommandResult>,
-) =>
+type Step = (rotation: Rotation, call: Call) => Promise<CommandResult>;
+
+const step = (name: string, summary: string, action: Step) =>
   command({
     ...{ name, summary, takes: TAKES, help: EXAMPLES, uses: () => [...usesSigner(), "programs"] as const },
     run: async (flags: Given<typeof TAKES>, call) => await action(await open(flags, call), call),

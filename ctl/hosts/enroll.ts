@@ -228,11 +228,8 @@ export function formatEnrollScript(options: EnrollOptions): readonly string[] {
     ...confirmSeconds === undefined ? [] : ["--confirm", String(confirmSeconds)],
   ];
   const files = { enrol: program.trimEnd().split("\n"), ca, drop: dropCa };
-  return formatProgram(
-    `broker-ctl host enroll: ${mode}. Run as root.`,
-    files,
-    `sh "$work/enrol" ${words.join(" ")}`,
-  );
+  const command = `sh "$work/enrol" ${words.join(" ")}`;
+  return formatProgram(`broker-ctl host enroll: ${mode}. Run as root.`, files, command);
 }
 
 /** A line that no embedded file contains. */

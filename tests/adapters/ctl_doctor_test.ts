@@ -96,7 +96,7 @@ Deno.test.each<Row>([
   {
     name: "no rate limit for signing",
     set: ["signer.json", ["sign_rate_limit_per_min"], 0],
-    check: /callers have no rate limit/,
+    check: /callers have no limit/,
   },
   { name: "a state that is lost", set: ["control-plane.json", ["state_db"], ""], check: /state_db is empty/ },
   {
