@@ -100,10 +100,10 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   );
   const last = widths.length - 1;
   const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
-  // In a narrow terminal, the widest columns are shortened. The last one gets a third of the width of the others.
+  // In a narrow terminal, the widest columns are shortened. The last one gets a fifth of the width of the others.
   const weigh = (each: number, column: number) => {
     const isShortest = column === 0 || each <= Math.max(SHORTEST, width(heading[column] ?? ""));
-    return isShortest ? 0 : each * (column === last ? 3 : 1);
+    return isShortest ? 0 : each * (column === last ? 5 : 1);
   };
   for (let excess = total - (wide ? Infinity : columns); excess > 0; excess--) {
     const weights = widths.map(weigh);

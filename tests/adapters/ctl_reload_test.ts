@@ -73,6 +73,11 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
       /^error: .* the signer at https:\/\/127\.0\.0\.1:1\nfix: nothing listens at this address: start the signer/,
   },
   {
+    name: "an expired certificate",
+    flags: ["--cert", "old.crt", "--key", "old.key"],
+    error: /expired at .*\nfix: broker-ctl identity renew old\n$/,
+  },
+  {
     name: "a certificate path that does not exist",
     flags: ["--cert", "nowhere.crt"],
     error: /Cannot read certificate .*no such file\nfix: pass --client-config, or --cert, --key and --ca/,
@@ -86,6 +91,9 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
 ])("reload fails with exit code 1 for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
+  const old = await issue({ subject: "CN=operator-local", usage: "client", notAfter: new Date() });
+  await Deno.writeTextFile(join(folder.path, "old.crt"), old.cert);
+  await Deno.writeTextFile(join(folder.path, "old.key"), old.key);
   // Paths in flags are relative to the working directory, not to the client config.
   const absolute = flags.map((flag) => /\.(?:crt|key)$/.test(flag) ? join(folder.path, flag) : flag);
   const result = await run(folder.path, "reload", "--client-config", "client.json", ...absolute);
