@@ -2,7 +2,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText, visibleJson, visibleText } from "@gateway/shared/text";
 import type { Command } from "commander";
-import { layOut, type Line, nameOf, type OutputOptions, paint } from "./table.ts";
+import { layOut, type Line, nameColumn, type OutputOptions, paint } from "./table.ts";
 
 /** Receives complete lines. */
 interface Terminal {
@@ -116,9 +116,8 @@ export async function writeResult(terminal: Terminal, options: OutputOptions, re
   }
   const table = result.lines.find((line) => typeof line !== "string");
   if (output === "name" && table !== undefined) {
-    const names = table.rows.map(nameOf).map((name) =>
-      typeof name === "string" ? name : name.wide ?? name.text
-    );
+    const names = table.rows.map((row) => row[nameColumn(row)] ?? "")
+      .map((name) => typeof name === "string" ? name : name.wide ?? name.text);
     return terminal.out(names.map((name) => `${visibleText(name)}\n`).join(""));
   }
   const lines = layOut(result.lines, { ...options, columns: terminal.columns });

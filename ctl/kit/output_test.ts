@@ -339,7 +339,7 @@ Deno.test.each<[name: string, options: OutputOptions, columns: number | undefine
 
 Deno.test("writeResult() colors results in their columns and the labels of lines, and no other text", async () => {
   const { written, terminal } = capture();
-  const rows = [["web01", "denied", "policy-denied"], ["web02", "ok", "issued\x1b[2m"]];
+  const rows = [["web01", "web01", "policy-denied"], ["web02", "denied", "issued\x1b[2m"]];
   const table = { none: "", columns: ["HOST", "WHAT", "RESULT"], rows };
   const lines = ["[FAIL] a: OK", "Decision:  ALLOWED (x)", "no request", "warning: DENIED", table];
   await writeResult(terminal, { output: "table", headers: false, color: true }, { json: {}, lines });
@@ -354,8 +354,8 @@ Deno.test("writeResult() colors results in their columns and the labels of lines
       `${warn?.("warning")}: DENIED`,
     ],
     ...[
-      `${name?.("web01")}  denied  ${bad?.("policy-denied")}`,
-      `${name?.("web02")}  ok      issued\\x1b[2m`,
+      `${name?.("web01")}  web01   ${bad?.("policy-denied")}`,
+      `${name?.("web02")}  denied  issued\\x1b[2m`,
       "",
     ],
   ]);

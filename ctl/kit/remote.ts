@@ -141,15 +141,9 @@ async function exchange(
     readPem(parameters.ca, "CA certificate"),
   ]);
   try {
+    const what = `the ${name} at ${parameters.url}`;
     using client = new JsonClient({
-      ...{
-        clock: systemClock,
-        what: `the ${name} at ${parameters.url}`,
-        baseUrl: parameters.url,
-        cert,
-        key,
-        ca,
-      },
+      ...{ clock: systemClock, what, baseUrl: parameters.url, cert, key, ca },
       ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: MAX_RESPONSE_BYTES },
     });
     const response = await client.request({ method, path, ...(body !== undefined && { body }) });

@@ -92,20 +92,22 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   const cells = rows.map((row) =>
     kept.map((index) => asCell(row[index] ?? "", wide, titles[index] === "" ? "" : EMPTY_CELL))
   );
+  const room = wide ? Infinity : columns;
+  // The first column stays complete. A long cell of another one is cut to the terminal before the columns share it.
   const widths = heading.map((title, column) =>
     cells.reduce(
-      (widest, row) => Math.max(widest, width(row[column]?.text ?? "")),
+      (widest, row) =>
+        Math.max(widest, Math.min(width(row[column]?.text ?? ""), column === 0 ? Infinity : room)),
       headers ? width(title) : 0,
     )
   );
+  const least = heading.map((title) => Math.max(SHORTEST, width(title)));
   const last = widths.length - 1;
   const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
   // In a narrow terminal, the widest columns are shortened. The last one gets a fifth of the width of the others.
-  const weigh = (each: number, column: number) => {
-    const isShortest = column === 0 || each <= Math.max(SHORTEST, width(heading[column] ?? ""));
-    return isShortest ? 0 : each * (column === last ? 5 : 1);
-  };
-  for (let excess = total - (wide ? Infinity : columns); excess > 0; excess--) {
+  const weigh = (each: number, column: number) =>
+    column === 0 || each <= (least[column] ?? 0) ? 0 : each * (column === last ? 5 : 1);
+  for (let excess = total - room; excess > 0; excess--) {
     const weights = widths.map(weigh);
     const widest = weights.indexOf(Math.max(...weights));
     if (!weights[widest]) break;
@@ -130,19 +132,19 @@ export function formatRow(
   titles: readonly string[] = [],
   color = false,
 ): string {
-  const name = nameOf(row);
+  const name = nameColumn(row);
   return row.map((cell, column) => {
     const { text, role } = asCell(cell, false, "");
     const title = titles[column] ?? "";
-    const implied = cell === name ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
+    const implied = column === name ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
     const padding = column === row.length - 1 ? 0 : (widths[column] ?? 0) - width(text);
     return paint(text + " ".repeat(Math.max(0, padding)), role ?? implied, color);
   }).join(GAP).trimEnd();
 }
 
-/** The cell with the name of a row, by default the first one. */
-export function nameOf(row: readonly (string | Cell)[]): string | Cell {
-  return row.find((cell) => typeof cell !== "string" && cell.role === "name") ?? row[0] ?? "";
+/** The column with the name of a row, by default the first one. */
+export function nameColumn(row: readonly (string | Cell)[]): number {
+  return Math.max(0, row.findIndex((cell) => typeof cell !== "string" && cell.role === "name"));
 }
 
 /** No column is shortened below this width. */
