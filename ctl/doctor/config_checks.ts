@@ -33,7 +33,7 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
       ? pass("hosts fetch the revocation list")
       : warn(
-        "no host fetches the revocation list: a stolen certificate stays valid until it expires",
+        "no host fetches the revocation list, so a stolen certificate stays valid",
         `for each host, such as ${firstOf(Object.keys(hosts))}: broker-ctl host krl HOST`,
       ),
     ...checkCommon(config),
@@ -88,7 +88,7 @@ export function checkBroker(config: BrokerConfig): readonly Found[] {
 function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
   if (server_cert === "") {
     return postureOf(warn(
-      "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
+      "the MCP client's account can read the broker's keys, and so can its agent",
       signer === undefined
         ? "separate them: broker-ctl init --from-local DIRECTORY"
         : 'start serve-http with "sockets", and as the agent\'s own account: gateway connect SOCKET',
@@ -97,8 +97,8 @@ function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
   return postureOf(warn(
-    `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
-    'for an agent with its own account set "mode": "0660", then: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
+    `agents in the broker's account can read its keys (socket mode 0600): ${own}`,
+    'set "mode": "0660", then: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
   ));
 }
 
@@ -170,7 +170,7 @@ function isLocalOnly({ listen, hosts, policy_source }: SignerConfig): boolean {
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }
 
-const AGENT = "broker-ctl ca-keys add --name _default --type agent --public-key-path CA.pub --socket SOCKET";
+const AGENT = "broker-ctl ca-keys add _default --type agent --public-key-path CA.pub --socket SOCKET";
 /** `ca-keys` edits only a signer's config. */
 const LOCAL_AGENT =
   'set "ca_keys": { "_default": { "type": "agent", "public_key_path": "CA.pub", "socket": "SOCKET" } }';
@@ -183,14 +183,10 @@ function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: b
     ))
   );
   if (config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default")) {
-    const fix = `move the key to an agent or a vault: ${agent}`;
     found.push(postureOf(
       isLab
-        ? warn(
-          "ca_key is a key in a file, and no host on another machine is configured yet",
-          `before you add one, ${fix}`,
-        )
-        : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", fix),
+        ? warn("ca_key is a key in a file, and no host on another machine is configured yet", agent)
+        : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", agent),
     ));
   }
   if (planCaKeys(config) === undefined) {
