@@ -97,7 +97,7 @@ function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
   return postureOf(warn(
-    `agents in the broker's account can read its keys (socket mode 0600): ${own}`,
+    `agents in the broker's account can read its keys (mode 0600): ${own}`,
     'set "mode": "0660", then: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
   ));
 }

@@ -28,7 +28,7 @@ async function edit(path: string, key: readonly string[], value: unknown) {
 /** The findings of an untouched init: CA key in a file, no hosts, no separate account for the agent. */
 const LAB = [
   "ca_key is a key in a file, and no host on another machine is configured yet",
-  'agents in the broker\'s account can read its keys (socket mode 0600): "agent-local"',
+  'agents in the broker\'s account can read its keys (mode 0600): "agent-local"',
   "the MCP client's account can read the broker's keys, and so can its agent",
 ];
 
