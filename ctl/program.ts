@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { Command, CommanderError, Option } from "commander";
 import { visibleText } from "@gateway/shared/text";
-import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { findCommand, normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
@@ -41,10 +40,10 @@ import {
   EXIT_CODES,
   type ExitCode,
   exitCodeOf,
-  HintedError,
   invalid,
   readOutput,
   type Use,
+  withFix,
   writeError,
   writeResult,
 } from "./kit/output.ts";
@@ -278,7 +277,5 @@ function describeUsage(error: unknown, fix: string): unknown {
     const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
     return invalid(text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, ""), undefined, fix);
   }
-  const isBare = error instanceof AppError && ["invalid_request", "not_found"].includes(error.code) &&
-    !(error instanceof HintedError);
-  return isBare ? new HintedError(error, fix) : error;
+  return withFix(error, fix);
 }

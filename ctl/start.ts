@@ -8,14 +8,14 @@ import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { derivePermissions, parseStart, type StartRequest } from "./setup/service_permissions.ts";
-import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
+import { exitCodeOf, withFix, writeError } from "./kit/output.ts";
 
 if (import.meta.main) {
   try {
     writeAllSync(Deno.stdout, await describeCommand(parseStart(Deno.args), Deno.cwd()));
   } catch (error) {
     const err = (text: string) => writeAllSync(Deno.stderr, text);
-    writeError({ out: err, err }, { output: "table" }, error);
+    writeError({ out: err, err }, { output: "table" }, withFix(error, "broker-ctl help permissions"));
     Deno.exitCode = exitCodeOf(error);
   }
 }
@@ -25,9 +25,7 @@ async function describeCommand(
   workingFolder: string,
 ): Promise<string> {
   const configPath = resolve(workingFolder, config);
-  const { flags } = await hintMissingConfig(() =>
-    derivePermissions({ service, configPath, workingFolder, frontend })
-  );
+  const { flags } = await derivePermissions({ service, configPath, workingFolder, frontend });
   const main = new URL(`../${service.replaceAll("-", "_")}/main${extname(import.meta.url)}`, import.meta.url);
   const subcommand = service === "broker" ? [frontend] : [];
   const words = [

@@ -38,7 +38,7 @@ Examples:
 
 LEFT is the time until the request expires, or what became of it. The control plane forgets a request after twice its
 approval.timeout_seconds. Invisible characters are escaped. In a terminal, a long command ends with …; -o wide, --json and
-broker-ctl approval show print all of it. Commands accept any unique prefix of an ID.
+broker-ctl approval show print all of it. Commands accept a unique prefix of an ID, at least four digits.
 ${HELP}`,
   uses,
   async run({ status, verbose = false }, call) {
@@ -188,13 +188,12 @@ export const APPROVAL: CommandGroup = {
 
 /** The complete IDs. Only prefixes need the list of requests. */
 async function findIds(call: Call, given: readonly string[]): Promise<readonly string[]> {
-  if (!given.some((id) => PREFIX.test(id))) return [...new Set(given)];
+  const wrong = given.find((id) => !/^[0-9a-f]{1,32}$/.test(id));
+  if (wrong !== undefined) throw invalid(`Cannot decide ${quoteText(wrong)}: expected an approval ID`);
+  if (given.every((id) => id.length === 32)) return [...new Set(given)];
   const known = (await fetchAll(call)).flatMap(({ record }) => [record.id, ...record.joined ?? []]);
-  return [...new Set(given.map((id) => PREFIX.test(id) ? findById(id, known, "approval", FIX) : id))];
+  return [...new Set(given.map((id) => id.length === 32 ? id : findById(id, known, "approval", FIX)))];
 }
-
-/** A shorter one could soon name another request. */
-const PREFIX = /^[0-9a-f]{4,31}$/;
 
 /** Signs and sends the approval of each request. A signature is about one request, so each request is decided alone. */
 async function signAll(
@@ -246,11 +245,6 @@ async function decide(
   advice: Readonly<Record<number, string>> = {},
 ) {
   const [id = "", ...others] = ids;
-  const fix = "broker-ctl approval list";
-  const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
-  if (misplaced !== undefined) {
-    throw invalid(`Cannot decide ${quoteText(misplaced)}: expected an approval ID`);
-  }
   const answer = await askService("control_plane", call, {
     method: "POST",
     path: joinPath("v1", "approvals", id),
@@ -259,18 +253,17 @@ async function decide(
     advice: {
       403:
         "the certificate's CN must be in approval.callers, and requesters cannot decide their own requests",
-      409: fix,
+      409: "the request was decided, or is unknown: broker-ctl approval list",
       ...advice,
     },
   });
   const { status, joined = [] } = answer.data;
   const left = others.find((each) => !joined.includes(each));
-  if (left !== undefined) {
-    const message = `${call.name} failed: the control plane did not confirm the decision on ${
-      quoteText(left)
-    }`;
-    throw new HintedError(new AppError("upstream_failure", message), fix);
-  }
+  const fail = (problem: string) => {
+    const error = new AppError("upstream_failure", `${call.name} failed: ${problem}`);
+    return new HintedError(error, "broker-ctl approval list");
+  };
+  if (left !== undefined) throw fail(`the control plane did not confirm the decision on ${quoteText(left)}`);
   const wanted = decision.approve === true ? "approved" : "denied";
   // A signed request stays pending until enough people have signed.
   if (
@@ -278,10 +271,7 @@ async function decide(
   ) {
     return answer;
   }
-  throw new AppError(
-    "upstream_failure",
-    `${call.name} failed: the request is ${status}`,
-  );
+  throw fail(`the request is ${status}`);
 }
 
 async function fetchAll(call: Call) {

@@ -9,7 +9,7 @@ import {
 } from "@gateway/shared/policy";
 import { formatDuration, quoteText, visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type Cell, shortenIds, type Table, timeCell } from "../kit/table.ts";
+import { ageCell, type Cell, shortenIds, type Table } from "../kit/table.ts";
 
 /** Approvals as a table. What is not a command is described instead of it. */
 export function formatApprovals(approvals: readonly ApprovalRecord[], none: string, now: number): Table {
@@ -23,7 +23,7 @@ export function formatApprovals(approvals: readonly ApprovalRecord[], none: stri
     const mark = rights.length === 0 ? "" : `[${rights.map(quoteOdd).join(" ")}] `;
     return [
       shortId(approval.id),
-      timeCell(created_at, now),
+      ageCell(created_at, now),
       describeLeft(approval, now),
       {
         text: quoteStrange(user || caller),
@@ -58,7 +58,7 @@ function describeLeft({ status, expires_at = "" }: ApprovalRecord, now: number):
   return {
     text: formatDuration(Math.floor(Math.max(left, 0) / 1000) * 1000),
     wide: expires_at,
-    role: "warn",
+    role: left < 60_000 ? "warn" : undefined,
   };
 }
 
@@ -80,7 +80,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["command", quoteText(command)],
     ...contentFacts(approval),
     ["reason", approval.reason === undefined ? undefined : quoteText(approval.reason)],
-    ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
+    ["cert", describeLife(approval)],
     ["rule", rule],
     ["unusual", anomalies.length > 0 ? anomalies.join(", ") : undefined],
     ["created", created_at],
@@ -99,9 +99,8 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
 function describeSignatures({ signed_approval: signed }: ApprovalRecord): string | undefined {
   if (signed === undefined) return undefined;
   const { required, approved_by } = signed;
-  return `${approved_by.length} of ${required} people have signed${
-    approved_by.length === 0 ? "" : `: ${approved_by.map(quoteStrange).join(", ")}`
-  }`;
+  const names = approved_by.length === 0 ? "" : `: ${approved_by.map(quoteStrange).join(", ")}`;
+  return `${approved_by.length} of ${required} people have signed${names}`;
 }
 
 /** The time to learn without `--ttl`. */
@@ -128,9 +127,13 @@ export function keyFacts(approval: ApprovalRecord): readonly Fact[] {
     ["covers", joined.length > 0 ? `${joined.length + 1} identical requests` : undefined],
     ["access", approval.access?.join(", ")],
     ...contentFacts(approval),
-    ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
+    ["cert", describeLife(approval)],
   ];
   return facts.filter(([, value]) => value);
+}
+
+function describeLife({ life_seconds: seconds }: ApprovalRecord): string | undefined {
+  return seconds === undefined ? undefined : `valid for ${describeSpan(seconds)}`;
 }
 
 function contentFacts(approval: ApprovalRecord): readonly Fact[] {

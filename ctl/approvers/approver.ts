@@ -148,15 +148,12 @@ The largest number that applies to a host or cluster counts: this number, the nu
     const required = /^[0-8]$/.test(text) ? Number(text) : undefined;
     if (required === undefined) throw invalid(`Cannot require ${quoteText(text)} people: expected 0 to 8`);
     const where = group === undefined ? ["required"] : ["required_by_group", group];
+    const what = group === undefined ? "every approval" : `approvals of group ${quoteText(group)}`;
     return {
       edit: (text: string) => setValue(text, ["approvals", ...where], required),
       describe: () => ({
         json: { required, ...(group !== undefined && { group }) },
-        lines: [
-          `${
-            group === undefined ? "every approval" : `approvals of group ${quoteText(group)}`
-          }: ${required} must sign`,
-        ],
+        lines: [`${what}: ${required} must sign`],
       }),
     };
   },
@@ -209,11 +206,7 @@ async function readPasskey(text: string, workingFolder: string): Promise<Passkey
   try {
     return passkeyText.parse(parseJson(json));
   } catch (cause) {
-    const fix = "copy the text of the page /ui/passkey of the control plane";
-    throw invalid(
-      `Cannot read passkey ${quoteText(text)}: not the text of the registration page`,
-      cause,
-      fix,
-    );
+    const problem = `Cannot read passkey ${quoteText(text)}: not the text of the registration page`;
+    throw invalid(problem, cause, "copy the text of the page /ui/passkey of the control plane");
   }
 }

@@ -19,11 +19,8 @@ export async function openApprovalCheck(config: string | undefined, workingFolde
   const { approvals } = await loadSignerFile(config, workingFolder);
   const compiled = approvals && compileApprovers(approvals);
   if (compiled?.kind !== "ok") {
-    throw badConfig(
-      "Cannot verify approvals: the signer's config has no approvals",
-      undefined,
-      "pass --config FILE",
-    );
+    const problem = "Cannot verify approvals: the signer's config has no approvals";
+    throw badConfig(problem, undefined, "pass --config FILE");
   }
   const problems: string[] = [];
   const used = new Set<string>();

@@ -41,9 +41,7 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
         throw refuseLine(`${instance} has a second key`);
       }
       if (other.publicKey.bytes.toBase64() === key) {
-        throw refuseLine(
-          `${instance} and ${other.instance} have the same key; use a different audit_key for each`,
-        );
+        throw refuseLine(`${instance} and ${other.instance} have the same key: each needs its own audit_key`);
       }
     }
     keys.push({ service: known, instance, publicKey: createAuditPublicKey(bytes) });

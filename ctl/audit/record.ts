@@ -115,12 +115,8 @@ export function createShortTable(
       const age = now === undefined
         ? { text: time.slice(11, 19), role: "dim" } as const
         : timeCell(time, Math.max(now, Date.parse(time)));
-      return formatRow(
-        [age.text === "" ? EMPTY_CELL : age, ...facts, orDash(outcome)],
-        room,
-        SHORT_TITLES,
-        color,
-      );
+      const cells = [age.text === "" ? EMPTY_CELL : age, ...facts, orDash(outcome)];
+      return formatRow(cells, room, SHORT_TITLES, color);
     },
   };
 }

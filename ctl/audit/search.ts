@@ -3,7 +3,7 @@ import * as z from "@zod/zod";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import type { Given } from "../kit/command.ts";
-import { hintMissingConfig, invalid, notFound, type Use } from "../kit/output.ts";
+import { invalid, notFound, type Use } from "../kit/output.ts";
 import { loadFile } from "../kit/signer_file.ts";
 import { createFilter, FILTERS } from "./filter.ts";
 import { listDeploymentLogs, listExistingLogs, listLogSet, type NamedLog, setOption } from "./logs.ts";
@@ -34,7 +34,7 @@ async function loadConfigs(config: string | undefined, workingFolder: string) {
   if (config === undefined && found.size > 1 && !await exists(main)) found.delete(main);
   return await Promise.all(
     [...found].map(async ([path, instance]) => {
-      const { config } = await hintMissingConfig(() => loadFile(path, anyConfig));
+      const { config } = await loadFile(path, anyConfig);
       const { audit_log, audit_key, hosts, clusters } = config;
       const names = Object.entries({ ...hosts, ...clusters }).map(([name, { addr, api_server }]) =>
         [name, addr || api_server || name] as const
@@ -56,9 +56,7 @@ export async function listInstalledLogs(config: string | undefined, workingFolde
 /** The options that choose logs and records. */
 export const SEARCH = {
   "--log <file>": "audit log (default: all logs of the installation)",
-  "--set [directory]": setOption(
-    "with --log: include further processes; or directory of all instances",
-  ),
+  "--set [directory]": setOption("with --log: further processes too; or directory of all instances"),
   ...FILTERS,
 } as const;
 

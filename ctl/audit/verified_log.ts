@@ -146,10 +146,8 @@ export function describeVerified(log: VerifiedLog, method: VerifyMethod): readon
       `OK: ${entries} entries, chain intact${scope}${signatures}`,
       `head: ${describeHead(head)}`,
       ...(remembered === undefined ? [] : [
-        `since ${remembered.verified_at}: no earlier record was changed or removed (head ${
-          describeHead(remembered)
-        }); ` +
-        `${entriesSince} new entries`,
+        `since ${remembered.verified_at}: no earlier record was changed or removed ` +
+        `(head ${describeHead(remembered)}); ${entriesSince} new entries`,
       ]),
       ...findOpenQuestions(log, method).map((question) => `not proved: ${question}`),
     ];

@@ -81,10 +81,11 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
   }
+  const proof = publicKey === undefined
+    ? "signature not checked (--trust-unsigned)"
+    : `signed by ${publicKey}`;
   const plan = [
-    `backup of ${manifest.made_at}, ${
-      publicKey === undefined ? "signature not checked (--trust-unsigned)" : `signed by ${publicKey}`
-    }`,
+    `backup of ${manifest.made_at}, ${proof}`,
     ...files.map((file) => {
       const { path, mode, uid, gid, size } = file;
       const verb = absent.includes(file) ? "write" : "keep";

@@ -51,9 +51,8 @@ export function describeClicker({ chat, user, identities }: {
 }): string {
   const identity = identities?.get(user);
   const who = identity === undefined ? "not in the identity map" : `${identity} in the identity map`;
-  return `reported by the chat bridge: ${chat} user ${user}, ${
-    identities === undefined ? "identity guard off" : who
-  }`;
+  const guard = identities === undefined ? "identity guard off" : who;
+  return `reported by the chat bridge: ${chat} user ${user}, ${guard}`;
 }
 
 const identityMap = z.record(z.string(), z.string());

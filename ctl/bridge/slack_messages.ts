@@ -27,10 +27,7 @@ export function blocksOf(card: Card): readonly Block[] {
     ...packLines(card.lines).map(sectionOf),
     ...(card.note === "" ? [] : [sectionOf(card.note)]),
     // Markup is safe here, because the address comes from the operator and the ID consists of hex digits.
-    {
-      type: "context",
-      elements: [{ type: "mrkdwn", text: `<${card.page}|Open the request>` }],
-    },
+    { type: "context", elements: [{ type: "mrkdwn", text: `<${card.page}|Open the request>` }] },
     ...(card.verbs.length === 0 ? [] : [actionsOf(card)]),
   ];
 }

@@ -9,6 +9,7 @@ import { readOperatorText } from "../kit/files.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
 import { AppError } from "@gateway/shared/errors";
+import { formatTimestamp } from "@gateway/shared/wire";
 import type { ClusterPolicy } from "@gateway/shared/policy";
 import {
   compareRights,
@@ -159,9 +160,7 @@ async function checkMinter(
   }
   const end = readClaims(token)?.exp;
   if (end !== undefined) {
-    const time = `the token of token_file expires ${
-      new Date(end * 1000).toISOString().replace(".000Z", "Z")
-    }`;
+    const time = `the token of token_file expires ${formatTimestamp(end * 1000)}`;
     findings.push(
       end * 1000 - now > SOON_MS ? found("ok", time) : found("warning", `${time}: renew it soon`),
     );

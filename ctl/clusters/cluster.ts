@@ -87,10 +87,8 @@ it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check 
       edit(text, there) {
         const { sa_bindings = [], rules = [] } = entry;
         if (there === undefined) return setValue(text, path, { ...entry, sa_bindings, rules });
-        return Object.entries(entry).reduce(
-          (text, [key, value]) => setValue(text, [...path, key], value),
-          text,
-        );
+        const entries = Object.entries(entry);
+        return entries.reduce((text, [key, value]) => setValue(text, [...path, key], value), text);
       },
       async describe(cluster, config) {
         const absent = (await Promise.all((["ca_cert", "token_file"] as const).map(async (key) =>

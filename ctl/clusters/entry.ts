@@ -122,10 +122,8 @@ export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPo
 export function actionPattern(text: string): string {
   // A grant must name every part, because an omitted part of a rule matches everything.
   if (!/^\s*\S+\s+\S+\s+[^\s/]+\/[^\s/]+\s*$/.test(text)) {
-    throw refusal(
-      `read action ${quoteText(text)}`,
-      'expected "<verbs> <resources> <namespaces>/<names>"',
-    );
+    const form = '"<verbs> <resources> <namespaces>/<names>"';
+    throw refusal(`read action ${quoteText(text)}`, `expected ${form}`);
   }
   const rule = readRule(`allow ${text}`);
   const verbs: readonly string[] = ["*", ...K8S_VERBS];

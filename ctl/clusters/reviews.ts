@@ -15,9 +15,7 @@ const strings = z.array(z.string()).nullish().transform((list): readonly string[
 const selfReview = z.object({
   status: z.object({ userInfo: z.object({ username: z.string(), groups: strings }) }),
 });
-const accessReview = z.object({
-  status: z.object({ allowed: z.boolean(), reason: z.string().default("") }),
-});
+const accessReview = z.object({ status: z.object({ allowed: z.boolean(), reason: z.string().default("") }) });
 const rulesReview = z.object({
   status: z.object({
     resourceRules: z.array(z.object(each(strings, "verbs", "apiGroups", "resources", "resourceNames")))

@@ -23,10 +23,9 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     ...checkLoads([...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(config),
     ...checkCustody(config, isLocalOnly(config)),
-    sign_rate_limit_per_min > 0 ? pass("sign_rate_limit_per_min bounds each caller") : warn(
-      "sign_rate_limit_per_min is 0: callers have no rate limit",
-      'set "sign_rate_limit_per_min": 600',
-    ),
+    sign_rate_limit_per_min > 0
+      ? pass("sign_rate_limit_per_min bounds each caller")
+      : warn("sign_rate_limit_per_min is 0: callers have no limit", 'set "sign_rate_limit_per_min": 600'),
     checkState(config.state_db, "grants and freezes", "signer"),
     checkPrincipals(config),
     checkSessions(config),
@@ -34,7 +33,7 @@ export function checkSigner(config: SignerConfig): readonly Found[] {
     krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
       ? pass("hosts fetch the revocation list")
       : warn(
-        "no host fetches the revocation list: a stolen certificate stays valid until it expires",
+        "no host fetches the revocation list, so a stolen certificate stays valid",
         `for each host, such as ${firstOf(Object.keys(hosts))}: broker-ctl host krl HOST`,
       ),
     ...checkCommon(config),
@@ -89,17 +88,17 @@ export function checkBroker(config: BrokerConfig): readonly Found[] {
 function checkAgents({ server_cert, sockets, signer }: BrokerConfig): Found {
   if (server_cert === "") {
     return postureOf(warn(
-      "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
+      "the MCP client's account can read the broker's keys, and so can its agent",
       signer === undefined
         ? "separate them: broker-ctl init --from-local DIRECTORY"
-        : 'start serve-http with "sockets", and run the agent in a separate account: gateway connect SOCKET',
+        : 'start serve-http with "sockets", and as the agent\'s own account: gateway connect SOCKET',
     ));
   }
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
   if (own === "") return pass("no agent needs the broker's account");
   return postureOf(warn(
-    `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
-    'run the agent in a separate account; set "mode": "0660", and: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
+    `agents in the broker's account can read its keys (mode 0600): ${own}`,
+    'set "mode": "0660", then: chgrp AGENT-GROUP DIRECTORY-OF-THE-SOCKET',
   ));
 }
 
@@ -120,6 +119,7 @@ export async function checkPolicy(config: HostConfig, path: string): Promise<rea
   const compiled = compilePolicy(config);
   if (compiled.kind === "invalid") return [];
   const file = shellQuote(path);
+  const lint = `broker-ctl policy lint --config ${file}`;
   const failure = await requireTests(config).catch((error) => {
     if (error instanceof AppError) return error.message.replaceAll("\n", "");
     throw error;
@@ -130,10 +130,10 @@ export async function checkPolicy(config: HostConfig, path: string): Promise<rea
       fail(`the service rejects this config: ${failure}`, `broker-ctl policy test --config ${file}`),
     ],
     ...found.length === 0 ? [pass("the policy linter finds no risk")] : [],
-    ...found.map(({ path, pattern, problem, command, fix }) =>
+    ...found.map(({ path, pattern, problem, command }) =>
       warn(
         `${path} ${quoteText(pattern)}: ${problem}${command === "" ? "" : `, for example ${command}`}`,
-        `instead: ${fix}; to check again: broker-ctl policy lint --config ${file}`,
+        lint,
       )
     ),
   ];
@@ -161,10 +161,7 @@ function checkCallers({ callers }: SignerConfig): Found {
   const groups = fallback?.allowed_groups;
   return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
     ? pass("callers lists who may use which hosts")
-    : warn(
-      "callers._default grants groups to all unlisted callers",
-      'set "_default": { "allowed_groups": [] }',
-    );
+    : warn("callers._default grants groups to unlisted callers", 'set "_default": { "allowed_groups": [] }');
 }
 
 /** Checks if the CA key can open only this machine, as after `init` without changes. */
@@ -173,7 +170,7 @@ function isLocalOnly({ listen, hosts, policy_source }: SignerConfig): boolean {
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }
 
-const AGENT = "broker-ctl ca-keys add --name _default --type agent --public-key-path CA.pub --socket SOCKET";
+const AGENT = "broker-ctl ca-keys add _default --type agent --public-key-path CA.pub --socket SOCKET";
 /** `ca-keys` edits only a signer's config. */
 const LOCAL_AGENT =
   'set "ca_keys": { "_default": { "type": "agent", "public_key_path": "CA.pub", "socket": "SOCKET" } }';
@@ -186,14 +183,10 @@ function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: b
     ))
   );
   if (config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default")) {
-    const fix = `move the key to an agent or a vault: ${agent}`;
     found.push(postureOf(
       isLab
-        ? warn(
-          "ca_key is a key in a file, and no host on another machine is configured yet",
-          `before you add one, ${fix}`,
-        )
-        : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", fix),
+        ? warn("ca_key is a key in a file, and no host on another machine is configured yet", agent)
+        : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", agent),
     ));
   }
   if (planCaKeys(config) === undefined) {
@@ -249,10 +242,7 @@ function checkCommon(
 ): readonly Found[] {
   return [
     redact?.disable_defaults === true && (redact.patterns ?? []).length === 0
-      ? warn(
-        "redact has no rules: secrets in commands are written to the audit log",
-        'set "disable_defaults": false',
-      )
+      ? warn("redact has no rules: the audit log contains secrets", 'set "disable_defaults": false')
       : pass("secrets are masked"),
     isOpen(monitor_listen)
       ? fail(
@@ -267,10 +257,7 @@ function checkCommon(
       )
       : pass("certificates can be revoked"),
     audit_fail_mode === "open"
-      ? warn(
-        "audit_fail_mode is open: requests continue without an audit record",
-        'set "audit_fail_mode": "closed"',
-      )
+      ? warn("audit_fail_mode is open: requests can lack a record", 'set "audit_fail_mode": "closed"')
       : pass("every request needs an audit record"),
   ];
 }

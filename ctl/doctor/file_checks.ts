@@ -67,15 +67,10 @@ export async function checkCertificate({ key, path, keyPath }: NamedCertificate)
     }
     if (keyPath === "") return pass(shown);
     const pem = await readRegularText(keyPath);
-    return new X509Certificate(leaf).checkPrivateKey(createPrivateKey(pem)) ? pass(shown) : fail(
-      `${shown} does not match its private key`,
-      renew,
-    );
+    const matches = new X509Certificate(leaf).checkPrivateKey(createPrivateKey(pem));
+    return matches ? pass(shown) : fail(`${shown} does not match its private key`, renew);
   } catch (error) {
-    return unseen(error)(
-      `${shown} or its key cannot be used: ${errorText(error)}`,
-      `${renew}, or ${AS_ROOT}`,
-    );
+    return unseen(error)(`${shown} or its key is unusable: ${errorText(error)}`, `${renew}, or ${AS_ROOT}`);
   }
 }
 
@@ -183,9 +178,7 @@ export async function checkBackup(folder: string, installation: string): Promise
       : warn(`the backup is ${days} days old`, "broker-ctl backup DIRECTORY");
   } catch (error) {
     const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);
-    return unseen(error instanceof AppError ? error.cause : error)(
-      `the backup cannot be restored: ${why}`,
-      "broker-ctl backup DIRECTORY",
-    );
+    const cause = error instanceof AppError ? error.cause : error;
+    return unseen(cause)(`the backup cannot be restored: ${why}`, "broker-ctl backup DIRECTORY");
   }
 }

@@ -1,3 +1,5 @@
+import { basename } from "node:path";
+
 export interface Finding {
   readonly level: "pass" | "warn" | "unknown" | "fail";
   readonly file: string;
@@ -38,14 +40,25 @@ export function countFindings(findings: readonly Finding[]): Readonly<Record<Fin
   return { pass: count("pass"), warn: count("warn"), unknown: count("unknown"), fail: count("fail") };
 }
 
+/** Findings with the same fix, such as those of the policy linter. */
+const MOST_SHOWN = 5;
+
 /** Failures first, then unknown results, then warnings; passed checks are only counted. */
 export function formatFindings(findings: readonly Finding[]): readonly string[] {
-  const shown = (["fail", "unknown", "warn"] as const).flatMap((level) =>
-    findings.filter((each) => each.level === level).flatMap(({ file, check, fix }) => [
-      `[${level.toUpperCase()}] ${file}: ${check}`,
-      `       fix: ${fix}`,
-    ])
-  );
+  const files = [...new Set(findings.map(({ file }) => file))];
+  // The path is needed only if two files have the same name.
+  const nameOf = (file: string) =>
+    files.filter((other) => basename(other) === basename(file)).length > 1 ? file : basename(file);
+  const shown = (["fail", "unknown", "warn"] as const).flatMap((level) => {
+    const found = findings.filter((each) => each.level === level);
+    return [...Map.groupBy(found, ({ file, fix }) => `${file} ${fix}`).values()].flatMap((same) => [
+      ...same.slice(0, MOST_SHOWN).map(({ file, check }) =>
+        `[${level.toUpperCase()}] ${nameOf(file)}: ${check}`
+      ),
+      ...same.length > MOST_SHOWN ? [`       and ${same.length - MOST_SHOWN} more`] : [],
+      `       fix: ${same[0]?.fix}`,
+    ]);
+  });
   const { pass, warn, unknown, fail } = countFindings(findings);
   const checks = (count: number) => count === 1 ? "1 check" : `${count} checks`;
   const verdict = fail > 0

@@ -145,9 +145,7 @@ config and of control-plane.json next to it. A local installation has no monitor
     const local = monitors.length > 0 ? undefined : await loadLocalBroker(file);
     if (local?.monitor_listen === "") {
       const notes = [
-        `${
-          quoteText(file)
-        } is a local installation: one process without a monitor, which the MCP client starts`,
+        `${quoteText(file)} is a local installation: one process without a monitor`,
         `to check its files: broker-ctl doctor --config ${shellQuote(file)}`,
       ];
       return { json: { services: [], problems: [], notes }, lines: notes.map((note) => `note: ${note}`) };
@@ -195,10 +193,8 @@ async function findMonitors(signerPath: string): Promise<readonly string[]> {
 
 /** Judges services by their own statuses, and by the instances that each of them sees. */
 export function judge(services: readonly ServiceStatus[], now: number) {
-  const groups = Map.groupBy(
-    services.filter(({ service }) => service !== undefined),
-    ({ service }) => service,
-  );
+  const known = services.filter(({ service }) => service !== undefined);
+  const groups = Map.groupBy(known, ({ service }) => service);
   const perGroup = [...groups].map(([service = "", members]) => judgeGroup(service, members));
   return {
     problems: [
@@ -233,9 +229,7 @@ function judgeGroup(service: string, members: readonly ServiceStatus[]) {
   // An instance without a database cannot see the others.
   const problems = members.filter(({ isReady }) => isReady).flatMap((status) =>
     [...named.difference(new Set(status.members))].map((other) =>
-      `${nameOf(status)}: does not see ${
-        quoteText(other)
-      }; they use different databases, or it just started or stopped`
+      `${nameOf(status)}: does not see ${quoteText(other)}; it just started, or uses another database`
     )
   );
   const versions = new Set(members.map(({ version = "unknown" }) => version));

@@ -212,14 +212,9 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   if (former === undefined || former === "" || key?.fingerprint === undefined) return;
   const known = fingerprint(parsePublicKey(former).blob);
   if (known === key.fingerprint) return;
-  throw conflict(
-    `Cannot use the scanned key ${key.fingerprint} of host ${
-      quoteText(name)
-    }: the config has ${known}, so it may be an ` +
-      "attacker's key",
-    undefined,
-    `check the key on the host; if it has changed, pass --new-key ${key.fingerprint}`,
-  );
+  const problem = `Cannot use the scanned key ${key.fingerprint} of host ${quoteText(name)}`;
+  const fix = `check the key on the host; if it has changed, pass --new-key ${key.fingerprint}`;
+  throw conflict(`${problem}: the config has ${known}, so it may be an attacker's key`, undefined, fix);
 }
 
 async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>) {
@@ -246,9 +241,7 @@ async function describeOutOfReach(signerConfig: string, addr: string): Promise<r
     const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch(ignoreAppError);
     if (!found || reaches(found.config, addr)) return [];
     return [
-      `the broker of ${quoteText(name)} may not connect to ${addr}: add ${
-        quoteText(addr)
-      } to "networks" there, ` +
+      `the broker of ${quoteText(name)} may not connect to ${addr}: add "${addr}" to "networks" there, ` +
       "and start it again; a client's entry that lists permissions is renewed by broker-ctl permissions broker",
     ];
   });
@@ -277,10 +270,8 @@ export async function scanHostKey(addr: string) {
   const key = stdout.split("\n").map(readLine).find((key) => key !== undefined);
   if (key !== undefined) return key;
   const why = stderr.split("\n").findLast((line) => line !== "" && !line.startsWith("#"));
-  throw new AppError(
-    "upstream_failure",
-    `Cannot scan ${quoteText(addr)}: no Ed25519 host key${why === undefined ? "" : ` (${why})`}`,
-  );
+  const reason = why === undefined ? "" : ` (${why})`;
+  throw new AppError("upstream_failure", `Cannot scan ${quoteText(addr)}: no Ed25519 host key${reason}`);
 }
 
 /** A line is the host's name, the algorithm and the key; comments begin with `#`. */

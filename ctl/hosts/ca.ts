@@ -48,11 +48,9 @@ const TAKES = {
   "--except <host>": repeat("host to skip; repeatable"),
 };
 
-const step = (
-  name: string,
-  summary: string,
-  action: (rotation: Rotation, call: Call) => Promise<CommandResult>,
-) =>
+type Step = (rotation: Rotation, call: Call) => Promise<CommandResult>;
+
+const step = (name: string, summary: string, action: Step) =>
   command({
     ...{ name, summary, takes: TAKES, help: EXAMPLES, uses: () => [...usesSigner(), "programs"] as const },
     run: async (flags: Given<typeof TAKES>, call) => await action(await open(flags, call), call),
@@ -89,8 +87,7 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
   const ring = planKeys(config);
   const keys = rotatedKeys(ring.fallback, call);
   if (keys === undefined) {
-    const why = "the default CA key is not in a file or an agent";
-    throw new AppError("not_supported", `Cannot rotate: ${why}`);
+    throw new AppError("not_supported", "Cannot rotate: the default CA key is not in a file or an agent");
   }
   // Hosts of a group with its own key do not trust this one.
   const hosts = Object.entries(config.hosts)
@@ -107,11 +104,8 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
 async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old } = rotationFiles(keys.path);
   if (await keys.readPublic(old) !== undefined) {
-    throw conflict(
-      "Cannot begin: the previous rotation is not finished",
-      undefined,
-      "broker-ctl ca rotate finish",
-    );
+    const problem = "Cannot begin: the previous rotation is not finished";
+    throw conflict(problem, undefined, "broker-ctl ca rotate finish");
   }
   const current = needKey(await keys.readPublic(keys.path), keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);

@@ -194,12 +194,9 @@ async function tryLogin(name: string, host: LoginHost, principal: string, caKey:
       if (!NO_LISTENER.test(why.slice(why.lastIndexOf("\n") + 1))) break;
       await systemClock.sleep(1_000);
     }
-    throw new AppError(
-      "upstream_failure",
-      `Cannot log in to ${quoteText(name)} as ${host.user} with a certificate (${CERTIFICATE_ALGORITHM}): ${
-        why || "the host ran another command"
-      }`,
-    );
+    const problem = `Cannot log in to ${quoteText(name)} as ${host.user} with a certificate`;
+    const reason = why || "the host ran another command";
+    throw new AppError("upstream_failure", `${problem} (${CERTIFICATE_ALGORITHM}): ${reason}`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
@@ -231,11 +228,8 @@ export function formatEnrollScript(options: EnrollOptions): readonly string[] {
     ...confirmSeconds === undefined ? [] : ["--confirm", String(confirmSeconds)],
   ];
   const files = { enrol: program.trimEnd().split("\n"), ca, drop: dropCa };
-  return formatProgram(
-    `broker-ctl host enroll: ${mode}. Run as root.`,
-    files,
-    `sh "$work/enrol" ${words.join(" ")}`,
-  );
+  const command = `sh "$work/enrol" ${words.join(" ")}`;
+  return formatProgram(`broker-ctl host enroll: ${mode}. Run as root.`, files, command);
 }
 
 /** A line that no embedded file contains. */

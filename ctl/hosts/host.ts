@@ -99,11 +99,7 @@ function describeKrl(krl: z.infer<typeof hostKrl> | undefined): Cell {
   };
 }
 
-function formatHost(
-  name: string,
-  host: HostSummary,
-  library: Library,
-): readonly (string | Cell)[] {
+function formatHost(name: string, host: HostSummary, library: Library): readonly (string | Cell)[] {
   const yesOrNo = (value: boolean | undefined) => value === true ? "yes" : "no";
   const named = ["_default", ...host.groups ?? []].flatMap((group) =>
     library.group_command_policies[group] ?? []

@@ -66,13 +66,13 @@ A login account other than root needs sudo without a password.
     const host = hostOf(config, name);
     const { envelope: format = "v2", envelope_domain = ENVELOPE_DOMAIN, shim_command = SHIM_COMMAND } = host;
     if (envelope_domain !== ENVELOPE_DOMAIN || shim_command !== SHIM_COMMAND) {
-      throw new AppError(
-        "not_supported",
-        `Cannot install on host ${quoteText(name)}: its envelope_domain ${
-          quoteText(envelope_domain)
-        } or shim_command ` +
-          `${quoteText(shim_command)} belongs to another build's shim`,
-      );
+      const names = `envelope_domain ${quoteText(envelope_domain)} or shim_command ${
+        quoteText(shim_command)
+      }`;
+      const problem = `Cannot install on host ${
+        quoteText(name)
+      }: its ${names} belongs to another build's shim`;
+      throw new AppError("not_supported", problem);
     }
     const keys = check ? undefined : await findKeys(format, flags, config, workingFolder);
     const script = formatInstallScript({
@@ -182,8 +182,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
     install: INSTALLER_TEXT.trimEnd().split("\n"),
     keys: keys?.lines ?? [],
   };
-  const what = `broker-ctl host install-shim: ${
-    check ? "checks" : "installs"
-  } gateway-shim on this host. Run as root.`;
+  const does = check ? "checks" : "installs";
+  const what = `broker-ctl host install-shim: ${does} gateway-shim on this host. Run as root.`;
   return formatProgram(what, files, `sh "$work/install" ${words.join(" ")}`);
 }

@@ -62,7 +62,7 @@ to krl_callers in the signer's config. The output lists the commands that instal
       "signer.env": `GATEWAY_KRL_SIGNER=${readUrl(url)}\n`,
     };
     if (await ifThere(Deno.lstat(directory)) !== undefined) {
-      throw conflict(`Cannot create ${quoteText(directory)}: it exists; pass another directory with --out`);
+      throw conflict(`Cannot create ${quoteText(directory)}: it exists`, undefined, "pass another --out");
     }
     await createFolder(directory, async (staging) => {
       for (const [name, text] of Object.entries(files)) {

@@ -195,11 +195,9 @@ function refuseWithoutSocket(
   const isAgent = type === "agent" || (type === undefined && there?.type === "agent");
   const kept = there?.type === "agent" ? there.socket : "";
   if (!isAgent || (socket ?? kept) !== "") return;
-  throw invalid(
-    "A CA key in an agent needs --socket",
-    undefined,
-    'pass a socket that the signer can use, such as /run/gateway-ca-agent/agent.sock; that of your shell is "$SSH_AUTH_SOCK"',
-  );
+  const fix =
+    'pass a socket of the signer, such as /run/gateway-ca-agent/agent.sock; yours is "$SSH_AUTH_SOCK"';
+  throw invalid("A CA key in an agent needs --socket", undefined, fix);
 }
 
 function describeKey(key: CaKeyConfig): string {

@@ -1,5 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
+import { nearMiss } from "@gateway/shared/config";
 import { readRegularText } from "@gateway/shared/files";
 import { readLast } from "../audit/logs.ts";
 import { command, type CommandGroup, count } from "../kit/command.ts";
@@ -213,11 +214,10 @@ Revoked certificates, and those that no CA of client_ca signed, are not renewed.
     return {
       json: { renewed, failed },
       lines: [
-        ...renewed.map(({ name, expires, key_is_here }) =>
-          `${name} renewed until ${expires.replace(".000", "")}${
-            key_is_here ? "" : `; copy ${name}.crt to the machine with its key`
-          }`
-        ),
+        ...renewed.map(({ name, expires, key_is_here: isHere }) => {
+          const copy = isHere ? "" : `; copy ${name}.crt to the machine with its key`;
+          return `${name} renewed until ${expires.replace(".000", "")}${copy}`;
+        }),
         ...failed.map(({ name, problem }) => `${name} NOT renewed: ${problem}`),
       ],
       failed: failed.length > 0,
@@ -254,6 +254,7 @@ const REVOKE = command({
     "--reason <text>": "reason, such as a ticket number; spaces become _",
     ...PKI,
     "--no-freeze": "only add the CN to denied_callers",
+    "--force": "accept a CN that has no certificate here and no role in the configs",
   },
   help: `
 Examples:
@@ -266,7 +267,7 @@ fails, the other is still done, and the output shows the fix. broker-ctl never r
 runs on another machine, copy the file there.
 ${REMOTE_HELP}`,
   uses: usesSigner,
-  async run({ name, freeze, ...flags }, call) {
+  async run({ name, freeze, force = false, ...flags }, call) {
     const reason = asOneWord(flags.reason ?? "");
     const requests = (["caller", "end_user"] as const).map((kind) => {
       const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
@@ -274,7 +275,14 @@ ${REMOTE_HELP}`,
       throw invalid("Cannot revoke: the name must be one word, and --reason must have no control characters");
     });
     const setUp = await openOwnFiles(flags, call.workingFolder);
-    const { denied } = setUp;
+    const { denied, certificates, signer, controlPlane } = setUp;
+    const known = certificates.flatMap((each) => each.kind === "ok" ? each.facts.commonName : []);
+    if (!force && !known.includes(name) && roleOf(name, signer, controlPlane?.config) === undefined) {
+      const near = nearMiss(name, known);
+      const hint = near === undefined ? "" : ` (did you mean ${quoteText(near)}?)`;
+      const problem = `Cannot revoke ${quoteText(name)}: no certificate and no config has this CN${hint}`;
+      throw notFound(problem, undefined, "broker-ctl identity list, or pass --force");
+    }
     if (denied === undefined) {
       const list = quoteText(join(setUp.folder, "denied_callers"));
       const fix =

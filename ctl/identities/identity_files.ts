@@ -109,13 +109,9 @@ async function requireOwn(path: string): Promise<void> {
     const isSticky = at !== real && ((info.mode ?? 0) & STICKY) !== 0;
     if (info.uid === ROOT && (isSticky || !mayOthersWrite(info))) continue;
     const state = `owner ${info.uid}, mode ${formatMode(info.mode ?? 0)}`;
-    const problem = `Cannot work as root with ${quoteText(path)}: ${
-      quoteText(at)
-    } is not root's alone (${state})`;
-    throw new HintedError(
-      new AppError("not_supported", problem),
-      `run the command as the owner, or: chown root ${at}; chmod go-w ${at}`,
-    );
+    const why = `${quoteText(at)} is not root's alone (${state})`;
+    const error = new AppError("not_supported", `Cannot work as root with ${quoteText(path)}: ${why}`);
+    throw new HintedError(error, `run the command as the owner, or: chown root ${at}; chmod go-w ${at}`);
   }
 }
 

@@ -22,7 +22,7 @@ import { type Call, command, type CommandData, type Given } from "../kit/command
 import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
-import { EMPTY_CELL, timeCell } from "../kit/table.ts";
+import { ageCell, EMPTY_CELL } from "../kit/table.ts";
 
 const SUBJECT = {
   "--caller <cn>": "caller: the CN of a broker",
@@ -98,12 +98,12 @@ Only callers in reload_callers see who froze a subject, and why.
     const now = systemClock.now();
     const rows = entries.toSorted(bySubject).map((entry) => [
       entry.kind,
-      entry.value,
-      timeCell(entry.frozen_at, now),
+      { text: entry.value, role: "name" as const },
+      ageCell(entry.frozen_at, now),
       entry.frozen_by || EMPTY_CELL,
       entry.reason || EMPTY_CELL,
     ]);
-    const columns = ["KIND", "VALUE", "FROZEN", "BY", "REASON"];
+    const columns = ["KIND", "VALUE", "AGE", "BY", "REASON"];
     return [{ none: "(no frozen subjects)", columns, rows }];
   },
 });
@@ -186,14 +186,13 @@ export async function freeze(
   if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
   const { body, data } = await askSigner(call, {
     ...{ method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
-    advice: {
-      409: "pass --volatile to freeze until the signer restarts, or set state_db in its config",
-    },
+    advice: { 409: "pass --volatile to freeze until the signer restarts, or set state_db in its config" },
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const silent = (data.silent_signers ?? []).map((name) =>
     `not confirmed by signer ${name}: certificates of its last 2 s are revoked when it is reachable again`
   );
+  const ends = subject.kind === "session_id" ? "; its broker ends the session at the next poll" : "";
   const { certificates_revoked: certificates, tokens_revoked: tokens } = data;
   const counts = [
     `grants revoked: ${data.grants_revoked}`,
@@ -203,7 +202,7 @@ export async function freeze(
   const result = {
     json: body,
     lines: [
-      `${done} ${describe(subject)} (${counts.join(", ")})`,
+      `${done} ${describe(subject)} (${counts.join(", ")})${ends}`,
       ...(data.persisted === false ? [NOT_PERSISTED] : []),
       ...silent,
       ...(data.warning === undefined ? [] : [`warning: ${data.warning}`]),

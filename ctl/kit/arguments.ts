@@ -19,8 +19,6 @@ const OUTPUT = /^-o=?(?=(?:table|wide|json|yaml|name)$)/;
 interface ArgumentRules {
   /** The options without a value, of the program and of the command. An option with an optional value is not included. */
   readonly booleans: ReadonlySet<string>;
-  /** The number of words of the command's name and arguments. */
-  readonly words: number;
   /** All options of the program and of the command. */
   readonly known?: ReadonlySet<string>;
   /** The options with a value that can precede the command. */
@@ -52,7 +50,6 @@ export function rulesOf(program: Command, args: readonly string[]) {
       ...options.filter((option) => option.isBoolean()).map(({ long }) => (long ?? "").slice(2)),
       "help",
     ]),
-    words: path.length - 1 + (path.at(-1)?.registeredArguments.length ?? 0),
     known: new Set(options.map(({ long }) => long ?? "")),
     valued,
     path: path.map((command) => command.name()).join(" "),
@@ -61,11 +58,13 @@ export function rulesOf(program: Command, args: readonly string[]) {
 
 /**
  * Rewrites spellings of other programs for commander: `-config f` of Go programs becomes `--config f`, `--force=true`
- * becomes `--force`, and `--force=false` disappears. A `--reason` of several words needs no quotes. An unknown `--group`
+ * becomes `--force`, and `--force=false` disappears. An unknown `--group`
  * becomes `--groups` if the command has that option. Options before the command move behind it.
  */
-export function normalizeArguments(args: readonly string[], rules: ArgumentRules): string[] {
-  const { booleans, known = new Set(), valued } = rules;
+export function normalizeArguments(
+  args: readonly string[],
+  { booleans, known = new Set(), valued }: ArgumentRules,
+): string[] {
   const end = args.indexOf("--");
   const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
   const normalized = flags
@@ -77,8 +76,7 @@ export function normalizeArguments(args: readonly string[], rules: ArgumentRules
       if (name === undefined || !booleans.has(name)) return [arg];
       return value === "true" ? [`--${name}`] : [];
     });
-  const joined = joinReason(normalized, rules);
-  return [...valued === undefined ? joined : moveOptions(joined, valued), ...rest];
+  return [...valued === undefined ? normalized : moveOptions(normalized, valued), ...rest];
 }
 
 /** The option of the command that differs only in its number, or in another way that users cannot know. */
@@ -92,26 +90,6 @@ function moveOptions(args: readonly string[], valued: ReadonlySet<string>): read
   let start = 0;
   while (args[start]?.startsWith("-") === true) start += valued.has(args[start] ?? "") ? 2 : 1;
   return start < args.length ? [...args.slice(start), ...args.slice(0, start)] : args;
-}
-
-/** Joins the words after `--reason`, except words that the command needs as arguments. */
-function joinReason(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
-  const start = args.indexOf("--reason") + 1;
-  if (start === 0) return [...args];
-  const length = args.slice(start).findIndex((arg) => arg.startsWith("-"));
-  const text = length === -1 ? args.slice(start) : args.slice(start, start + length);
-  const others = [...args.slice(0, start - 1), ...args.slice(start + text.length)];
-  const isValue = (index: number) => {
-    const before = others[index - 1] ?? "";
-    return before.startsWith("--") && !before.includes("=") && !booleans.has(before.slice(2));
-  };
-  const given = others.filter((arg, index) => !arg.startsWith("-") && !isValue(index)).length;
-  const kept = Math.max(text.length - Math.max(words - given, 0), Math.min(text.length, 1));
-  return [
-    ...args.slice(0, start),
-    ...(kept > 0 ? [text.slice(0, kept).join(" ")] : []),
-    ...args.slice(start + kept),
-  ];
 }
 
 /**

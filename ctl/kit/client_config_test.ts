@@ -126,43 +126,8 @@ Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
   { name: "a text option with a boolean value unchanged", args: ["--log=true"], expected: ["--log=true"] },
   { name: "no option after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
 ])("normalizeArguments() accepts $name", ({ args, expected }) => {
-  assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words: 1 }), expected);
+  assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS }), expected);
 });
-
-Deno.test.each<{ args: string[]; words: number; expected: string[] }>([
-  {
-    args: ["freeze", "--reason", "INC", "42", "it", "leaks"],
-    words: 1,
-    expected: ["freeze", "--reason", "INC 42 it leaks"],
-  },
-  {
-    args: ["freeze", "-reason", "a", "b", "--caller", "x"],
-    words: 1,
-    expected: ["freeze", "--reason", "a b", "--caller", "x"],
-  },
-  { args: ["deny", "ID", "--reason", "a", "b"], words: 2, expected: ["deny", "ID", "--reason", "a b"] },
-  { args: ["deny", "--reason", "a", "b", "ID"], words: 2, expected: ["deny", "--reason", "a b", "ID"] },
-  { args: ["deny", "--reason", "a", "ID"], words: 2, expected: ["deny", "--reason", "a", "ID"] },
-  { args: ["deny", "--reason", "ID"], words: 2, expected: ["deny", "--reason", "ID"] },
-  {
-    args: ["deny", "--reason", "a b", "ID", "--url", "u"],
-    words: 2,
-    expected: ["deny", "--reason", "a b", "ID", "--url", "u"],
-  },
-  {
-    args: ["deny", "--url", "u", "--json", "ID", "--reason", "a", "b"],
-    words: 2,
-    expected: ["deny", "--url", "u", "--json", "ID", "--reason", "a b"],
-  },
-  { args: ["freeze", "--reason", "--wait"], words: 1, expected: ["freeze", "--reason", "--wait"] },
-  { args: ["freeze", "--reason"], words: 1, expected: ["freeze", "--reason"] },
-  { args: ["freeze", "--reason=a", "b"], words: 1, expected: ["freeze", "--reason=a", "b"] },
-])(
-  "normalizeArguments() reads $args as a reason of several words if the command accepts no more arguments",
-  ({ args, words, expected }) => {
-    assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words }), expected);
-  },
-);
 
 Deno.test("once() and repeated() reject an option in place of a value", () => {
   assert.throws(() => once("--force", undefined));
@@ -183,27 +148,21 @@ Deno.test("countOf() accepts whole numbers within its bounds", () => {
   }
 });
 
-Deno.test("rulesOf() returns the switches and the number of arguments of the called command", () => {
+Deno.test("rulesOf() returns the switches of the called command", () => {
   const program = new Command().option("--json").option("--config <file>");
   const host = program.command("host");
   host.command("add").option("--force").option("--sudo [value]");
   program.command("explain").option("--sudo").argument("<id>", "which");
-  const rules = (...args: string[]) => {
-    const { booleans, words } = rulesOf(program, args);
-    return [[...booleans].sort(), words];
-  };
-  assert.deepEqual(rules("--config", "explain", "host", "add", "--sudo=false"), [
-    ["force", "help", "json"],
-    2,
-  ]);
-  assert.deepEqual(rules("-json", "explain", "-sudo=true"), [["help", "json", "sudo"], 2]);
-  assert.deepEqual(rules("nothing"), [["help", "json"], 0]);
+  const rules = (...args: string[]) => [...rulesOf(program, args).booleans].sort();
+  assert.deepEqual(rules("--config", "explain", "host", "add", "--sudo=false"), ["force", "help", "json"]);
+  assert.deepEqual(rules("-json", "explain", "-sudo=true"), ["help", "json", "sudo"]);
+  assert.deepEqual(rules("nothing"), ["help", "json"]);
 });
 
 const CONTACT = { name: "signer", url: "https://ca.example:9443", ca: "/pki/mtls_ca.crt" };
 
 Deno.test.each([
-  { code: "ECONNREFUSED", advice: /is the signer running/ },
+  { code: "ECONNREFUSED", advice: /start the signer/ },
   { code: "ENOTFOUND", advice: /the name ca\.example$/ },
   { code: "EHOSTUNREACH", advice: /cannot be reached/ },
   { code: "ERR_SSL_WRONG_VERSION_NUMBER", advice: /does not use TLS/ },

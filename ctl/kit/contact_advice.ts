@@ -18,7 +18,7 @@ export function adviseOnContact(
   const isUnreachable = "this address cannot be reached from this machine";
   const isOther = `the ${name}'s certificate was not signed by the CA in ${ca}`;
   const advice: Readonly<Record<string, string>> = {
-    ECONNREFUSED: `nothing listens at this address: is the ${name} running, and is the address correct?`,
+    ECONNREFUSED: `nothing listens at this address: start the ${name}, or correct the address`,
     ENOTFOUND: `cannot resolve the name ${hostname}`,
     EAI_AGAIN: `cannot resolve the name ${hostname}`,
     EHOSTUNREACH: isUnreachable,

@@ -84,7 +84,7 @@ export function withContext(
   return { ...next !== undefined && { current: next }, contexts: { ...contexts, [name]: files } };
 }
 
-/** The files that a command uses, and the context that names them. */
+/** The context, and those of its files that the command uses. */
 interface FoundFiles {
   readonly config?: string | undefined;
   readonly clientConfig?: string | undefined;
@@ -116,8 +116,8 @@ export async function findFiles(
     terminal.err(`${visibleText(note)}\n`);
   }
   return {
-    config: config ?? (isHere ? undefined : files.config),
-    clientConfig: clientConfig ?? (isNamed ? undefined : files.client_config),
+    ...config === undefined && !isHere && { config: files.config },
+    ...!isNamed && { clientConfig: files.client_config },
     context: name,
   };
 }

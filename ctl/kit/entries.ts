@@ -20,11 +20,9 @@ export function splitPatterns(values: readonly string[] | undefined, flag: strin
   return values?.flatMap((value) => {
     const parts = splitAtCommas(value);
     if (value.startsWith("^") && value.endsWith("$") && !parts.every((part) => part.startsWith("^"))) {
-      const problem = `Cannot split ${flag} ${
-        quoteText(value)
-      }: a pattern after a comma does not start with "^"`;
+      const why = 'a pattern after a comma does not start with "^"';
       const fix = `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`;
-      throw invalid(problem, undefined, fix);
+      throw invalid(`Cannot split ${flag} ${quoteText(value)}: ${why}`, undefined, fix);
     }
     return parts.filter((part) => part.trim() !== "");
   });

@@ -86,8 +86,10 @@ export async function editLocked<T>(
   edit: (text: string) => Edited<T> | Promise<Edited<T>>,
   read: () => Promise<string> = () => readRegularText(path),
 ): Promise<T> {
-  const refuse = (why: string) =>
-    conflict(`Cannot edit ${quoteText(path)}: ${why}; nothing was written, try again`);
+  const refuse = (why: string) => {
+    const message = `Cannot edit ${quoteText(path)}: ${why}; nothing was written, try again`;
+    return new AppError("conflict", message, { retryAfterSeconds: 1 });
+  };
   using lock = await tryLockFile(path);
   if (lock === undefined) throw refuse("another process is editing it");
   const text = await read();

@@ -2,7 +2,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText, visibleJson, visibleText } from "@gateway/shared/text";
 import type { Command } from "commander";
-import { layOut, type Line, type OutputOptions, paint } from "./table.ts";
+import { layOut, type Line, nameColumn, type OutputOptions, paint } from "./table.ts";
 
 /** Receives complete lines. */
 interface Terminal {
@@ -54,24 +54,23 @@ export function ignoreAppError(error: unknown): undefined {
   if (!(error instanceof AppError)) throw error;
 }
 
+const SHORTEST_PREFIX = 4;
+
 /**
- * The one ID that begins with a prefix.
+ * The one ID that begins with a prefix of at least four characters. A shorter one could soon match another ID.
  *
  * @param fix the command that lists the IDs
  */
 export function findById(prefix: string, ids: readonly string[], what: string, fix: string): string {
   const found = ids.includes(prefix) ? [prefix] : ids.filter((id) => prefix !== "" && id.startsWith(prefix));
   const [only, ...others] = new Set(found);
-  if (only === undefined) {
-    throw notFound(`Cannot find ${what} ${quoteText(prefix)}: unknown ID`, undefined, fix);
-  }
-  if (others.length === 0) return only;
-  const matches = [only, ...others].slice(0, 5).join(", ");
-  throw notFound(
-    `Cannot find ${what} ${quoteText(prefix)}: the prefix is not unique`,
-    undefined,
-    `use one of ${matches}`,
-  );
+  const fail = (problem: string, hint: string) =>
+    notFound(`Cannot find ${what} ${quoteText(prefix)}: ${problem}`, undefined, hint);
+  if (only === undefined) throw fail("unknown ID", fix);
+  const matches = `use one of ${[only, ...others].slice(0, 5).join(", ")}`;
+  if (others.length > 0) throw fail("the prefix is not unique", matches);
+  if (only !== prefix && prefix.length < SHORTEST_PREFIX) throw fail("the prefix is too short", matches);
+  return only;
 }
 
 /** A rejection by a service. The exit code is 1 for every error code, because the command line was valid. */
@@ -117,7 +116,8 @@ export async function writeResult(terminal: Terminal, options: OutputOptions, re
   }
   const table = result.lines.find((line) => typeof line !== "string");
   if (output === "name" && table !== undefined) {
-    const names = table.rows.map(([name = ""]) => typeof name === "string" ? name : name.wide ?? name.text);
+    const names = table.rows.map((row) => row[nameColumn(row)] ?? "")
+      .map((name) => typeof name === "string" ? name : name.wide ?? name.text);
     return terminal.out(names.map((name) => `${visibleText(name)}\n`).join(""));
   }
   const lines = layOut(result.lines, { ...options, columns: terminal.columns });
@@ -191,14 +191,24 @@ export async function withHint<T>(advice: Advice | undefined, action: () => Prom
   }
 }
 
-const ADVICE: Advice = {
-  when: ({ cause }) => cause instanceof Deno.errors.NotFound,
-  hint: "pass --config, or create a config with broker-ctl init",
-};
-
-/** Loads a config; the error for a missing file names the option of the file. */
-export function hintMissingConfig<T>(load: () => Promise<T>): Promise<T> {
-  return withHint(ADVICE, load);
+/**
+ * Adds a fix to an error that has none. A conflict that ends by itself needs none.
+ *
+ * @param help the command that prints the help
+ */
+export function withFix(error: unknown, help: string): unknown {
+  if (!(error instanceof AppError) || error instanceof HintedError) return error;
+  const { code, cause, message, retryAfterSeconds } = error;
+  if (["invalid_request", "not_found", "conflict"].includes(code)) {
+    return retryAfterSeconds === undefined ? new HintedError(error, help) : error;
+  }
+  if (code !== "invalid_config") return error;
+  const option = message.startsWith("Cannot load client config ") ? "--client-config" : "--config";
+  const missing = /^Cannot load [a-z ]*config /.test(message)
+    ? `pass ${option}, or create a config with broker-ctl init`
+    : "check the path";
+  const unusable = "correct the file or pass another one; broker-ctl doctor checks configs";
+  return new HintedError(error, cause instanceof Deno.errors.NotFound ? missing : unusable);
 }
 
 /** The parts of the process that the program uses. */

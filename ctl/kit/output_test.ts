@@ -12,6 +12,7 @@ import {
 } from "./output.ts";
 import { splitPatterns } from "./entries.ts";
 import {
+  ageCell,
   diffLines,
   formatRow,
   formatTable,
@@ -311,6 +312,12 @@ Deno.test.each<[name: string, options: OutputOptions, columns: number | undefine
     "0123    3m ago  systemctl res…\n語\\x1b  —       id\n",
   ],
   [
+    "a last column that is shortened before the others, but not below its minimum",
+    { output: "table" },
+    24,
+    "ID      AGE     COMMAND\n0123    3m ago  systemc…\n語\\x1b  —       id\n",
+  ],
+  [
     "all columns in their complete form",
     { output: "wide" },
     30,
@@ -332,11 +339,11 @@ Deno.test.each<[name: string, options: OutputOptions, columns: number | undefine
 
 Deno.test("writeResult() colors results in their columns and the labels of lines, and no other text", async () => {
   const { written, terminal } = capture();
-  const rows = [["web01", "denied", "policy-denied"], ["web02", "ok", "issued\x1b[2m"]];
+  const rows = [["web01", "web01", "policy-denied"], ["web02", "denied", "issued\x1b[2m"]];
   const table = { none: "", columns: ["HOST", "WHAT", "RESULT"], rows };
   const lines = ["[FAIL] a: OK", "Decision:  ALLOWED (x)", "no request", "warning: DENIED", table];
   await writeResult(terminal, { output: "table", headers: false, color: true }, { json: {}, lines });
-  const [bad, ok, warn, name] = [31, 32, 33, 1].map((code) => (text: string) =>
+  const [bad, ok, warn, name] = [31, 32, 35, 1].map((code) => (text: string) =>
     `\x1b[${code}m${text}\x1b[0m`
   );
   assert.deepEqual(written.out.split("\n"), [
@@ -347,8 +354,8 @@ Deno.test("writeResult() colors results in their columns and the labels of lines
       `${warn?.("warning")}: DENIED`,
     ],
     ...[
-      `${name?.("web01")}  denied  ${bad?.("policy-denied")}`,
-      `${name?.("web02")}  ok      issued\\x1b[2m`,
+      `${name?.("web01")}  web01   ${bad?.("policy-denied")}`,
+      `${name?.("web02")}  denied  issued\\x1b[2m`,
       "",
     ],
   ]);
@@ -363,6 +370,9 @@ Deno.test("timeCell() shows the distance from now, and the time in -o wide", () 
     ...["0s ago", "59s ago", "119s ago", "2m ago", "119m ago", "2h ago", "47h ago", "2d ago", "in 58s"],
   ]);
   assert.deepEqual(timeCell("never", now), { text: "never" });
+  const years = ["2027-12-30", "2036-01-01"].map((day) => timeCell(`${day}T00:00:00Z`, now).text);
+  assert.deepEqual(years, ["in 728d", "in 10y"]);
+  assert.equal(ageCell("2025-12-31T23:57:00Z", now).text, "3m");
 });
 
 Deno.test("findById() finds a unique prefix of the IDs that shortenIds() shows", () => {
@@ -370,6 +380,8 @@ Deno.test("findById() finds a unique prefix of the IDs that shortenIds() shows",
   assert.deepEqual(ids.map((id) => shortenIds(ids)(id).text), ids);
   assert.equal(shortenIds(["0123456789", "1"])("0123456789").text, "01234567");
   assert.equal(findById("b", ids, "grant", "x"), "b");
+  assert.equal(findById("bcde", ["bcdef"], "grant", "x"), "bcdef");
+  assert.throws(() => findById("bcd", ["bcdef"], "grant", "x"), { hint: "use one of bcdef" });
   assert.equal(findById("aaaaaaaaaaaa1", ["aaaaaaaaaaaa1", "aaaaaaaaaaaa12"], "grant", "x"), "aaaaaaaaaaaa1");
   for (const prefix of ["", "a", "c"]) {
     assert.throws(() => findById(prefix, ids, "grant", "x"), { code: "not_found" });

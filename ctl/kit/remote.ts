@@ -1,14 +1,11 @@
 import type { Line } from "./table.ts";
-import {
-  JsonClient,
-  type JsonClientRequest,
-  type JsonClientResponse,
-  readProblem,
-} from "@gateway/shared/http";
+import { X509Certificate } from "node:crypto";
+import { basename } from "node:path";
+import { JsonClient, type JsonClientRequest, readProblem } from "@gateway/shared/http";
 import type * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, shellQuote } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { type ClientParameters, type ClientService, findClient, SERVICES } from "./client_config.ts";
 import { CONNECTION } from "./arguments.ts";
@@ -34,13 +31,28 @@ const TIMEOUT_MS = 10_000;
 // The policy of 10,000 hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-const adviceOf = ({ name, role }: (typeof SERVICES)[ClientService]): Readonly<Record<number, string>> => ({
-  401: `the ${name} accepts only certificates of its client_ca, with exactly one CN`,
-  403: `the certificate's CN must be in ${role}`,
-  404: `is this the ${name}, and at least as new as this program?`,
-  405: `is this the ${name}, and at least as new as this program?`,
-  500: `see the ${name}'s log`,
-});
+/** The fix for a rejected request. The connection works, so the cause is the certificate, the request or the service. */
+function adviseOnStatus(
+  status: number,
+  { name, role }: (typeof SERVICES)[ClientService],
+  { cert, pem, command }: Readonly<Record<"cert" | "pem" | "command", string>>,
+): string {
+  const another = `is this the ${name}, and at least as new as this program? see broker-ctl whoami`;
+  const isExpired = new X509Certificate(pem).validToDate.getTime() < systemClock.now();
+  const advice: Readonly<Record<number, string>> = {
+    400: `broker-ctl ${command} --help`,
+    401: isExpired
+      ? `broker-ctl identity renew ${shellQuote(basename(cert, ".crt"))}`
+      : `use a certificate of the ${name}'s client_ca, with exactly one CN: broker-ctl identity list`,
+    403: `the CN of certificate ${cert} must be in ${role}`,
+    404: another,
+    405: another,
+  };
+  return advice[status] ?? `see the ${name}'s log`;
+}
+
+/** The command that shows the address and the certificate for each service. */
+const CHECK = "check the address and the certificate: broker-ctl whoami";
 
 const MISSING_FILE: Advice = {
   when: ({ code }) => code === "not_found",
@@ -101,19 +113,19 @@ export const askSigner = <T>(call: Call, question: ServiceQuestion<T>) =>
 export async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
   const { name } = SERVICES[service];
   const parameters = await findClient(service, call.flags, call);
-  const asked = `check ${parameters.url}${question.path} and certificate ${parameters.cert}`;
-  const response = await exchange(name, parameters, question, asked);
+  const { pem, response } = await exchange(name, parameters, question);
   const { status, body } = response;
   if (status < 200 || status > 299) {
     const { detail, code = "upstream_failure" } = readProblem(response);
     const error = new AppError(code, `${question.what ?? call.name} failed (HTTP ${status}): ${detail}`);
-    const fix = question.advice?.[status] ?? adviceOf(SERVICES[service])[status];
-    throw new RemoteError(error, fix === undefined ? asked : `${asked}; ${fix}`);
+    const fix = question.advice?.[status] ??
+      adviseOnStatus(status, SERVICES[service], { cert: parameters.cert, pem, command: call.name });
+    throw new RemoteError(error, fix);
   }
   const { data } = question.schema.safeParse(body);
   if (data === undefined) {
     const message = `${parameters.url} did not respond like a ${name}: is the URL correct?`;
-    throw new HintedError(new AppError("upstream_failure", message), asked);
+    throw new HintedError(new AppError("upstream_failure", message), CHECK);
   }
   return { body, data };
 }
@@ -122,25 +134,25 @@ async function exchange(
   name: string,
   parameters: ClientParameters,
   { method, path, body }: Omit<ServiceQuestion<unknown>, "schema">,
-  asked: string,
-): Promise<JsonClientResponse> {
+) {
   const [cert, key, ca] = await Promise.all([
     readPem(parameters.cert, "certificate"),
     readPem(parameters.key, "private key"),
     readPem(parameters.ca, "CA certificate"),
   ]);
   try {
+    const what = `the ${name} at ${parameters.url}`;
     using client = new JsonClient({
-      ...{ clock: systemClock, what: `the ${name}`, baseUrl: parameters.url, cert, key, ca },
+      ...{ clock: systemClock, what, baseUrl: parameters.url, cert, key, ca },
       ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: MAX_RESPONSE_BYTES },
     });
-    return await client.request({ method, path, ...(body !== undefined && { body }) });
+    const response = await client.request({ method, path, ...(body !== undefined && { body }) });
+    return { pem: cert, response };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     const files = `check certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
     if (error.code === "invalid_config") throw new HintedError(error, files);
-    const advice = adviseOnContact(error, { name, ...parameters });
-    throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
+    throw new HintedError(error, adviseOnContact(error, { name, ...parameters }) ?? CHECK);
   }
 }
 

@@ -23,7 +23,6 @@ import {
   badConfig,
   conflict,
   HintedError,
-  hintMissingConfig,
   notFound,
   RemoteError,
   type Use,
@@ -117,10 +116,8 @@ async function runChange(
   }
   try {
     const { hosts } = await askReload(call);
-    return {
-      json: { ...json, changed, reloaded: true },
-      lines: [...lines, `signer reloaded via HTTP (hosts: ${hosts})`],
-    };
+    const done = `signer reloaded via HTTP (hosts: ${hosts})`;
+    return { json: { ...json, changed, reloaded: true }, lines: [...lines, done] };
   } catch (error) {
     if (!(error instanceof HintedError)) throw error;
     const message = `${lines[0]}, but the signer did not load the change: ${error.message}`;
@@ -214,7 +211,7 @@ export async function editFile<C>(
     const { edited, config, diff } = await checkEdit(kind, { file, text, edit });
     return [edited, { config, diff }] as const;
   };
-  const read = () => hintMissingConfig(() => readConfigText(file, what));
+  const read = () => readConfigText(file, what);
   const text = await read();
   return dryRun ? (await checked(text))[1] : await editLocked(file, what, checked, read);
 }
@@ -252,11 +249,8 @@ export function addition<E>(
       isNew = there === undefined;
       if (edits) requireEntry(what, of(config), name);
       if (isNew || force) return edit(text, there, config);
-      throw conflict(
-        `Cannot add ${what} ${quoteText(name)}: it exists`,
-        undefined,
-        "pass --force to change it, or run the command edit",
-      );
+      const fix = "pass --force to change it, or run the command edit";
+      throw conflict(`Cannot add ${what} ${quoteText(name)}: it exists`, undefined, fix);
     },
     async describe(config, file) {
       const entry = requireEntry(what, of(config), name);

@@ -10,7 +10,7 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { badConfig, conflict, hintMissingConfig, withHint } from "./output.ts";
+import { badConfig, conflict, withHint } from "./output.ts";
 import { quoteText } from "@gateway/shared/text";
 import {
   type CompiledPolicy,
@@ -31,13 +31,8 @@ import { clientConfig } from "./client_config.ts";
 
 /** Loads the signer's config, by default `signer.json`. */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
-  return await hintMissingConfig(() =>
-    loadConfig({
-      path: resolve(workingFolder, path ?? "signer.json"),
-      ...CONFIG_KINDS.signer,
-      unsupported: UNSUPPORTED_SIGNER_KEYS,
-    })
-  );
+  const file = resolve(workingFolder, path ?? "signer.json");
+  return await loadConfig({ path: file, ...CONFIG_KINDS.signer, unsupported: UNSUPPORTED_SIGNER_KEYS });
 }
 
 /** Loads a config; the result includes its path. */
@@ -55,11 +50,8 @@ export async function loadNeighbor<T extends object>(signerFile: string, name: s
 export async function loadSignerHosts(path: string | undefined, workingFolder: string) {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
-  throw conflict(
-    'Cannot use the hosts of this file: they are in the database (policy_source "database")',
-    undefined,
-    "broker-ctl policy export, or broker-ctl host list --remote",
-  );
+  const problem = 'Cannot use the hosts of this file: they are in the database (policy_source "database")';
+  throw conflict(problem, undefined, "broker-ctl policy export, or broker-ctl host list --remote");
 }
 
 /** Loads the hosts of a signer's config, or of the config of a local installation. */

@@ -24,7 +24,7 @@ export interface Cell {
   readonly role?: Role | undefined;
 }
 
-/** A list of things: the first column is their name. */
+/** A list of things. */
 export interface Table {
   /** The line instead of an empty table. */
   readonly none: string;
@@ -48,7 +48,8 @@ export interface OutputOptions {
   readonly columns?: number | undefined;
 }
 
-const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "33", bad: "31", dim: "2", name: "1" };
+// Yellow is hard to read on white.
+const SGR: Readonly<Record<Role, string>> = { ok: "32", warn: "35", bad: "31", dim: "2", name: "1" };
 
 /** Marks a text that is already visible. */
 export function paint(text: string, role: Role | undefined, color: boolean): string {
@@ -82,28 +83,35 @@ function layOutTable({ none, columns: titles, rows }: Table, options: OutputOpti
   if (rows.length === 0) return [visibleText(none)];
   const { output, headers = true, color = false, columns = Infinity } = options;
   const wide = output === "wide";
-  const kept = titles.flatMap((title, index) => wide || !title.startsWith("+") ? [index] : []);
+  // Scripts read JSON, so a column of -o wide without any value is left out.
+  const isKept = (title: string, index: number) =>
+    !title.startsWith("+") ||
+    (wide && rows.some((row) => !["", EMPTY_CELL].includes(asCell(row[index] ?? "", true, "").text)));
+  const kept = titles.flatMap((title, index) => isKept(title, index) ? [index] : []);
   const heading = kept.map((index) => (titles[index] ?? "").replace(/^\+/, ""));
   const cells = rows.map((row) =>
     kept.map((index) => asCell(row[index] ?? "", wide, titles[index] === "" ? "" : EMPTY_CELL))
   );
+  const room = wide ? Infinity : columns;
+  // The first column stays complete. A long cell of another one is cut to the terminal before the columns share it.
   const widths = heading.map((title, column) =>
     cells.reduce(
-      (widest, row) => Math.max(widest, width(row[column]?.text ?? "")),
+      (widest, row) =>
+        Math.max(widest, Math.min(width(row[column]?.text ?? ""), column === 0 ? Infinity : room)),
       headers ? width(title) : 0,
     )
   );
+  const least = heading.map((title) => Math.max(SHORTEST, width(title)));
   const last = widths.length - 1;
   const total = widths.reduce((sum, each) => sum + GAP.length + each, -GAP.length);
-  // In a narrow terminal, the last column is shortened, and then the widest ones.
-  for (let excess = total - (wide ? Infinity : columns), column = last; excess > 0;) {
-    const own = widths[column] ?? 0;
-    const cut = Math.min(excess, own - Math.max(SHORTEST, column === last ? width(heading[last] ?? "") : 0));
-    if (cut > 0) widths[column] = own - cut;
-    excess -= Math.max(cut, 0);
-    const widest = widths.indexOf(Math.max(...widths.slice(1)), 1);
-    if (cut <= 0 && column === widest) break;
-    column = widest;
+  // In a narrow terminal, the widest columns are shortened. The last one gets a fifth of the width of the others.
+  const weigh = (each: number, column: number) =>
+    column === 0 || each <= (least[column] ?? 0) ? 0 : each * (column === last ? 5 : 1);
+  for (let excess = total - room; excess > 0; excess--) {
+    const weights = widths.map(weigh);
+    const widest = weights.indexOf(Math.max(...weights));
+    if (!weights[widest]) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
   }
   const fitted = cells.map((row) =>
     row.map(({ text, role }, column) => ({ text: fit(text, widths[column] ?? 0), role }))
@@ -124,13 +132,19 @@ export function formatRow(
   titles: readonly string[] = [],
   color = false,
 ): string {
+  const name = nameColumn(row);
   return row.map((cell, column) => {
     const { text, role } = asCell(cell, false, "");
     const title = titles[column] ?? "";
-    const implied = column === 0 ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
+    const implied = column === name ? "name" : RESULT_COLUMNS.includes(title) ? resultOf(text) : undefined;
     const padding = column === row.length - 1 ? 0 : (widths[column] ?? 0) - width(text);
     return paint(text + " ".repeat(Math.max(0, padding)), role ?? implied, color);
   }).join(GAP).trimEnd();
+}
+
+/** The column with the name of a row, by default the first one. */
+export function nameColumn(row: readonly (string | Cell)[]): number {
+  return Math.max(0, row.findIndex((cell) => typeof cell !== "string" && cell.role === "name"));
 }
 
 /** No column is shortened below this width. */
@@ -141,7 +155,13 @@ function asCell(cell: string | Cell, isWide: boolean, empty: string): Cell {
   return { text: visibleText(isWide ? wide ?? text : text) || empty, role };
 }
 
-const UNITS = [[86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
+const UNITS = [[31_536_000, "y"], [86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]] as const;
+
+/** {@linkcode timeCell} of a past time, in a column AGE. */
+export function ageCell(time: string | undefined, now: number): Cell {
+  const cell = timeCell(time, now);
+  return { ...cell, text: cell.text.replace(/ ago$/, "") };
+}
 
 /** A time relative to now: `3m ago`, `in 58s`; complete in `-o wide`. A time that cannot be read stays as it is. */
 export function timeCell(time: string | undefined, now: number): Cell {

@@ -6,7 +6,7 @@ import { formatTimestamp } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, count, type Given } from "../kit/command.ts";
 import { badConfig, findById, notFound } from "../kit/output.ts";
 import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
-import { shortenIds, timeCell } from "../kit/table.ts";
+import { ageCell, shortenIds } from "../kit/table.ts";
 import { describeRecording, play, readEvents } from "./replay.ts";
 
 const DIRECTORY = {
@@ -35,13 +35,11 @@ ${HELP}`,
         const now = systemClock.now();
         const shortId = shortenIds(found.map(({ id }) => id));
         const rows = found.map(({ id, timestamp, seconds, size, gateway: { caller, host } }) => {
-          const [time, length] = [
-            formatTimestamp(timestamp * 1000),
-            formatDuration(Math.round(seconds) * 1000),
-          ];
-          return [shortId(id), timeCell(time, now), caller, host, length, `${Math.ceil(size / 1024)} KiB`];
+          const age = ageCell(formatTimestamp(timestamp * 1000), now);
+          const length = formatDuration(Math.round(seconds) * 1000);
+          return [shortId(id), age, caller, host, length, `${Math.ceil(size / 1024)} KiB`];
         });
-        const columns = ["ID", "TIME", "WHO", "HOST", "LENGTH", "SIZE"];
+        const columns = ["ID", "AGE", "WHO", "HOST", "LENGTH", "SIZE"];
         const none =
           "(no recordings; pass --recordings, or set session_recording_dir in the broker's config)";
         return { json: found, lines: [{ none, columns, rows }] };
@@ -106,10 +104,7 @@ async function findDirectories({ recordings, config = "signer.json" }: Given<typ
 
 function reading<T>(path: string, read: Promise<T>): Promise<T> {
   return read.catch((cause) => {
-    throw notFound(
-      `Cannot read ${quoteText(path)}: ${describeReadFailure(cause)}`,
-      cause,
-      "broker-ctl recording list",
-    );
+    const problem = `Cannot read ${quoteText(path)}: ${describeReadFailure(cause)}`;
+    throw notFound(problem, cause, "broker-ctl recording list");
   });
 }

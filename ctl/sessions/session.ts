@@ -4,9 +4,8 @@ import { sessionList } from "@gateway/shared/wire";
 import { freeze, FREEZE_OPTIONS, readSubject } from "../incident/freeze.ts";
 import { command, type CommandGroup } from "../kit/command.ts";
 import { asking, askSigner, REMOTE_HELP, usesSigner } from "../kit/remote.ts";
-import { shortenIds, timeCell } from "../kit/table.ts";
+import { ageCell, shortenIds } from "../kit/table.ts";
 
-/** The part of a command that fits a terminal of 80 columns. */
 const OPEN = { method: "GET", path: "/v1/sessions", schema: sessionList } as const;
 
 const LIST = asking({
@@ -28,12 +27,12 @@ reports nothing. A compromised broker can hide sessions, and report false ones.
       shortId(session.id),
       session.end_user,
       session.host,
-      timeCell(session.opened_at, now),
+      ageCell(session.opened_at, now),
       session.recorded ? "yes" : "no",
       session.last_command,
       session.caller,
     ]);
-    const columns = ["ID", "WHO", "HOST", "SINCE", "RECORDED", "LAST COMMAND", "+BROKER"];
+    const columns = ["ID", "WHO", "HOST", "AGE", "RECORDED", "LAST COMMAND", "+BROKER"];
     return [
       { none: "(no open sessions)", columns, rows },
       ...complete ? [] : ["Other signers can have more sessions: pass --url of each signer."],

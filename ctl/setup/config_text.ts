@@ -349,6 +349,7 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
   const hasApprovals = route === "control_plane";
   const tool = runtime.deno === undefined ? "broker-ctl" : shellQuote(`${runtime.sources}/bin/broker-ctl`);
   const server = mcpClientEntry(facts);
+  const words = [server.command, ...server.args].map(shellQuote);
   const entry = JSON.stringify({ mcpServers: { gateway: server } }, null, 2).replace(/^/gm, "   ");
   const pending = hosts.map(({ name }) => name).filter((name) => !enrolled.includes(name));
   const enrollment = (config: string) =>
@@ -368,9 +369,7 @@ export function formatGuide(facts: GuideFacts): readonly string[] {
       ...["", ...enrollment(layout.mcpConfig), ""],
       "2. Add this to the settings of your MCP client, which starts the broker",
       ...entry.split("\n"),
-      `   Claude Code: claude mcp add gateway -- ${
-        [server.command, ...server.args].map(shellQuote).join(" ")
-      }`,
+      `   Claude Code: claude mcp add gateway -- ${words.join(" ")}`,
       ...["", "3. Allow more commands in command_policies of mcp.json, and restart the MCP client", ""],
       "To verify the audit log:",
       `   ${tool} audit verify --log ${shellQuote(log)} --key ${shellQuote(key)}`,

@@ -150,8 +150,9 @@ on this machine. Exit code 1: a certificate is missing, expired or expires soon.
     // A local installation is one process without services.
     const isLocal = client_config === undefined && basename(found ?? "") === "mcp.json";
     const services = isLocal ? [] : [await describe("signer"), await describe("control_plane")];
-    const rows = services.map(({ service, url, cn, role, expires }) => [
-      ...[service, url, cn, role, timeCell(expires, systemClock.now())],
+    const rows = services.map(({ service, url, cn, role, expires, problem }) => [
+      ...[service, url, cn, role],
+      { ...timeCell(expires, systemClock.now()), ...problem !== "" && { role: "bad" as const } },
     ]);
     const problems = services.filter(({ problem }) => problem !== "");
     return {

@@ -28,11 +28,8 @@ export async function completeHosts(
     const before = describe({ ...host, addr, user, hostKey });
     if (before === describe(host)) return false;
     const message = `Cannot use ${describe(host)}: it may be an attacker's key; the config has ${before}`;
-    throw conflict(
-      message,
-      undefined,
-      "check the key on the host; if the host has changed, edit hosts in mcp.json",
-    );
+    const fix = "check the key on the host; if the host has changed, edit hosts in mcp.json";
+    throw conflict(message, undefined, fix);
   });
   if (scanned.length > 0) await confirmKeys(scanned, person);
   return hosts;

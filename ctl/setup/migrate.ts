@@ -36,7 +36,7 @@ signer's grants and freezes. Prints each changed value, what needs your decision
   async run({ directory, to = "gateway", dryRun = false }, { workingFolder }) {
     const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
     if (await ifThere(Deno.lstat(target)) !== undefined) {
-      throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; pass another directory with --to`);
+      throw conflict(`Cannot migrate to ${quoteText(target)}: it exists`, undefined, "pass another --to");
     }
     await checkFolder(target);
     const sources = await findSources(from);

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, oneOf, required } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
-import { hintMissingConfig, invalid } from "../kit/output.ts";
+import { invalid } from "../kit/output.ts";
 import { REMOTE_HELP, usesSigner } from "../kit/remote.ts";
 import { lintNewPatterns } from "../kit/lint_warnings.ts";
 import { runToEnd } from "../kit/programs.ts";
@@ -169,9 +169,7 @@ connect to any address, unless its config sets "networks" or "api_servers".
   uses: ({ config }) => config === undefined ? [] : ["config"],
   run: async ({ service, frontend = FRONTEND, config }, { workingFolder }) => {
     const configPath = config ?? TARGETS[service].config;
-    const { set, flags } = await hintMissingConfig(() =>
-      derivePermissions({ service, configPath, workingFolder, frontend })
-    );
+    const { set, flags } = await derivePermissions({ service, configPath, workingFolder, frontend });
     return {
       json: { service, flags, permissions: formatJson(set) },
       lines: [flags.map(quoteFlag).join(" ")],

@@ -77,13 +77,9 @@ export async function writeInstallation(plan: readonly PlannedEntry[], options: 
         await Deno.rename(join(staging, path), join(directory, path));
       }
     } catch (cause) {
-      const former = backup === undefined
-        ? ""
-        : `; the previous installation is in ${JSON.stringify(backup)}`;
-      const message = `Cannot finish the installation in ${JSON.stringify(directory)}: ${
-        errorText(cause)
-      }${former}`;
-      throw internal(message, cause);
+      const former = backup && `; the previous installation is in ${JSON.stringify(backup)}`;
+      const problem = `Cannot finish the installation in ${JSON.stringify(directory)}`;
+      throw internal(`${problem}: ${errorText(cause)}${former ?? ""}`, cause);
     }
     return { backup };
   } finally {

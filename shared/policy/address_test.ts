@@ -49,7 +49,7 @@ Deno.test.each<[name: string, facts: Partial<ApprovalFacts>, asked: string]>([
   [
     "a shell with a terminal, of a broker that does not say when it closes it",
     { access: ["session:pty", "pty"], life_seconds: 300 },
-    `for an interactive shell, as deploy, on web01; ${UNSHOWN}; its certificate lives 5 minutes`,
+    `for an interactive shell, as deploy, on web01; ${UNSHOWN}; its certificate is valid for 5 minutes`,
   ],
   [
     "a session of a mode that nobody knows",
@@ -69,7 +69,7 @@ Deno.test.each<[name: string, facts: Partial<ApprovalFacts>, asked: string]>([
   [
     "a passage",
     { access: ["bastion", "session:shell"], life_seconds: 60 },
-    `${THROUGH}; its certificate lives 1 minute`,
+    `${THROUGH}; its certificate is valid for 1 minute`,
   ],
   [
     "whether a passage may be used on, and nothing is signed",

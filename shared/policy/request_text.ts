@@ -101,7 +101,7 @@ function describeLife(
 ): string {
   if (isCommandShown(kind) || dry_run === true) return "";
   if (session_max_seconds > 0) return `; it may live ${describeSpan(session_max_seconds)}`;
-  return life_seconds > 0 ? `; its certificate lives ${describeSpan(life_seconds)}` : "";
+  return life_seconds > 0 ? `; its certificate is valid for ${describeSpan(life_seconds)}` : "";
 }
 
 /** A duration in the largest unit that divides it: `30 minutes`, `1 hour`, `90 seconds`. */

@@ -137,7 +137,7 @@ Deno.test.each<{ name: string; args: string; exit?: number; err: RegExp }>([
   {
     name: "a new agent key without a socket",
     args: "ca-keys add --name a --type agent --public-key-path a.pub",
-    err: /needs --socket\n.*that of your shell is "\$SSH_AUTH_SOCK"/,
+    err: /needs --socket\n.*yours is "\$SSH_AUTH_SOCK"/,
   },
   {
     name: "a pem key changed to type agent without a socket",

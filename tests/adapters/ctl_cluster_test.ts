@@ -146,8 +146,8 @@ Deno.test("cluster list prints the clusters of the config", async () => {
   });
   assert.equal(
     (await config.ctl("list", "-o", "wide")).out,
-    "NAME  API SERVER             GROUPS  EXTRA RESOURCES  CALLERS  SERVICE ACCOUNTS  RULES\n" +
-      "prod  https://10.0.0.5:6443  ops     —                —        gateway/agent     allow:1\n",
+    "NAME  API SERVER             GROUPS  SERVICE ACCOUNTS  RULES\n" +
+      "prod  https://10.0.0.5:6443  ops     gateway/agent     allow:1\n",
   );
   await using empty = await createConfig(NOTHING_YET);
   assert.equal((await empty.ctl("list")).out, "(no clusters configured)\n");

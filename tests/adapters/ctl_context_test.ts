@@ -95,6 +95,11 @@ Deno.test.each<{ args: string; contexts?: string; err: RegExp }>([
       '{"current":"old","contexts":{"old":{"config":"/no/signer.json","client_config":"/no/ctl.json"}}}',
     err: /no such file\nfix: context old names this file: .*broker-ctl context remove old/,
   })),
+  ...["host list --config", "freeze list --client-config"].map((args) => ({
+    args: `${args} /nope`,
+    contexts: '{"current":"old","contexts":{"old":{}}}',
+    err: new RegExp(`"/nope": no such file\\nfix: pass ${args.split(" ")[2]}, or create a config`),
+  })),
 ])(
   "$args with wrong contexts prints one line of error and one line of fix",
   async ({ args, contexts, err }) => {

@@ -28,8 +28,8 @@ async function edit(path: string, key: readonly string[], value: unknown) {
 /** The findings of an untouched init: CA key in a file, no hosts, no separate account for the agent. */
 const LAB = [
   "ca_key is a key in a file, and no host on another machine is configured yet",
-  'agents that run as the broker\'s account can read its keys (socket mode 0600): "agent-local"',
-  "the account that starts serve-mcp with this config can read the broker's keys, and so can its agent",
+  'agents in the broker\'s account can read its keys (mode 0600): "agent-local"',
+  "the MCP client's account can read the broker's keys, and so can its agent",
 ];
 
 Deno.test("doctor on a new installation warns only of the CA key file and keys this account reads", async () => {
@@ -96,7 +96,7 @@ Deno.test.each<Row>([
   {
     name: "no rate limit for signing",
     set: ["signer.json", ["sign_rate_limit_per_min"], 0],
-    check: /callers have no rate limit/,
+    check: /callers have no limit/,
   },
   { name: "a state that is lost", set: ["control-plane.json", ["state_db"], ""], check: /state_db is empty/ },
   {

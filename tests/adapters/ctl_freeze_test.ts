@@ -46,7 +46,8 @@ Deno.test.each<Row>([
       reason: "INC-42",
       allow_volatile: true,
     },
-    text: "frozen session_id=5f75dc071de6c26330dd3468 (grants revoked: 2)\n",
+    text:
+      "frozen session_id=5f75dc071de6c26330dd3468 (grants revoked: 2); its broker ends the session at the next poll\n",
   },
   {
     args: ["unfreeze", "--session-id", "s-1"],
@@ -195,7 +196,7 @@ Deno.test("revocations lists frozen subjects by kind and value", async () => {
   ]);
   assert.deepEqual(await signer.run("revocations", "-o", "wide"), {
     out: [
-      "KIND    VALUE  FROZEN                BY  REASON",
+      "KIND    VALUE  AGE                   BY  REASON",
       "caller  a      2026-01-02T03:04:06Z  op  —",
       "caller  b      2026-01-02T03:04:05Z  op  x\\x9by",
       "serial  7      2026-01-02T03:04:05Z  —   —",
@@ -207,6 +208,7 @@ Deno.test("revocations lists frozen subjects by kind and value", async () => {
   assert.deepEqual(signer.requests.map(({ method, path, body }) => [method, path, body]), [
     ["GET", "/v1/revocations", undefined],
   ]);
+  assert.equal((await signer.run("revocations", "-o", "name")).out, "a\nb\n7\n");
   const { out } = await signer.run("revocations", "--json");
   assert.equal(JSON.parse(out)[1].reason, "x\x9by");
   assert.match(out, /x\\u009by/);
@@ -229,7 +231,13 @@ const FREEZE = ["freeze", "--caller", "x"];
 const KILL = ["session", "kill", "5f75dc071de6c26330dd3468"];
 
 Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
-  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /check / },
+  {
+    what: "freeze",
+    args: FREEZE,
+    status: 400,
+    detail: "value: blanks",
+    hint: /^fix: broker-ctl freeze --help$/,
+  },
   { what: "freeze", args: FREEZE, status: 401, detail: "no certificate", hint: /client_ca/ },
   { what: "freeze", args: FREEZE, status: 403, detail: "not in reload_callers", hint: /reload_callers/ },
   { what: "freeze", args: FREEZE, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },

@@ -220,7 +220,7 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   {
     name: "a directory that exists",
     args: ["web01", ...URL_ARGS, ...KEY_ARGS, "--out", "."],
-    text: /it exists; pass another directory/,
+    text: /it exists\nfix: pass another --out/,
   },
 ])("host krl rejects $name and changes nothing", async ({ args, text }) => {
   await using folder = await createSetUp();

@@ -251,10 +251,21 @@ Deno.test("identity revoke reports a name that denied_callers cannot contain as 
   await using it = await setUp();
   const before = await it.read("pki/denied_callers");
   // A comment for people who read the list.
-  const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze");
+  const { out, exit } = await it.identity("revoke", "#agent-7", "--no-freeze", "--force");
   assert.equal(exit, 1);
   assert.match(out, /NOT added to .*Cannot add "#agent-7" to denied_callers/);
   assert.equal(await it.read("pki/denied_callers"), before);
+});
+
+Deno.test("identity revoke does not freeze or deny an unknown CN without --force", async () => {
+  await using it = await setUp();
+  const before = await it.read("pki/denied_callers");
+  const { err, exit } = await it.identity("revoke", "agent-locla");
+  assert.match(
+    err,
+    /no certificate and no config has this CN \(did you mean "agent-local"\?\)\nfix: .*--force/,
+  );
+  assert.deepEqual([exit, await it.read("pki/denied_callers")], [1, before]);
 });
 
 Deno.test("identity revoke rejects a truncated denied_callers", async () => {
@@ -318,7 +329,9 @@ Deno.test("identity add --out resumes after an interrupted copy and does not acc
 Deno.test("of 20 concurrent revocations, only names reported as added are in denied_callers", async () => {
   await using it = await setUp();
   const names = Array.from({ length: 20 }, (_, index) => `agent-${index}`);
-  const results = await Promise.all(names.map((name) => it.identity("revoke", name, "--no-freeze")));
+  const results = await Promise.all(
+    names.map((name) => it.identity("revoke", name, "--no-freeze", "--force")),
+  );
   const listed = (await it.read("pki/denied_callers")).split("\n");
   results.forEach(({ exit, out }, index) => {
     const name = names[index] ?? "";
@@ -332,14 +345,14 @@ Deno.test("of 20 concurrent revocations, only names reported as added are in den
 
 Deno.test("identity revoke completes the possible half and prints the command for the other", async () => {
   await using it = await setUp();
-  const unfrozen = await it.identity("revoke", "agent-1", "--url", "127.0.0.1:1");
+  const unfrozen = await it.identity("revoke", "agent-1", "--force", "--url", "127.0.0.1:1");
   assert.equal(unfrozen.exit, 1);
   assert.match(
     unfrozen.out,
     /added to .*denied_callers[^]*NOT frozen: [^]*broker-ctl freeze --caller agent-1/,
   );
   using _lock = await tryLockFile(it.at("pki/denied_callers"));
-  const unlisted = await it.identity("revoke", "agent-2", "--no-freeze");
+  const unlisted = await it.identity("revoke", "agent-2", "--no-freeze", "--force");
   assert.equal(unlisted.exit, 1);
   assert.match(unlisted.out, /NOT added to .*run broker-ctl identity revoke agent-2 again/);
 });

@@ -296,7 +296,7 @@ Deno.test("migrate does not change the source or overwrite a target, and --dry-r
   assert.deepEqual([dry.exit, await it.names()], [0, there]);
   assert.equal((await it.migrate("--to", "new")).exit, 0);
   const again = await it.migrate("--to", "new");
-  assert.match(again.err, /^error: Cannot migrate to ".*new": it exists; pass another directory with --to/);
+  assert.match(again.err, /^error: Cannot migrate to ".*new": it exists\nfix: pass another --to/);
   assert.deepEqual([again.exit, await read(), await it.names()], [1, before, [...there, "new"].sort()]);
 });
 

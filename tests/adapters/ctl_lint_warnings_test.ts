@@ -140,4 +140,9 @@ Deno.test("doctor reports each risk of the policy with a command", async () => {
     "hosts.web03.command_policy.require_approval[0]",
   ]);
   assert.ok(found.every(({ level }) => level === "warn"));
+  const text = (await config.ctl("doctor", "--security")).out;
+  assert.match(
+    text,
+    /(?:\[WARN\] .*\[0\] "\^.*\n){5} {7}and 6 more\n {7}fix: broker-ctl policy lint --config/,
+  );
 });

@@ -163,7 +163,7 @@ const GRANTS = ["policy", "grants"];
 const REVOKE = ["policy", "revoke", ID];
 
 Deno.test.each<{ args: string[]; status: number; code: string; detail: string; hint: RegExp }>([
-  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /check / },
+  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /policy add --help$/ },
   { args: ADD, status: 401, code: "unauthenticated", detail: "no", hint: /client_ca/ },
   {
     args: ADD,
@@ -219,11 +219,8 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
     assert.deepEqual([result.out, result.exit], ["", 1]);
     const [error, advice = ""] = result.err.split("\n");
     assert.equal(error, `error: ${args[0]} ${args[1]} failed (HTTP ${status}): ${detail}`);
-    assert.match(
-      advice,
-      /^fix: check https:\/\/127\.0\.0\.1:\d+\/v1\/policy\/\S+ and certificate \S+operator\.crt/,
-    );
     assert.match(advice, hint);
+    assert.doesNotMatch(advice, /https:/);
     const json = await signer.run("--json", ...args);
     assert.deepEqual([json.out, json.exit, JSON.parse(json.err).code], ["", 1, code]);
   },

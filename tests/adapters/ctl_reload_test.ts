@@ -58,19 +58,24 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   {
     name: "who may not",
     flags: ["--cert", "agent.crt", "--key", "agent.key"],
-    error: /failed \(HTTP 403\): caller is not in reload_callers\nfix: check .*agent\.crt/,
+    error:
+      /failed \(HTTP 403\): caller is not in reload_callers\nfix: the CN of certificate .*agent\.crt must be in reload_callers/,
   },
   {
     name: "a signer of another CA",
     flags: ["--ca", "foreign.crt"],
-    error:
-      /^error: .*\nfix: check .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
+    error: /^error: .*\nfix: the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
   },
   {
     name: "nobody",
     flags: ["--url", "127.0.0.1:1"],
     error:
-      /^error: .*\nfix: check https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens at this address: is the signer run/,
+      /^error: .* the signer at https:\/\/127\.0\.0\.1:1\nfix: nothing listens at this address: start the signer/,
+  },
+  {
+    name: "an expired certificate",
+    flags: ["--cert", "old.crt", "--key", "old.key"],
+    error: /expired at .*\nfix: broker-ctl identity renew old\n$/,
   },
   {
     name: "a certificate path that does not exist",
@@ -86,6 +91,9 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
 ])("reload fails with exit code 1 for $name", async ({ flags, error }) => {
   await using server = await startServer(reloads);
   await using folder = await createOperator(server);
+  const old = await issue({ subject: "CN=operator-local", usage: "client", notAfter: new Date() });
+  await Deno.writeTextFile(join(folder.path, "old.crt"), old.cert);
+  await Deno.writeTextFile(join(folder.path, "old.key"), old.key);
   // Paths in flags are relative to the working directory, not to the client config.
   const absolute = flags.map((flag) => /\.(?:crt|key)$/.test(flag) ? join(folder.path, flag) : flag);
   const result = await run(folder.path, "reload", "--client-config", "client.json", ...absolute);

@@ -22,21 +22,25 @@ Deno.test("session list shows open sessions with visible control characters, and
     "GET /v1/sessions",
   ]]);
   const [heading, first, second, note] = out.split("\n");
-  assert.match(heading ?? "", /^ID +WHO +HOST +SINCE +RECORDED +LAST COMMAND$/);
-  assert.match(first ?? "", /^5f75dc07 +ann +web01 +\d\S+ ago +no +—$/);
-  assert.match(second ?? "", /^5f800000 +b\\u\{202e\}ob +web01 +\d\S+ ago +yes +ls\\x0a\\x1b\]0;x\\x07$/);
+  assert.match(heading ?? "", /^ID +WHO +HOST +AGE +RECORDED +LAST COMMAND$/);
+  assert.match(first ?? "", /^5f75dc07 +ann +web01 +\d\S+ +no +—$/);
+  assert.match(second ?? "", /^5f800000 +b\\u\{202e\}ob +web01 +\d\S+ +yes +ls\\x0a\\x1b\]0;x\\x07$/);
   assert.equal(note, "Other signers can have more sessions: pass --url of each signer.");
   await using empty = await FakeService.start({ sessions: [], complete: true });
   assert.equal((await empty.run("session", "list")).out, "(no open sessions)\n");
 });
 
 Deno.test.each<{ id: string; kills?: string; err?: string }>([
-  { id: "5f7", kills: FIRST },
-  { id: "5f8", kills: SECOND },
+  { id: "5f75", kills: FIRST },
+  { id: "5f80", kills: SECOND },
   { id: "s-1", kills: "s-1" },
   {
     id: "5f",
     err: `error: Cannot find session "5f": the prefix is not unique\nfix: use one of ${FIRST}, ${SECOND}\n`,
+  },
+  {
+    id: "5f7",
+    err: `error: Cannot find session "5f7": the prefix is too short\nfix: use one of ${FIRST}\n`,
   },
   { id: "6", err: 'error: Cannot find session "6": unknown ID\nfix: broker-ctl session list\n' },
 ])("session kill $id with four open sessions", async ({ id, kills, err = "" }) => {
@@ -83,7 +87,7 @@ Deno.test("recording list shows the recordings of the brokers of an installation
   await using at = await withRecordings();
   const { out, err } = await at.ctl("recording", "list");
   const [heading, ...rows] = out.split("\n").slice(0, -1);
-  assert.match(`${err}${heading}`, /^ID +TIME +WHO +HOST +LENGTH +SIZE$/);
+  assert.match(`${err}${heading}`, /^ID +AGE +WHO +HOST +LENGTH +SIZE$/);
   assert.equal(rows.length, 2);
   assert.match(rows.join("\n"), /^5f75dc07 +.* +ann +web\\x1b01 +1m6s +1 KiB$/m);
   assert.match(rows.join("\n"), /^5f800000 +.* +ann +web\\x1b01 +0s +1 KiB$/m);
@@ -98,7 +102,10 @@ Deno.test.each<[args: string, err: RegExp]>([
   ],
   ["6", /^error: Cannot find recording "6": unknown ID\nfix: broker-ctl recording list\n$/],
   ["./none.cast", /^error: Cannot read ".*none\.cast": no such file\nfix: broker-ctl recording list\n$/],
-  ["casts/notes.cast", /^error: Cannot play ".*notes\.cast": not an asciicast v2 file\n$/],
+  [
+    "casts/notes.cast",
+    /^error: Cannot play ".*notes\.cast": not an asciicast v2 file\nfix: correct the file/,
+  ],
   ["/dev/zero", /^error: Cannot read "\/dev\/zero": it is a device, not a file\n/],
   ["5f --recordings none", /^error: Cannot read ".*none": no such file\n/],
   ["5f7 --speed 0", /^error: .*Expected a number from 1 to 100\n/],
@@ -114,7 +121,7 @@ Deno.test.each<[args: string, err: RegExp]>([
 Deno.test("recording play prints a recording without its dangerous sequences, by prefix and by file", async () => {
   await using at = await withRecordings();
   const shown = "\x1b[0;1m$ id\x1b[0m\r\nroot\r\n\x1b[0m\r\n";
-  for (const wanted of ["5f7", `${at.casts}/${FIRST}.cast`]) {
+  for (const wanted of ["5f75", `${at.casts}/${FIRST}.cast`]) {
     assert.deepEqual(await at.ctl("recording", "play", wanted), { out: shown, err: "", exit: 0 });
   }
 });

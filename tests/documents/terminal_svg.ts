@@ -4,10 +4,10 @@ export const [CHARACTER, LINE, MARGIN] = [8.4, 19, 16];
 /** The colors of a dark terminal, which is readable on light and dark pages. */
 export const STYLE =
   `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#d4d9e2;white-space:pre}
-.b{font-weight:700;fill:#fff}.d{fill:#8b95a7}.r{fill:#ff7b72}.g{fill:#56d364}.y{fill:#e3b341}`;
+.b{font-weight:700;fill:#fff}.d{fill:#8b95a7}.r{fill:#ff7b72}.g{fill:#56d364}.m{fill:#d2a8ff}`;
 
 /** Codes of terminals (ECMA-48, SGR) and the classes of {@linkcode STYLE}. */
-const CLASSES: Readonly<Record<string, string>> = { 1: "b", 2: "d", 31: "r", 32: "g", 33: "y" };
+const CLASSES: Readonly<Record<string, string>> = { 1: "b", 2: "d", 31: "r", 32: "g", 35: "m" };
 const CODES = new RegExp("\x1b\\[([\\d;]*)m", "g");
 
 const escape = (text: string) =>
@@ -24,7 +24,7 @@ export function paintLines(lines: readonly string[]): readonly string[] {
       if (index % 2 === 0) return piece === "" ? "" : span(piece);
       for (const code of piece.split(";").map(Number)) {
         const isColor = code >= 30 && code < 40;
-        classes = code === 0 ? [] : classes.filter((each) => !isColor || !"rgy".includes(each));
+        classes = code === 0 ? [] : classes.filter((each) => !isColor || !"rgm".includes(each));
         classes = [...classes, ...CLASSES[code] ?? []];
       }
       return "";
