@@ -20,6 +20,19 @@ export interface SignedState {
   readonly missing: string | undefined;
 }
 
+/** The number of people who have to sign the approvals of a host or cluster. */
+export function requiredSignatures(
+  { config: { approvals } }: Snapshot,
+  { groups, approvals_required = 0 }: Target,
+): number {
+  // A config with approvals_required has approvers.
+  if (approvals === undefined) return 0;
+  const { required, required_by_group: byGroup } = approvals;
+  // A group may be named like a member of every object.
+  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
+  return Math.max(required, approvals_required, ...ofGroups);
+}
+
 /** Verifies the proofs of a request; `undefined` if the config requires no signatures for it. */
 export function judgeProofs(
   { authority, snapshot, request, caller }: {
@@ -28,18 +41,13 @@ export function judgeProofs(
     readonly request: SignRequest;
     readonly caller: string;
   },
-  { groups, approvals_required = 0 }: Target,
+  target: Target,
 ): SignedState | undefined {
-  const { config: { approvals }, approvers } = snapshot;
-  // A config with approvals_required has approvers.
-  if (approvals === undefined || approvers === undefined) return undefined;
-  const { required_by_group: byGroup } = approvals;
-  // A group may be named like a member of every object.
-  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
-  const required = Math.max(approvals.required, approvals_required, ...ofGroups);
-  if (required === 0) return undefined;
+  const required = requiredSignatures(snapshot, target);
+  const { approvers } = snapshot;
+  if (required === 0 || approvers === undefined) return undefined;
   const subject = subjectOf(request, caller);
-  const scope = { approvers, subject, groups, now: authority.clock.now() };
+  const scope = { approvers, subject, groups: target.groups, now: authority.clock.now() };
   const verdict = verifyProofs(request.approval_proofs, scope);
   const decisions = verdict.kind === "valid" ? verdict.decisions : [];
   const cloned = decisions.find((decision) => !authority.passkeyCounters.accepts(decision));

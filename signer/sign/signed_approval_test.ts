@@ -8,7 +8,8 @@ import {
   sshProof,
 } from "@gateway/shared/testing";
 import type { ApprovalProof, ApprovalSubject, SignedApproval } from "@gateway/shared/wire";
-import { CONFIG, DISTINCT, HOST_KEY, startSigner } from "../testing/memory_signer.ts";
+import { memoryStore } from "../testing/failing_store.ts";
+import { CONFIG, DISTINCT, HOST_KEY, NOW_MS, startSigner } from "../testing/memory_signer.ts";
 
 const ANN = approverKey(3);
 const BOB = approverKey(4);
@@ -244,6 +245,42 @@ Deno.test("a dry run reports who has signed, and issues nothing", async () => {
   const { body } = await approve([sshProof(decisionText(subject, {}), ANN)], { dry_run: true });
   const { approved_by, required, problem } = body["signed_approval"] as SignedApproval;
   assert.deepEqual([approved_by, required, problem, body.certificate], [["ann"], 2, undefined, undefined]);
+});
+
+Deno.test("without a new signature, a waiver ends when its approvers said", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const learned = { learn_ttl_seconds: 60, learn_approver: "ann", learn_approval_id: "1" };
+  const proof = sshProof(decisionText(subject, { learn_ttl_seconds: 60 }), ANN);
+  await approve([proof], learned);
+  const { status } = await approve([], { ...learned, learn_ttl_seconds: 86_400 });
+  const ends = signer.live.listGrants().map(({ expiresAt }) => expiresAt);
+  assert.deepEqual([status, ends], [200, [NOW_MS + 60_000]]);
+});
+
+Deno.test("a certificate is withheld if its waiver is revoked meanwhile, whatever proofs it came with", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const prove = (nonce: string) =>
+    sshProof(decisionText(subject, { nonce: nonce.repeat(32), learn_ttl_seconds: 60 }), ANN);
+  const learned = { learn_ttl_seconds: 60, learn_approver: "ann", learn_approval_id: "1" };
+  await approve([prove("1")], learned);
+  const [waiver] = signer.live.listGrants();
+  const records = { made: () => Promise.resolve(), notStored: () => Promise.resolve() };
+  signer.log.onAppended = async ({ outcome }) => {
+    if (outcome === "issued") await signer.live.revokeGrant(waiver?.id ?? "", records);
+  };
+  const { status, body } = await approve([prove("2")]);
+  assert.deepEqual([status, body.detail], [403, "its approval must now be signed"]);
+});
+
+Deno.test("a used document stays used after a restart", async () => {
+  const store = memoryStore();
+  const start = () => startSigner({ approvals: APPROVALS }, { randomBytes: DISTINCT, store });
+  const first = await start();
+  const { subject } = await parkedBy(first);
+  const approved = { ...FORWARDED, approved: true, approval_proofs: signedBy(ANN)(subject) };
+  assert.equal((await first.sign(approved, "control-plane")).status, 200);
+  const { status, body } = await (await start()).sign(approved, "control-plane");
+  assert.deepEqual([status, body.detail], [403, "signed approval: a decision has been used before"]);
 });
 
 Deno.test("a learned waiver names the people who signed it", async () => {
