@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
 import {
   approverKey,
   type AssertionChanges,
@@ -29,6 +30,8 @@ const APPROVALS = {
   required_by_group: { web: 1 },
   passkey_rp_id: "approve.test",
 };
+const SHORT_RSA_KEY = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey
+  .export({ format: "der", type: "spki" }).toString("base64url");
 const RESTART = { command: "systemctl restart nginx", end_user: "eve", ttl_seconds: 60 };
 const FORWARDED = { ...RESTART, on_behalf_of: "broker-1" };
 
@@ -303,6 +306,23 @@ Deno.test.each([
   {
     name: "a name of two people",
     approvals: { ...APPROVALS, approvers: { ann: { ssh_keys: [ANN.line] }, bob: { identities: ["ANN"] } } },
+  },
+  {
+    name: "a passkey of two people with two IDs",
+    approvals: {
+      ...APPROVALS,
+      approvers: {
+        ann: { passkeys: [PASSKEY.config] },
+        bob: { passkeys: [{ ...PASSKEY.config, id: "b3RoZXI" }] },
+      },
+    },
+  },
+  {
+    name: "a passkey of 1024 bits",
+    approvals: {
+      ...APPROVALS,
+      approvers: { ann: { passkeys: [{ id: "b3RoZXI", public_key: SHORT_RSA_KEY }] } },
+    },
   },
   { name: "more signatures than approvers", approvals: { ...APPROVALS, required: 4 } },
   {
