@@ -84,7 +84,7 @@ Deno.test({
       assert.match(first.out, /signed; 1 more must sign/, first.err);
       assert.match(
         first.err,
-        /As "ann" you sign this request:[^]*command +"hostname"[^]*digest +[0-9a-f]{64}/,
+        /As "ann" you sign this request:\n +installation +"gateway-[0-9a-f]+"[^]*command +"hostname"[^]*digest +[0-9a-f]{64}/,
       );
       assert.equal((await allow(id, "ann")).code, 1, "one person counts once");
       const second = await allow(id, "bob");
