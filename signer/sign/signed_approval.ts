@@ -36,7 +36,7 @@ export function requiredSignatures(
 /** Verifies the proofs of a request; `undefined` if the config requires no signatures for it. */
 export function judgeProofs(
   { authority, snapshot, request, caller }: {
-    readonly authority: Pick<Authority, "clock" | "passkeyCounters">;
+    readonly authority: Pick<Authority, "clock" | "live" | "passkeyCounters">;
     readonly snapshot: Snapshot;
     readonly request: SignRequest;
     readonly caller: string;
@@ -51,8 +51,18 @@ export function judgeProofs(
   const verdict = verifyProofs(request.approval_proofs, scope);
   const decisions = verdict.kind === "valid" ? verdict.decisions : [];
   const cloned = decisions.find((decision) => !authority.passkeyCounters.accepts(decision));
-  const problem = verdict.kind === "invalid" ? verdict.problem : cloned &&
-    `the counter of a passkey of "${cloned.approver}" went back: sign again, or remove a cloned passkey`;
+  const { caller: callers, end_user: endUsers } = authority.live.view.freezes;
+  const frozen = decisions.find(({ approver }) =>
+    approvers.byName.get(approver)?.identities.values().some((name) =>
+      callers.has(name) || endUsers.has(name)
+    )
+  );
+  const problem = verdict.kind === "invalid"
+    ? verdict.problem
+    : frozen
+    ? `"${frozen.approver}" is frozen`
+    : cloned &&
+      `the counter of a passkey of "${cloned.approver}" went back: sign again, or remove a cloned passkey`;
   const shortest = Math.min(...decisions.map(({ learnTtlSeconds }) => learnTtlSeconds));
   const missing = problem ??
     (!(decisions.length >= required) ? `${decisions.length} of ${required} people have signed` : undefined) ??

@@ -231,6 +231,16 @@ Deno.test("a group that is named like a member of every object requires what the
   assert.equal(status, 403);
 });
 
+Deno.test.each(["ann", "ANN@corp.test"])(
+  "the signer rejects the decision of an approver frozen as %s",
+  async (name) => {
+    const { signer, subject, approve } = await startWithApprovals();
+    await signer.freeze("end_user", name);
+    const { status, body } = await approve(signedBy(ANN)(subject));
+    assert.deepEqual([status, body.detail], [403, 'signed approval: "ann" is frozen']);
+  },
+);
+
 Deno.test("the counter of a passkey may not go back", async () => {
   const { subject, approve } = await startWithApprovals();
   const prove = (nonce: string, counter: number) =>
