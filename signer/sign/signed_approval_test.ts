@@ -9,8 +9,9 @@ import {
   sshProof,
 } from "@gateway/shared/testing";
 import type { ApprovalProof, ApprovalSubject, SignedApproval } from "@gateway/shared/wire";
+import { snapshotWarnings } from "../config/warnings.ts";
 import { memoryStore } from "../testing/failing_store.ts";
-import { CONFIG, DISTINCT, HOST_KEY, NOW_MS, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, DISTINCT, HOST_KEY, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 const ANN = approverKey(3);
 const BOB = approverKey(4);
@@ -347,4 +348,21 @@ Deno.test.each([
 ])("a config with $name is rejected", async ({ approvals, hosts }) => {
   const changes = { ...(approvals && { approvals }), ...(hosts && { hosts }) };
   await assert.rejects(startSigner(changes), { code: "invalid_config" });
+});
+
+Deno.test("a number of signatures that never applies causes a warning", () => {
+  const { web01, open01 } = CONFIG.hosts;
+  const warningsOf = (open: object, required_by_group: object) =>
+    snapshotWarnings(
+      snapshotOf({
+        ...CONFIG,
+        hosts: { web01: { ...web01, approvals_required: 1 }, open01: { ...open01, ...open } },
+        approvals: { ...APPROVALS, required_by_group },
+      }),
+    ).filter((text) => text.endsWith("so nobody has to sign")).map((text) => text.split(":", 1)[0]);
+  assert.deepEqual(warningsOf({}, { web: 1 }), []);
+  assert.deepEqual(warningsOf({ approvals_required: 1 }, { wbe: 1 }), [
+    "approvals.required_by_group.wbe",
+    "hosts.open01.approvals_required",
+  ]);
 });
