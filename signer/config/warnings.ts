@@ -59,6 +59,10 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   }
   const isVolatile = config.state_db === "";
   warnIf(isVolatile, "state_db is not set: a restart loses grants and freezes");
+  warnIf(
+    isVolatile && config.approvals !== undefined,
+    "approvals without state_db: after a restart, a signed decision can be used again until it expires",
+  );
   for (const { name, leaseNamespace } of policy.clusters.values()) {
     warnIf(
       leaseNamespace !== "" && isVolatile,

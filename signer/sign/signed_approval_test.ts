@@ -350,6 +350,13 @@ Deno.test.each([
   await assert.rejects(startSigner(changes), { code: "invalid_config" });
 });
 
+Deno.test("approvals without state_db cause a warning, because a restart loses the used documents", () => {
+  const found = (state_db: string) =>
+    snapshotWarnings(snapshotOf({ ...CONFIG, approvals: APPROVALS, state_db }))
+      .filter((text) => text.includes("used again"));
+  assert.deepEqual([found("").length, found("/state.db").length], [1, 0]);
+});
+
 Deno.test("a number of signatures that never applies causes a warning", () => {
   const { web01, open01 } = CONFIG.hosts;
   const warningsOf = (open: object, required_by_group: object) =>
