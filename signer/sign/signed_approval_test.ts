@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
+import { sha256Hex } from "@gateway/shared/proofs";
 import {
   approverKey,
   type AssertionChanges,
@@ -348,6 +349,26 @@ Deno.test.each([
 ])("a config with $name is rejected", async ({ approvals, hosts }) => {
   const changes = { ...(approvals && { approvals }), ...(hosts && { hosts }) };
   await assert.rejects(startSigner(changes), { code: "invalid_config" });
+});
+
+Deno.test("a document that another signer has used is used here too", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const [proof] = signedBy(ANN)(subject);
+  assert.ok(proof);
+  const used = { kind: "document", value: sha256Hex(proof.document), revokedAt: 1_700_000_600_000 } as const;
+  const state = { revocations: [used], krlVersion: signer.krl.current.version };
+  await signer.krl.takeOver({ certificates: [], state });
+  const { status, body } = await approve([proof]);
+  assert.deepEqual([status, body.detail], [403, "signed approval: a decision has been used before"]);
+});
+
+Deno.test.each([
+  { name: "an approver is removed", approvals: { approvers: { bob: APPROVALS.approvers.bob } } },
+  { name: "the quorum is raised", approvals: { required: 2 } },
+])("a signature does not count if $name before the broker collects", async ({ approvals }) => {
+  const { signer, subject, approve } = await startWithApprovals();
+  await signer.reload({ approvals: { ...APPROVALS, ...approvals } });
+  assert.equal((await approve(signedBy(ANN)(subject))).status, 403);
 });
 
 Deno.test("approvals without state_db cause a warning, because a restart loses the used documents", () => {
