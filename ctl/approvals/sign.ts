@@ -9,7 +9,7 @@ import {
   MAX_DOCUMENT_SECONDS,
   sha256Hex,
 } from "@gateway/shared/proofs";
-import { quoteText, shellQuote } from "@gateway/shared/text";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import type { ApprovalProof, ApprovalRecord, SignedApproval } from "@gateway/shared/wire";
 import type { Call } from "../kit/command.ts";
 import { confirm } from "../kit/confirm.ts";
@@ -44,7 +44,9 @@ export async function signApproval(
     throw invalid(`Cannot approve ${record.id}: ${signed.required} people must sign it`, undefined, fix);
   }
   const { subject } = signed;
-  call.terminal.err(describeSubject(signed, record, { approver, learnTtlSeconds }).join("\n") + "\n");
+  call.terminal.err(
+    describeSubject(signed, record, { approver, learnTtlSeconds }).map(visibleText).join("\n") + "\n",
+  );
   const { terminal, keys } = call;
   if (!yes && keys === undefined) {
     throw invalid(`Cannot ask for a signature of ${record.id} without a terminal`, undefined, "pass --yes");
