@@ -93,6 +93,12 @@ Deno.test({
       const { signer_audit_log: log, signer_audit_key: key } = scene.stage.init;
       const verified = await ctl(["audit", "verify", "--log", log, "--key", key, "--approvals"]);
       assert.match(verified.out, /OK: 2 signed approvals of 1 records/, verified.err);
+      const records = await Deno.readTextFile(log);
+      const torn = records.split("\n").find((line) => line.includes('"approvals":[')) ?? "";
+      await Deno.writeTextFile(`${log}.torn`, records + torn.slice(0, -9) + "\n");
+      const damaged = await ctl(["audit", "verify", "--log", `${log}.torn`, "--key", key, "--approvals"]);
+      assert.match(damaged.out, /not JSON[^]*FAIL: 2 signed approvals of 2 records/, damaged.err);
+      assert.equal(damaged.code, 1);
       const removed = await ctl(["approver", "remove", "bob", "--dry-run"]);
       assert.match(removed.err, /2 people must sign/, "nobody could approve without bob");
     }),
