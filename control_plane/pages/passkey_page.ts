@@ -34,7 +34,8 @@ instead.</p></noscript>
 </section>
 <section class="panel" aria-labelledby="limits"><h2 id="limits">Limits</h2>
 <p>A passkey protects against everyone who approves in your name. An attacker who has compromised this control plane can
-show you a false request, and your passkey then signs another one. If you approve with <code>broker-ctl approval allow ID
+show you a false request, and your passkey then signs another one. While you create a passkey, it can show you its own key
+and fingerprint. If you approve with <code>broker-ctl approval allow ID
 --sign-key FILE</code>, the signed digest is computed on your computer over exactly the request that you see.</p>
 </section>`;
 }

@@ -67,21 +67,22 @@ export async function decideApproval(
     await Promise.all(recorded.map((entry) => ports.record({ ...entry, outcome: "error", err })));
   };
   const signed = approve ? await checkProof(ports, id, decision) : undefined;
+  // The documents decide about a waiver, whatever the decision says.
+  const learnTtlSeconds = signed?.learnTtlSeconds ?? (learn ? ttl_seconds : 0);
   const allowed = signed?.isEnough === false
     ? "approval-signed"
-    : learn
+    : learnTtlSeconds > 0
     ? "approval-decision-allow-learn"
     : "approval-decision-allow";
   const decided = await ports.registry.decide(
     id,
     {
-      ...{ approver, approve, shown: shown_ids, signed },
-      learnTtlSeconds: signed?.learnTtlSeconds ?? (learn ? ttl_seconds : 0),
+      ...{ approver, approve, shown: shown_ids, signed, learnTtlSeconds },
       // Convert the comment to text that every store and log can hold.
       comment: comment.toWellFormed().replaceAll("\0", "\ufffd"),
     },
     async (approval) => {
-      const problem = learn ? nothingToLearn(approval) : undefined;
+      const problem = learnTtlSeconds > 0 ? nothingToLearn(approval) : undefined;
       if (problem !== undefined) {
         throw new AppError(
           "invalid_request",

@@ -51,6 +51,7 @@ Deno.test("a request that two people must sign is approved by the second signatu
   assert.equal(plane.log.entries.at(-1)?.outcome, "approval-signed");
   const second = await plane.decide(id, { approve: true, proof: bob }, "approver-2");
   assert.deepEqual([second.status, second.body.status], [200, "approved"]);
+  assert.equal(plane.log.entries.at(-1)?.outcome, "approval-decision-allow-learn");
   assert.equal((await plane.get(`/v1/sign/result/${id}`, "broker-1")).status, 200);
   const { approved, approval_proofs, learn_ttl_seconds } = plane.signer.signed.at(-1) ?? {};
   assert.deepEqual([approved, approval_proofs, learn_ttl_seconds], [true, [ann, bob], 60]);

@@ -9,8 +9,8 @@ import {
   MAX_DOCUMENT_SECONDS,
   sha256Hex,
 } from "@gateway/shared/proofs";
-import { quoteText, shellQuote } from "@gateway/shared/text";
-import type { ApprovalProof, ApprovalRecord, ApprovalSubject, SignedApproval } from "@gateway/shared/wire";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
+import type { ApprovalProof, ApprovalRecord, SignedApproval } from "@gateway/shared/wire";
 import type { Call } from "../kit/command.ts";
 import { confirm } from "../kit/confirm.ts";
 import { HintedError, invalid } from "../kit/output.ts";
@@ -43,7 +43,9 @@ export async function signApproval(
     throw invalid(`Cannot sign ${record.id} without a name`, undefined, "pass --as NAME");
   }
   const { subject } = signed;
-  call.terminal.err(describeSubject(subject, record, { approver, learnTtlSeconds }).join("\n") + "\n");
+  call.terminal.err(
+    describeSubject(signed, record, { approver, learnTtlSeconds }).map(visibleText).join("\n") + "\n",
+  );
   const { terminal, keys } = call;
   if (!yes && keys === undefined) {
     throw invalid(`Cannot ask for a signature of ${record.id} without a terminal`, undefined, "pass --yes");
@@ -78,7 +80,7 @@ function documentExpiry({ created_at, expires_at = "" }: ApprovalRecord): number
 
 /** The fields that the signature is about, without empty ones. */
 function describeSubject(
-  subject: ApprovalSubject,
+  { subject, installation }: SignedApproval,
   { k8s_manifest: manifest = "" }: ApprovalRecord,
   { approver, learnTtlSeconds }: { readonly approver: string; readonly learnTtlSeconds: number },
 ): readonly string[] {
@@ -88,6 +90,8 @@ function describeSubject(
   const isWhole = subject.k8s_manifest_sha256 === "" || sha256Hex(manifest) === subject.k8s_manifest_sha256;
   return [
     `As ${quoteText(approver)} you sign this request:`,
+    // Without it, a control plane could get a signature for a host of the same name elsewhere.
+    `  ${"installation".padEnd(19)}  ${quoteText(installation)}`,
     ...fields.map(([name = "", value = ""]) => `  ${name.padEnd(19)}  ${value}`),
     `  ${"digest".padEnd(19)}  ${digestSubject(subject)}`,
     ...(learnTtlSeconds > 0 ? [`  identical requests then need no approval for ${learnTtlSeconds} s`] : []),

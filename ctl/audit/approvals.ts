@@ -40,7 +40,13 @@ export async function openApprovalCheck(config: string | undefined, workingFolde
 }
 
 function verifyRecord(text: string, approvers: Approvers, used: Set<string>) {
-  const record = parseStandardJson(text);
+  let record: unknown;
+  try {
+    record = parseStandardJson(text);
+  } catch {
+    // The last record of a process that was killed can be torn.
+    return { proofs: 0, problems: ["a record with approvals is not JSON"] };
+  }
   if (!isObject(record) || !isObject(record["ext"])) return undefined;
   const { seq, time, approved_by } = record;
   const { success, data = [] } = recorded.safeParse(record["ext"]["approvals"]);

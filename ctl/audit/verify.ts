@@ -51,8 +51,9 @@ verifies the logs of further stdio brokers (audit-2.log, audit-3.log …). --set
 with a line of broker-ctl audit public-key for each, in a file that no instance can write. Verification fails if a log
 is missing, empty or unknown, if a serial was issued twice, or if a control plane or broker used a serial that no
 signer's log contains. --approvals verifies each signature of an approval again: it belongs to an approver of the signer's
-config, was valid at the time of the record, and was used once. A removed approver or key counts as invalid. Exit code 1:
-verification failed.
+config, was valid at the time of the record, and was used once. The log does not contain all signed fields, so that the
+signature is about the recorded command is the statement of the signer. A removed approver or key counts as invalid. Exit
+code 1: verification failed.
 `,
   uses: ({ set, log, approvals }) =>
     approvals === true || set === undefined && log === undefined ? ["config"] : [],

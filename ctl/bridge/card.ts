@@ -92,7 +92,10 @@ const DECISION_KEYS: readonly string[] = [
 
 /** Equal for two records with the same content, even if their decisions differ. */
 export function contentDigest(record: ApprovalRecord): string {
-  const entries = Object.entries(record).filter(([key]) => !DECISION_KEYS.includes(key))
+  const { signed_approval: signed } = record;
+  // A signature must not take away the button that denies.
+  const content = { ...record, ...(signed && { signed_approval: { ...signed, approved_by: [] } }) };
+  const entries = Object.entries(content).filter(([key]) => !DECISION_KEYS.includes(key))
     .sort(([a], [b]) => a < b ? -1 : 1);
   return digestOf(entries);
 }

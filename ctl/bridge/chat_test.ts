@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { boundedFetch } from "./chat.ts";
 import { createRedactor } from "@gateway/shared/redact";
 import type { ApprovalRecord, ApprovalSubject } from "@gateway/shared/wire";
-import { type Card, LONGEST_CARD, makeCard } from "./card.ts";
+import { type Card, contentDigest, LONGEST_CARD, makeCard } from "./card.ts";
 import { fenced, LONGEST_ROW, messageOf } from "./mattermost.ts";
 import { AppError } from "@gateway/shared/errors";
 import { createControlPlaneClient, explainControlPlaneFailure } from "./control_plane_client.ts";
@@ -90,6 +90,14 @@ Deno.test("makeCard() offers no approval of a request that needs signatures, and
   assert.deepEqual(verbs, ["deny"]);
   assert.match(note, /must be signed/);
   assert.ok(lines.some((line) => line.includes("1 of 2 people have signed: ann")));
+});
+
+Deno.test("contentDigest() stays the same when somebody signs, so that a chat can still deny", () => {
+  const digest = (approved_by: readonly string[]) => {
+    const signed = { required: 2, installation: "lab-12345", subject: {} as ApprovalSubject, approved_by };
+    return contentDigest({ ...PENDING, signed_approval: signed });
+  };
+  assert.equal(digest(["ann"]), digest([]));
 });
 
 Deno.test("makeCard() truncates content over the chat's limit, reports it and offers no approval", () => {

@@ -3,6 +3,7 @@ import { createPublicKey, type KeyObject } from "node:crypto";
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { MAX_REQUIRED_APPROVALS } from "../policy/mod.ts";
+import { RSA_BITS } from "../ssh/keys.ts";
 import { fingerprint } from "../ssh/mod.ts";
 import { foldIdentity, quoteText } from "../text.ts";
 import { parseApprovalKey } from "./sshsig.ts";
@@ -129,7 +130,12 @@ export function compileApprovers(
           add(base64, () => ({ kind: "ssh", name: fingerprint(parseApprovalKey(line).blob) }));
         }
         for (const { id, public_key } of passkeys) {
-          add(id, () => ({ kind: "passkey", name: id, key: parsePasskey(public_key) }));
+          add(id, () => {
+            const key = parsePasskey(public_key);
+            // A key that two people share could be a quorum alone, also with two IDs.
+            own(key.export({ format: "der", type: "spki" }).toString("hex"), name, "a key");
+            return { kind: "passkey", name: id, key };
+          });
         }
         if (passkeys.length > 0 && (config.passkey_rp_id ?? "") === "") {
           problems.push(`approvals.approvers.${name}.passkeys: needs approvals.passkey_rp_id`);
@@ -152,14 +158,15 @@ const PASSKEY_TYPES: readonly (string | undefined)[] = ["ec", "ed25519", "rsa"];
 
 function parsePasskey(publicKey: string): KeyObject {
   const message =
-    "Cannot read the public key of a passkey: not base64url of a DER public key (EC, Ed25519 or RSA)";
+    `Cannot read the public key of a passkey: not base64url of a DER public key (EC, Ed25519, or RSA of ${RSA_BITS.min} bits)`;
   try {
     const key = createPublicKey({
       key: Uint8Array.fromBase64(publicKey, { alphabet: "base64url" }) as Uint8Array & Buffer,
       format: "der",
       type: "spki",
     });
-    if (PASSKEY_TYPES.includes(key.asymmetricKeyType)) return key;
+    const { modulusLength = RSA_BITS.min } = key.asymmetricKeyDetails ?? {};
+    if (PASSKEY_TYPES.includes(key.asymmetricKeyType) && modulusLength >= RSA_BITS.min) return key;
   } catch (cause) {
     throw new AppError("invalid_request", message, { cause });
   }

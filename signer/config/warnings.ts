@@ -9,7 +9,7 @@ import {
   findUnprovedShells,
 } from "@gateway/shared/policy";
 import type { ServiceLogger } from "@gateway/shared/service";
-import { quoteText } from "@gateway/shared/text";
+import { formatKeyPath, quoteText } from "@gateway/shared/text";
 import { isHostIdentity } from "@gateway/shared/wire";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -59,6 +59,10 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   }
   const isVolatile = config.state_db === "";
   warnIf(isVolatile, "state_db is not set: a restart loses grants and freezes");
+  warnIf(
+    isVolatile && config.approvals !== undefined,
+    "approvals without state_db: after a restart, a signed decision can be used again until it expires",
+  );
   for (const { name, leaseNamespace } of policy.clusters.values()) {
     warnIf(
       leaseNamespace !== "" && isVolatile,
@@ -96,6 +100,7 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
     }): if the shim there is of another ` +
       'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
   );
+  warnings.push(...describeInertApprovals(snapshot));
   for (const path of yield* findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so its allow and deny patterns have no effect`);
   }
@@ -104,4 +109,29 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   warnings.push(...describeUnconnectable(config.hosts));
   warnings.push(...yield* findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
+}
+
+/** Numbers of signatures that never apply, although an operator relies on them. */
+function describeInertApprovals({ config, policy }: Snapshot): readonly string[] {
+  const inGroup = Object.keys(config.approvals?.required_by_group ?? {});
+  const targets = inGroup.length === 0 ? [] : [...policy.hosts.values(), ...policy.clusters.values()];
+  const groups = new Set(targets.flatMap((target) => target.groups));
+  const asksNobody = (name: string) => {
+    const { members = [], enforcement } = policy.hosts.get(name)?.commands ?? {};
+    return enforcement !== "enforce" || members.every(({ requireApproval }) => requireApproval.length === 0);
+  };
+  return [
+    ...inGroup.filter((group) => !groups.has(group)).map((group) =>
+      `${
+        formatKeyPath(["approvals", "required_by_group", group])
+      }: no host or cluster is in this group, so nobody has to sign`
+    ),
+    ...Object.entries(config.hosts)
+      .filter(([name, { approvals_required = 0 }]) => approvals_required > 0 && asksNobody(name))
+      .map(([name]) =>
+        `${
+          formatKeyPath(["hosts", name, "approvals_required"])
+        }: no rule of this host requires an approval, so nobody has to sign`
+      ),
+  ];
 }

@@ -17,7 +17,7 @@ import {
 import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
-import { approvalFacts, approverNames } from "./signed_approval.ts";
+import { approvalFacts, approverNames, requiredSignatures } from "./signed_approval.ts";
 import type { CertificateNames } from "../live/krl/certificates.ts";
 import { namesOf, type Snapshot } from "../config/snapshot.ts";
 import {
@@ -81,6 +81,10 @@ export async function release(
         case "action":
           if (again.needsApproval && !judged.needsApproval) {
             return await refuseLate(context, "it now requires an approval", serial);
+          }
+          // These documents are not marked as used, and the record does not contain them.
+          if (again.signed !== undefined && made !== undefined && judged.signed === undefined) {
+            return await refuseLate(context, "its approval must now be signed", serial);
           }
           // Policy and freezes may have changed during the last check, so check everything again.
           basis = again.basis;
@@ -247,9 +251,13 @@ export function respond(body: SignResponse): Response {
  */
 export async function learnWaiver(
   { authority, snapshot, peer, request, caller }: SignContext,
-  { decision, signed }: Allowed,
+  allowed: Allowed,
   gated: GatedCommand,
 ): Promise<void> {
+  const { decision, signed } = allowed;
+  const target = allowed.kind === "command" ? allowed.decision.host : allowed.cluster;
+  // The control plane could otherwise extend a waiver whose lifetime people have signed.
+  const mayRenew = decision.approvalWaived && requiredSignatures(snapshot, target) === 0;
   const approver = signed === undefined ? request.learn_approver : approverNames(signed.decisions);
   const facts = {
     caller,
@@ -265,7 +273,7 @@ export async function learnWaiver(
     const outcome = await authority.live.learnWaiver({
       ...gated,
       peer: peer.caller,
-      gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
+      gate: decision.requireApproval ? "approved" : mayRenew ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,
       maxTtlSeconds: snapshot.config.max_grant_ttl_seconds,
       approver,

@@ -20,31 +20,49 @@ export interface SignedState {
   readonly missing: string | undefined;
 }
 
+/** The number of people who have to sign the approvals of a host or cluster. */
+export function requiredSignatures(
+  { config: { approvals } }: Snapshot,
+  { groups, approvals_required = 0 }: Target,
+): number {
+  // A config with approvals_required has approvers.
+  if (approvals === undefined) return 0;
+  const { required, required_by_group: byGroup } = approvals;
+  // A group may be named like a member of every object.
+  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
+  return Math.max(required, approvals_required, ...ofGroups);
+}
+
 /** Verifies the proofs of a request; `undefined` if the config requires no signatures for it. */
 export function judgeProofs(
   { authority, snapshot, request, caller }: {
-    readonly authority: Pick<Authority, "clock" | "passkeyCounters">;
+    readonly authority: Pick<Authority, "clock" | "live" | "passkeyCounters">;
     readonly snapshot: Snapshot;
     readonly request: SignRequest;
     readonly caller: string;
   },
-  { groups, approvals_required = 0 }: Target,
+  target: Target,
 ): SignedState | undefined {
-  const { config: { approvals }, approvers } = snapshot;
-  // A config with approvals_required has approvers.
-  if (approvals === undefined || approvers === undefined) return undefined;
-  const { required_by_group: byGroup } = approvals;
-  // A group may be named like a member of every object.
-  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
-  const required = Math.max(approvals.required, approvals_required, ...ofGroups);
-  if (required === 0) return undefined;
+  const required = requiredSignatures(snapshot, target);
+  const { approvers } = snapshot;
+  if (required === 0 || approvers === undefined) return undefined;
   const subject = subjectOf(request, caller);
-  const scope = { approvers, subject, groups, now: authority.clock.now() };
+  const scope = { approvers, subject, groups: target.groups, now: authority.clock.now() };
   const verdict = verifyProofs(request.approval_proofs, scope);
   const decisions = verdict.kind === "valid" ? verdict.decisions : [];
   const cloned = decisions.find((decision) => !authority.passkeyCounters.accepts(decision));
-  const problem = verdict.kind === "invalid" ? verdict.problem : cloned &&
-    `the counter of a passkey of "${cloned.approver}" went back: sign again, or remove a cloned passkey`;
+  const { caller: callers, end_user: endUsers } = authority.live.view.freezes;
+  const frozen = decisions.find(({ approver }) =>
+    approvers.byName.get(approver)?.identities.values().some((name) =>
+      callers.has(name) || endUsers.has(name)
+    )
+  );
+  const problem = verdict.kind === "invalid"
+    ? verdict.problem
+    : frozen
+    ? `"${frozen.approver}" is frozen`
+    : cloned &&
+      `the counter of a passkey of "${cloned.approver}" went back: sign again, or remove a cloned passkey`;
   const shortest = Math.min(...decisions.map(({ learnTtlSeconds }) => learnTtlSeconds));
   const missing = problem ??
     (!(decisions.length >= required) ? `${decisions.length} of ${required} people have signed` : undefined) ??

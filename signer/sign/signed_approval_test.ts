@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
+import { sha256Hex } from "@gateway/shared/proofs";
 import {
   approverKey,
   type AssertionChanges,
@@ -8,7 +10,9 @@ import {
   sshProof,
 } from "@gateway/shared/testing";
 import type { ApprovalProof, ApprovalSubject, SignedApproval } from "@gateway/shared/wire";
-import { CONFIG, DISTINCT, HOST_KEY, startSigner } from "../testing/memory_signer.ts";
+import { snapshotWarnings } from "../config/warnings.ts";
+import { memoryStore } from "../testing/failing_store.ts";
+import { CONFIG, DISTINCT, HOST_KEY, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 const ANN = approverKey(3);
 const BOB = approverKey(4);
@@ -28,6 +32,8 @@ const APPROVALS = {
   required_by_group: { web: 1 },
   passkey_rp_id: "approve.test",
 };
+const SHORT_RSA_KEY = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey
+  .export({ format: "der", type: "spki" }).toString("base64url");
 const RESTART = { command: "systemctl restart nginx", end_user: "eve", ttl_seconds: 60 };
 const FORWARDED = { ...RESTART, on_behalf_of: "broker-1" };
 
@@ -227,6 +233,16 @@ Deno.test("a group that is named like a member of every object requires what the
   assert.equal(status, 403);
 });
 
+Deno.test.each(["ann", "ANN@corp.test"])(
+  "the signer rejects the decision of an approver frozen as %s",
+  async (name) => {
+    const { signer, subject, approve } = await startWithApprovals();
+    await signer.freeze("end_user", name);
+    const { status, body } = await approve(signedBy(ANN)(subject));
+    assert.deepEqual([status, body.detail], [403, 'signed approval: "ann" is frozen']);
+  },
+);
+
 Deno.test("the counter of a passkey may not go back", async () => {
   const { subject, approve } = await startWithApprovals();
   const prove = (nonce: string, counter: number) =>
@@ -244,6 +260,42 @@ Deno.test("a dry run reports who has signed, and issues nothing", async () => {
   const { body } = await approve([sshProof(decisionText(subject, {}), ANN)], { dry_run: true });
   const { approved_by, required, problem } = body["signed_approval"] as SignedApproval;
   assert.deepEqual([approved_by, required, problem, body.certificate], [["ann"], 2, undefined, undefined]);
+});
+
+Deno.test("without a new signature, a waiver ends when its approvers said", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const learned = { learn_ttl_seconds: 60, learn_approver: "ann", learn_approval_id: "1" };
+  const proof = sshProof(decisionText(subject, { learn_ttl_seconds: 60 }), ANN);
+  await approve([proof], learned);
+  const { status } = await approve([], { ...learned, learn_ttl_seconds: 86_400 });
+  const ends = signer.live.listGrants().map(({ expiresAt }) => expiresAt);
+  assert.deepEqual([status, ends], [200, [NOW_MS + 60_000]]);
+});
+
+Deno.test("a certificate is withheld if its waiver is revoked meanwhile, whatever proofs it came with", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const prove = (nonce: string) =>
+    sshProof(decisionText(subject, { nonce: nonce.repeat(32), learn_ttl_seconds: 60 }), ANN);
+  const learned = { learn_ttl_seconds: 60, learn_approver: "ann", learn_approval_id: "1" };
+  await approve([prove("1")], learned);
+  const [waiver] = signer.live.listGrants();
+  const records = { made: () => Promise.resolve(), notStored: () => Promise.resolve() };
+  signer.log.onAppended = async ({ outcome }) => {
+    if (outcome === "issued") await signer.live.revokeGrant(waiver?.id ?? "", records);
+  };
+  const { status, body } = await approve([prove("2")]);
+  assert.deepEqual([status, body.detail], [403, "its approval must now be signed"]);
+});
+
+Deno.test("a used document stays used after a restart", async () => {
+  const store = memoryStore();
+  const start = () => startSigner({ approvals: APPROVALS }, { randomBytes: DISTINCT, store });
+  const first = await start();
+  const { subject } = await parkedBy(first);
+  const approved = { ...FORWARDED, approved: true, approval_proofs: signedBy(ANN)(subject) };
+  assert.equal((await first.sign(approved, "control-plane")).status, 200);
+  const { status, body } = await (await start()).sign(approved, "control-plane");
+  assert.deepEqual([status, body.detail], [403, "signed approval: a decision has been used before"]);
 });
 
 Deno.test("a learned waiver names the people who signed it", async () => {
@@ -267,6 +319,23 @@ Deno.test.each([
     name: "a name of two people",
     approvals: { ...APPROVALS, approvers: { ann: { ssh_keys: [ANN.line] }, bob: { identities: ["ANN"] } } },
   },
+  {
+    name: "a passkey of two people with two IDs",
+    approvals: {
+      ...APPROVALS,
+      approvers: {
+        ann: { passkeys: [PASSKEY.config] },
+        bob: { passkeys: [{ ...PASSKEY.config, id: "b3RoZXI" }] },
+      },
+    },
+  },
+  {
+    name: "a passkey of 1024 bits",
+    approvals: {
+      ...APPROVALS,
+      approvers: { ann: { passkeys: [{ id: "b3RoZXI", public_key: SHORT_RSA_KEY }] } },
+    },
+  },
   { name: "more signatures than approvers", approvals: { ...APPROVALS, required: 4 } },
   {
     name: "an unreadable key",
@@ -280,4 +349,48 @@ Deno.test.each([
 ])("a config with $name is rejected", async ({ approvals, hosts }) => {
   const changes = { ...(approvals && { approvals }), ...(hosts && { hosts }) };
   await assert.rejects(startSigner(changes), { code: "invalid_config" });
+});
+
+Deno.test("a document that another signer has used is used here too", async () => {
+  const { signer, subject, approve } = await startWithApprovals();
+  const [proof] = signedBy(ANN)(subject);
+  assert.ok(proof);
+  const used = { kind: "document", value: sha256Hex(proof.document), revokedAt: 1_700_000_600_000 } as const;
+  const state = { revocations: [used], krlVersion: signer.krl.current.version };
+  await signer.krl.takeOver({ certificates: [], state });
+  const { status, body } = await approve([proof]);
+  assert.deepEqual([status, body.detail], [403, "signed approval: a decision has been used before"]);
+});
+
+Deno.test.each([
+  { name: "an approver is removed", approvals: { approvers: { bob: APPROVALS.approvers.bob } } },
+  { name: "the quorum is raised", approvals: { required: 2 } },
+])("a signature does not count if $name before the broker collects", async ({ approvals }) => {
+  const { signer, subject, approve } = await startWithApprovals();
+  await signer.reload({ approvals: { ...APPROVALS, ...approvals } });
+  assert.equal((await approve(signedBy(ANN)(subject))).status, 403);
+});
+
+Deno.test("approvals without state_db cause a warning, because a restart loses the used documents", () => {
+  const found = (state_db: string) =>
+    snapshotWarnings(snapshotOf({ ...CONFIG, approvals: APPROVALS, state_db }))
+      .filter((text) => text.includes("used again"));
+  assert.deepEqual([found("").length, found("/state.db").length], [1, 0]);
+});
+
+Deno.test("a number of signatures that never applies causes a warning", () => {
+  const { web01, open01 } = CONFIG.hosts;
+  const warningsOf = (open: object, required_by_group: object) =>
+    snapshotWarnings(
+      snapshotOf({
+        ...CONFIG,
+        hosts: { web01: { ...web01, approvals_required: 1 }, open01: { ...open01, ...open } },
+        approvals: { ...APPROVALS, required_by_group },
+      }),
+    ).filter((text) => text.endsWith("so nobody has to sign")).map((text) => text.split(":", 1)[0]);
+  assert.deepEqual(warningsOf({}, { web: 1 }), []);
+  assert.deepEqual(warningsOf({ approvals_required: 1 }, { wbe: 1 }), [
+    "approvals.required_by_group.wbe",
+    "hosts.open01.approvals_required",
+  ]);
 });

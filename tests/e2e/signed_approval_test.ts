@@ -86,7 +86,7 @@ Deno.test({
       assert.match(first.out, /signed; 1 more must sign/, first.err);
       assert.match(
         first.err,
-        /As "ann" you sign this request:[^]*command +"hostname"[^]*digest +[0-9a-f]{64}/,
+        /As "ann" you sign this request:\n +installation +"gateway-[0-9a-f]+"[^]*command +"hostname"[^]*digest +[0-9a-f]{64}/,
       );
       assert.equal((await allow(id, "ann")).code, 1, "one person counts once");
       const second = await allow(id, "bob");
@@ -95,6 +95,12 @@ Deno.test({
       const { signer_audit_log: log, signer_audit_key: key } = scene.stage.init;
       const verified = await ctl(["audit", "verify", "--log", log, "--key", key, "--approvals"]);
       assert.match(verified.out, /OK: 2 signed approvals of 1 records/, verified.err);
+      const records = await Deno.readTextFile(log);
+      const torn = records.split("\n").find((line) => line.includes('"approvals":[')) ?? "";
+      await Deno.writeTextFile(`${log}.torn`, records + torn.slice(0, -9) + "\n");
+      const damaged = await ctl(["audit", "verify", "--log", `${log}.torn`, "--key", key, "--approvals"]);
+      assert.match(damaged.out, /not JSON[^]*FAIL: 2 signed approvals of 2 records/, damaged.err);
+      assert.equal(damaged.code, 1);
       const removed = await ctl(["approver", "remove", "bob", "--dry-run"]);
       assert.match(removed.err, /needs 2 approvers/, "nobody could approve without bob");
     }),
