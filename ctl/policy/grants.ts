@@ -7,7 +7,7 @@ import { actionPattern } from "../clusters/entry.ts";
 import { type Call, type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/values.ts";
 import { readTarget } from "./explain.ts";
-import { asking, askSigner, joinPath, SIGNER } from "../kit/remote.ts";
+import { asking, askSigner, joinPath } from "../kit/remote.ts";
 import { shortenIds, shortenText, timeCell } from "../kit/table.ts";
 import { findById, invalid } from "../kit/output.ts";
 
@@ -29,7 +29,6 @@ function ruleCommand(
   return asking({
     ...{ name, summary },
     takes: {
-      ...SIGNER,
       "--host <name>": required("host name"),
       "--allow <pattern>": "RE2 pattern of allowed commands",
       "--deny <pattern>": "RE2 pattern of denied commands",
@@ -89,7 +88,6 @@ export const RULES: readonly CommandData[] = [
 ];
 
 const GRANT_TAKES = {
-  ...SIGNER,
   "--host <name>": "host name",
   "--cluster <name>": "cluster name, instead of --host",
   "--allow <pattern>": repeat("RE2 pattern; repeatable"),
@@ -143,16 +141,15 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
 const LIST = asking({
   name: "grants",
   summary: "List the active grants and waivers.",
-  takes: { ...SIGNER, "--full": "do not truncate long patterns" },
   help: `
 Examples:
   broker-ctl policy grants
 
-Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end shows this;
---full and --json print all of it.
+Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end shows this.
+-o wide and --json print all of it.
 `,
   question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),
-  show(grants, { full = false }) {
+  show(grants) {
     const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
     const shortId = shortenIds(grants.map(({ id }) => id));
     const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
@@ -160,7 +157,7 @@ Waivers come from approvals with --learn. A pattern of more than 400 characters 
       entry.host,
       timeCell(entry.expires_at, systemClock.now()),
       describeScope(entry),
-      describeRules(entry, full ? (text) => text : shortenText),
+      { text: describeRules(entry, shortenText), wide: describeRules(entry, String) },
     ]);
     const columns = ["ID", "HOST", "EXPIRES", "SCOPE", "RULES"];
     return [{ none: "(no active grants)", columns, rows }];
@@ -170,7 +167,7 @@ Waivers come from approvals with --learn. A pattern of more than 400 characters 
 const REVOKE = asking({
   name: "revoke",
   summary: "Revoke a grant or waiver.",
-  takes: { ...SIGNER, "<id>": "grant ID, or a unique prefix of it" },
+  takes: { "<id>": "grant ID, or a unique prefix of it" },
   help: `
 Examples:
   broker-ctl policy revoke 0123456789abcdef01234567

@@ -8,7 +8,7 @@ import { countOf } from "../kit/arguments.ts";
 import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { conflict, invalid, RemoteError } from "../kit/output.ts";
-import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
+import { askSigner, REMOTE_HELP } from "../kit/remote.ts";
 import { diffLines, timeCell } from "../kit/table.ts";
 import { diffConfigs, WIDER } from "./analyze.ts";
 
@@ -32,7 +32,6 @@ const IMPORT = versionCommand({
     "<file>": "signer's config, or the output of policy export",
     "--replace": "replace the hosts in the database",
     ...DRY_RUN,
-    ...SIGNER,
   },
   help: `
 Examples:
@@ -74,7 +73,7 @@ All "hosts" of the file become the next version; comments are not imported. If t
 const EXPORT = versionCommand({
   name: "export",
   summary: "Export the hosts of a version.",
-  takes: { "[version]": version("version (default: newest)"), ...SIGNER },
+  takes: { "[version]": version("version (default: newest)") },
   async run({ version }, call) {
     const { hosts } = await fetchVersion(call, version);
     return { json: { hosts }, lines: JSON.stringify({ hosts }, null, 2).split("\n") };
@@ -84,7 +83,6 @@ const EXPORT = versionCommand({
 const HISTORY = versionCommand({
   name: "history",
   summary: "List the versions of the hosts and their authors.",
-  takes: SIGNER,
   async run(_given, call) {
     const history = await fetchHistory(call);
     const now = systemClock.now();
@@ -105,7 +103,6 @@ const DIFF = versionCommand({
   takes: {
     "<from>": "signer config in force, or a version",
     "[to]": "new signer config, or a version (default: newest)",
-    ...SIGNER,
   },
   help: `
 Examples:
@@ -135,7 +132,7 @@ a second reviewer.
 const ROLLBACK = versionCommand({
   name: "rollback",
   summary: "Restore the hosts of an earlier version.",
-  takes: { "<version>": version("version to restore"), ...DRY_RUN, ...SIGNER },
+  takes: { "<version>": version("version to restore"), ...DRY_RUN },
   help: `
 Examples:
   broker-ctl policy rollback 6 --dry-run

@@ -22,6 +22,7 @@ export {
   composePolicies,
   decideCommand,
   hasAllowlist,
+  listRules,
   type PolicySet,
 } from "./command.ts";
 export { type CompiledPolicy, compilePolicy, compilePolicySteps, findPolicyProblems } from "./compile.ts";

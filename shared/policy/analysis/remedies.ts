@@ -1,6 +1,5 @@
 // What would change a denial: the changes of the config that the request needs, proved by deciding it again.
 import { formatKeyPath, quoteText } from "../../text.ts";
-import type { ClusterDecision } from "../clusters.ts";
 import {
   compilePattern,
   decideCommand,
@@ -13,7 +12,7 @@ import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
 import { canonicalSudoUser } from "../shell.ts";
 import { isInGroups, type SshDecision } from "../ssh.ts";
-import { decideAction, decideRequest, type HostQuestion, type Requester } from "./question.ts";
+import { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";
 
 /** The places of a rule such as `deny:^rm ` in the config; of `allowlist:no-match`, the places for an allow rule. */
 type PlacesOf = (rule: string) => readonly string[];
@@ -29,7 +28,7 @@ export function findHostRemedies(
   question: HostQuestion,
   { texts, placesOf }: { readonly texts: readonly string[]; readonly placesOf: PlacesOf },
 ): readonly string[] {
-  const { sudo, sudoUser, pty, fileTransfer } = question;
+  const { sudo = false, sudoUser = "", pty = false, fileTransfer = false } = question;
   const { allowed_sudo_users: users = [], groups } = host;
   const path = formatKeyPath(["hosts", host.name]);
   const asked = { allow_sudo: sudo, allow_pty: pty, allow_file_transfer: fileTransfer };
@@ -58,11 +57,14 @@ export function findClusterRemedies(
   const path = formatKeyPath(["kubernetes", "clusters", cluster.name]);
   const rules = openRules(cluster.commands, [action], placesOf);
   const access = { ...openAccess(asker, cluster.groups), caller: undefined };
-  const { decision } = decideAction(policy, { ...cluster, commands: rules.set }, action, access);
+  const { decision } = decideAction(policy, { ...cluster, commands: rules.set }, readAction(action), access);
   return changesFor(decision, [...missingAccess(policy, cluster, asker, path), ...rules.changes]);
 }
 
-function changesFor(decision: SshDecision | ClusterDecision, changes: readonly string[]): readonly string[] {
+function changesFor(
+  decision: SshDecision | ReturnType<typeof decideAction>["decision"],
+  changes: readonly string[],
+): readonly string[] {
   if (decision.kind !== "allowed") return [];
   return decision.requireApproval ? [...changes, "get an approval"] : changes;
 }

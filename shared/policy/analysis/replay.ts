@@ -2,10 +2,10 @@
 import * as z from "@zod/zod";
 import { createHash } from "node:crypto";
 import { parseJson } from "../../json.ts";
-import { decideCluster, findCluster } from "../clusters.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import { outcomeOf, OUTCOMES, type PolicyOutcome } from "../recorded.ts";
-import { decideSsh, mayComeFrom, mayUseHost } from "../ssh.ts";
+import { mayComeFrom } from "../ssh.ts";
+import { decideAction, decideRequest } from "./question.ts";
 
 type Member =
   | "time"
@@ -165,26 +165,26 @@ function decideAgain(
     if (!mayComeFrom(policy, caller, via || caller)) {
       return stop("direct requests not allowed for this caller");
     }
+    const requester = { caller, endUser, endUserGroups };
     if (words["target"] !== "k8s") {
-      if (mayUseHost(policy, caller, host) !== "ok") return stop("host not authorised");
-      return decideSsh(policy, {
-        ...{ caller, endUser, endUserGroups, host, role, purpose, sessionMode, command },
-        ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, ""), contentSha256: "", ttlSeconds: 0 },
+      const found = policy.hosts.get(host);
+      if (found === undefined) return stop("host not authorised");
+      return decideRequest(policy, found, {
+        ...{ ...requester, role, purpose, sessionMode, command },
+        ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, "") },
         ...{ pty: words["pty"] === "1", fileTransfer: words["ft"] === "1" },
       });
     }
-    const gate = findCluster(policy, caller, host);
-    if (gate.kind === "closed") return stop(gate.reason);
-    const { verb = "", resource: whole = "", ns = "", name = "" } = words;
+    const found = policy.clusters.get(host);
+    if (found === undefined) return stop("unknown cluster");
+    const { verb = "", resource: whole = "", ns = "", name: object = "" } = words;
     const [resource = "", ...group] = whole.split(".");
-    const [namespace = "", object = ""] = [ns, name].map((part) => part === "-" ? "" : part);
-    const decision = decideCluster(gate.cluster, {
-      ...{ caller, endUser, endUserGroups, command, isForced, manifestSha256: "" },
-      ...{ verb, resource, group: group.join("."), namespace, name: object },
-    });
-    return decision.kind === "mismatch"
-      ? stop("the command is not the canonical form of the action")
-      : decision;
+    const [namespace = "", name = ""] = [ns, object].map((part) => part === "-" ? "" : part);
+    const asked = { verb, resource, group: group.join("."), namespace, name };
+    const { action, decision } = decideAction(policy, found, asked, { ...requester, isForced });
+    // For an action that does not exist, the decision is a denial.
+    if (action === undefined || action === command) return decision;
+    return stop("the command is not the canonical form of the action");
   };
   const decision = decide();
   const reason = decision.kind === "denied" ? decision.reason : "";
