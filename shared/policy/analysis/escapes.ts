@@ -3,6 +3,8 @@
 
 /** One way to misuse programs. */
 export interface Escape {
+  /** RE2 pattern of the programs, without anchors. */
+  readonly programs: string;
   /** RE2 pattern of the commands that use it. */
   readonly pattern: string;
   /** What it does, as the end of a sentence that begins with the program. */
@@ -14,21 +16,18 @@ const STARTS = "starts programs of the requester's choice";
 const WRITES = "writes any file";
 const SECRETS = "reveals secrets";
 
-/** Words that begin with one of the options, anywhere behind one of the programs, which can have a path. */
-const using = (programs: string, options: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs}) (?:.* )?(?:${options})`,
-  gives,
-});
+/** The programs can have a path. */
+const escape = (programs: string, rest: string, gives: string): Escape => {
+  return { programs: `(?:/[^ ]*/)?(?:${programs})`, pattern: `^(?:/[^ ]*/)?(?:${programs})${rest}`, gives };
+};
+/** Words that begin with one of the options, anywhere behind one of the programs. */
+const using = (programs: string, options: string, gives: string): Escape =>
+  escape(programs, ` (?:.* )?(?:${options})`, gives);
 /** One of the subcommands, behind options of the program. */
-const calling = (programs: string, subcommands: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs}) (?:-[^ ]*(?: [^- ][^ ]*)? )*(?:${subcommands})(?: |$)`,
-  gives,
-});
+const calling = (programs: string, subcommands: string, gives: string): Escape =>
+  escape(programs, ` (?:-[^ ]*(?: [^- ][^ ]*)? )*(?:${subcommands})(?: |$)`, gives);
 /** Programs that give it with any arguments. */
-const any = (programs: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs})(?: |$)`,
-  gives,
-});
+const any = (programs: string, gives: string): Escape => escape(programs, "(?: |$)", gives);
 
 /** Files with secrets that exist on most hosts. */
 const SECRET_FILES =
@@ -43,7 +42,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
     RUNS,
   ),
   using("tar|bsdtar", "-[A-Za-z]*x|x[a-z]*(?: |$)|--extract|--get(?: |$)|-C|--directory", WRITES),
-  { pattern: "^(?:/[^ ]*/)?(?:tar|bsdtar) [A-Za-z]*[IF]", gives: RUNS },
+  escape("tar|bsdtar", " [A-Za-z]*[IF]", RUNS),
   using("find", "-fprintf? |-fprint0 |-fls |-delete(?: |$)", "writes or deletes files"),
   using("sed", "(?:-e ?)?(?:[0-9,$]*e|s[^a-z0-9 ].*e(?: |$))", RUNS),
   using("sed", "-[nErsz]*i|--in-place|(?:-e ?)?(?:[0-9,$]*w|s[^a-z0-9 ].*w )", WRITES),
@@ -51,7 +50,6 @@ export const HOST_ESCAPES: readonly Escape[] = [
   using("sort", "--compress-program", RUNS),
   using("sort|shuf|iconv", "-[A-Za-z]*o|--output", WRITES),
   using("split|csplit", "--filter", RUNS),
-  any("split|csplit", WRITES),
   using("zip", "-TT|--unzip-command", RUNS),
   using("cpio", "--rsh-command|-[A-Za-z]*i|--extract", STARTS),
   any(
@@ -70,14 +68,12 @@ export const HOST_ESCAPES: readonly Escape[] = [
     SECRETS,
   ),
   using("rsync", "-[a-zA-Z]*e|--rsh|--rsync-path", RUNS),
+  // Interpreters, editors and pagers.
   any(
-    "m4|dc|gnuplot|octave|R|julia|irb|pry|ipython|jshell|java|groovy|scala|erl|elixir|sbcl|ghci|ocaml|swift",
+    "m4|dc|gnuplot|octave|R|julia|irb|pry|ipython|jshell|java|groovy|scala|erl|elixir|sbcl|ghci|ocaml|swift|vi|vim|view|rvim|nvim|vimdiff|ed|ex|red|nano|pico|emacs|joe|mcedit|mc",
     RUNS,
   ),
-  // Editors and pagers.
-  any("vi|vim|view|rvim|nvim|vimdiff|ed|ex|red|nano|pico|emacs|joe|mcedit|mc", RUNS),
   any("less|more|most|pg|man|info", "runs any command from its prompt"),
-  using("man", "-P|--pager|-H|--html", RUNS),
   // Version control and builds.
   using(
     "git",
@@ -110,7 +106,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "-i|-U|--install|--upgrade|--eval|-E|--pipe|--define|-D|--pre-invoke|--post-invoke|--unpack|--configure|-F",
     RUNS,
   ),
-  // Services and hosts.
+  // Services, hosts and debugging.
   calling(
     "systemctl",
     "edit|link|enable|set-environment|import-environment|set-property|revert|preset|isolate|kexec|switch-root",
@@ -123,7 +119,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
   ),
   calling("systemctl", "show-environment|show|cat", SECRETS),
   any(
-    "systemd-cat|systemd-nspawn|machinectl|busctl|dbus-send|gdbus|logsave|capsh|run-mailcap|service|init|telinit|rc-service|initctl",
+    "systemd-cat|systemd-nspawn|machinectl|busctl|dbus-send|gdbus|logsave|capsh|run-mailcap|service|init|telinit|rc-service|initctl|perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd",
     STARTS,
   ),
   any("crontab|at|batch|anacron|logrotate|incrontab|fcrontab", "runs commands later"),
@@ -154,7 +150,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
     SECRETS,
   ),
   using("wget|wget2|aria2c", "--use-askpass|--execute|-e |--on-[a-z-]+", RUNS),
-  any("wget|wget2|aria2c|axel", WRITES),
+  any("wget|wget2|aria2c|axel|split|csplit", WRITES),
   using("openssl", "-engine|-provider|-out|-in|s_client|s_server|-config", STARTS),
   using("tcpdump|tshark|dumpcap", "-[A-Za-z]*[zwrF]", RUNS),
   using("nmap", "--script|-o[NXGSA]|--interactive|-iL|--datadir", RUNS),
@@ -183,7 +179,6 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "[a-z].*",
     STARTS,
   ),
-  any("ansible|ansible-playbook|salt|salt-call|puppet|chef-client", RUNS),
   // Databases.
   using("psql", "-[A-Za-z]*[cfoLv]|--command|--file|--output|--log-file|--set", RUNS),
   using("mysql|mariadb", "-[A-Za-z]*e|--execute|--tee|--pager|--init-command|-[A-Za-z]*h|--host", RUNS),
@@ -191,28 +186,27 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "psql|mysql|mariadb|sqlite3|sqlite|mongo|mongosh|redis-cli|valkey-cli|clickhouse-client|influx|cqlsh",
     "runs any statement, and commands from its prompt",
   ),
-  any("pg_dump|pg_dumpall|mysqldump|mongodump|pg_basebackup", SECRETS),
-  // Debugging and accounts.
-  any("perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd", STARTS),
+  // Accounts.
   any(
-    "printenv|secret-tool|pass|gpg|gpg2|ssh-add|ssh-agent|ssh-keygen|keytool|certutil|kinit|aws|gcloud|az|doctl",
+    "pg_dump|pg_dumpall|mysqldump|mongodump|pg_basebackup|printenv|secret-tool|pass|gpg|gpg2|ssh-add|ssh-agent|ssh-keygen|keytool|certutil|kinit|aws|gcloud|az|doctl",
     SECRETS,
   ),
 ];
 
+const apply = (resources: string, gives: string): Escape => {
+  return { programs: "apply", pattern: `^apply (?:${resources}) `, gives };
+};
+
 /** Workloads in the form of cluster rules. */
 export const CLUSTER_ESCAPES: readonly Escape[] = [
-  {
-    pattern:
-      "^apply (?:pods|replicationcontrollers|(?:deployments|daemonsets|statefulsets|replicasets)\\.apps|(?:jobs|cronjobs)\\.batch) ",
-    gives:
-      "starts workloads without approval: they can use all Secrets and ServiceAccounts of the namespace, and run privileged or with hostPath and hostNetwork unless the cluster forbids it",
-  },
-  {
-    pattern:
-      "^apply (?:(?:cluster)?role(?:binding)?s\\.rbac\\.authorization\\.k8s\\.io|serviceaccounts|[a-z]+webhookconfigurations\\.admissionregistration\\.k8s\\.io) ",
-    gives: "changes who may do what in the cluster without approval",
-  },
+  apply(
+    "pods|replicationcontrollers|(?:deployments|daemonsets|statefulsets|replicasets)\\.apps|(?:jobs|cronjobs)\\.batch",
+    "starts workloads without approval: they can use all Secrets and ServiceAccounts of the namespace, and run privileged or with hostPath and hostNetwork unless the cluster forbids it",
+  ),
+  apply(
+    "(?:cluster)?role(?:binding)?s\\.rbac\\.authorization\\.k8s\\.io|serviceaccounts|[a-z]+webhookconfigurations\\.admissionregistration\\.k8s\\.io",
+    "changes who may do what in the cluster without approval",
+  ),
 ];
 
 /** An option without effect that the program accepts before its subcommand. */

@@ -2,6 +2,7 @@
 import * as z from "@zod/zod";
 import { createHash } from "node:crypto";
 import { parseJson } from "../../json.ts";
+import { quoteText } from "../../text.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import { outcomeOf, OUTCOMES, type PolicyOutcome } from "../recorded.ts";
 import { mayComeFrom } from "../ssh.ts";
@@ -168,7 +169,7 @@ function decideAgain(
     const requester = { caller, endUser, endUserGroups };
     if (words["target"] !== "k8s") {
       const found = policy.hosts.get(host);
-      if (found === undefined) return stop("host not authorised");
+      if (found === undefined) return stop(`no policy for host: ${quoteText(host)}`);
       return decideRequest(policy, found, {
         ...{ ...requester, role, purpose, sessionMode, command },
         ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, "") },
