@@ -24,10 +24,9 @@ export const LINT = command({
 Examples:
   broker-ctl policy lint --config /etc/gateway/signer.json
 
-Analyzes each allow pattern together with the deny and approval rules of its hosts, and shows a command that the policy
-allows and that runs other commands, writes files or reads secrets. It also finds patterns without ^ or $, patterns
-without effect, and approvals that an option before the subcommand avoids. "not analyzed" means that nothing is known
-about the pattern. The exit code is 1 if there is a finding.
+Shows for each risky pattern a command that the policy allows and that runs other commands, writes files or reads secrets.
+Also finds patterns without ^ or $ or without effect, and approvals that an option avoids. "not analyzed" means that
+nothing is known about the pattern. The exit code is 1 if there is a finding.
 `,
   async run({ config }, { workingFolder }) {
     const findings = lintPolicy(await loadPolicy(config, workingFolder));
@@ -96,16 +95,9 @@ Examples:
   broker-ctl policy test
   broker-ctl policy test policy_tests.jsonc --config /etc/gateway/signer.json --json
 
-A file of cases:
-  {
-    "cases": [
-      { "host": "web01", "command": "systemctl status nginx", "expect": "allow" },
-      { "host": "web01", "command": "systemctl restart nginx", "expect": "approval" },
-      { "host": "web01", "command": "cat /etc/shadow", "expect": "deny", "rule": "allowlist:no-match" },
-      { "cluster": "prod", "command": "delete pods web/shop-1", "end_user_groups": ["ops"], "expect": "deny" }
-    ]
-  }
-Other keys: name, caller, end_user, sudo, sudo_user. Runs without a signer. The exit code is 1 if a case fails.
+The file has the form { "cases": [{ "host": "web01", "command": "id", "expect": "approval" }] }. "expect" is allow, deny
+or approval. Other keys: cluster instead of host, rule, name, caller, end_user, end_user_groups, sudo, sudo_user.
+Runs without a signer. The exit code is 1 if a case fails.
 `,
   async run({ config = "signer.json", file, junit = false }, { workingFolder }) {
     const policy = await loadPolicy(config, workingFolder);

@@ -14,9 +14,8 @@ import { findById, invalid } from "../kit/output.ts";
 const RULE_NOTE = `
 The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"
 the change is a new version of the hosts for all signers. RE2 patterns match anywhere in a command: anchor them with ^
-and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
-policies do not change. The output warns if the pattern allows more than intended. If --config has the host, the
-warning takes its other rules into account.
+and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. The
+output warns if the pattern allows more than intended, also together with the host's other rules in --config.
 `;
 
 /** `policy add` and `policy remove`: one allow pattern of one host, permanently. */

@@ -20,12 +20,11 @@ export const REPLAY = command({
   help: `
 Examples:
   broker-ctl policy replay signer.new.json --since 30d
-  broker-ctl policy replay signer.new.json --host web01 --json
   broker-ctl policy replay signer.new.json --set logs --since 2026-01-01
 
-By default, the command reads the audit log of the signer whose config --config names, with rotated files. The log is not
-verified. It compares what the config alone decides: freezes, grants, waivers and limits are left out. A record that does
-not contain its whole request is not judged: for example, its command is masked. Exit code 3: a decision changes.
+Reads the signer's log and its rotated files, and does not verify them. Compares what the config alone decides, without
+freezes, grants, waivers and limits. A record without its whole request, such as a masked command, is not judged. Exit
+code 3: a decision changes.
 `,
   uses: usesConfig,
   async run({ new: path, ...flags }, { workingFolder }) {

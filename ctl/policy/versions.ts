@@ -53,10 +53,8 @@ All "hosts" of the file become the next version; comments are not imported. If t
     const base = await findNewest(call);
     const changes = diffHosts(base === 0 ? {} : await fetchHostsIfReadable(call, base), hosts);
     if (base > 0 && changes.length === 0) {
-      return {
-        json: { status: "unchanged", version: base },
-        lines: [`version ${base} already contains these hosts, nothing was changed`],
-      };
+      const lines = [`version ${base} already contains these hosts, nothing was changed`];
+      return { json: { status: "unchanged", version: base }, lines };
     }
     if (base > 0 && !replace && !dryRun) {
       throw conflict(
@@ -86,14 +84,11 @@ const HISTORY = versionCommand({
   async run(_given, call) {
     const history = await fetchHistory(call);
     const now = systemClock.now();
-    const rows = history.map((each) => [
-      ...[`${each.version}`, timeCell(each.made_at, now), each.made_by, each.change],
-    ]);
+    const rows = history.map(({ version, made_at, made_by, change }) => {
+      return [`${version}`, timeCell(made_at, now), made_by, change];
+    });
     const columns = ["VERSION", "CREATED", "BY", "CHANGE"];
-    return {
-      json: history,
-      lines: [{ none: "(the database has no hosts yet)", columns, rows }],
-    };
+    return { json: history, lines: [{ none: "(the database has no hosts yet)", columns, rows }] };
   },
 });
 
@@ -110,19 +105,15 @@ Examples:
   broker-ctl policy diff 6 7
   broker-ctl policy diff 6
 
-With two configs: compares what they allow, not their text. Shows the commands that become allowed, denied or subject to
-approval, each with an example that the two policies decide differently, and changes of callers, end user groups, sudo,
-sessions, lifetimes and targets. If there is no wider command, the new patterns are proved to allow nothing more. Rules that are
-too large to be compared count as wider. The exit code is ${WIDER} if any access is wider, so that a pipeline can require
-a second reviewer.
+With two configs: compares what they allow, not their text, and shows an example of each changed decision. If it shows no
+wider command, the new patterns are proved to allow nothing more. The exit code is ${WIDER} if any access is wider, or too
+large to be compared, so that a pipeline can require a second reviewer.
 `,
   async run({ from, to }, call) {
     if (!/^\d+$/.test(from)) return await diffConfigs(from, to, call.workingFolder);
     const read = countOf(1, 999_999_999);
-    const [before, after] = [
-      await fetchVersion(call, read(from)),
-      await fetchVersion(call, to === undefined ? undefined : read(to)),
-    ];
+    const before = await fetchVersion(call, read(from));
+    const after = await fetchVersion(call, to === undefined ? undefined : read(to));
     const changes = diffHosts(before.hosts, after.hosts);
     const lines = changes.length === 0 ? ["no difference"] : changes;
     return { json: { from: before.version, to: after.version, changes }, lines };

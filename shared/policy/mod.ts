@@ -21,6 +21,7 @@ export {
   compilePattern,
   composePolicies,
   decideCommand,
+  escapePattern,
   hasAllowlist,
   listRules,
   type PolicySet,

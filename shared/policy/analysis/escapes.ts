@@ -74,7 +74,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
     RUNS,
   ),
   any("less|more|most|pg|man|info", "runs any command from its prompt"),
-  // Version control and builds.
+  // Version control, builds and configuration.
   using(
     "git",
     "-c [^ ]*(?:pager|sshcommand|sshCommand|editor|alias|fsmonitor|external|askpass|proxy|helper|textconv|hookspath|hooksPath)[^ ]*=|--exec-path=|--config-env|--upload-pack|--receive-pack|ext::|--open-files-in-pager|-O[^ ]|--extcmd|--exec(?:=| )",
@@ -91,7 +91,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "runs the hooks and filters of the repository",
   ),
   any(
-    "make|gmake|cmake|ninja|ant|mvn|gradle|npm|npx|pnpm|yarn|bundle|rake|cargo|go|gcc|g\\+\\+|cc|rustc|pip3?|pipx|gem|composer|poetry|tox",
+    "make|gmake|cmake|ninja|ant|mvn|gradle|npm|npx|pnpm|yarn|bundle|rake|cargo|go|gcc|g\\+\\+|cc|rustc|pip3?|pipx|gem|composer|poetry|tox|ansible|ansible-playbook|salt|salt-call|puppet|chef-client",
     RUNS,
   ),
   // Packages.
@@ -175,7 +175,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
   using("kubectl|oc", "(?:get|describe) (?:[^ ]*,)?secrets?(?:[ ,/.]|$)|--raw|cluster-info dump", SECRETS),
   using("kubectl|oc|helm", "--kubeconfig|-f|--filename|--token|--as|-k|--server|-s", STARTS),
   calling(
-    "helm|argocd|flux|kustomize|terraform|tofu|pulumi|ansible|ansible-playbook|salt|salt-call|puppet|chef-client|vagrant|packer|nomad|consul|vault|virsh|qm|pct|juju",
+    "helm|argocd|flux|kustomize|terraform|tofu|pulumi|vagrant|packer|nomad|consul|vault|virsh|qm|pct|juju",
     "[a-z].*",
     STARTS,
   ),
