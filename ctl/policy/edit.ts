@@ -112,29 +112,25 @@ async function editDraft(
   const folder = await Deno.makeTempDir({ prefix: "broker-ctl-policy-" });
   const path = join(folder, "policy.jsonc");
   const remove = () => Deno.remove(folder, { recursive: true });
-  let [shown, document] = [opened, opened];
+  let document = opened;
   let problem: AppError | undefined;
   try {
     for (;;) {
+      const lines = problem?.message.split("\n") ?? [];
+      const shown = lines.map((line) => `${PROBLEM}${visibleText(line)}\n`).join("") + document;
       await Deno.writeTextFile(path, shown, { mode: 0o600 });
       await runEditor(path, variables);
       const text = await readOperatorText(path, "document");
-      document = text.split("\n").filter((line) => !line.startsWith(PROBLEM)).join("\n");
       if (problem !== undefined && text === shown) throw problem;
+      document = text.split("\n").filter((line) => !line.startsWith(PROBLEM)).join("\n");
       try {
-        const change = await accept(document.trim() === "" ? opened : document, path);
-        return {
-          ...change,
-          describe: async (config, file) => (await remove(), change.describe(config, file)),
-        };
+        const { edit, describe } = await accept(document.trim() === "" ? opened : document, path);
+        return { edit, describe: async (config, file) => (await remove(), describe(config, file)) };
       } catch (error) {
         // Without a terminal, the editor is a script that would make the same mistake again.
-        if (!(error instanceof AppError) || error.code !== "invalid_config" || keys === undefined) {
-          throw error;
-        }
+        const isReopened = error instanceof AppError && error.code === "invalid_config";
+        if (!isReopened || keys === undefined) throw error;
         problem = error;
-        const lines = error.message.split("\n").map((line) => `${PROBLEM}${visibleText(line)}\n`);
-        shown = lines.join("") + document;
       }
     }
   } catch (error) {

@@ -30,22 +30,18 @@ const TAKES = {
   "--end-user-groups <groups>": 'groups of the end user, separated by commas; "" for none',
   "--sudo": "run with sudo",
   "--sudo-user <user>": "with --sudo: account (default: root)",
-  "--pty": "request a terminal",
-  "--file-transfer": "decide a file transfer",
 } as const;
 
 type Flags = Given<typeof TAKES>;
-
-const HOW = ["sudo", "sudoUser", "pty", "fileTransfer"] as const;
 
 /** The width of a policy's name in a list. */
 const NAME_WIDTH = 16;
 
 /** Options that apply to hosts only. */
-const HOST_FLAGS = ["command", "sessionMode", ...HOW] as const;
+const HOST_FLAGS = ["command", "sessionMode", "sudo", "sudoUser"] as const;
 
 /** Options that apply to a decision only. */
-const INTENT_FLAGS = ["caller", "endUser", "endUserGroups", ...HOW] as const;
+const INTENT_FLAGS = ["caller", "endUser", "endUserGroups", "sudo", "sudoUser"] as const;
 
 /** `policy explain`: the signer's decision, and its rule. */
 export const EXPLAIN = command({
@@ -55,7 +51,6 @@ export const EXPLAIN = command({
   help: `
 Examples:
   broker-ctl policy explain --config /etc/gateway/signer.json --host web01
-  broker-ctl policy explain --host web01 --command "systemctl restart nginx" --sudo
   broker-ctl policy explain --host web01 --command "ps aux | grep nginx" --caller broker-1 --end-user-groups web,db
   broker-ctl policy explain --host web01 --session-mode shell
   broker-ctl policy explain --cluster prod --action "delete pods web/shop-1" --end-user-groups ops

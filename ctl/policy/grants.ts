@@ -19,14 +19,11 @@ output warns if the pattern allows more than intended, also together with the ho
 `;
 
 /** `policy add` and `policy remove`: one allow pattern of one host, permanently. */
-function ruleCommand(
-  name: "add" | "remove",
-  { summary, method, done, conflict }: Readonly<Record<"summary" | "done" | "conflict", string>> & {
-    readonly method: "POST" | "DELETE";
-  },
-): CommandData {
+function ruleCommand(name: "add" | "remove"): CommandData {
+  const isAdded = name === "add";
   return asking({
-    ...{ name, summary },
+    name,
+    summary: isAdded ? "Add a pattern to a host, permanently." : "Remove a pattern from a host.",
     takes: {
       "--host <name>": required("host name"),
       "--allow <pattern>": "RE2 pattern of allowed commands",
@@ -39,23 +36,26 @@ Examples:
   broker-ctl policy ${name} --host web01 --require-approval '^systemctl restart nginx$'
 ${RULE_NOTE}`,
     question: (flags) => ({
-      method,
+      method: isAdded ? "POST" : "DELETE",
       path: joinPath("v1", "policy", "hosts", flags.host, readPattern(flags).list),
       body: { pattern: readPattern(flags).pattern },
       schema: z.object({ status: z.string(), host: z.string(), hosts: z.int() }),
       advice: {
         404: "broker-ctl host list --remote; a signer of an earlier version knows only --allow",
-        409: conflict,
+        409: isAdded
+          ? "the pattern exists, nothing changed; broker-ctl policy explain shows the policies"
+          : "the host's own policy does not contain exactly this pattern, nothing changed",
         500: "the signer's policy is unchanged; see its log",
       },
     }),
     show({ hosts }, flags) {
       const { list, pattern } = readPattern(flags);
+      const done = isAdded ? "added" : "removed";
       return [`${list} ${quoteText(pattern)} ${done} on ${flags.host} (hosts: ${hosts})`];
     },
     adds(flags) {
       const { list, pattern } = readPattern(flags);
-      return method === "POST" ? { name: flags.host, list, patterns: [pattern] } : undefined;
+      return isAdded ? { name: flags.host, list, patterns: [pattern] } : undefined;
     },
   });
 }
@@ -71,20 +71,7 @@ function readPattern(
   throw invalid("Pass one of --allow, --deny and --require-approval");
 }
 
-export const RULES: readonly CommandData[] = [
-  ruleCommand("add", {
-    summary: "Add a pattern to a host, permanently.",
-    method: "POST",
-    done: "added",
-    conflict: "the pattern exists, nothing changed; broker-ctl policy explain shows the policies",
-  }),
-  ruleCommand("remove", {
-    summary: "Remove a pattern from a host.",
-    method: "DELETE",
-    done: "removed",
-    conflict: "the host's own policy does not contain exactly this pattern, nothing changed",
-  }),
-];
+export const RULES: readonly CommandData[] = [ruleCommand("add"), ruleCommand("remove")];
 
 const GRANT_TAKES = {
   "--host <name>": "host name",

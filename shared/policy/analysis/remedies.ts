@@ -28,20 +28,18 @@ export function findHostRemedies(
   question: HostQuestion,
   { texts, placesOf }: { readonly texts: readonly string[]; readonly placesOf: PlacesOf },
 ): readonly string[] {
-  const { sudo = false, sudoUser = "", pty = false, fileTransfer = false } = question;
-  const { allowed_sudo_users: users = [], groups } = host;
+  const { sudo = false, sudoUser = "" } = question;
+  const { allow_sudo = false, allowed_sudo_users: users = [], groups } = host;
   const path = formatKeyPath(["hosts", host.name]);
-  const asked = { allow_sudo: sudo, allow_pty: pty, allow_file_transfer: fileTransfer };
-  const keys = (["allow_sudo", "allow_pty", "allow_file_transfer"] as const)
-    .filter((key) => asked[key] && host[key] !== true);
   const user = canonicalSudoUser(sudo, sudoUser);
   const isNewUser = sudo && user !== "root" && !users.includes(user);
   const rules = openRules(host.commands, texts, placesOf);
-  const opened = { ...host, ...asked, allowed_sudo_users: [...users, user], commands: rules.set };
+  const sudoers = { allow_sudo: allow_sudo || sudo, allowed_sudo_users: [...users, user] };
+  const opened = { ...host, ...sudoers, commands: rules.set };
   const hosts = new Map([[host.name, opened]]);
   return changesFor(decideRequest({ ...policy, hosts }, opened, openAccess(question, groups)), [
     ...missingAccess(policy, host, question, path),
-    ...keys.map((key) => `set ${path}.${key} to true`),
+    ...sudo && !allow_sudo ? [`set ${path}.allow_sudo to true`] : [],
     ...isNewUser ? [`add ${quoteText(user)} to ${path}.allowed_sudo_users`] : [],
     ...rules.changes,
   ]);
@@ -101,25 +99,17 @@ function missingAccess(
 function openRules(set: PolicySet, texts: readonly string[], placesOf: PlacesOf) {
   const isHit = (pattern: Pattern) => texts.some((text) => pattern.test(text));
   const denied = set.members.flatMap(({ mode, deny }) => mode === "off" ? [] : deny.filter(isHit));
-  const members = set.members.map((member) => ({
-    ...member,
-    deny: member.deny.filter((rule) => !isHit(rule)),
-  }));
-  const missing = texts.filter((text) =>
-    decideCommand({ ...set, members, parses: false }, text).kind === "denied"
-  );
+  const members = set.members.map((member) => {
+    return { ...member, deny: member.deny.filter((rule) => !isHit(rule)) };
+  });
+  const raw = { ...set, members, parses: false };
+  const missing = texts.filter((text) => decideCommand(raw, text).kind === "denied");
   const allow = [...new Set(missing)].map((text) => compilePattern(`^${escapePattern(text)}$`));
-  const changes = [
-    ...new Set(
-      denied.map(({ source }) =>
-        `deny rule ${quoteText(source)} of ${
-          placesOf(`deny:${source}`).join(" and ")
-        } always wins: narrow or remove it`
-      ),
-    ),
-    ...allow.map(({ source }) =>
-      `add allow ${quoteText(source)} to ${placesOf("allowlist:no-match").join(" or ")}`
-    ),
-  ];
-  return { changes, set: extendAllowlist({ ...set, members }, [allow]) };
+  const lists = placesOf("allowlist:no-match").join(" or ");
+  const narrowed = denied.map(({ source }) => {
+    const places = placesOf(`deny:${source}`).join(" and ");
+    return `deny rule ${quoteText(source)} of ${places} always wins: narrow or remove it`;
+  });
+  const added = allow.map(({ source }) => `add allow ${quoteText(source)} to ${lists}`);
+  return { changes: [...new Set(narrowed), ...added], set: extendAllowlist({ ...set, members }, [allow]) };
 }
