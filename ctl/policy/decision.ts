@@ -20,7 +20,7 @@ export function formatDecision(
   { rules = [], allowed, changes }: {
     readonly rules?: readonly string[];
     readonly allowed: Readonly<Record<string, string>>;
-    readonly changes: readonly string[] | undefined;
+    readonly changes?: readonly string[] | undefined;
   },
 ): readonly string[] {
   const [first = "no change of the config is enough", ...others] = changes ?? [];

@@ -57,7 +57,7 @@ Examples:
 
 Decides from the signer's config alone, without the grants, waivers and freezes of a running signer. An action has the
 form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - means
-no namespace. For a denied request, "To allow" lists all changes of the config that it needs together. The exit code is
+no namespace. For a denied command, "To allow" lists all changes of the config that it needs together. The exit code is
 0 for every decision; scripts read decision.allowed of --json.
 `,
   async run(flags, { workingFolder }) {

@@ -1,10 +1,5 @@
 import { type ClusterRule, rulePattern, toWireClusterDecision } from "@gateway/shared/policy";
-import {
-  decideAction,
-  findClusterRemedies,
-  readAction,
-  type Requester,
-} from "@gateway/shared/policy/analysis";
+import { decideAction, readAction, type Requester } from "@gateway/shared/policy/analysis";
 import { formatKeyPath } from "@gateway/shared/text";
 import { clusterOf } from "../clusters/entry.ts";
 import type { CommandResult } from "../kit/output.ts";
@@ -45,17 +40,13 @@ export function explainCluster(
   ];
   if (asked === undefined) return { json: about, lines };
   const { action = asked, decision } = decideAction(policy, cluster, readAction(asked), asker);
-  const place = formatKeyPath(["kubernetes", "clusters", name, "rules"]);
-  const placesOf = (rule: string) =>
-    rule === "allowlist:no-match" ? [place] : source.rules.flatMap((each, index) => {
-      const kinds = each.effect === "require_approval" ? ["allow", each.effect] : [each.effect];
-      const pattern = rulePattern(each, cluster.resources);
-      return kinds.some((kind) => `${kind}:${pattern}` === rule) ? [`${place}[${index}]`] : [];
-    });
-  const rules = placesOf(decision.matchedRule).filter((each) => each !== place);
-  const changes = decision.kind === "denied"
-    ? findClusterRemedies(policy, cluster, asker, { action, placesOf })
-    : undefined;
+  const rules = source.rules.flatMap((each, index) => {
+    const kinds = each.effect === "require_approval" ? ["allow", each.effect] : [each.effect];
+    const pattern = rulePattern(each, cluster.resources);
+    return kinds.some((kind) => `${kind}:${pattern}` === decision.matchedRule)
+      ? [formatKeyPath(["kubernetes", "clusters", name, "rules", index])]
+      : [];
+  });
   const allowed = decision.kind === "denied" ? {} : {
     Account: `${decision.binding.namespace}/${decision.binding.serviceAccount}`,
     "Valid for": `${decision.ttlSeconds}s`,
@@ -63,14 +54,14 @@ export function explainCluster(
   };
   return {
     json: {
-      ...{ ...about, action, matched_rules: rules, changes },
+      ...{ ...about, action, matched_rules: rules },
       // Agents do not see deny patterns, but operators may.
       decision: { ...toWireClusterDecision(decision), matched_rule: decision.matchedRule },
     },
     lines: [
       ...[...lines, ""],
       ...formatFacts({ Action: action }),
-      ...formatDecision(decision, { rules, allowed, changes }),
+      ...formatDecision(decision, { rules, allowed }),
     ],
   };
 }

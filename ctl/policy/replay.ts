@@ -63,7 +63,7 @@ const TITLES = {
   allowed: { denied: "would have been denied", approval: "approval newly needed", allowed: "" },
 } as const satisfies Record<PolicyOutcome, Record<PolicyOutcome, string>>;
 
-function format({ records, first, last, unchanged, with_grant, changes, not_judged }: ReplayResult) {
+function format({ records, first, last, unchanged, changes, not_judged }: ReplayResult) {
   if (records === 0) return ["No request was found: nothing is known about the config."];
   const table: Table = {
     none: "The config decides no judged request differently.",
@@ -83,8 +83,5 @@ function format({ records, first, last, unchanged, with_grant, changes, not_judg
     ...Array.from(totals, ([title, count]) => `${INDENT}${count} ${title}`),
     ...not_judged.length === 0 ? [`${INDENT}0 not judged`] : [],
     ...not_judged.map(({ reason, count }) => `${INDENT}${count} not judged: ${reason}`),
-    ...with_grant === 0
-      ? []
-      : [`${with_grant} depended on a grant or a waiver, and are compared as without it.`],
   ];
 }

@@ -112,11 +112,6 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "edit|link|enable|set-environment|import-environment|set-property|revert|preset|isolate|kexec|switch-root",
     "changes what systemd starts",
   ),
-  using(
-    "systemctl|journalctl|loginctl|hostnamectl|timedatectl",
-    "-H|--host|-M|--machine",
-    "acts on other hosts",
-  ),
   calling("systemctl", "show-environment|show|cat", SECRETS),
   any(
     "systemd-cat|systemd-nspawn|machinectl|busctl|dbus-send|gdbus|logsave|capsh|run-mailcap|service|init|telinit|rc-service|initctl|perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd",
@@ -134,10 +129,9 @@ export const HOST_ESCAPES: readonly Escape[] = [
   ),
   // Network.
   using("ssh|scp|sftp|ssh-copy-id|autossh", "-[A-Za-z46]*[oFSED]|-o", RUNS),
-  any("ssh|scp|sftp|rsh|rlogin|telnet|ftp|lftp|tftp|mosh|autossh", "reaches other hosts"),
   any(
-    "socat|nc|ncat|netcat|nc\\.openbsd|nc\\.traditional|websocat|chisel|cryptcat",
-    "connects programs to the network",
+    "ssh|scp|sftp|rsh|rlogin|telnet|ftp|lftp|tftp|mosh|autossh|socat|nc|ncat|netcat|nc\\.openbsd|nc\\.traditional|websocat|chisel|cryptcat",
+    "reaches other hosts",
   ),
   using(
     "curl",
@@ -165,7 +159,11 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "run|exec|cp|build|create|compose|container|import|load|commit|plugin|service|stack|swarm|attach|checkpoint|volume|image|system|context|tasks|task|launch|shell|unshare|mount",
     RUNS,
   ),
-  using("docker|podman", "-H|--host|--url|--connection|--config", "acts on other hosts"),
+  using(
+    "systemctl|journalctl|loginctl|hostnamectl|timedatectl|docker|podman",
+    "-H|--host|-M|--machine|--url|--connection|--config",
+    "acts on other hosts",
+  ),
   calling("docker|podman|nerdctl|crictl", "inspect|inspecti|inspectp", SECRETS),
   calling(
     "kubectl|oc|k3s|microk8s",
@@ -180,8 +178,6 @@ export const HOST_ESCAPES: readonly Escape[] = [
     STARTS,
   ),
   // Databases.
-  using("psql", "-[A-Za-z]*[cfoLv]|--command|--file|--output|--log-file|--set", RUNS),
-  using("mysql|mariadb", "-[A-Za-z]*e|--execute|--tee|--pager|--init-command|-[A-Za-z]*h|--host", RUNS),
   any(
     "psql|mysql|mariadb|sqlite3|sqlite|mongo|mongosh|redis-cli|valkey-cli|clickhouse-client|influx|cqlsh",
     "runs any statement, and commands from its prompt",

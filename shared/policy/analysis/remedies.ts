@@ -9,10 +9,9 @@ import {
   type PolicySet,
 } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
-import type { CompiledCluster } from "../compile_cluster.ts";
 import { canonicalSudoUser } from "../shell.ts";
-import { isInGroups, type SshDecision } from "../ssh.ts";
-import { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";
+import { isInGroups } from "../ssh.ts";
+import { decideRequest, type HostQuestion } from "./question.ts";
 
 /** The places of a rule such as `deny:^rm ` in the config; of `allowlist:no-match`, the places for an allow rule. */
 type PlacesOf = (rule: string) => readonly string[];
@@ -37,48 +36,26 @@ export function findHostRemedies(
   const sudoers = { allow_sudo: allow_sudo || sudo, allowed_sudo_users: [...users, user] };
   const opened = { ...host, ...sudoers, commands: rules.set };
   const hosts = new Map([[host.name, opened]]);
-  return changesFor(decideRequest({ ...policy, hosts }, opened, openAccess(question, groups)), [
+  // Any caller that may use the host, and an end user in all groups of the host.
+  const access = {
+    caller: undefined,
+    endUserGroups: question.endUserGroups && [...question.endUserGroups, ...groups],
+  };
+  const decision = decideRequest({ ...policy, hosts }, opened, { ...question, ...access });
+  if (decision.kind === "denied") return [];
+  return [
     ...missingAccess(policy, host, question, path),
     ...sudo && !allow_sudo ? [`set ${path}.allow_sudo to true`] : [],
     ...isNewUser ? [`add ${quoteText(user)} to ${path}.allowed_sudo_users`] : [],
     ...rules.changes,
-  ]);
-}
-
-/** All changes that an action on a cluster needs to be allowed; empty if no change of the config is enough. */
-export function findClusterRemedies(
-  policy: CompiledPolicy,
-  cluster: CompiledCluster,
-  asker: Requester,
-  { action, placesOf }: { readonly action: string; readonly placesOf: PlacesOf },
-): readonly string[] {
-  const path = formatKeyPath(["kubernetes", "clusters", cluster.name]);
-  const rules = openRules(cluster.commands, [action], placesOf);
-  const access = { ...openAccess(asker, cluster.groups), caller: undefined };
-  const { decision } = decideAction(policy, { ...cluster, commands: rules.set }, readAction(action), access);
-  return changesFor(decision, [...missingAccess(policy, cluster, asker, path), ...rules.changes]);
-}
-
-function changesFor(
-  decision: SshDecision | ReturnType<typeof decideAction>["decision"],
-  changes: readonly string[],
-): readonly string[] {
-  if (decision.kind !== "allowed") return [];
-  return decision.requireApproval ? [...changes, "get an approval"] : changes;
-}
-
-/** A requester without the caller, so any that may use the host, and with all groups of the host. */
-function openAccess<T extends Requester | HostQuestion>(
-  { caller: _caller, ...asker }: T,
-  groups: readonly string[],
-) {
-  return { ...asker, endUserGroups: asker.endUserGroups && [...asker.endUserGroups, ...groups] };
+    ...decision.requireApproval ? ["get an approval"] : [],
+  ];
 }
 
 function missingAccess(
   policy: CompiledPolicy,
-  { groups, allowed_callers: callers = [] }: CompiledHost | CompiledCluster,
-  { caller, endUserGroups }: Requester | HostQuestion,
+  { groups, allowed_callers: callers = [] }: CompiledHost,
+  { caller, endUserGroups }: HostQuestion,
   path: string,
 ): readonly string[] {
   const names = groups.join(" or ") || `(none in ${path}.groups)`;
