@@ -96,7 +96,7 @@ Examples:
   broker-ctl policy test policy_tests.jsonc --config /etc/gateway/signer.json --json
 
 The file has the form { "cases": [{ "host": "web01", "command": "id", "expect": "approval" }] }. "expect" is allow, deny
-or approval. Other keys: cluster instead of host, rule, name, caller, end_user, end_user_groups, sudo, sudo_user.
+or approval. Other keys: cluster instead of host, rule, caller, end_user_groups, sudo, sudo_user.
 Runs without a signer. The exit code is 1 if a case fails.
 `,
   async run({ config = "signer.json", file, junit = false }, { workingFolder }) {

@@ -11,12 +11,10 @@ const EXPECTATIONS = ["allow", "deny", "approval"] as const;
 
 /** One request, and what the policy has to decide. */
 export interface PolicyCase {
-  readonly name?: string;
   readonly host?: string;
   readonly cluster?: string;
   readonly command: string;
   readonly caller?: string;
-  readonly end_user?: string;
   readonly end_user_groups?: readonly string[];
   readonly sudo?: boolean;
   readonly sudo_user?: string;
@@ -27,12 +25,10 @@ export interface PolicyCase {
 const text = (about: string) => z.string().exactOptional().describe(about);
 
 const policyCase = z.strictObject({
-  name: text("what the case proves"),
   host: text("host name"),
   cluster: text("cluster name, instead of host"),
   command: z.string().describe("command, or action on the cluster"),
   caller: text("caller CN; absent: any caller that may use the host"),
-  end_user: text("end user"),
   end_user_groups: z.array(z.string()).exactOptional().describe("groups of the end user; absent: no filter"),
   sudo: z.boolean().exactOptional().describe("run with sudo"),
   sudo_user: text("with sudo: account"),
@@ -59,7 +55,7 @@ type LoadTests = (
 /** What the policy decides about a case. */
 export interface CaseResult {
   readonly case: PolicyCase;
-  /** The name of the case, or its request and expected decision. */
+  /** The request and its expected decision. */
   readonly title: string;
   readonly decision: PolicyCase["expect"];
   readonly rule: string;
@@ -75,8 +71,8 @@ export function* decideCases(
   const results: CaseResult[] = [];
   for (const each of cases) {
     yield;
-    const { name, host, cluster, command, expect, rule: wanted } = each;
-    const title = name ?? `${host ?? cluster}: ${command} → ${expect}`;
+    const { host, cluster, command, expect, rule: wanted } = each;
+    const title = `${host ?? cluster}: ${command} → ${expect}`;
     const about = { case: each, title } as const;
     const found = decideCase(policy, each);
     if (found === undefined) {
@@ -123,12 +119,12 @@ export async function requirePolicyTests(
 
 /** Decides as the signer does; undefined for an unknown host or cluster. */
 function decideCase(policy: CompiledPolicy, { host = "", cluster, command, caller, ...asked }: PolicyCase) {
-  const { end_user: endUser = "", end_user_groups: endUserGroups = null, sudo, sudo_user: sudoUser } = asked;
+  const { end_user_groups: endUserGroups = null, sudo, sudo_user: sudoUser } = asked;
   if (cluster !== undefined) {
     const found = policy.clusters.get(cluster);
-    const requester = { caller, endUser, endUserGroups };
+    const requester = { caller, endUser: "", endUserGroups };
     return found && decideAction(policy, found, readAction(command), requester).decision;
   }
   const found = policy.hosts.get(host);
-  return found && decideRequest(policy, found, { caller, endUser, endUserGroups, command, sudo, sudoUser });
+  return found && decideRequest(policy, found, { caller, endUserGroups, command, sudo, sudoUser });
 }

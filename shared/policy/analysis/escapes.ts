@@ -56,10 +56,6 @@ export const HOST_ESCAPES: readonly Escape[] = [
     "cp|mv|ln|install|tee|dd|truncate|rsync|touch|mkdir|rm|rmdir|unlink|shred|patch|unzip|7z|gunzip|ar",
     "changes files",
   ),
-  any(
-    "chmod|chown|chgrp|setfacl|setcap|chattr|usermod|useradd|groupadd|gpasswd|passwd|chpasswd|visudo|vipw",
-    "changes who may do what",
-  ),
   using("uniq", "[^- ][^ ]* [^- ]", WRITES),
   using("xxd", "-r", WRITES),
   using(
@@ -82,13 +78,8 @@ export const HOST_ESCAPES: readonly Escape[] = [
   ),
   calling(
     "git",
-    "bisect run|submodule foreach|filter-branch|rebase -x|difftool -x|config|clone|am|send-email|shell|daemon|p4|svn",
-    RUNS,
-  ),
-  calling(
-    "git",
-    "push|pull|fetch|checkout|switch|restore|reset|merge|rebase|commit|stash|worktree|apply|clean|archive",
-    "runs the hooks and filters of the repository",
+    "bisect run|submodule foreach|filter-branch|difftool -x|config|clone|am|send-email|shell|daemon|p4|svn|push|pull|fetch|checkout|switch|restore|reset|merge|rebase|commit|stash|worktree|apply|clean|archive",
+    "runs any command, or the hooks and filters of the repository",
   ),
   any(
     "make|gmake|cmake|ninja|ant|mvn|gradle|npm|npx|pnpm|yarn|bundle|rake|cargo|go|gcc|g\\+\\+|cc|rustc|pip3?|pipx|gem|composer|poetry|tox|ansible|ansible-playbook|salt|salt-call|puppet|chef-client",
@@ -114,13 +105,12 @@ export const HOST_ESCAPES: readonly Escape[] = [
   ),
   calling("systemctl", "show-environment|show|cat", SECRETS),
   any(
-    "systemd-cat|systemd-nspawn|machinectl|busctl|dbus-send|gdbus|logsave|capsh|run-mailcap|service|init|telinit|rc-service|initctl|perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd",
+    "systemd-cat|systemd-nspawn|machinectl|busctl|dbus-send|gdbus|logsave|capsh|run-mailcap|service|init|telinit|rc-service|initctl|crontab|at|batch|anacron|logrotate|incrontab|fcrontab|perf|bpftrace|stap|gcore|gdbserver|hyperfine|rr|criu|facter|ldd",
     STARTS,
   ),
-  any("crontab|at|batch|anacron|logrotate|incrontab|fcrontab", "runs commands later"),
   any(
-    "insmod|modprobe|rmmod|kexec|ldconfig|update-alternatives|sysctl|mount|umount|losetup|swapon|debugfs",
-    "changes the system",
+    "insmod|modprobe|rmmod|kexec|ldconfig|update-alternatives|sysctl|mount|umount|losetup|swapon|debugfs|chmod|chown|chgrp|setfacl|setcap|chattr|usermod|useradd|groupadd|gpasswd|passwd|chpasswd|visudo|vipw",
+    "changes the system, or who may do what",
   ),
   using(
     "nginx|apache2|httpd|haproxy|dnsmasq|openvpn|dhclient|sshd|rsyslogd|postgres",

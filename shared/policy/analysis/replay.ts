@@ -110,13 +110,15 @@ export function startReplay(config: ReplayConfig): {
   };
 }
 
-const REQUESTS = ["issued", "approval-required", "denied", "dry_run_allowed", "dry_run_denied"];
-const STOPPED = ["frozen_denied", "end_user_unverified"];
+const REQUESTS =
+  "issued approval-required denied dry_run_allowed dry_run_denied frozen_denied end_user_unverified".split(
+    " ",
+  );
 
 /** Whether a signer wrote the record about a request. A request that a gate stopped has a host, but no description. */
 function isRequest({ outcome, decision, command, host_name }: ReplayRecord): boolean {
   return decision !== "" || outcome === "stale_denied" ||
-    ([...REQUESTS, ...STOPPED].includes(outcome) &&
+    (REQUESTS.includes(outcome) &&
       (/^(?:role=|target=k8s verb=)/.test(command) || (command === "" && host_name !== "")));
 }
 
