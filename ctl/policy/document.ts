@@ -59,17 +59,16 @@ export function writeDocument(text: string, config: PolicyConfig, policy: Policy
       : rows.some(({ name }) => own.has(name)) || host.groups?.includes(policy.name) === true;
     return isUsed ? [{ name, rows }] : [];
   });
-  const rows = used.flatMap(({ rows }) => rows).filter(({ name }) => name !== "<inline>" && !own.has(name));
-  const others = new Map(
-    rows.map(({ name, sources }) => [`${name} [${sources.join()}]`, config.command_policies[name]]),
-  );
+  const others = new Set(used.flatMap(({ rows }) => rows.map(({ name }) => name))).difference(own);
+  others.delete("<inline>");
   const comments = [
     `${policy.kind} ${quoteText(policy.name)}. Hosts: ${joinNames(used.map(({ name }) => name))}`,
     "Nothing is written before you have confirmed what changes. To cancel, change nothing.",
     "Comments above the first brace are not saved.",
-    ...others.size === 0 ? [] : ["Policies that also apply, with the groups that add them:"],
-    ...[...others].flatMap(([name, rules]) =>
-      `${name}: ${JSON.stringify(rules, null, 2)}`.split("\n").map((line) => `  ${line}`)
+    ...others.size === 0 ? [] : ["Policies that also apply:"],
+    ...[...others].flatMap((name) =>
+      `${name}: ${JSON.stringify(config.command_policies[name], null, 2)}`.split("\n")
+        .map((line) => `  ${line}`)
     ),
   ];
   const sections = [...Map.groupBy(paths, ([section]) => section)].map(([section, members]) => {

@@ -13,8 +13,7 @@ import { diffLines, timeCell } from "../kit/table.ts";
 import { diffConfigs, WIDER } from "./analyze.ts";
 
 const NOTE = `
-For signers with policy_source "database". Each change of the hosts is a version that is kept permanently, and is in
-force at all signers when the command ends.
+For signers with policy_source "database". Each change of the hosts is a permanent version, in force at all signers.
 ${REMOTE_HELP}`;
 
 const version = (text: string) => count(text, 1, 999_999_999);

@@ -130,7 +130,7 @@ s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
   {
     name: "shows the other policies as comments, and keeps those of the rules",
     args: "--group web",
-    script: ["base [_default]: {", '"mode": "denylist",', "// kept", '// group "web". Hosts: web01']
+    script: ["//   base: {", '"mode": "denylist",', "// kept", '// group "web". Hosts: web01']
       .map((line) => `grep -qF '${line}' "$1"`).join(" && "),
     ...{ key: "y", out: /^no change/ },
   },
