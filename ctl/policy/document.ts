@@ -16,7 +16,7 @@ import { joinNames } from "../kit/table.ts";
 import { listContributions } from "./explain.ts";
 
 /** The policy to edit: that of a host, or those of a group. */
-export interface PolicyName {
+interface PolicyName {
   readonly kind: "host" | "group";
   readonly name: string;
 }
