@@ -30,7 +30,6 @@ import { EDIT } from "./policy/edit.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { REPLAY } from "./policy/replay.ts";
-import { SHOW_POLICY } from "./policy/show.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
 import { addEntry, command, type CommandEntry } from "./kit/command.ts";
@@ -113,7 +112,7 @@ const COMMANDS: Readonly<Record<string, readonly CommandEntry[]>> = {
     name: "policy",
     summary: "Show, explain and change policies.",
     commands: [
-      ...[SHOW_POLICY, EXPLAIN, EDIT, LINT, TEST, REPLAY, RECOMMEND],
+      ...[EXPLAIN, EDIT, LINT, TEST, REPLAY, RECOMMEND],
       ...[...RULES, ...VERSIONS, ...GRANTS],
     ],
   }],

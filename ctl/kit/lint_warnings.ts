@@ -1,8 +1,13 @@
 import { AppError } from "@gateway/shared/errors";
-import { compilePolicy, type PolicyConfig, type PolicySet } from "@gateway/shared/policy";
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  type PolicyConfig,
+  type PolicySet,
+} from "@gateway/shared/policy";
 import { type LintFinding, lintPattern, lintPolicy } from "@gateway/shared/policy/analysis";
 import { quoteText, shortenText } from "@gateway/shared/text";
-import { compileSigner, loadHosts } from "./signer_file.ts";
+import { loadHosts, loadPolicy } from "./signer_file.ts";
 import { INDENT } from "./table.ts";
 
 const LISTS = ["allow", "require_approval"] as const;
@@ -31,14 +36,13 @@ export function formatWarnings(findings: readonly LintFinding[]): readonly strin
   ];
 }
 
-/** The rules of a host or cluster; undefined if the config has none of this name, or is invalid. */
-function findRules({ hosts, ...config }: PolicyConfig, name: string): PolicySet | undefined {
+/** The policy without other hosts than this; undefined if it is invalid. */
+function compileHost({ hosts, ...config }: PolicyConfig, name: string): CompiledPolicy | undefined {
   const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
   // Only this host is compiled, and not the bastion in front of it.
   const only = host === undefined ? {} : { [name]: { ...host, jump: "" } };
   const compiled = compilePolicy({ ...config, hosts: only });
-  if (compiled.kind === "invalid") return undefined;
-  return (compiled.policy.hosts.get(name) ?? compiled.policy.clusters.get(name))?.commands;
+  return compiled.kind === "ok" ? compiled.policy : undefined;
 }
 
 /** Patterns for a list of a host or cluster. */
@@ -58,7 +62,8 @@ export async function lintAddedPatterns(
   config: string | undefined,
   workingFolder: string,
 ): Promise<readonly LintFinding[]> {
-  const rules = await tolerant(async () => findRules(await loadHosts(config, workingFolder), name));
+  const policy = await tolerant(async () => compileHost(await loadHosts(config, workingFolder), name));
+  const rules = (policy?.hosts.get(name) ?? policy?.clusters.get(name))?.commands;
   if (list !== "allow" && (list !== "require_approval" || rules === undefined)) return [];
   return patterns.flatMap((pattern) => lintPattern({ list, pattern, rules, isCluster }));
 }
@@ -70,7 +75,7 @@ export async function lintNewPatterns(
   workingFolder: string,
 ) {
   if (patterns.length === 0) return { findings: [], lines: [] };
-  const policy = await tolerant(async () => compileSigner(await loadHosts(config, workingFolder)));
+  const policy = await tolerant(() => loadPolicy(config, workingFolder));
   const found = new Set(patterns.slice(0, MOST_PATTERNS).filter((each) => policy?.patterns.has(each)));
   const findings = policy === undefined ? [] : lintPolicy(policy, (pattern) => found.has(pattern));
   const others = patterns.length - found.size;
@@ -96,18 +101,26 @@ export function lintRule(rule: string, rules: PolicySet): readonly LintFinding[]
   );
 }
 
-/** The risks of a host's own patterns that the host did not have before. */
-export function lintChangedHost(name: string, before: PolicyConfig, after: PolicyConfig) {
-  const identify = ({ pattern, problem }: LintFinding) => JSON.stringify([pattern, problem]);
-  const known = new Set(lintOwnPatterns(name, before).map(identify));
-  return lintOwnPatterns(name, after).filter((each) => !known.has(identify(each)));
+/**
+ * The risks of a policy that the previous policy does not have. A pattern that moves within its list is not new.
+ *
+ * @param isOfInterest selects the patterns by their text; absent: all
+ */
+export function lintChange(
+  before: CompiledPolicy,
+  after: CompiledPolicy,
+  isOfInterest?: (pattern: string) => boolean,
+): readonly LintFinding[] {
+  const identify = ({ path, pattern, problem }: LintFinding) =>
+    JSON.stringify([path.slice(0, path.lastIndexOf("[")), pattern, problem]);
+  const known = new Set(lintPolicy(before, isOfInterest).map(identify));
+  return lintPolicy(after, isOfInterest).filter((each) => !known.has(identify(each)));
 }
 
-function lintOwnPatterns(name: string, config: PolicyConfig): readonly LintFinding[] {
-  const own = Object.hasOwn(config.hosts, name) ? config.hosts[name]?.command_policy : undefined;
-  if (own === undefined) return [];
-  const rules = findRules(config, name);
-  return LISTS.filter((list) => list !== "allow" || own.mode === "allowlist").flatMap((list) =>
-    (own[list] ?? []).flatMap((pattern) => lintPattern({ list, pattern, rules }))
-  );
+/** The risks of a host's own patterns that the host did not have before. */
+export function lintChangedHost(name: string, before: PolicyConfig, after: PolicyConfig) {
+  const { allow = [], require_approval: approval = [] } = after.hosts[name]?.command_policy ?? {};
+  const own = new Set([...allow, ...approval]);
+  const [old, next] = [compileHost(before, name), compileHost(after, name)];
+  return old && next ? lintChange(old, next, (pattern) => own.has(pattern)) : [];
 }

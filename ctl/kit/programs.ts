@@ -172,7 +172,7 @@ export async function runEditor(path: string, variables: Environment["variables"
   const fail = (problem: string, cause?: unknown) =>
     new HintedError(
       new AppError("not_supported", `Cannot edit in ${quoteText(name)}: ${problem}`, { cause }),
-      "set VISUAL to vi, vim, nvim, nano, micro, hx, emacs, ed or code --wait, or pass --file",
+      "set VISUAL to vi, vim, nvim, nano, micro, hx, emacs, ed or code --wait",
     );
   // Editors keep Ctrl-C as a signal, which the terminal also sends to this process.
   const ignore = () => {};

@@ -8,7 +8,6 @@ import { systemClock } from "@gateway/shared/clock";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
 import { type ClientParameters, type ClientService, findClient, SERVICES } from "./client_config.ts";
-import { CONNECTION } from "./arguments.ts";
 import { type AddedPatterns, formatWarnings, lintAddedPatterns } from "./lint_warnings.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
@@ -66,9 +65,6 @@ The certificate's CN must be in ${SERVICES[service].role}.
 
 /** The last lines of the help of every command that sends a request to the signer. */
 export const REMOTE_HELP: string = remoteHelp("signer");
-
-/** The options of every command that contacts a service. */
-export const SIGNER = CONNECTION;
 
 /** The files that a command reads to find the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];

@@ -118,6 +118,11 @@ export function compileSigner(config: Parameters<typeof compilePolicy>[0]): Comp
   throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }
 
+/** Loads and compiles the policy of a signer's config, or of the config of a local installation. */
+export async function loadPolicy(path: string | undefined, workingFolder: string): Promise<CompiledPolicy> {
+  return compileSigner(await loadHosts(path, workingFolder));
+}
+
 /** The checks of an installation's configs: the same as in the programs that load them. */
 export const CONFIG_KINDS = {
   signer: { what: "signer config", schema: signerConfig },

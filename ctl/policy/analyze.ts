@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from "node:path";
+import { finish } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
 import {
   type AccessChange,
@@ -8,12 +9,11 @@ import {
   isWider,
   lintPolicy,
   POLICY_TESTS,
-  titleOfCase,
 } from "@gateway/shared/policy/analysis";
 import { command } from "../kit/command.ts";
 import { formatFinding } from "../kit/lint_warnings.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
-import { compileSigner, loadHosts } from "../kit/signer_file.ts";
+import { loadPolicy } from "../kit/signer_file.ts";
 import { INDENT, joinNames } from "../kit/table.ts";
 
 /** `policy lint`: allow patterns that admit more than their author meant. */
@@ -24,21 +24,19 @@ export const LINT = command({
 Examples:
   broker-ctl policy lint --config /etc/gateway/signer.json
 
-Analyzes each allow pattern together with the deny and approval rules of its hosts, and shows a command that the policy
-allows and that runs other commands, writes files or reads secrets. It also finds patterns without ^ or $, patterns
-without effect, and approvals that an option before the subcommand avoids. "not analyzed" means that nothing is known
-about the pattern. The exit code is 1 if there is a finding.
+Shows for each risky pattern a command that the policy allows and that runs other commands, writes files or reads secrets.
+Also finds patterns without ^ or $ or without effect, and approvals that an option avoids. "not analyzed" means that
+nothing is known about the pattern. The exit code is 1 if there is a finding.
 `,
   async run({ config }, { workingFolder }) {
-    const findings = lintPolicy(compileSigner(await loadHosts(config, workingFolder)));
-    const summary = findings.length === 0
-      ? "No risks found."
-      : findings.length === 1
-      ? "1 finding."
-      : `${findings.length} findings.`;
+    const findings = lintPolicy(await loadPolicy(config, workingFolder));
+    const count = findings.length === 1 ? "1 finding." : `${findings.length} findings.`;
     return {
       json: { findings },
-      lines: [...findings.flatMap((each) => formatFinding(each)), summary],
+      lines: [
+        ...findings.flatMap((each) => formatFinding(each)),
+        findings.length === 0 ? "No risks found." : count,
+      ],
       failed: findings.length > 0,
     };
   },
@@ -55,8 +53,7 @@ export async function diffConfigs(
   if (to === undefined) {
     throw invalid("Missing the new config", undefined, `broker-ctl policy diff ${from} NEW`);
   }
-  const load = async (path: string) => compileSigner(await loadHosts(path, workingFolder));
-  const changes = diffPolicies(await load(from), await load(to));
+  const changes = diffPolicies(await loadPolicy(from, workingFolder), await loadPolicy(to, workingFolder));
   const wider = changes.some(isWider);
   return { json: { wider, changes }, lines: describeChanges(changes), ...wider && { exitCode: WIDER } };
 }
@@ -69,11 +66,8 @@ export function describeChanges(changes: readonly AccessChange[]): readonly stri
     : wider === 0
     ? "No access is wider."
     : `${wider} of ${changes.length} changes give wider access.`;
-  return [...changes.toSorted(widestFirst).flatMap(formatChange), summary];
-}
-
-function widestFirst(left: AccessChange, right: AccessChange): number {
-  return Number(isWider(right)) - Number(isWider(left));
+  const sorted = changes.toSorted((left, right) => Number(isWider(right)) - Number(isWider(left)));
+  return [...sorted.flatMap(formatChange), summary];
 }
 
 const MARKS = { wider: "+", unknown: "?", narrower: "-" } as const satisfies Record<
@@ -101,52 +95,38 @@ Examples:
   broker-ctl policy test
   broker-ctl policy test policy_tests.jsonc --config /etc/gateway/signer.json --json
 
-A file of cases:
-  {
-    "cases": [
-      { "host": "web01", "command": "systemctl status nginx", "expect": "allow" },
-      { "host": "web01", "command": "systemctl restart nginx", "expect": "approval" },
-      { "host": "web01", "command": "cat /etc/shadow", "expect": "deny", "rule": "allowlist:no-match" },
-      { "cluster": "prod", "command": "delete pods web/shop-1", "end_user_groups": ["ops"], "expect": "deny" }
-    ]
-  }
-Other keys: name, caller, end_user, sudo, sudo_user. Runs without a signer. The exit code is 1 if a case fails.
+The file has the form { "cases": [{ "host": "web01", "command": "id", "expect": "approval" }] }. "expect" is allow, deny
+or approval. Other keys: cluster instead of host, rule, caller, end_user_groups, sudo, sudo_user.
+Runs without a signer. The exit code is 1 if a case fails.
 `,
   async run({ config = "signer.json", file, junit = false }, { workingFolder }) {
-    const configPath = resolve(workingFolder, config);
-    const policy = await loadHosts(configPath, workingFolder);
-    const named = file ?? (policy.policy_tests || join(dirname(configPath), "policy_tests.jsonc"));
-    const path = resolve(workingFolder, named);
+    const policy = await loadPolicy(config, workingFolder);
+    const nextTo = join(dirname(config), "policy_tests.jsonc");
+    const path = resolve(workingFolder, file ?? (policy.config.policy_tests || nextTo));
     const { cases } = await loadConfig({ path, ...POLICY_TESTS });
-    const results = decideCases(compileSigner(policy), cases);
+    const results = finish(decideCases(policy, cases));
     const failed = results.filter(({ failure }) => failure !== "").length;
+    const counts = { passed: results.length - failed, failed };
     return {
-      json: { passed: results.length - failed, failed, results },
-      lines: junit ? formatJunit(results) : [
-        ...results.map(formatResult),
-        `${results.length - failed} passed, ${failed} failed`,
+      json: { ...counts, results },
+      lines: junit ? formatJunit(results, failed) : [
+        ...results.map(({ title, failure }) =>
+          failure === "" ? `ok    ${title}` : `FAIL  ${title}: ${failure}`
+        ),
+        `${counts.passed} passed, ${failed} failed`,
       ],
       failed: failed > 0,
     };
   },
 });
 
-function formatResult(result: CaseResult): string {
-  return result.failure === ""
-    ? `ok    ${titleOfCase(result.case)}`
-    : `FAIL  ${titleOfCase(result.case)}: ${result.failure}`;
-}
-
-function formatJunit(results: readonly CaseResult[]): readonly string[] {
-  const failures = results.filter(({ failure }) => failure !== "").length;
+function formatJunit(results: readonly CaseResult[], failed: number): readonly string[] {
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuite name="policy" tests="${results.length}" failures="${failures}">`,
-    ...results.map((result) => {
-      const start = `  <testcase name="${escapeXml(titleOfCase(result.case))}"`;
-      return result.failure === ""
-        ? `${start}/>`
-        : `${start}><failure message="${escapeXml(result.failure)}"/></testcase>`;
+    `<testsuite name="policy" tests="${results.length}" failures="${failed}">`,
+    ...results.map(({ title, failure }) => {
+      const content = failure === "" ? "" : `<failure message="${escapeXml(failure)}"/>`;
+      return `  <testcase name="${escapeXml(title)}">${content}</testcase>`;
     }),
     "</testsuite>",
   ];

@@ -1,7 +1,6 @@
 // The document of `policy edit`: comments about the policy, and the values that can be edited at their key paths.
-import { createHash } from "node:crypto";
 import * as z from "@zod/zod";
-import { locate, nearMiss, parseConfig, setValue, type ValuePath } from "@gateway/shared/config";
+import { locate, parseConfig, setValue, type ValuePath } from "@gateway/shared/config";
 import type { PolicyConfig } from "@gateway/shared/policy";
 import {
   formatKeyPath,
@@ -12,38 +11,32 @@ import {
   visibleText,
 } from "@gateway/shared/text";
 import { badConfig, conflict, invalid, notFound } from "../kit/output.ts";
+import { requireEntry } from "../kit/signer_change.ts";
 import { joinNames } from "../kit/table.ts";
 import { listContributions } from "./explain.ts";
 
-export const KINDS = ["host", "group", "policy"] as const;
-
-/** The policy to edit. */
+/** The policy to edit: that of a host, or those of a group. */
 interface PolicyName {
+  readonly kind: "host" | "group";
   readonly name: string;
-  readonly kind: (typeof KINDS)[number];
 }
 
-/** Finds a host, group or command policy by its name. */
-export function findPolicy(config: PolicyConfig, name: string, wanted?: PolicyName["kind"]): PolicyName {
-  const { hosts, command_policies, group_command_policies } = config;
-  const groups = Object.values(hosts).flatMap(({ groups = [] }) => groups);
-  const names = {
-    host: Object.keys(hosts),
-    group: [...Object.keys(group_command_policies), ...groups],
-    policy: Object.keys(command_policies),
-  };
-  const searched = wanted === undefined ? KINDS : [wanted];
-  const found = searched.filter((each) => names[each].includes(name));
-  const [kind, ...others] = found;
-  if (kind === undefined) {
-    const near = nearMiss(name, searched.flatMap((each) => names[each]));
-    const hint = near === undefined ? "" : ` (did you mean ${quoteText(near)}?)`;
-    const problem = `Cannot edit policy ${quoteText(name)}: no ${searched.join(" or ")} has this name${hint}`;
-    throw notFound(problem, undefined, "broker-ctl policy show, or broker-ctl host list");
+/** Finds the host or the group in a config. */
+export function findPolicy(
+  { hosts, group_command_policies }: PolicyConfig,
+  { host, group }: { readonly host?: string; readonly group?: string },
+): PolicyName {
+  if (host !== undefined && group === undefined) {
+    requireEntry("host", hosts, host);
+    return { kind: "host", name: host };
   }
-  if (others.length === 0) return { name, kind };
-  const problem = `Cannot edit policy ${quoteText(name)}: a ${found.join(" and a ")} have this name`;
-  throw invalid(problem, undefined, `broker-ctl policy edit ${shellQuote(name)} --kind ${kind}`);
+  if (group === undefined || host !== undefined) throw invalid("Pass either --host or --group");
+  const used = Object.values(hosts).flatMap(({ groups = [] }) => groups);
+  if (Object.hasOwn(group_command_policies, group) || used.includes(group)) {
+    return { kind: "group", name: group };
+  }
+  const problem = "no host and no group_command_policies has this name";
+  throw notFound(`Cannot edit group ${quoteText(group)}: ${problem}`, undefined, "broker-ctl host list");
 }
 
 function pathsOf(
@@ -51,39 +44,31 @@ function pathsOf(
   { name, kind }: PolicyName,
 ): readonly ValuePath[] {
   if (kind === "host") return [["hosts", name, "command_policy"]];
-  if (kind === "policy") return [["command_policies", name]];
-  return [
-    ["group_command_policies", name],
-    ...new Set(groups[name]).values().map((each) => ["command_policies", each]),
-  ];
+  const policies = [...new Set(groups[name])];
+  return [["group_command_policies", name], ...policies.map((each) => ["command_policies", each])];
 }
 
-const BASE = "// base: ";
-
-/** The line of a document with the hash of all that it showed. */
-export function findBase(document: string): string | undefined {
-  return document.split(/\r?\n/).find((line) => line.startsWith(BASE))?.trim();
-}
-
-/** The document of a policy, with a hash of all that it shows. */
+/** The document of a policy. */
 export function writeDocument(text: string, config: PolicyConfig, policy: PolicyName): string {
   const paths = pathsOf(config, policy);
   const own = new Set(paths.flatMap(([section, name = ""]) => section === "command_policies" ? [name] : []));
   const used = Object.entries(config.hosts).flatMap(([name, host]) => {
     const rows = listContributions(config, host);
-    const isUsed = policy.kind === "host" ? name === policy.name : rows.some(({ name }) => own.has(name)) ||
-      policy.kind === "group" && host.groups?.includes(policy.name) === true;
+    const isUsed = policy.kind === "host"
+      ? name === policy.name
+      : rows.some(({ name }) => own.has(name)) || host.groups?.includes(policy.name) === true;
     return isUsed ? [{ name, rows }] : [];
   });
-  const rows = used.flatMap(({ rows }) => rows).filter(({ name, via }) => via !== "host" && !own.has(name));
-  const others = new Map(rows.map(({ name, via }) => [`${name} [${via}]`, config.command_policies[name]]));
+  const others = new Set(used.flatMap(({ rows }) => rows.map(({ name }) => name))).difference(own);
+  others.delete("<inline>");
   const comments = [
     `${policy.kind} ${quoteText(policy.name)}. Hosts: ${joinNames(used.map(({ name }) => name))}`,
     "Nothing is written before you have confirmed what changes. To cancel, change nothing.",
     "Comments above the first brace are not saved.",
-    ...others.size === 0 ? [] : ["Policies that also apply, and that policy edit opens by their names:"],
-    ...[...others].flatMap(([name, rules]) =>
-      `${name}: ${JSON.stringify(rules, null, 2)}`.split("\n").map((line) => `  ${line}`)
+    ...others.size === 0 ? [] : ["Policies that also apply:"],
+    ...[...others].flatMap((name) =>
+      `${name}: ${JSON.stringify(config.command_policies[name], null, 2)}`.split("\n")
+        .map((line) => `  ${line}`)
     ),
   ];
   const sections = [...Map.groupBy(paths, ([section]) => section)].map(([section, members]) => {
@@ -96,8 +81,7 @@ export function writeDocument(text: string, config: PolicyConfig, policy: Policy
     return `  "${section}": {\n${lines.join(",\n")}\n  }`;
   });
   const head = comments.map((line) => `// ${visibleText(line)}\n`).join("");
-  const rest = `${head}{\n${sections.join(",\n")}\n}\n`;
-  return `${BASE}${createHash("sha256").update(rest).digest("hex")}\n${rest}`;
+  return `${head}{\n${sections.join(",\n")}\n}\n`;
 }
 
 const policyValue = z.looseObject({});
@@ -113,20 +97,20 @@ const KIND = {
 /**
  * The text of a config with the values of a document, and their comments.
  *
+ * @param opened the document before it was edited
  * @throws {AppError} `conflict` if the config no longer contains what the document showed; `invalid_config` for a
  * document with other values
  */
 export function mergeDocument(
-  document: string,
+  { document, opened }: { readonly document: string; readonly opened: string },
   text: string,
   config: PolicyConfig,
   policy: PolicyName,
 ): string {
-  const opened = writeDocument(text, config, policy);
-  if (findBase(document) !== findBase(opened)) {
+  if (writeDocument(text, config, policy) !== opened) {
     const { kind, name } = policy;
     const problem = "rules of the document have changed in the config";
-    const fix = `broker-ctl policy edit ${shellQuote(name)} --kind ${kind}`;
+    const fix = `broker-ctl policy edit --${kind} ${shellQuote(name)}`;
     throw conflict(`Cannot edit ${kind} ${quoteText(name)}: ${problem}`, undefined, fix);
   }
   const shown = new Set(opened.split("\n"));

@@ -1,10 +1,9 @@
 import { join, resolve } from "node:path";
 import { readConfigText } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import type { CompiledPolicy } from "@gateway/shared/policy";
-import { diffPolicies, lintPolicy } from "@gateway/shared/policy/analysis";
+import { diffPolicies } from "@gateway/shared/policy/analysis";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
-import { type Call, type Given, oneOf } from "../kit/command.ts";
+import type { Call, Given } from "../kit/command.ts";
 import { confirm } from "../kit/confirm.ts";
 import { readOperatorText } from "../kit/files.ts";
 import { conflict, type Environment, HintedError, invalid } from "../kit/output.ts";
@@ -18,15 +17,13 @@ import {
   SIGNER_FILE,
 } from "../kit/signer_change.ts";
 import { compileSigner, type HostConfig, loadSignerHosts } from "../kit/signer_file.ts";
-import { formatFinding } from "../kit/lint_warnings.ts";
+import { formatFinding, lintChange } from "../kit/lint_warnings.ts";
 import { describeChanges } from "./analyze.ts";
-import { findBase, findPolicy, KINDS, mergeDocument, writeDocument } from "./document.ts";
+import { findPolicy, mergeDocument, writeDocument } from "./document.ts";
 
 const TAKES = {
-  "<name>": "name of a host, group or command policy",
-  "--kind <kind>": oneOf(KINDS, "kind of the name, if several kinds have it"),
-  "--file <file>": "edited document, instead of an editor; - reads standard input",
-  "--print": "print the document",
+  "--host <name>": "host whose own policy to edit",
+  "--group <name>": "group of hosts whose policies to edit, instead of --host",
   "--yes": "apply without confirmation",
 } as const;
 
@@ -39,14 +36,14 @@ export const EDIT = changing({
   takes: TAKES,
   help: `
 Examples:
-  broker-ctl policy edit web01
-  broker-ctl policy edit web --kind group --reload
-  broker-ctl policy edit web01 --print > web01.jsonc
-  broker-ctl policy edit web01 --file web01.jsonc --dry-run
+  broker-ctl policy edit --host web01
+  broker-ctl policy edit --group web --reload
+  EDITOR='sed -i s/nginx/caddy/' broker-ctl policy edit --group web --dry-run
 
-Opens a host's own policy, a group's policies, or a command policy in $VISUAL, $EDITOR or vi. Comments show the other
-policies that apply. A text that the signer would reject, or that fails a case of policy_tests, is opened again with the
-problem. Then the command shows new findings of policy lint and the changes of policy diff, and asks for confirmation. If the rules have changed since the document was opened, it is rejected.
+Opens the policy in $VISUAL, $EDITOR or vi. Comments show the other policies that apply. A text that the signer would
+reject, or that fails a case of policy_tests, is opened again with the problem. Then the command shows new findings of
+policy lint and the changes of policy diff, and asks for confirmation. If the rules have changed since the document was
+opened, nothing is written.
 `,
   uses: ["programs"],
   acceptsLocal: true,
@@ -59,58 +56,42 @@ problem. Then the command shows new findings of policy lint and the changes of p
 });
 
 async function editPolicy<C extends HostConfig>(
-  { name, kind, file: source, print = false, yes = false, dryRun = false, config: path }: Flags,
+  { yes = false, dryRun = false, config: path, ...names }: Flags,
   { workingFolder, terminal, keys, variables }: Call,
   file: EditedFile<C>,
 ): Promise<Change> {
   const configPath = resolve(workingFolder, path ?? "signer.json");
   const text = await readConfigText(configPath, file.what);
   const config = file.parse(text, configPath);
-  const policy = findPolicy(config, name, kind);
-  const label = `${policy.kind} ${quoteText(name)}`;
+  const policy = findPolicy(config, names);
+  const label = `${policy.kind} ${quoteText(policy.name)}`;
   const opened = writeDocument(text, config, policy);
-  const change = (document: string, lines: readonly string[], json: object = {}): Change => ({
-    edit: (text, config) => mergeDocument(document, text, config, policy),
-    describe: () => ({ json: { ...policy, ...json }, lines }),
-  });
-  if (print) return change(opened, opened.trimEnd().replaceAll("\t", "  ").split("\n"), { document: opened });
   const asks = !yes && !dryRun;
   if (asks && keys === undefined) {
     throw invalid("Cannot ask for confirmation without a terminal", undefined, "pass --dry-run, then --yes");
   }
-  const accept = async (given: string, notes: readonly string[] = []) => {
-    // Without a base, it is that of the config at the start of this command.
-    const document = findBase(given) === undefined ? `${given}\n${findBase(opened)}` : given;
+  const accept = async (document: string, draft: string): Promise<Change> => {
+    const edit = (text: string, config: HostConfig) =>
+      mergeDocument({ document, opened }, text, config, policy);
+    const change = (lines: readonly string[], json: object = {}): Change => ({
+      edit,
+      describe: () => ({ json: { ...policy, ...json }, lines }),
+    });
     const text = await readConfigText(configPath, file.what);
-    const { edit } = change(document, []);
     const { before, config, edited } = await checkEdit(file, { file: configPath, text, edit });
-    if (edited === text) return change(document, [`no change of ${label}`]);
-    const { lines, ...review } = reviewChange(compileSigner(before), compileSigner(config));
-    if (!asks || keys === undefined) return change(document, [`${label} edited`, ...lines], review);
-    terminal.err([...lines, ...notes].map((line) => `${visibleText(line)}\n`).join(""));
+    if (edited === text) return change([`no change of ${label}`]);
+    const [from, to] = [compileSigner(before), compileSigner(config)];
+    const [findings, changes] = [lintChange(from, to), diffPolicies(from, to)];
+    const lines = [...findings.flatMap((each) => formatFinding(each)), ...describeChanges(changes)];
+    if (!asks || keys === undefined) return change([`${label} edited`, ...lines], { findings, changes });
+    terminal.err([...lines, `Your text: ${draft}`].map((line) => `${visibleText(line)}\n`).join(""));
     if (await confirm({ terminal, keys }, `Apply to ${label}?`)) {
-      return change(document, [`${label} edited`], review);
+      return change([`${label} edited`], { findings, changes });
     }
     throw conflict(`Cannot edit ${label}: the change was not confirmed`);
   };
-  if (source === "-") return await accept(await new Response(Deno.stdin.readable).text());
-  if (source !== undefined) {
-    return await accept(await readOperatorText(resolve(workingFolder, source), "document"));
-  }
-  const again = `broker-ctl policy edit ${shellQuote(name)} --kind ${policy.kind}`;
+  const again = `broker-ctl policy edit --${policy.kind} ${shellQuote(policy.name)}`;
   return await editDraft(opened, { variables, keys, accept, again });
-}
-
-/** What a change does to access, and its new risks. */
-function reviewChange(before: CompiledPolicy, after: CompiledPolicy) {
-  const known = new Set(lintPolicy(before).map(({ pattern, problem }) => `${pattern} ${problem}`));
-  const findings = lintPolicy(after).filter(({ pattern, problem }) => !known.has(`${pattern} ${problem}`));
-  const changes = diffPolicies(before, after);
-  return {
-    findings,
-    changes,
-    lines: [...findings.flatMap((each) => formatFinding(each)), ...describeChanges(changes)],
-  };
 }
 
 const PROBLEM = "// error: ";
@@ -120,10 +101,10 @@ const PROBLEM = "// error: ";
  *
  * @param again the command for another try
  */
-async function editDraft<C>(
+async function editDraft(
   opened: string,
   { variables, keys, accept, again }: Pick<Environment, "variables" | "keys"> & {
-    readonly accept: (document: string, notes: readonly string[]) => Promise<Change>;
+    readonly accept: (document: string, draft: string) => Promise<Change>;
     readonly again: string;
   },
 ): Promise<Change> {
@@ -131,35 +112,31 @@ async function editDraft<C>(
   const folder = await Deno.makeTempDir({ prefix: "broker-ctl-policy-" });
   const path = join(folder, "policy.jsonc");
   const remove = () => Deno.remove(folder, { recursive: true });
-  let [shown, document] = [opened, opened];
+  let document = opened;
   let problem: AppError | undefined;
   try {
     for (;;) {
+      const lines = problem?.message.split("\n") ?? [];
+      const shown = lines.map((line) => `${PROBLEM}${visibleText(line)}\n`).join("") + document;
       await Deno.writeTextFile(path, shown, { mode: 0o600 });
       await runEditor(path, variables);
       const text = await readOperatorText(path, "document");
-      document = text.split("\n").filter((line) => !line.startsWith(PROBLEM)).join("\n");
       if (problem !== undefined && text === shown) throw problem;
+      document = text.split("\n").filter((line) => !line.startsWith(PROBLEM)).join("\n");
       try {
-        const change = await accept(document.trim() === "" ? opened : document, [`Your text: ${path}`]);
-        return {
-          ...change,
-          describe: async (config, file) => (await remove(), change.describe(config, file)),
-        };
+        const { edit, describe } = await accept(document.trim() === "" ? opened : document, path);
+        return { edit, describe: async (config, file) => (await remove(), describe(config, file)) };
       } catch (error) {
         // Without a terminal, the editor is a script that would make the same mistake again.
-        if (!(error instanceof AppError) || error.code !== "invalid_config" || keys === undefined) {
-          throw error;
-        }
+        const isReopened = error instanceof AppError && error.code === "invalid_config";
+        if (!isReopened || keys === undefined) throw error;
         problem = error;
-        const lines = error.message.split("\n").map((line) => `${PROBLEM}${visibleText(line)}\n`);
-        shown = lines.join("") + document;
       }
     }
   } catch (error) {
     if (document === opened) await remove();
     if (document === opened || !(error instanceof AppError)) throw error;
-    const fix = error instanceof HintedError ? error.hint : `${again} --file ${shellQuote(path)}`;
+    const fix = error instanceof HintedError ? error.hint : again;
     throw new HintedError(error, `${fix}; your text is in ${path}`);
   }
 }

@@ -7,29 +7,24 @@ import { actionPattern } from "../clusters/entry.ts";
 import { type Call, type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/values.ts";
 import { readTarget } from "./explain.ts";
-import { asking, askSigner, joinPath, SIGNER } from "../kit/remote.ts";
+import { asking, askSigner, joinPath } from "../kit/remote.ts";
 import { shortenIds, shortenText, timeCell } from "../kit/table.ts";
 import { findById, invalid } from "../kit/output.ts";
 
 const RULE_NOTE = `
 The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"
 the change is a new version of the hosts for all signers. RE2 patterns match anywhere in a command: anchor them with ^
-and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
-policies do not change. The output warns if the pattern allows more than intended. If --config has the host, the
-warning takes its other rules into account.
+and $. The first --allow turns the host's policy into an allowlist; an allowlist without rules denies everything. The
+output warns if the pattern allows more than intended, also together with the host's other rules in --config.
 `;
 
 /** `policy add` and `policy remove`: one allow pattern of one host, permanently. */
-function ruleCommand(
-  name: "add" | "remove",
-  { summary, method, done, conflict }: Readonly<Record<"summary" | "done" | "conflict", string>> & {
-    readonly method: "POST" | "DELETE";
-  },
-): CommandData {
+function ruleCommand(name: "add" | "remove"): CommandData {
+  const isAdded = name === "add";
   return asking({
-    ...{ name, summary },
+    name,
+    summary: isAdded ? "Add a pattern to a host, permanently." : "Remove a pattern from a host.",
     takes: {
-      ...SIGNER,
       "--host <name>": required("host name"),
       "--allow <pattern>": "RE2 pattern of allowed commands",
       "--deny <pattern>": "RE2 pattern of denied commands",
@@ -41,23 +36,26 @@ Examples:
   broker-ctl policy ${name} --host web01 --require-approval '^systemctl restart nginx$'
 ${RULE_NOTE}`,
     question: (flags) => ({
-      method,
+      method: isAdded ? "POST" : "DELETE",
       path: joinPath("v1", "policy", "hosts", flags.host, readPattern(flags).list),
       body: { pattern: readPattern(flags).pattern },
       schema: z.object({ status: z.string(), host: z.string(), hosts: z.int() }),
       advice: {
         404: "broker-ctl host list --remote; a signer of an earlier version knows only --allow",
-        409: conflict,
+        409: isAdded
+          ? "the pattern exists, nothing changed; broker-ctl policy explain shows the policies"
+          : "the host's own policy does not contain exactly this pattern, nothing changed",
         500: "the signer's policy is unchanged; see its log",
       },
     }),
     show({ hosts }, flags) {
       const { list, pattern } = readPattern(flags);
+      const done = isAdded ? "added" : "removed";
       return [`${list} ${quoteText(pattern)} ${done} on ${flags.host} (hosts: ${hosts})`];
     },
     adds(flags) {
       const { list, pattern } = readPattern(flags);
-      return method === "POST" ? { name: flags.host, list, patterns: [pattern] } : undefined;
+      return isAdded ? { name: flags.host, list, patterns: [pattern] } : undefined;
     },
   });
 }
@@ -73,23 +71,9 @@ function readPattern(
   throw invalid("Pass one of --allow, --deny and --require-approval");
 }
 
-export const RULES: readonly CommandData[] = [
-  ruleCommand("add", {
-    summary: "Add a pattern to a host, permanently.",
-    method: "POST",
-    done: "added",
-    conflict: "the pattern exists, nothing changed; broker-ctl policy explain shows the policies",
-  }),
-  ruleCommand("remove", {
-    summary: "Remove a pattern from a host.",
-    method: "DELETE",
-    done: "removed",
-    conflict: "the host's own policy does not contain exactly this pattern, nothing changed",
-  }),
-];
+export const RULES: readonly CommandData[] = [ruleCommand("add"), ruleCommand("remove")];
 
 const GRANT_TAKES = {
-  ...SIGNER,
   "--host <name>": "host name",
   "--cluster <name>": "cluster name, instead of --host",
   "--allow <pattern>": repeat("RE2 pattern; repeatable"),
@@ -143,16 +127,15 @@ all. For a cluster, --allow matches an action as audit records write it: "delete
 const LIST = asking({
   name: "grants",
   summary: "List the active grants and waivers.",
-  takes: { ...SIGNER, "--full": "do not truncate long patterns" },
   help: `
 Examples:
   broker-ctl policy grants
 
-Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end shows this;
---full and --json print all of it.
+Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end shows this.
+-o wide and --json print all of it.
 `,
   question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),
-  show(grants, { full = false }) {
+  show(grants) {
     const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
     const shortId = shortenIds(grants.map(({ id }) => id));
     const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
@@ -160,7 +143,7 @@ Waivers come from approvals with --learn. A pattern of more than 400 characters 
       entry.host,
       timeCell(entry.expires_at, systemClock.now()),
       describeScope(entry),
-      describeRules(entry, full ? (text) => text : shortenText),
+      { text: describeRules(entry, shortenText), wide: describeRules(entry, String) },
     ]);
     const columns = ["ID", "HOST", "EXPIRES", "SCOPE", "RULES"];
     return [{ none: "(no active grants)", columns, rows }];
@@ -170,7 +153,7 @@ Waivers come from approvals with --learn. A pattern of more than 400 characters 
 const REVOKE = asking({
   name: "revoke",
   summary: "Revoke a grant or waiver.",
-  takes: { ...SIGNER, "<id>": "grant ID, or a unique prefix of it" },
+  takes: { "<id>": "grant ID, or a unique prefix of it" },
   help: `
 Examples:
   broker-ctl policy revoke 0123456789abcdef01234567

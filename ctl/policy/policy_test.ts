@@ -36,9 +36,9 @@ Deno.test("listContributions() lists each policy once, with the groups that add 
     group_command_policies: { _default: ["c"], web: ["a", "c"], db: ["b", "a"], other: ["b"] },
   } as const;
   assert.deepEqual(listContributions(library, { ...HOST, groups: ["db", "web", "none"] }), [
-    { name: "c", via: "_default", sources: ["_default", "web"], label: "denylist(deny:1)" },
-    { name: "b", via: "db", sources: ["db"], label: "off" },
-    { name: "a", via: "db", sources: ["db", "web"], label: "off" },
+    { name: "c", sources: ["_default", "web"], label: "denylist(deny:1)" },
+    { name: "b", sources: ["db"], label: "off" },
+    { name: "a", sources: ["db", "web"], label: "off" },
   ]);
 });
 
@@ -63,7 +63,7 @@ Deno.test.each<{ policy: CommandPolicy; label: string | undefined }>([
   const empty = { command_policies: {}, group_command_policies: {} };
   assert.deepEqual(
     listContributions(empty, { ...HOST, command_policy: policy }),
-    label === undefined ? [] : [{ name: "<inline>", via: "host", sources: ["host"], label }],
+    label === undefined ? [] : [{ name: "<inline>", sources: ["host"], label }],
   );
 });
 

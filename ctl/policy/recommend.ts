@@ -1,20 +1,12 @@
 import { resolve } from "node:path";
-import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
+import { type CompiledHost, type CompiledPolicy, decideCommand, escapePattern } from "@gateway/shared/policy";
 import { createFilter } from "../audit/filter.ts";
 import { readLogs } from "../audit/logs.ts";
 import type { ShownRecord } from "../audit/record.ts";
 import { command, count, required } from "../kit/command.ts";
-import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
+import { requireEntry } from "../kit/signer_change.ts";
+import { loadPolicy } from "../kit/signer_file.ts";
 import { listSteps } from "./explain.ts";
-import { notFound } from "../kit/output.ts";
-
-const MAX_COUNT = 1_000_000;
-
-const HEADS = { promote: "PROMOTE", friction: "FRICTION", "dead-rule": "DEAD" } as const satisfies Record<
-  Suggestion["type"],
-  string
->;
 
 /** `policy recommend`: policy changes that an audit log suggests. */
 export const RECOMMEND = command({
@@ -22,31 +14,28 @@ export const RECOMMEND = command({
   summary: "Suggest policy changes based on an audit log.",
   takes: {
     "--audit <log>": required("audit log of a broker or control plane"),
-    "--all": "include rotated files",
     "--host <name>": "only this host",
     "--since <time>": "start: 2h (before now), 2026-01-31 (UTC) or RFC 3339",
-    "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, MAX_COUNT),
+    "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, 1_000_000),
   },
   help: `
 Examples:
   broker-ctl policy recommend --audit log/broker/audit.log --config signer.json
-  broker-ctl policy recommend --audit log/broker/audit.log --all --host web01 --since 2026-01-01 --min-count 5
+  broker-ctl policy recommend --audit log/broker/audit.log --host web01 --since 2026-01-01 --min-count 5
 
-Decides each command in the log again by the rules of the config, and lists:
+Decides each command in the log and its rotated files again by the rules of the config, and lists:
   promote    commands that ran and are not allowed now
   friction   commands that were denied
   dead-rule  patterns of used hosts that matched no command
 The log is not verified, and agents choose the commands in it: review each suggestion before you adopt it.
 `,
-  async run({ config, audit, all = false, host, since, minCount = 1 }, { workingFolder }) {
+  async run({ config, audit, host, since, minCount = 1 }, { workingFolder }) {
     const isSince = createFilter(since === undefined ? {} : { since });
-    const policy = compileSigner(await loadSignerFile(config, workingFolder));
-    if (host !== undefined && !policy.hosts.has(host)) {
-      throw notFound(`Cannot find host ${quoteText(host)} in the config`, undefined, "broker-ctl host list");
-    }
+    const policy = await loadPolicy(config, workingFolder);
+    if (host !== undefined) requireEntry("host", policy.config.hosts, host);
     const recommender = new Recommender(policy);
     let broken = 0;
-    for await (const line of readLogs([{ path: resolve(workingFolder, audit) }], { all })) {
+    for await (const line of readLogs([{ path: resolve(workingFolder, audit) }], { all: true })) {
       if (line === undefined) broken += 1;
       else if (isSince(line.record) && line.record.target_type !== "k8s") recommender.add(line.record);
     }
@@ -66,7 +55,7 @@ The log is not verified, and agents choose the commands in it: review each sugge
 
 function format({ type, host, pattern, count, distinct_callers: callers, last_seen: last }: Suggestion) {
   const often = type === "dead-rule" ? "" : `  ${count} times, ${callers} callers, last ${last}`;
-  return [`[${HEADS[type]}] ${host}${often}`, `    ${pattern}`];
+  return [`[${type.replace("-rule", "").toUpperCase()}] ${host}${often}`, `    ${pattern}`];
 }
 
 /** A command in an audit record; old records lack the second half. */
@@ -96,15 +85,13 @@ const RAN: ReadonlySet<string> = new Set([
 const REFUSED: ReadonlySet<string> = new Set(["denied", "session_exec_denied", "dry_run_denied"]);
 /** A broker records a denial of the signer as an error. */
 const REJECTED = /signing rejected \(403\)/;
-const RE2_SIGNS = /[\\.+*?()|[\]{}^$]/g;
 const MASKED = /\[REDACTED[:\]]|\.\.\.\[TRUNCATED\]/;
 
-type Tally = Pick<Suggestion, "type" | "host" | "pattern"> & {
+interface Tally extends Suggestion {
   readonly callers: Set<string>;
   count: number;
-  first: string;
-  last: string;
-};
+  last_seen: string;
+}
 
 /** Collects records one by one, and suggests changes of the policy at the end. */
 export class Recommender {
@@ -145,17 +132,16 @@ export class Recommender {
     for (const { command: text, verdict } of steps) {
       // Skip a command that a rule denies or that cannot be parsed, because no pattern would allow it.
       if (verdict.kind !== "denied" || verdict.rule !== "allowlist:no-match") continue;
-      this.#count("promote", host.name, `^${text.replaceAll(RE2_SIGNS, "\\$&")}$`, seen);
+      this.#count("promote", host.name, `^${escapePattern(text)}$`, seen);
     }
   }
 
   /** @param minCount the minimum number of occurrences; does not apply to rules without a match */
   finish({ minCount }: { readonly minCount: number }) {
-    const counted = [...this.#tallies.values()].filter(({ count }) => count >= minCount).map((
-      { callers, first, last, ...tally },
-    ) => ({ ...tally, distinct_callers: callers.size, first_seen: first, last_seen: last }));
+    const counted = this.#tallies.values().filter(({ count }) => count >= minCount)
+      .map(({ callers, ...tally }) => ({ ...tally, distinct_callers: callers.size }));
     const suggestions = [...counted, ...this.#findDead()].toSorted((a, b) =>
-      b.count - a.count || (a.host < b.host ? -1 : a.host > b.host ? 1 : 0)
+      b.count - a.count || a.host.localeCompare(b.host)
     );
     return { suggestions, looked: this.#looked, passedOver: this.#passedOver };
   }
@@ -163,10 +149,9 @@ export class Recommender {
   /** The patterns of used hosts that match no command, whichever rule decided. */
   #findDead(): readonly Suggestion[] {
     return [...this.#texts].flatMap(([{ name: host, commands }, texts]) => {
-      const patterns = commands.members.flatMap(({ mode, allow, deny }) => [
-        ...(mode === "allowlist" ? allow : []),
-        ...(mode === "off" ? [] : deny),
-      ]);
+      const patterns = commands.members.flatMap(({ mode, allow, deny }) =>
+        mode === "off" ? [] : [...allow, ...deny]
+      );
       const dead = patterns.filter((pattern) => ![...texts].some((text) => pattern.test(text)));
       return [...new Set(dead.map(({ source }) => source))].map((pattern) =>
         ({ type: "dead-rule", host, pattern, count: 0, distinct_callers: 0 }) as const
@@ -176,12 +161,11 @@ export class Recommender {
 
   #count(type: Tally["type"], host: string, pattern: string, { time, caller }: SeenCommand): void {
     const key = JSON.stringify([type, host, pattern]);
-    const tally = this.#tallies.get(key) ??
-      { type, host, pattern, callers: new Set(), count: 0, first: time, last: time };
+    const about = { type, host, pattern, distinct_callers: 0, first_seen: time, last_seen: time };
+    const tally = this.#tallies.get(key) ?? { ...about, callers: new Set(), count: 0 };
     this.#tallies.set(key, tally);
     tally.count += 1;
     tally.callers.add(caller);
-    if (time < tally.first) tally.first = time;
-    if (time > tally.last) tally.last = time;
+    tally.last_seen = time;
   }
 }

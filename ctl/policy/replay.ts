@@ -20,12 +20,11 @@ export const REPLAY = command({
   help: `
 Examples:
   broker-ctl policy replay signer.new.json --since 30d
-  broker-ctl policy replay signer.new.json --host web01 --json
   broker-ctl policy replay signer.new.json --set logs --since 2026-01-01
 
-By default, the command reads the audit log of the signer whose config --config names, with rotated files. The log is not
-verified. It compares what the config alone decides: freezes, grants, waivers and limits are left out. A record that does
-not contain its whole request is not judged: for example, its command is masked. Exit code 3: a decision changes.
+Reads the signer's log and its rotated files, and does not verify them. Compares what the config alone decides, without
+freezes, grants, waivers and limits. A record without its whole request, such as a masked command, is not judged. Exit
+code 3: a decision changes.
 `,
   uses: usesConfig,
   async run({ new: path, ...flags }, { workingFolder }) {
@@ -64,7 +63,7 @@ const TITLES = {
   allowed: { denied: "would have been denied", approval: "approval newly needed", allowed: "" },
 } as const satisfies Record<PolicyOutcome, Record<PolicyOutcome, string>>;
 
-function format({ records, first, last, unchanged, with_grant, changes, not_judged }: ReplayResult) {
+function format({ records, first, last, unchanged, changes, not_judged }: ReplayResult) {
   if (records === 0) return ["No request was found: nothing is known about the config."];
   const table: Table = {
     none: "The config decides no judged request differently.",
@@ -84,8 +83,5 @@ function format({ records, first, last, unchanged, with_grant, changes, not_judg
     ...Array.from(totals, ([title, count]) => `${INDENT}${count} ${title}`),
     ...not_judged.length === 0 ? [`${INDENT}0 not judged`] : [],
     ...not_judged.map(({ reason, count }) => `${INDENT}${count} not judged: ${reason}`),
-    ...with_grant === 0
-      ? []
-      : [`${with_grant} depended on a grant or a waiver, and are compared as without it.`],
   ];
 }

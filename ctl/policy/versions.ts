@@ -8,13 +8,12 @@ import { countOf } from "../kit/arguments.ts";
 import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { conflict, invalid, RemoteError } from "../kit/output.ts";
-import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
+import { askSigner, REMOTE_HELP } from "../kit/remote.ts";
 import { diffLines, timeCell } from "../kit/table.ts";
 import { diffConfigs, WIDER } from "./analyze.ts";
 
 const NOTE = `
-For signers with policy_source "database". Each change of the hosts is a version that is kept permanently, and is in
-force at all signers when the command ends.
+For signers with policy_source "database". Each change of the hosts is a permanent version, in force at all signers.
 ${REMOTE_HELP}`;
 
 const version = (text: string) => count(text, 1, 999_999_999);
@@ -32,7 +31,6 @@ const IMPORT = versionCommand({
     "<file>": "signer's config, or the output of policy export",
     "--replace": "replace the hosts in the database",
     ...DRY_RUN,
-    ...SIGNER,
   },
   help: `
 Examples:
@@ -54,10 +52,8 @@ All "hosts" of the file become the next version; comments are not imported. If t
     const base = await findNewest(call);
     const changes = diffHosts(base === 0 ? {} : await fetchHostsIfReadable(call, base), hosts);
     if (base > 0 && changes.length === 0) {
-      return {
-        json: { status: "unchanged", version: base },
-        lines: [`version ${base} already contains these hosts, nothing was changed`],
-      };
+      const lines = [`version ${base} already contains these hosts, nothing was changed`];
+      return { json: { status: "unchanged", version: base }, lines };
     }
     if (base > 0 && !replace && !dryRun) {
       throw conflict(
@@ -74,7 +70,7 @@ All "hosts" of the file become the next version; comments are not imported. If t
 const EXPORT = versionCommand({
   name: "export",
   summary: "Export the hosts of a version.",
-  takes: { "[version]": version("version (default: newest)"), ...SIGNER },
+  takes: { "[version]": version("version (default: newest)") },
   async run({ version }, call) {
     const { hosts } = await fetchVersion(call, version);
     return { json: { hosts }, lines: JSON.stringify({ hosts }, null, 2).split("\n") };
@@ -84,18 +80,14 @@ const EXPORT = versionCommand({
 const HISTORY = versionCommand({
   name: "history",
   summary: "List the versions of the hosts and their authors.",
-  takes: SIGNER,
   async run(_given, call) {
     const history = await fetchHistory(call);
     const now = systemClock.now();
-    const rows = history.map((each) => [
-      ...[`${each.version}`, timeCell(each.made_at, now), each.made_by, each.change],
-    ]);
+    const rows = history.map(({ version, made_at, made_by, change }) => {
+      return [`${version}`, timeCell(made_at, now), made_by, change];
+    });
     const columns = ["VERSION", "CREATED", "BY", "CHANGE"];
-    return {
-      json: history,
-      lines: [{ none: "(the database has no hosts yet)", columns, rows }],
-    };
+    return { json: history, lines: [{ none: "(the database has no hosts yet)", columns, rows }] };
   },
 });
 
@@ -105,7 +97,6 @@ const DIFF = versionCommand({
   takes: {
     "<from>": "signer config in force, or a version",
     "[to]": "new signer config, or a version (default: newest)",
-    ...SIGNER,
   },
   help: `
 Examples:
@@ -113,19 +104,15 @@ Examples:
   broker-ctl policy diff 6 7
   broker-ctl policy diff 6
 
-With two configs: compares what they allow, not their text. Shows the commands that become allowed, denied or subject to
-approval, each with an example that the two policies decide differently, and changes of callers, end user groups, sudo,
-sessions, lifetimes and targets. If there is no wider command, the new patterns are proved to allow nothing more. Rules that are
-too large to be compared count as wider. The exit code is ${WIDER} if any access is wider, so that a pipeline can require
-a second reviewer.
+With two configs: compares what they allow, not their text, and shows an example of each changed decision. If it shows no
+wider command, the new patterns are proved to allow nothing more. The exit code is ${WIDER} if any access is wider, or too
+large to be compared, so that a pipeline can require a second reviewer.
 `,
   async run({ from, to }, call) {
     if (!/^\d+$/.test(from)) return await diffConfigs(from, to, call.workingFolder);
     const read = countOf(1, 999_999_999);
-    const [before, after] = [
-      await fetchVersion(call, read(from)),
-      await fetchVersion(call, to === undefined ? undefined : read(to)),
-    ];
+    const before = await fetchVersion(call, read(from));
+    const after = await fetchVersion(call, to === undefined ? undefined : read(to));
     const changes = diffHosts(before.hosts, after.hosts);
     const lines = changes.length === 0 ? ["no difference"] : changes;
     return { json: { from: before.version, to: after.version, changes }, lines };
@@ -135,7 +122,7 @@ a second reviewer.
 const ROLLBACK = versionCommand({
   name: "rollback",
   summary: "Restore the hosts of an earlier version.",
-  takes: { "<version>": version("version to restore"), ...DRY_RUN, ...SIGNER },
+  takes: { "<version>": version("version to restore"), ...DRY_RUN },
   help: `
 Examples:
   broker-ctl policy rollback 6 --dry-run

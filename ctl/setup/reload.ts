@@ -26,8 +26,7 @@ reload is requested over HTTPS. The signer does not write a PID file; its start 
   sh -c 'echo $$ > signer.pid; exec ctl/start.sh signer --config gateway/signer.json'
 With auto_reload_seconds in its config, the signer reloads a changed file automatically.
 
-If --config is the signer's config, reload analyzes the patterns that the previous policy did not have, as policy lint
-does, and prints warnings.
+With the signer's config in --config, reload warns about new patterns as policy lint does.
 ${REMOTE_HELP}`;
 
 export const RELOAD = command({

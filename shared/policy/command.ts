@@ -99,6 +99,17 @@ export function composePolicies(members: readonly CompiledCommandPolicy[]): Poli
   return { members, restricts, enforcement: isAudit ? "audit" : "enforce", parses };
 }
 
+/** The rules of a policy that have an effect, as verdicts name them. */
+export function listRules(
+  { mode, allow, deny, requireApproval }: CompiledCommandPolicy,
+): readonly string[] {
+  return [
+    ...mode === "allowlist" ? allow.map(({ source }) => `allow:${source}`) : [],
+    ...mode === "off" ? [] : deny.map(({ source }) => `deny:${source}`),
+    ...requireApproval.map(({ source }) => `require_approval:${source}`),
+  ];
+}
+
 /** Whether a set has an allowlist, to which patterns can be added. */
 export function hasAllowlist({ members }: PolicySet): boolean {
   return members.some(({ mode }) => mode === "allowlist");

@@ -21,7 +21,9 @@ export {
   compilePattern,
   composePolicies,
   decideCommand,
+  escapePattern,
   hasAllowlist,
+  listRules,
   type PolicySet,
 } from "./command.ts";
 export { type CompiledPolicy, compilePolicy, compilePolicySteps, findPolicyProblems } from "./compile.ts";

@@ -37,9 +37,6 @@ export function recordDecision(
   { end_user_groups: groups, k8s_force_fields }: Pick<SignRequest, "end_user_groups" | "k8s_force_fields">,
   sent: { readonly via?: string; readonly verified?: boolean } = {},
 ): { readonly decision: string } {
-  const outcome = outcomeOf(decision);
-  const live = decision.kind === "allowed" && decision.enforcement !== "audit" &&
-    (decision.byGrant || decision.approvalWaived);
-  const facts = withoutEmpty({ ...sent, live, forced: k8s_force_fields.length > 0 });
-  return { decision: JSON.stringify({ outcome, groups, ...facts }) };
+  const facts = withoutEmpty({ ...sent, forced: k8s_force_fields.length > 0 });
+  return { decision: JSON.stringify({ outcome: outcomeOf(decision), groups, ...facts }) };
 }

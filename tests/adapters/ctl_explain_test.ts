@@ -63,9 +63,9 @@ Deno.test("policy explain prints the policies of a host", async () => {
       host: "web01",
       groups: ["web", "all"],
       policies: [
-        { name: "nginx", via: "web", sources: ["web"], label: "allowlist(allow:2) approval:1" },
-        { name: "base", via: "web", sources: ["web", "all"], label: "denylist(deny:1)" },
-        { name: "<inline>", via: "host", sources: ["host"], label: "allowlist(allow:1)" },
+        { name: "nginx", sources: ["web"], label: "allowlist(allow:2) approval:1" },
+        { name: "base", sources: ["web", "all"], label: "denylist(deny:1)" },
+        { name: "<inline>", sources: ["host"], label: "allowlist(allow:1)" },
       ],
       sessions: "exec",
     },
@@ -297,8 +297,6 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       String.raw`Decision:  DENIED (deny:^(?:[a-z]+) (?:secrets) (?:[^ /]+)/(?:[^ ]+)$)`,
       "Rule:      kubernetes.clusters.prod.rules[2]",
       "Reason:    not allowed by cluster policy",
-      String
-        .raw`To allow:  deny rule "^(?:[a-z]+) (?:secrets) (?:[^ /]+)/(?:[^ ]+)$" of kubernetes.clusters.prod.rules[2] always wins: narrow or remove it`,
     ],
   },
   {
@@ -308,8 +306,6 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       "Action:    get pods db/a",
       "Decision:  DENIED (—)",
       'Reason:    user "" not authorised for "prod" (groups)',
-      "To allow:  the end user is missing from group ops",
-      '           add allow "^get pods db/a$" to kubernetes.clusters.prod.rules',
     ],
   },
   {
@@ -319,7 +315,6 @@ Deno.test.each<{ name: string; flags: string[]; lines: readonly string[] }>([
       "Action:    get gizmos web/a",
       "Decision:  DENIED (—)",
       `Reason:    unknown k8s resource "gizmos": not in the core table nor this cluster's extra_resources`,
-      "To allow:  no change of the config is enough",
     ],
   },
 ])("policy explain evaluates for a cluster: $name", async ({ flags, lines }) => {

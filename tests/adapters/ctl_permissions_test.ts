@@ -102,10 +102,10 @@ Deno.test("policy edit starts an editor with its environment and a private file,
   await Deno.writeTextFile(`${cwd}/bin/vi`, `#!/bin/sh\n${script.join("\n")}\n`, { mode: 0o755 });
   const { text } = await brokerCtl(
     cwd,
-    ["policy", "edit", "starter", "--yes"],
+    ["policy", "edit", "--group", "_default", "--yes"],
     `${cwd}/bin:${Deno.env.get("PATH")}`,
   );
-  assert.match(text, /^policy "starter" edited\n/);
+  assert.match(text, /^group "_default" edited\n/);
   assert.match(await Deno.readTextFile(`${cwd}/signer.json`), /"allow": \["\^id\$", /);
   const [seen, draft = ""] = (await Deno.readTextFile(`${cwd}/seen`)).split("\n");
   assert.equal(seen, `${cwd} 600 700`);

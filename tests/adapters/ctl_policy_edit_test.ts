@@ -58,13 +58,13 @@ Deno.test.each<
 >([
   {
     name: "changes a command policy, keeps its comments, and shows findings and changes of access",
-    ...{ args: "nginx --yes", script: `sed -i 's/"^uptime$"/&, "^tar "/' "$1"` },
-    out: /^policy "nginx" edited\n[^]*allows: {2}tar [^]*\+ host web01: denied becomes allowed\n/,
+    ...{ args: "--group web --yes", script: `sed -i 's/"^uptime$"/&, "^tar "/' "$1"` },
+    out: /^group "web" edited\n[^]*allows: {2}tar [^]*\+ host web01: denied becomes allowed\n/,
     change: [`["^uptime$"]`, `["^uptime$", "^tar "]`],
   },
   {
     name: "adds a host's own policy after a confirmation",
-    args: "web01 --kind host",
+    args: "--host web01",
     script: `sed -i 's/"command_policy": {}/"command_policy": { "require_approval": ["^uptime"] }/' "$1"`,
     key: "y",
     out: /^host "web01" edited\nNot yet active/,
@@ -77,7 +77,7 @@ Deno.test.each<
   },
   {
     name: "adds a new command policy to a group",
-    args: "web --yes",
+    args: "--group web --yes",
     script: `sed -i 's/"web": \\["nginx"\\]/"web": ["nginx", "new"]/
 s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
     out: /^group "web" edited\n\+ host web01: denied becomes allowed\n.* id {3}/,
@@ -89,19 +89,19 @@ s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
   },
   {
     name: "writes nothing with --dry-run",
-    args: "nginx --dry-run",
+    args: "--group web --dry-run",
     script: ALLOW_ID,
     out: /^--- [^]*\+.*id[^]*nothing was written/,
   },
   {
     name: "writes nothing without a change",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: ":",
-    out: /^no change of policy "nginx"\n$/,
+    out: /^no change of group "web"\n$/,
   },
   {
     name: "writes nothing if the document is empty",
-    args: "nginx",
+    args: "--group web",
     key: "y",
     script: `: > "$1"`,
     out: /^no change/,
@@ -109,10 +109,10 @@ s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
   {
     name: "keeps another change of the config that the document does not show",
     ...{
-      args: "nginx",
+      args: "--group web",
       key: 'y -> "mode": "off" -> "mode": "denylist"',
       script: ALLOW_ID,
-      out: /^policy "nginx" edited/,
+      out: /^group "web" edited/,
     },
     change: [
       `"^uptime$"]\n    },\n    "web01": { "mode": "off" }`,
@@ -121,18 +121,18 @@ s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
   },
   {
     name: "opens an invalid document again, with the problem as a comment, until it is valid",
-    args: "nginx",
+    args: "--group web",
     script:
       `grep '^// error: .*nginx.allow.1.' "$1" >> problems && sed -i 's/"(/"^id$/' "$1" || sed -i 's/"^uptime$"/&, "("/' "$1"`,
-    ...{ key: "y", out: /^policy "nginx" edited/ },
+    ...{ key: "y", out: /^group "web" edited/ },
     change: [`["^uptime$"]`, `["^uptime$", "^id$"]`],
   },
   {
-    name: "prints the document without an editor, with the other policies as comments",
-    args: "nginx --print",
-    script: "exit 1",
-    out:
-      /^\/\/ base: \w{64}\n\/\/ policy "nginx"\. Hosts: web01\n[^]*\/\/ {3}base \[_default\]: \{\n\/\/ {5}"mode": "denylist",\n[^]*\/\/ kept\n/,
+    name: "shows the other policies as comments, and keeps those of the rules",
+    args: "--group web",
+    script: ["//   base: {", '"mode": "denylist",', "// kept", '// group "web". Hosts: web01']
+      .map((line) => `grep -qF '${line}' "$1"`).join(" && "),
+    ...{ key: "y", out: /^no change/ },
   },
 ])("policy edit $name", async ({ out, err = /^/, change: [from, to] = ["", ""], ...row }) => {
   const { exit, text, ...ran } = await edit(row);
@@ -144,31 +144,38 @@ s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
 
 Deno.test.each<Row & { name: string; err: RegExp; exit?: number; kept?: RegExp }>([
   {
-    name: "an unknown name",
-    args: "ngin",
+    name: "an unknown group",
+    args: "--group nginx",
     script: ":",
     key: "y",
-    err: /no host or group or policy .* \(did you mean "nginx"\?\)/,
+    err: /Cannot edit group "nginx": no host and no group_command_policies has this name/,
   },
-  { name: "a name with control characters", args: "a\x1b[2J", script: ":", key: "y", err: /"a\\x1b\[2J"/ },
+  { name: "an unknown host", args: "--host gone", script: ":", key: "y", err: /Cannot find host "gone"/ },
   {
-    name: "a name of two kinds",
-    args: "web01",
+    name: "a name with control characters",
+    args: "--group a\x1b[2J",
+    script: ":",
+    key: "y",
+    err: /"a\\x1b\[2J"/,
+  },
+  {
+    name: "a host and a group",
+    args: "--host web01 --group web",
     script: ":",
     key: "y",
     exit: 2,
-    err: /a host and a policy .*\nfix: .* web01 --kind host/,
+    err: /Pass either --host or --group/,
   },
   {
     name: "no terminal",
-    args: "nginx",
+    args: "--group web",
     script: ALLOW_ID,
     exit: 2,
     err: /^error: Cannot ask .*\nfix: pass --dry-run, then --yes\n$/,
   },
   {
     name: "another answer than y",
-    args: "nginx",
+    args: "--group web",
     script: ALLOW_ID,
     key: "\r",
     err: /was not confirmed\n/,
@@ -176,28 +183,28 @@ Deno.test.each<Row & { name: string; err: RegExp; exit?: number; kept?: RegExp }
   },
   {
     name: "an editor that fails",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: "exit 3",
     err: /exited with code 3; nothing was written/,
   },
   {
     name: "an invalid pattern",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: `sed -i 's/"^uptime/"(/' "$1"`,
-    err: /command_policies\.nginx\.allow\[0\].*\nfix: .* --file \S+; your/,
+    err: /command_policies\.nginx\.allow\[0\].*\nfix: broker-ctl policy edit --group web; your/,
     kept: /"\(\$"/,
   },
   {
     name: "an unchanged document with a problem",
-    args: "nginx",
+    args: "--group web",
     key: "y",
     script: `sed -i 's/"^uptime/"(/' "$1"`,
     err: /allow\[0\]/,
-    kept: /^\/\/ error: .*\n\/\/ base/,
+    kept: /^\/\/ error: .*\n\/\/ group/,
   },
   {
     name: "a policy that fails its tests",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: `sed -i 's/uptime/id/' "$1"`,
     tests: { cases: [{ host: "web01", command: "uptime", expect: "allow" }] },
     err: /1 of 1 cases of "[^"]+policy_tests\.jsonc" fail/,
@@ -205,49 +212,49 @@ Deno.test.each<Row & { name: string; err: RegExp; exit?: number; kept?: RegExp }
   },
   {
     name: "an escape sequence",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: `printf '// \\033[2J' >> "$1"`,
     err: /invisible character in line \d+: .*\\x1b\[2J/,
     kept: /\[2J/,
   },
   {
     name: "a key outside the policy",
-    args: "web01 --kind host --yes",
+    args: "--host web01 --yes",
     script: `sed -i 's/"command_policy"/"allow_sudo": true, &/' "$1"`,
     err: /unknown key "hosts\.web01\.allow_sudo"/,
     kept: /sudo/,
   },
   {
     name: "a policy that it did not show",
-    args: "nginx --yes",
-    script: `sed -i 's/"nginx"/"base": {}, &/' "$1"`,
-    err: /must contain .*nginx, and contains .*base, .*nginx/,
+    args: "--group web --yes",
+    script: `sed -i 's/"nginx": /"base": {}, &/' "$1"`,
+    err: /must contain .*nginx, .*web, and contains .*base, .*nginx/,
     kept: /base/,
   },
   {
     name: "a missing policy",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: `sed -i 's/"nginx"/"other"/' "$1"`,
     err: /must contain .*nginx/,
     kept: /other/,
   },
   {
     name: "a policy twice",
-    args: "nginx --yes",
-    script: `sed -i 's/"nginx"/"nginx": {}, &/' "$1"`,
+    args: "--group web --yes",
+    script: `sed -i 's/"nginx": /"nginx": {}, &/' "$1"`,
     err: /nginx/,
     kept: /nginx/,
   },
   {
     name: "a document of a config that has changed",
-    args: "nginx --yes",
+    args: "--group web --yes",
     script: `${ALLOW_ID}; sed -i 's/rm /rm -r/' signer.json`,
-    err: /have changed in the config\nfix: broker-ctl policy edit nginx --kind policy; your/,
+    err: /have changed in the config\nfix: broker-ctl policy edit --group web; your/,
     kept: /\^id/,
   },
   {
     name: "a config that changed during the review",
-    args: "nginx",
+    args: "--group web",
     key: "y -> ^rm  -> ^rm -r",
     script: ALLOW_ID,
     err: /Apply to [^]*have changed in the config\nfix: /,
@@ -260,22 +267,4 @@ Deno.test.each<Row & { name: string; err: RegExp; exit?: number; kept?: RegExp }
   assert.match(ran.kept, kept);
   assert.deepEqual([ran.exit, ran.out], [exit, ""]);
   assert.equal(/"\^id\$"|"base": \{\}/.test(ran.text), false, "nothing was written");
-});
-
-Deno.test("policy edit applies a printed document with --file, but not again after a change of its policy", async () => {
-  await using config = await withConfig(CONFIG);
-  const document = `${config.folder}/nginx.jsonc`;
-  const printed = (await config.ctl("policy edit nginx --print")).out;
-  await Deno.writeTextFile(document, printed.replace("^uptime$", "^id$"));
-  const first = await config.ctl("policy edit nginx --file nginx.jsonc --yes --json");
-  assert.equal(JSON.parse(first.out).changes.length, 2, first.err);
-  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^id$"));
-  await Deno.writeTextFile(document, printed.replace("^uptime$", "^w$"));
-  const second = await config.ctl("policy edit nginx --file nginx.jsonc --yes");
-  assert.match(second.err, /have changed in the config/);
-  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^id$"));
-  // Its author takes the responsibility for a document without a base.
-  await Deno.writeTextFile(document, printed.replace(/^.*\n/, "").replace("^uptime$", "^w$"));
-  assert.equal((await config.ctl("policy edit nginx --file nginx.jsonc --yes")).exit, 0);
-  assert.equal(await config.read(), CONFIG.replace("^uptime$", "^w$"));
 });

@@ -146,13 +146,13 @@ Deno.test("policy grants lists grants and waivers, the earliest expiry first", a
   assert.match(out, /^\P{C}*\n$/u);
 });
 
-Deno.test("policy grants truncates a long pattern, and --full and --json print all of it", async () => {
+Deno.test("policy grants truncates a long pattern, and -o wide and --json print all of it", async () => {
   const pattern = `^echo ${"a".repeat(60_000)}$`;
   const entry = { id: "a", host: "web01", granted_at: "2026-01-02T03:04:05Z", waive_approval: [pattern] };
   await using signer = await FakeService.start([{ ...entry, expires_at: "2026-01-02T05:00:00Z" }]);
   const outputOf = async (...flags: string[]) => (await signer.run("policy", "grants", ...flags)).out;
   assert.match(await outputOf(), / waive-approval\[\^echo a{394}…\[first 400 of 60007 characters\]\]\n$/);
-  assert.ok((await outputOf("--full")).endsWith(` waive-approval[${pattern}]\n`));
+  assert.ok((await outputOf("-o", "wide")).endsWith(` waive-approval[${pattern}]\n`));
   assert.deepEqual(JSON.parse(await outputOf("--json"))[0].waive_approval, [pattern]);
 });
 

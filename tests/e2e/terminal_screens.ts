@@ -53,7 +53,7 @@ const PICTURES = {
 const COMMANDS = [
   ...["--help", "help host edit", "context list", "whoami", "status", "doctor", "doctor --level lab"],
   ...["host list", "host list -o wide", "host show web01", "identity list", "identity show agent"],
-  ...["host edit web01 --policy-mode denylist --deny '^reboot' --dry-run", "callers list", "policy show"],
+  ...["host edit web01 --policy-mode denylist --deny '^reboot' --dry-run", "callers list"],
   ...["policy lint", "policy grants", `policy explain --host web01 --command '${RESTART}'`],
   ...["policy explain --host db01 --command 'cat /etc/shadow'", "approval list", "approval list -o wide"],
   ...["approval show ID", "approval watch", "approval allow ID --learn --ttl 30m"],

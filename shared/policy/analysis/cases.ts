@@ -4,19 +4,17 @@ import { type Clock, finishInSlices, type Steps } from "../../clock.ts";
 import { configError } from "../../errors.ts";
 import { quoteText, shortenText } from "../../text.ts";
 import type { CompiledPolicy } from "../compile.ts";
-import { decideAction, decideRequest, type HostQuestion } from "./question.ts";
+import { decideAction, decideRequest, readAction } from "./question.ts";
 
 /** The decision that a case expects. */
 const EXPECTATIONS = ["allow", "deny", "approval"] as const;
 
 /** One request, and what the policy has to decide. */
 export interface PolicyCase {
-  readonly name?: string;
   readonly host?: string;
   readonly cluster?: string;
   readonly command: string;
   readonly caller?: string;
-  readonly end_user?: string;
   readonly end_user_groups?: readonly string[];
   readonly sudo?: boolean;
   readonly sudo_user?: string;
@@ -27,12 +25,10 @@ export interface PolicyCase {
 const text = (about: string) => z.string().exactOptional().describe(about);
 
 const policyCase = z.strictObject({
-  name: text("what the case proves"),
   host: text("host name"),
   cluster: text("cluster name, instead of host"),
   command: z.string().describe("command, or action on the cluster"),
   caller: text("caller CN; absent: any caller that may use the host"),
-  end_user: text("end user"),
   end_user_groups: z.array(z.string()).exactOptional().describe("groups of the end user; absent: no filter"),
   sudo: z.boolean().exactOptional().describe("run with sudo"),
   sudo_user: text("with sudo: account"),
@@ -59,6 +55,8 @@ type LoadTests = (
 /** What the policy decides about a case. */
 export interface CaseResult {
   readonly case: PolicyCase;
+  /** The request and its expected decision. */
+  readonly title: string;
   readonly decision: PolicyCase["expect"];
   readonly rule: string;
   /** Why the case fails; empty: it passes. */
@@ -66,26 +64,34 @@ export interface CaseResult {
 }
 
 /** Decides all cases. A case of an unknown host or cluster fails. */
-export function decideCases(policy: CompiledPolicy, cases: readonly PolicyCase[]): readonly CaseResult[] {
-  return cases.map((each) => {
-    const { decision, rule, reason, isUnknown } = decideCase(policy, each);
-    const isExpected = !isUnknown && decision === each.expect &&
-      (each.rule === undefined || each.rule === rule);
-    const wanted = each.rule === undefined ? each.expect : `${each.expect} by ${each.rule}`;
-    const found = [decision, ...rule === "" ? [] : [`by ${rule}`], ...reason === "" ? [] : [`(${reason})`]]
-      .join(" ");
-    return {
-      case: each,
-      decision,
-      rule,
-      failure: isExpected ? "" : isUnknown ? reason : `expected ${wanted}, but the decision is ${found}`,
-    };
-  });
-}
-
-/** The name of a case, or its request and expected decision. */
-export function titleOfCase({ name, host, cluster, command, expect }: PolicyCase): string {
-  return name ?? `${host ?? cluster}: ${command} → ${expect}`;
+export function* decideCases(
+  policy: CompiledPolicy,
+  cases: readonly PolicyCase[],
+): Steps<readonly CaseResult[]> {
+  const results: CaseResult[] = [];
+  for (const each of cases) {
+    yield;
+    const { host, cluster, command, expect, rule: wanted } = each;
+    const title = `${host ?? cluster}: ${command} → ${expect}`;
+    const about = { case: each, title } as const;
+    const found = decideCase(policy, each);
+    if (found === undefined) {
+      // A case with a misspelled name must not pass because the unknown name is denied.
+      const failure = `unknown ${host === undefined ? "cluster" : "host"} ${
+        quoteText(host ?? cluster ?? "")
+      }`;
+      results.push({ ...about, decision: "deny", rule: "", failure });
+      continue;
+    }
+    const rule = found.matchedRule;
+    const decision = found.kind === "denied" ? "deny" : found.requireApproval ? "approval" : "allow";
+    const isExpected = decision === expect && (wanted === undefined || wanted === rule);
+    const reason = found.kind === "denied" ? ` (${found.reason})` : "";
+    const by = (deciding = "") => deciding === "" ? "" : ` by ${deciding}`;
+    const failure = `expected ${expect}${by(wanted)}, but the decision is ${decision}${by(rule)}${reason}`;
+    results.push({ ...about, decision, rule, failure: isExpected ? "" : failure });
+  }
+  return results;
 }
 
 const SHOWN = 3;
@@ -102,65 +108,23 @@ export async function requirePolicyTests(
   { load, clock }: { readonly load: LoadTests; readonly clock: Clock },
 ): Promise<void> {
   const { cases } = await load({ path, ...POLICY_TESTS });
-  const failed = await finishInSlices(findFailures(policy, cases), clock);
+  const results = await finishInSlices(decideCases(policy, cases), clock);
+  const failed = results.filter(({ failure }) => failure !== "");
   if (failed.length === 0) return;
   const head = `Cannot use the policy: ${failed.length} of ${cases.length} cases of ${quoteText(path)} fail`;
-  const shown = failed.slice(0, SHOWN).map((each) => shortenText(each, SHOWN_CHARACTERS));
+  const shown = failed.slice(0, SHOWN)
+    .map(({ title, failure }) => shortenText(`${title}: ${failure}`, SHOWN_CHARACTERS));
   throw configError([head, ...shown].join("\n  "));
 }
 
-function* findFailures(policy: CompiledPolicy, cases: readonly PolicyCase[]): Steps<readonly string[]> {
-  const failed: string[] = [];
-  for (const each of cases) {
-    yield;
-    for (const { failure } of decideCases(policy, [each])) {
-      if (failure !== "") failed.push(`${titleOfCase(each)}: ${failure}`);
-    }
-  }
-  return failed;
-}
-
+/** Decides as the signer does; undefined for an unknown host or cluster. */
 function decideCase(policy: CompiledPolicy, { host = "", cluster, command, caller, ...asked }: PolicyCase) {
-  const {
-    end_user: endUser = "",
-    end_user_groups: endUserGroups = null,
-    sudo = false,
-    sudo_user: sudoUser = "",
-  } = asked;
-  const denied = (reason: string, rule = "") => ({
-    decision: "deny" as const,
-    rule,
-    reason,
-    isUnknown: false,
-  });
-  // A case with a misspelled name must not pass because the unknown name is denied.
-  const unknown = (name: string) => ({ ...denied(`unknown ${name}`), isUnknown: true });
+  const { end_user_groups: endUserGroups = null, sudo, sudo_user: sudoUser } = asked;
   if (cluster !== undefined) {
     const found = policy.clusters.get(cluster);
-    if (found === undefined) return unknown(`cluster ${quoteText(cluster)}`);
-    const { decision } = decideAction(policy, found, command, { caller, endUser, endUserGroups });
-    if (decision.kind === "mismatch") return denied("the action is not canonical");
-    if (decision.kind === "denied") return denied(decision.reason, decision.matchedRule);
-    return accepted(decision);
+    const requester = { caller, endUser: "", endUserGroups };
+    return found && decideAction(policy, found, readAction(command), requester).decision;
   }
   const found = policy.hosts.get(host);
-  if (found === undefined) return unknown(`host ${quoteText(host)}`);
-  const question: HostQuestion = {
-    ...caller !== undefined && { caller },
-    ...{ endUser, endUserGroups, host, role: "target", purpose: "oneshot", sessionMode: "", command },
-    ...{ sudo, sudoUser, pty: false, fileTransfer: false, contentSha256: "", ttlSeconds: 0 },
-  };
-  const decision = decideRequest(policy, found, question);
-  return decision.kind === "denied" ? denied(decision.reason, decision.matchedRule) : accepted(decision);
-}
-
-function accepted(
-  { requireApproval, matchedRule }: { readonly requireApproval: boolean; readonly matchedRule: string },
-) {
-  return {
-    decision: requireApproval ? "approval" as const : "allow" as const,
-    rule: matchedRule,
-    reason: "",
-    isUnknown: false,
-  };
+  return found && decideRequest(policy, found, { caller, endUserGroups, command, sudo, sudoUser });
 }

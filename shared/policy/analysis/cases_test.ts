@@ -27,8 +27,8 @@ Deno.test.each<{ name: string; cases: readonly PolicyCase[]; error: RegExp | und
   },
   {
     name: "rejects an unknown host, also if the case expects a denial",
-    cases: [{ ...UPTIME, name: "typo", host: "web1", expect: "deny" }],
-    error: /typo: unknown host "web1"/,
+    cases: [{ ...UPTIME, host: "web1", expect: "deny" }],
+    error: /web1: uptime → deny: unknown host "web1"/,
   },
   {
     name: "rejects an unknown cluster",

@@ -1,5 +1,5 @@
 // What a new policy changes in access: for each host and cluster who may use it, how, and with which commands.
-import { decideCommand, type Pattern, type PolicySet } from "../command.ts";
+import { decideCommand, listRules, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
 import { isListedFor } from "../ssh.ts";
@@ -38,14 +38,10 @@ export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly
     changes.set(key, { kind, names, ...change });
   };
   const compared = new Map<PolicySet, Map<PolicySet, readonly Change[]>>();
-  const compare = (old: PolicySet, next: PolicySet) => {
-    const known = compared.get(old) ?? new Map<PolicySet, readonly Change[]>();
-    compared.set(old, known);
-    const found = known.get(next) ?? diffCommands(old, next);
-    known.set(next, found);
-    return found;
-  };
-  const callers = ["(any other caller)", ...new Set([...from.callers.keys(), ...to.callers.keys()])];
+  const compare = (old: PolicySet, next: PolicySet) =>
+    compared.getOrInsertComputed(old, () => new Map())
+      .getOrInsertComputed(next, () => diffCommands(old, next));
+  const callers = new Set([...from.callers.keys(), ...to.callers.keys()]);
   for (const kind of ["host", "cluster"] as const) {
     const [olds, nexts] = kind === "host" ? [from.hosts, to.hosts] : [from.clusters, to.clusters];
     for (const name of new Set([...olds.keys(), ...nexts.keys()])) {
@@ -54,138 +50,122 @@ export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly
         add(kind, name, next === undefined ? narrower("removed") : wider("added"));
         continue;
       }
-      for (const change of [...diffFacets(old, next), ...compare(old.commands, next.commands)]) {
-        add(kind, name, change);
-      }
-      const named = [...callers, ...old.allowed_callers ?? [], ...next.allowed_callers ?? []];
-      for (const caller of new Set(named)) {
-        const [before, after] = [isListedFor(from, caller, old), isListedFor(to, caller, next)];
-        if (before !== after) add(kind, name, direction(after, `caller ${caller} may use it`));
-      }
+      const listed = [...old.allowed_callers ?? [], ...next.allowed_callers ?? []];
+      const named = new Set(["(any other caller)", ...callers, ...listed]);
+      const changes = [
+        ...diffRights(rightsOf(from, old, named), rightsOf(to, next, named)),
+        ...diffLifetimes(old, next),
+        ...diffValues(old, next),
+        ...compare(old.commands, next.commands),
+      ];
+      for (const change of changes) add(kind, name, change);
     }
   }
-  for (const caller of new Set([...from.callers.keys(), ...to.callers.keys()])) {
-    const row = (policy: CompiledPolicy) => policy.callers.get(caller) ?? policy.callers.get("_default");
-    for (const change of diffCaller(row(from), row(to))) add("caller", caller, change);
+  for (const caller of callers) {
+    const [old, next] = [from, to].map((each) => each.callers.get(caller) ?? each.callers.get("_default"));
+    const peers = [...old?.only_via ?? [], ...next?.only_via ?? []];
+    for (const change of diffRights(callerRights(old, peers), callerRights(next, peers))) {
+      add("caller", caller, change);
+    }
   }
   return [...changes.values()];
 }
 
-const wider = (change: string, command = "", rule = ""): Change => ({
-  effect: "wider",
-  change,
-  command,
-  rule,
-});
-const narrower = (change: string, command = "", rule = ""): Change => ({
-  ...{ effect: "narrower", change, command, rule },
-});
+const toChange = (effect: Effect) => (change: string, command = "", rule = ""): Change => {
+  return { effect, change, command, rule };
+};
+const [wider, narrower, unknown] = [toChange("wider"), toChange("narrower"), toChange("unknown")];
 
-/** A right that was given or taken away. */
-function direction(isGiven: boolean, right: string): Change {
-  return isGiven ? wider(`newly allowed: ${right}`) : narrower(`no longer allowed: ${right}`);
-}
-
-type Facets = Readonly<Record<string, unknown>>;
-
-/** What a right of a host, cluster or caller is, in words, if its value is `true` or larger. */
-function diffRights(old: Facets, next: Facets): readonly Change[] {
-  return Object.keys(next).flatMap((right) =>
-    old[right] === next[right] ? [] : [direction(next[right] === true, right)]
+/** The changes of rights: each is given or taken away. */
+function diffRights(old: readonly string[], next: readonly string[]): readonly Change[] {
+  const [before, after] = [new Set(old), new Set(next)];
+  return [...before.symmetricDifference(after)].map((right) =>
+    after.has(right) ? wider(`newly allowed: ${right}`) : narrower(`no longer allowed: ${right}`)
   );
 }
 
-/** Values whose change is a change of the target or its identity: nobody can say which is wider. */
-function diffValues(old: Facets, next: Facets): readonly Change[] {
-  return Object.keys(next).flatMap((name) => {
-    const [before, after] = [old, next].map((values) => JSON.stringify(values[name] ?? ""));
-    return before === after ? [] : [wider(`${name}: ${before} becomes ${after}`)];
-  });
+/** The keys of the members that are true. */
+function heldOf(rights: Readonly<Record<string, boolean>>): readonly string[] {
+  return Object.keys(rights).filter((right) => rights[right]);
 }
 
-function diffSets(old: readonly string[], next: readonly string[], right: (item: string) => string) {
-  return [...new Set([...old, ...next])].flatMap((item) => {
-    const [before, after] = [old.includes(item), next.includes(item)];
-    return before === after ? [] : [direction(after, right(item))];
-  });
-}
+type Target = CompiledHost | CompiledCluster;
 
-function diffNumber(old: number, next: number, what: string): readonly Change[] {
-  if (old === next) return [];
-  return [(next > old ? wider : narrower)(`${what}: ${old} becomes ${next}`)];
-}
-
-function diffFacets(old: CompiledHost | CompiledCluster, next: CompiledHost | CompiledCluster) {
-  const groups = diffSets(old.groups, next.groups, (group) => `end users in group ${group}`);
-  if ("apiServer" in old || "apiServer" in next) {
-    return "apiServer" in old && "apiServer" in next ? [...groups, ...diffClusters(old, next)] : groups;
+/** What a host or cluster permits, in words. */
+function rightsOf(policy: CompiledPolicy, target: Target, callers: Iterable<string>): readonly string[] {
+  const common = [
+    ...[...callers].filter((each) => isListedFor(policy, each, target)).map((each) =>
+      `caller ${each} may use it`
+    ),
+    ...target.groups.map((group) => `end users in group ${group}`),
+  ];
+  if ("apiServer" in target) {
+    return [
+      ...common,
+      ...target.reveals.map(({ source }) => `values of Secrets that ${source} matches`),
+      ...target.forces.map(({ source }) => `taking over fields without approval: ${source}`),
+    ];
   }
-  const sudoUsers = ({ allow_sudo, allowed_sudo_users = [] }: CompiledHost) =>
-    allow_sudo === true ? ["root", ...allowed_sudo_users] : [];
-  const rights = (host: CompiledHost) => ({
-    "a terminal (allow_pty)": host.allow_pty === true,
-    "file transfer (allow_file_transfer)": host.allow_file_transfer === true,
-    "use as a bastion (allow_as_bastion)": host.allow_as_bastion === true,
-    "shell sessions without command rules": !host.commands.restricts && host.seal === undefined,
-    "shell syntax that rules see as one text (shell_parse is off)": host.commands.restricts &&
-      !host.commands.parses,
-    "commands without the shim (sealed_exec is off)": host.seal === undefined,
-    "sessions without a certificate for each command": host.unsealed_sessions !== false,
-    "a certificate from any address": (host.source_address ?? "") === "",
-    "commands that outlive their connection": host.stop_on_disconnect !== true,
-    "a principal shared with other hosts": host.shared_principal === true,
-  });
-  const values = ({ addr, user, host_key, jump, principal, source_address, seal }: CompiledHost) => ({
-    ...{ addr, user, host_key, jump, principal, source_address, seal: seal?.format },
-  });
+  const { restricts, parses } = target.commands;
+  const sudoUsers = target.allow_sudo === true ? ["root", ...target.allowed_sudo_users ?? []] : [];
   return [
-    ...groups,
-    ...diffRights(rights(old), rights(next)),
-    ...diffSets(sudoUsers(old), sudoUsers(next), (user) => `sudo as ${user}`),
-    ...diffNumber(old.maxTtlSeconds, next.maxTtlSeconds, "longest certificate in seconds"),
-    ...diffValues(values(old), values(next)),
+    ...common,
+    ...sudoUsers.map((user) => `sudo as ${user}`),
+    ...heldOf({
+      "a terminal (allow_pty)": target.allow_pty === true,
+      "file transfer (allow_file_transfer)": target.allow_file_transfer === true,
+      "use as a bastion (allow_as_bastion)": target.allow_as_bastion === true,
+      "shell sessions without command rules": !restricts && target.seal === undefined,
+      "shell syntax that rules see as one text (shell_parse is off)": restricts && !parses,
+      "commands without the shim (sealed_exec is off)": target.seal === undefined,
+      "sessions without a certificate for each command": target.unsealed_sessions !== false,
+      "a certificate from any address": (target.source_address ?? "") === "",
+      "commands that outlive their connection": target.stop_on_disconnect !== true,
+      "a principal shared with other hosts": target.shared_principal === true,
+    }),
   ];
 }
 
-function diffClusters(old: CompiledCluster, next: CompiledCluster): readonly Change[] {
-  const sources = (patterns: readonly Pattern[]) => patterns.map(({ source }) => source);
-  const values = (
-    { apiServer, caCert, tokenFile, bindings, leaseNamespace, extraResources }: CompiledCluster,
-  ) => ({
-    ...{ apiServer, caCert, tokenFile, leaseNamespace, extraResources },
-    bindings: bindings.map((
-      { groups, namespace, serviceAccount },
-    ) => [...groups, `${namespace}/${serviceAccount}`]),
+/** Values whose change is a change of the target or its identity: nobody can say which is wider. */
+function valuesOf(target: Target): Readonly<Record<string, unknown>> {
+  if (!("apiServer" in target)) {
+    const { addr, user, host_key, jump, principal, source_address, seal } = target;
+    return { addr, user, host_key, jump, principal, source_address, seal: seal?.format };
+  }
+  const { apiServer, caCert, tokenFile, leaseNamespace, extraResources, bindings } = target;
+  const accounts = bindings.map((
+    { groups, namespace, serviceAccount },
+  ) => [...groups, `${namespace}/${serviceAccount}`]);
+  return { apiServer, caCert, tokenFile, leaseNamespace, extraResources, bindings: accounts };
+}
+
+function diffValues(old: Target, next: Target): readonly Change[] {
+  const [before, after] = [valuesOf(old), valuesOf(next)];
+  return Object.keys(after).flatMap((name) => {
+    const [was, is] = [before, after].map((values) => JSON.stringify(values[name] ?? ""));
+    return was === is ? [] : [wider(`${name}: ${was} becomes ${is}`)];
   });
-  return [
-    ...diffNumber(old.tokenTtlSeconds, next.tokenTtlSeconds, "token lifetime in seconds"),
-    ...diffValues(values(old), values(next)),
-    ...diffSets(
-      sources(old.reveals),
-      sources(next.reveals),
-      (rule) => `values of Secrets that ${rule} matches`,
-    ),
-    ...diffSets(
-      sources(old.forces),
-      sources(next.forces),
-      (rule) => `taking over fields without approval: ${rule}`,
-    ),
-  ];
+}
+
+function diffLifetimes(old: Target, next: Target): readonly Change[] {
+  const lifetimeOf = (each: Target) => "apiServer" in each ? each.tokenTtlSeconds : each.maxTtlSeconds;
+  const [before, after] = [lifetimeOf(old), lifetimeOf(next)];
+  if (before === after) return [];
+  return [(after > before ? wider : narrower)(`longest lifetime in seconds: ${before} becomes ${after}`)];
 }
 
 type Caller = CompiledPolicy["callers"] extends ReadonlyMap<string, infer Row> ? Row : never;
 
-function diffCaller(old: Caller | undefined, next: Caller | undefined): readonly Change[] {
-  const rights = (row: Caller | undefined) => ({
-    "approving its own commands (self_approve)": row?.self_approve === true,
-    "end users without a verified token": row?.require_verified_end_user !== true,
-    "requests past the forwarders of only_via": row?.only_via === undefined,
-  });
+/** What a row of the callers table permits, in words. */
+function callerRights(row: Caller | undefined, peers: readonly string[]): readonly string[] {
+  const { only_via, self_approve, require_verified_end_user } = row ?? {};
   return [
-    ...diffRights(rights(old), rights(next)),
-    ...old?.only_via === undefined || next?.only_via === undefined
-      ? []
-      : diffSets(old.only_via, next.only_via, (peer) => `requests through ${peer}`),
+    ...heldOf({
+      "approving its own commands (self_approve)": self_approve === true,
+      "end users without a verified token": require_verified_end_user !== true,
+      "requests past the forwarders of only_via": only_via === undefined,
+    }),
+    ...peers.filter((peer) => only_via?.includes(peer) !== false).map((peer) => `requests through ${peer}`),
   ];
 }
 
@@ -208,17 +188,17 @@ const WIDTH: Readonly<Record<Outcome, number>> = { denied: 0, "allowed after app
 
 /** The changes of outcomes, each with the shortest command that shows it. */
 function diffCommands(old: PolicySet, next: PolicySet): readonly Change[] {
-  const [olds, nexts] = [new Set(ruleKeys(old)), new Set(ruleKeys(next))];
-  const isSame = (key: string) => olds.has(key) && nexts.has(key);
+  const [olds, nexts] = [new Set(old.members.flatMap(listRules)), new Set(next.members.flatMap(listRules))];
   const isEverything = settingsOf(old) !== settingsOf(next);
   if (!isEverything && olds.symmetricDifference(nexts).size === 0) return [];
   const found = new Map<string, Change>();
   /** How good the examples are: accepted by the parser, and of usual words. */
   const ranks = new Map<string, number>();
   const [TEXT, USUAL, CHANGED, FIRST_RULE] = [0, 1, 2, 3] as const;
-  const rules = [...new Set([...olds, ...nexts])].map((key, index) => {
-    const source = key.slice(key.indexOf(" ") + 1);
-    return [{ source, group: FIRST_RULE + index }, ...isSame(key) ? [] : [{ source, group: CHANGED }]];
+  const rules = [...olds.union(nexts)].sort().map((rule, index) => {
+    const source = rule.slice(rule.indexOf(":") + 1);
+    const isSame = olds.has(rule) && nexts.has(rule);
+    return [{ source, group: FIRST_RULE + index }, ...isSame ? [] : [{ source, group: CHANGED }]];
   });
   const isParsed = old.parses && next.parses;
   const text = isParsed ? ANY_WORDS : "";
@@ -249,24 +229,8 @@ function diffCommands(old: PolicySet, next: PolicySet): readonly Change[] {
       return false;
     },
   });
-  const unknown: Change = {
-    rule: "",
-    effect: "unknown",
-    change: "the command rules are too large to be compared",
-    command: "",
-  };
-  return [...found.values(), ...analysis === "complete" ? [] : [unknown]];
-}
-
-/** The rules of a set that decide, each as its kind and its pattern. */
-function ruleKeys({ members }: PolicySet): readonly string[] {
-  return [
-    ...new Set(members.flatMap(({ mode, allow, deny, requireApproval }) => [
-      ...mode === "allowlist" ? allow.map(({ source }) => `allow ${source}`) : [],
-      ...mode === "off" ? [] : deny.map(({ source }) => `deny ${source}`),
-      ...requireApproval.map(({ source }) => `approval ${source}`),
-    ])),
-  ].sort();
+  const rest = analysis === "complete" ? [] : [unknown("the command rules are too large to be compared")];
+  return [...found.values(), ...rest];
 }
 
 /** The settings of a set that change the outcome of commands that no rule matches. */

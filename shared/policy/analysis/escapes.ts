@@ -4,6 +4,8 @@
 
 /** One way to misuse programs. */
 export interface Escape {
+  /** RE2 pattern of the programs, without anchors. */
+  readonly programs: string;
   /** RE2 pattern of the commands that use it. */
   readonly pattern: string;
   /** What it does, as the end of a sentence that begins with the program. */
@@ -15,21 +17,18 @@ const STARTS = "starts programs of the requester's choice";
 const WRITES = "writes any file";
 const SECRETS = "reveals secrets";
 
-/** Words that begin with one of the options, anywhere behind one of the programs, which can have a path. */
-const using = (programs: string, options: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs}) (?:.* )?(?:${options})`,
-  gives,
-});
+/** The programs can have a path. */
+const escape = (programs: string, rest: string, gives: string): Escape => {
+  return { programs: `(?:/[^ ]*/)?(?:${programs})`, pattern: `^(?:/[^ ]*/)?(?:${programs})${rest}`, gives };
+};
+/** Words that begin with one of the options, anywhere behind one of the programs. */
+const using = (programs: string, options: string, gives: string): Escape =>
+  escape(programs, ` (?:.* )?(?:${options})`, gives);
 /** One of the subcommands, behind options of the program. */
-const calling = (programs: string, subcommands: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs}) (?:-[^ ]*(?: [^- ][^ ]*)? )*(?:${subcommands})(?: |$)`,
-  gives,
-});
+const calling = (programs: string, subcommands: string, gives: string): Escape =>
+  escape(programs, ` (?:-[^ ]*(?: [^- ][^ ]*)? )*(?:${subcommands})(?: |$)`, gives);
 /** Programs that give it with any arguments. */
-const any = (programs: string, gives: string): Escape => ({
-  pattern: `^(?:/[^ ]*/)?(?:${programs})(?: |$)`,
-  gives,
-});
+const any = (programs: string, gives: string): Escape => escape(programs, "(?: |$)", gives);
 
 /** Files with secrets that exist on most hosts, also as the value of an option. */
 const SECRET_FILES =
@@ -49,7 +48,7 @@ export const HOST_ESCAPES: readonly Escape[] = [
   using("bsdtar", "--use-compress-program", RUNS),
   using("tar|bsdtar", "-[A-Za-z]*x|x[a-z]*(?: |$)|--extract|--get(?: |$)|-C|--directory", WRITES),
   using("tar", "-[A-Za-z]*g|--listed-incremental|--index-file|--volno-file|--remove-files|--delete", WRITES),
-  { pattern: "^(?:/[^ ]*/)?(?:tar) [A-Za-z]*[IF]", gives: RUNS },
+  escape("tar", " [A-Za-z]*[IF]", RUNS),
   using("find", "-fprintf? |-fprint0 |-fls |-delete(?: |$)", "writes or deletes files"),
   using("sed", `${SED_SCRIPT}(?:${SED_ADDRESS}e|s[^a-z0-9 ].*e[gpIMm0-9]*(?: |$))`, RUNS),
   using("sed", `-[nErsuz]*i|--in-place|${SED_SCRIPT}(?:${SED_ADDRESS}[wW]|s[^a-z0-9 ].*w )`, WRITES),
@@ -239,19 +238,20 @@ export const HOST_ESCAPES: readonly Escape[] = [
   any("printenv|secret-tool|pass|gpg|gpg2|gcore|aws|gcloud|az|doctl", SECRETS),
 ];
 
+const apply = (resources: string, gives: string): Escape => {
+  return { programs: "apply", pattern: `^apply (?:${resources}) `, gives };
+};
+
 /** Workloads in the form of cluster rules. */
 export const CLUSTER_ESCAPES: readonly Escape[] = [
-  {
-    pattern:
-      "^apply (?:pods|replicationcontrollers|(?:deployments|daemonsets|statefulsets|replicasets)\\.apps|(?:jobs|cronjobs)\\.batch) ",
-    gives:
-      "starts workloads without approval: they can use all Secrets and ServiceAccounts of the namespace, and run privileged or with hostPath and hostNetwork unless the cluster forbids it",
-  },
-  {
-    pattern:
-      "^apply (?:(?:cluster)?role(?:binding)?s\\.rbac\\.authorization\\.k8s\\.io|serviceaccounts|[a-z]+webhookconfigurations\\.admissionregistration\\.k8s\\.io) ",
-    gives: "changes who may do what in the cluster without approval",
-  },
+  apply(
+    "pods|replicationcontrollers|(?:deployments|daemonsets|statefulsets|replicasets)\\.apps|(?:jobs|cronjobs)\\.batch",
+    "starts workloads without approval: they can use all Secrets and ServiceAccounts of the namespace, and run privileged or with hostPath and hostNetwork unless the cluster forbids it",
+  ),
+  apply(
+    "(?:cluster)?role(?:binding)?s\\.rbac\\.authorization\\.k8s\\.io|serviceaccounts|[a-z]+webhookconfigurations\\.admissionregistration\\.k8s\\.io",
+    "changes who may do what in the cluster without approval",
+  ),
 ];
 
 /** An option without effect that the program accepts before its subcommand. */

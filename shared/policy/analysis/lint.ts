@@ -1,7 +1,13 @@
 // Finds allow patterns that admit more than their author meant. Every finding has a command that the decision
 // function itself allows.
 import { formatKeyPath } from "../../text.ts";
-import { compileCommandPolicy, composePolicies, decideCommand, type PolicySet } from "../command.ts";
+import {
+  compileCommandPolicy,
+  compilePattern,
+  composePolicies,
+  decideCommand,
+  type PolicySet,
+} from "../command.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import type { CommandPolicy } from "../model.ts";
 import { Automaton, type GroupedPattern } from "./automaton.ts";
@@ -24,11 +30,11 @@ export interface LintFinding {
 interface Subject {
   readonly set: PolicySet;
   readonly escapes: readonly Escape[];
-  readonly allow: readonly Located[];
-  readonly approval: readonly Located[];
+  readonly rules: readonly Rule[];
 }
 
-interface Located {
+interface Rule {
+  readonly list: "allow" | "require_approval";
   readonly path: string;
   readonly source: string;
 }
@@ -36,8 +42,6 @@ interface Located {
 const MOST_ESCAPES = 3;
 /** The search for further escapes of a pattern is short. */
 const MORE_STATES = 100;
-/** Enough to read a program's name. */
-const FEW_STATES = 200;
 const [RULE, DENY, APPROVAL, PARSED, FROM_START, TO_END, ALLOW, PROGRAM, FIRST_ESCAPE] = [
   ...[0, 1, 2, 3, 4, 5, 6, 7, 8],
 ] as const;
@@ -52,13 +56,10 @@ export function lintPolicy(
   isOfInterest: (pattern: string) => boolean = () => true,
 ): readonly LintFinding[] {
   const findings = new Map<string, LintFinding>();
-  for (const subject of subjectsOf(policy)) {
-    const { allow, approval } = subject;
-    for (const [rules, lint] of [[allow, lintAllow], [approval, lintApproval]] as const) {
-      for (const located of rules.filter(({ source }) => isOfInterest(source))) {
-        for (const each of lint(subject, located)) {
-          findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
-        }
+  for (const { set, escapes, rules } of subjectsOf(policy)) {
+    for (const rule of rules.filter(({ source }) => isOfInterest(source))) {
+      for (const each of lintRule(set, escapes, rule)) {
+        findings.set(`${each.path} ${each.pattern} ${each.problem}`, each);
       }
     }
   }
@@ -66,21 +67,17 @@ export function lintPolicy(
 }
 
 /** Finds the risks of one pattern that joins the rules of a host or cluster; without rules, of the pattern alone. */
-export function lintPattern({ list, pattern, rules, isCluster = false }: {
-  readonly list: "allow" | "require_approval";
+export function lintPattern({ list, pattern, rules = composePolicies([]), isCluster = false }: {
+  readonly list: Rule["list"];
   readonly pattern: string;
   readonly rules?: PolicySet | undefined;
   readonly isCluster?: boolean;
 }): readonly LintFinding[] {
-  const { members, parses } = rules ?? composePolicies([]);
-  const policy = {
-    mode: list === "allow" ? "allowlist" : "off",
-    [list]: [pattern],
-    shell_parse: parses,
-  } as const;
-  const set = composePolicies([...members, compileCommandPolicy(policy, "", [])]);
-  const subject = { set, escapes: isCluster ? CLUSTER_ESCAPES : HOST_ESCAPES, allow: [], approval: [] };
-  const findings = (list === "allow" ? lintAllow : lintApproval)(subject, { path: list, source: pattern });
+  const mode = list === "allow" ? "allowlist" : "off";
+  const policy: CommandPolicy = { mode, [list]: [pattern], shell_parse: rules.parses };
+  const set = composePolicies([...rules.members, compileCommandPolicy(policy, "", [])]);
+  const escapes = isCluster ? CLUSTER_ESCAPES : HOST_ESCAPES;
+  const findings = lintRule(set, escapes, { list, path: list, source: pattern });
   return [...new Map(findings.map((each) => [each.problem, each])).values()];
 }
 
@@ -88,41 +85,38 @@ type NamedPolicy = readonly [path: readonly string[], policy: CommandPolicy | un
 
 /** The rules of all hosts and clusters, each combination once, and the policies that no host uses yet. */
 function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subject> {
+  const library = (name: string): NamedPolicy => [["command_policies", name], config.command_policies[name]];
   const seen = new Set<PolicySet>();
   const unused = new Set(Object.keys(config.command_policies));
   for (const [name, { commands: set, groups }] of hosts) {
     if (seen.has(set)) continue;
     seen.add(set);
-    const names = new Set(
-      ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []),
-    );
-    names.forEach((each) => unused.delete(each));
-    yield subjectOf(set, [
-      ...[...names].map((each): NamedPolicy => [["command_policies", each], config.command_policies[each]]),
-      [["hosts", name, "command_policy"], config.hosts[name]?.command_policy],
-    ]);
+    const brought = ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []);
+    brought.forEach((each) => unused.delete(each));
+    const own: NamedPolicy = [["hosts", name, "command_policy"], config.hosts[name]?.command_policy];
+    yield hostSubject(set, [...[...new Set(brought)].map(library), own]);
   }
   for (const name of unused) {
-    const policy = config.command_policies[name] ?? {};
-    const set = composePolicies([compileCommandPolicy(policy, name, [])]);
-    yield subjectOf(set, [[["command_policies", name], policy]]);
+    const named = library(name);
+    yield hostSubject(composePolicies([compileCommandPolicy(named[1] ?? {}, name, [])]), [named]);
   }
   for (const [name, { commands: set }] of clusters) {
     const path = formatKeyPath(["kubernetes", "clusters", name]);
-    const allow = set.members.flatMap((member) => member.allow.map(({ source }) => ({ path, source })));
-    yield { set, escapes: CLUSTER_ESCAPES, allow, approval: [] };
+    const allow = set.members.flatMap((member) => member.allow);
+    const rules = allow.map(({ source }) => ({ list: "allow", path, source } as const));
+    yield { set, escapes: CLUSTER_ESCAPES, rules };
   }
 }
 
-function subjectOf(set: PolicySet, policies: readonly NamedPolicy[]): Subject {
-  const locate = (key: "allow" | "require_approval") =>
-    policies.flatMap(([path, policy]) =>
-      key === "allow" && policy?.mode !== "allowlist" ? [] : (policy?.[key] ?? []).map((source, index) => ({
-        path: formatKeyPath([...path, key, index]),
-        source,
-      }))
-    );
-  return { set, escapes: HOST_ESCAPES, allow: locate("allow"), approval: locate("require_approval") };
+function hostSubject(set: PolicySet, policies: readonly NamedPolicy[]): Subject {
+  const rules = policies.flatMap(([path, policy = {}]) =>
+    (["allow", "require_approval"] as const).flatMap((list) =>
+      list === "allow" && policy.mode !== "allowlist" ? [] : (policy[list] ?? []).map((source, index) => {
+        return { list, path: formatKeyPath([...path, list, index]), source };
+      })
+    )
+  );
+  return { set, escapes: HOST_ESCAPES, rules };
 }
 
 /** Escapes, and the automaton that finds them. */
@@ -138,7 +132,9 @@ function catalogFor(all: readonly Escape[], program: string | undefined): Catalo
   const key = `${all === HOST_ESCAPES} ${program}`;
   let known = catalogs.get(key);
   if (known === undefined) {
-    const escapes = program === undefined ? all : all.filter(({ pattern }) => isOfProgram(pattern, program));
+    const escapes = program === undefined
+      ? all
+      : all.filter(({ programs }) => compilePattern(`^(?:${programs})$`).test(program));
     const automaton = new Automaton(
       escapes.map(({ pattern }, index) => ({ source: pattern, group: FIRST_ESCAPE + index })),
     );
@@ -155,39 +151,29 @@ function programOf(rules: readonly GroupedPattern[], command: string): string | 
   let isOther = false;
   const analysis = searchTexts([...rules, { source: `^${word}(?: |$)`, group: PROGRAM }], {
     needs: RULE,
-    hope: (matched, alive) =>
-      !matched.has(PROGRAM) && [RULE, PARSED].every((each) => isLive(each, matched, alive)),
-    visit: (_text, matched) =>
-      isOther ||= !matched.has(PROGRAM) && [RULE, PARSED].every((group) => matched.has(group)),
+    hope: (matched, alive) => !matched.has(PROGRAM) && mayMatch([RULE, PARSED], matched, alive),
+    visit: (_text, matched) => isOther ||= !matched.has(PROGRAM) && mayMatch([RULE, PARSED], matched),
   });
   return isOther || analysis === "gave up" ? undefined : word;
 }
 
-/** Whether an escape is one of a program. */
-function isOfProgram(pattern: string, program: string): boolean {
-  const [WORD, ESCAPE] = [0, 1] as const;
-  let isFound = false;
-  const automaton = new Automaton([{ source: `^${program}(?: |$)`, group: WORD }, {
-    source: pattern,
-    group: ESCAPE,
-  }]);
-  automaton.search({
-    needs: WORD,
-    hope: (matched, alive) => {
-      // The rest of the escape does not matter once its program has matched.
-      isFound ||= matched.has(WORD) && isLive(ESCAPE, matched, alive);
-      return !isFound && isLive(ESCAPE, matched, alive);
-    },
-    visit: (_text, matched) => isFound ||= matched.has(WORD) && matched.has(ESCAPE),
-  }, FEW_STATES);
-  return isFound;
+/** Whether no deny rule matches a text, and all groups match it, or still can. */
+function mayMatch(groups: readonly number[], matched: Groups, alive: Groups = new Set()): boolean {
+  return !matched.has(DENY) && groups.every((group) => matched.has(group) || alive.has(group));
 }
 
-type Describe = (kind: LintFinding["kind"], problem: string, fix: string, command?: string) => LintFinding;
+/** The command of a text, and what the rules decide about it. */
+function decideText(set: PolicySet, text: string) {
+  const command = commandOf(set.parses, text);
+  const { kind, requireApproval } = decideCommand(set, command);
+  return { command, verdict: kind === "allowed" && requireApproval ? "approval" : kind } as const;
+}
 
-const describe = ({ path, source: pattern }: Located): Describe => (kind, problem, fix, command = "") => ({
-  ...{ path, pattern, kind, command, problem, fix },
-});
+const describe =
+  ({ path, source: pattern }: Rule) =>
+  (kind: LintFinding["kind"], problem: string, fix: string, command = ""): LintFinding => {
+    return { path, pattern, kind, command, problem, fix };
+  };
 
 const DIVIDE = "divide the pattern into short ones without wide repetitions";
 const TOO_LARGE = [
@@ -203,15 +189,15 @@ const WITHOUT_EFFECT = "the pattern has no effect";
 /** A pattern that spells out all its commands: its author means each of them. */
 const LITERAL = /^\^(?:[^*+.{[\\]|\\[^\w])*\$$/;
 
-function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly LintFinding[] {
+function lintRule(set: PolicySet, escapes: readonly Escape[], rule: Rule): readonly LintFinding[] {
+  return rule.list === "allow" ? lintAllow(set, escapes, rule) : lintApproval(set, rule);
+}
+
+function lintAllow(set: PolicySet, all: readonly Escape[], rule: Rule): readonly LintFinding[] {
   const { source } = rule;
   const finding = describe(rule);
   const rules = rulesAround(set, source);
-  const found: Partial<Record<"some" | "openStart" | "openEnd" | "refused" | "waiting", string>> = {};
-  const mayMatch = (matched: Groups, alive: Groups) =>
-    !matched.has(DENY) && [RULE, PARSED].every((group) => isLive(group, matched, alive));
-  const isMatch = (matched: Groups) =>
-    !matched.has(DENY) && [RULE, PARSED].every((group) => matched.has(group));
+  const found: Partial<Record<"allowed" | "openStart" | "openEnd" | "denied" | "approval", string>> = {};
   const edges = [{ source: `^(?:${source})`, group: FROM_START }, {
     source: `(?:${source})$`,
     group: TO_END,
@@ -220,16 +206,13 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
   const shape = searchTexts([...rules, ...edges], {
     needs: RULE,
     hope: (matched, alive) =>
-      mayMatch(matched, alive) &&
-      (found.some === undefined || !matched.has(TO_END) || !isAnchored && !matched.has(FROM_START)),
+      mayMatch([RULE, PARSED], matched, alive) &&
+      (found.allowed === undefined || !matched.has(TO_END) || !isAnchored && !matched.has(FROM_START)),
     visit(text, matched) {
-      if (!isMatch(matched)) return false;
-      const command = commandOf(set.parses, text);
-      const { kind, requireApproval } = decideCommand(set, command);
-      if (kind === "denied") found.refused ??= command;
-      else if (requireApproval) found.waiting ??= command;
-      if (kind === "denied" || requireApproval) return false;
-      found.some ??= command;
+      if (!mayMatch([RULE, PARSED], matched)) return false;
+      const { command, verdict } = decideText(set, text);
+      found[verdict] ??= command;
+      if (verdict !== "allowed") return false;
       if (!matched.has(FROM_START)) found.openStart ??= command;
       if (!matched.has(TO_END)) found.openEnd ??= command;
       return found.openStart !== undefined || isAnchored && found.openEnd !== undefined;
@@ -241,27 +224,28 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
     return [finding("open-start", problem, anchored, found.openStart)];
   }
   if (shape === "gave up") return [finding(...TOO_LARGE)];
-  if (found.some === undefined) {
-    if (found.waiting !== undefined) return [];
+  if (found.allowed === undefined) {
+    if (found.approval !== undefined) return [];
     // Texts that the patterns do not distinguish are judged by one of them, but the parser can distinguish them.
-    if (found.refused !== undefined) return [finding("not-analyzed", refused(found.refused), DIVIDE)];
+    if (found.denied !== undefined) return [finding("not-analyzed", refused(found.denied), DIVIDE)];
     const problem = `${WITHOUT_EFFECT}: no command can match it, or deny rules deny them all`;
     return [finding("no-effect", problem, "remove it")];
   }
   if (found.openEnd === undefined && LITERAL.test(source)) return [];
-  const { escapes, automaton } = catalogFor(all, programOf(rules, found.some));
+  const { escapes, automaton } = catalogFor(all, programOf(rules, found.allowed));
   const admitted = new Map<Escape, string>();
   let more = MORE_STATES;
   const risks = searchTexts(rules, {
     needs: RULE,
     hope: (matched, alive) =>
-      (admitted.size === 0 || --more > 0) && mayMatch(matched, alive) && !matched.has(APPROVAL) &&
-      escapes.some((escape, index) => !admitted.has(escape) && isLive(FIRST_ESCAPE + index, matched, alive)),
+      (admitted.size === 0 || --more > 0) && !matched.has(APPROVAL) &&
+      escapes.some((escape, index) =>
+        !admitted.has(escape) && mayMatch([RULE, PARSED, FIRST_ESCAPE + index], matched, alive)
+      ),
     visit(text, matched) {
-      if (!isMatch(matched) || matched.has(APPROVAL)) return false;
-      const command = commandOf(set.parses, text);
-      const { kind, requireApproval } = decideCommand(set, command);
-      if (kind === "denied" || requireApproval) return false;
+      if (!mayMatch([RULE, PARSED], matched) || matched.has(APPROVAL)) return false;
+      const { command, verdict } = decideText(set, text);
+      if (verdict !== "allowed") return false;
       for (const [index, escape] of escapes.entries()) {
         if (matched.has(FIRST_ESCAPE + index) && !admitted.has(escape)) admitted.set(escape, command);
       }
@@ -270,8 +254,7 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
   }, automaton);
   if (admitted.size > 0) {
     return [...admitted].map(([{ gives }, command]) => {
-      const [name = ""] = command.split(" ");
-      const program = name.slice(name.lastIndexOf("/") + 1);
+      const program = programIn(command);
       const narrower = Object.hasOwn(NARROWER, program) ? NARROWER[program] : undefined;
       return finding("escape", `${program} ${gives}`, narrower ?? LIST_ARGUMENTS, command);
     });
@@ -283,20 +266,26 @@ function lintAllow({ set, escapes: all }: Subject, rule: Located): readonly Lint
   ];
 }
 
+/** The name of a command's program without its path. */
+function programIn(command: string): string {
+  const [name = ""] = command.split(" ");
+  return name.slice(name.lastIndexOf("/") + 1);
+}
+
 /** Finds an approval that an option before the subcommand avoids, and one that no command can need. */
-function lintApproval({ set }: Subject, rule: Located): readonly LintFinding[] {
+function lintApproval(set: PolicySet, rule: Rule): readonly LintFinding[] {
   const finding = describe(rule);
   const lists = set.members.filter(({ mode }) => mode === "allowlist");
   const allow = lists.flatMap((member) => member.allow.map(({ source }) => ({ source, group: ALLOW })));
   const found: Partial<Record<"gated" | "denied", string>> = {};
   const needed = lists.length === 0 ? [RULE, PARSED] : [RULE, PARSED, ALLOW];
   const analysis = searchTexts([...rulesAround(set, rule.source), ...allow], {
-    hope: (matched, alive) => !matched.has(DENY) && needed.every((group) => isLive(group, matched, alive)),
+    hope: (matched, alive) => mayMatch(needed, matched, alive),
     visit(text, matched) {
-      if (!needed.every((group) => matched.has(group))) return false;
-      const command = commandOf(set.parses, text);
-      if (decideCommand(set, command).kind === "allowed") found.gated = text;
-      else found.denied ??= command;
+      if (!mayMatch(needed, matched)) return false;
+      const { command, verdict } = decideText(set, text);
+      if (verdict === "denied") found.denied ??= command;
+      else found.gated = text;
       return found.gated !== undefined;
     },
   });
@@ -308,19 +297,16 @@ function lintApproval({ set }: Subject, rule: Located): readonly LintFinding[] {
     return [finding("no-effect", problem, "add an allow rule, or remove it")];
   }
   const [name = "", ...rest] = gated.split(" ");
-  const program = name.slice(name.lastIndexOf("/") + 1);
+  const program = programIn(gated);
   const neutral = Object.hasOwn(NEUTRAL_OPTIONS, program) ? NEUTRAL_OPTIONS[program] : undefined;
   if (neutral === undefined || rest.length === 0) return [];
-  const command = commandOf(set.parses, [name, neutral, ...rest].join(" "));
-  const { kind, requireApproval } = decideCommand(set, command);
-  if (kind === "denied" || requireApproval) return [];
+  const { command, verdict } = decideText(set, [name, neutral, ...rest].join(" "));
+  if (verdict !== "allowed") return [];
   const wider = rule.source.replace(`${program} `, `${program} (?:.* )?`);
   return [finding("approval-avoided", "an option before the subcommand avoids the approval", wider, command)];
 }
 
 type Groups = ReadonlySet<number>;
-
-const isLive = (group: number, matched: Groups, alive: Groups) => matched.has(group) || alive.has(group);
 
 function rulesAround(set: PolicySet, source: string): readonly GroupedPattern[] {
   return [

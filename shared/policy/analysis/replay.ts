@@ -2,10 +2,11 @@
 import * as z from "@zod/zod";
 import { createHash } from "node:crypto";
 import { parseJson } from "../../json.ts";
-import { decideCluster, findCluster } from "../clusters.ts";
+import { quoteText } from "../../text.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import { outcomeOf, OUTCOMES, type PolicyOutcome } from "../recorded.ts";
-import { decideSsh, mayComeFrom, mayUseHost } from "../ssh.ts";
+import { mayComeFrom } from "../ssh.ts";
+import { decideAction, decideRequest } from "./question.ts";
 
 type Member =
   | "time"
@@ -48,8 +49,6 @@ export interface ReplayResult {
   readonly first: string;
   readonly last: string;
   readonly unchanged: number;
-  /** Judged records whose decision depended on a grant or a waiver. They are compared as without it. */
-  readonly with_grant: number;
   readonly changes: readonly ReplayChange[];
   readonly not_judged: readonly { readonly reason: string; readonly count: number }[];
 }
@@ -58,7 +57,7 @@ const recordedDecision = z.strictObject({
   outcome: z.enum(OUTCOMES),
   groups: z.array(z.string()).nullable(),
   via: z.string().default(""),
-  ...{ live: z.boolean().default(false), verified: z.boolean().default(false) },
+  verified: z.boolean().default(false),
   forced: z.boolean().default(false),
 });
 
@@ -72,26 +71,23 @@ export function startReplay(config: ReplayConfig): {
   const unchanged = { count: 0 };
   const changes = new Map<string, ReplayChange & { count: number; examples: string[] }>();
   const reasons = new Map<string, { readonly reason: string; count: number }>();
-  const known = new Map<string, { readonly tally: { count: number }; readonly isLive: boolean }>();
-  const seen = { records: 0, first: "", last: "", with_grant: 0 };
-  const judge = (record: ReplayRecord, isWhole: boolean) => {
+  const known = new Map<string, { count: number }>();
+  const seen = { records: 0, first: "", last: "" };
+  /** The count to which the record belongs. */
+  const judge = (record: ReplayRecord, isWhole: boolean): { count: number } => {
     const verdict = decideAgain(config, record, isWhole);
     if (typeof verdict === "string") {
-      const tally = reasons.get(verdict) ?? { reason: verdict, count: 0 };
-      reasons.set(verdict, tally);
-      return { tally, isLive: false };
+      return reasons.getOrInsertComputed(verdict, () => ({ reason: verdict, count: 0 }));
     }
-    const { isLive, from, to, rule } = verdict;
-    if (from === to) return { tally: unchanged, isLive };
-    const about = { from, to, host: record.host_name, caller: record.caller, rule };
-    const key = JSON.stringify(about);
-    const tally = changes.get(key) ?? { ...about, count: 0, examples: [] };
-    changes.set(key, tally);
+    if (verdict.from === verdict.to) return unchanged;
+    const about = { ...verdict, host: record.host_name, caller: record.caller };
+    const create = () => ({ ...about, count: 0, examples: [] });
+    const tally = changes.getOrInsertComputed(JSON.stringify(about), create);
     const example = record.command_line || record.command;
     if (tally.examples.length < MAX_EXAMPLES && !tally.examples.includes(example)) {
       tally.examples.push(example);
     }
-    return { tally, isLive };
+    return tally;
   };
   return {
     add(record) {
@@ -100,11 +96,8 @@ export function startReplay(config: ReplayConfig): {
       const sha256 = command_line && createHash("sha256").update(command_line).digest("hex");
       // Without the command itself, because long commands of many records would fill the memory.
       const key = JSON.stringify([caller, host_name, command, sha256, command_sha256, decision]);
-      const { tally, isLive } = known.get(key) ?? judge(record, sha256 === command_sha256);
-      known.set(key, { tally, isLive });
-      tally.count += 1;
+      known.getOrInsertComputed(key, () => judge(record, sha256 === command_sha256)).count += 1;
       seen.records += 1;
-      seen.with_grant += Number(isLive);
       seen.first ||= time;
       seen.last = time;
     },
@@ -117,13 +110,15 @@ export function startReplay(config: ReplayConfig): {
   };
 }
 
-const REQUESTS = ["issued", "approval-required", "denied", "dry_run_allowed", "dry_run_denied"];
-const STOPPED = ["frozen_denied", "end_user_unverified"];
+const REQUESTS =
+  "issued approval-required denied dry_run_allowed dry_run_denied frozen_denied end_user_unverified".split(
+    " ",
+  );
 
 /** Whether a signer wrote the record about a request. A request that a gate stopped has a host, but no description. */
 function isRequest({ outcome, decision, command, host_name }: ReplayRecord): boolean {
   return decision !== "" || outcome === "stale_denied" ||
-    ([...REQUESTS, ...STOPPED].includes(outcome) &&
+    (REQUESTS.includes(outcome) &&
       (/^(?:role=|target=k8s verb=)/.test(command) || (command === "" && host_name !== "")));
 }
 
@@ -152,7 +147,7 @@ function decideAgain(
   if (!isWhole || description.includes("[REDACTED")) return MASKED;
   const [recorded, words] = [readDecision(text), readDescription(description)];
   if (recorded === undefined || words === undefined) return UNREADABLE;
-  const { outcome: from, live: isLive, groups: endUserGroups, via, verified, forced: isForced } = recorded;
+  const { outcome: from, groups: endUserGroups, via, verified, forced: isForced } = recorded;
   const needsToken = policy.callers.get(caller)?.require_verified_end_user === true && caller !== "_default";
   if (needsToken && !verified) return UNVERIFIED;
   const { role = "", purpose = "", session_mode: sessionMode = "", user: endUser = "", elev = "" } = words;
@@ -165,30 +160,30 @@ function decideAgain(
     if (!mayComeFrom(policy, caller, via || caller)) {
       return stop("direct requests not allowed for this caller");
     }
+    const requester = { caller, endUser, endUserGroups };
     if (words["target"] !== "k8s") {
-      if (mayUseHost(policy, caller, host) !== "ok") return stop("host not authorised");
-      return decideSsh(policy, {
-        ...{ caller, endUser, endUserGroups, host, role, purpose, sessionMode, command },
-        ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, ""), contentSha256: "", ttlSeconds: 0 },
+      const found = policy.hosts.get(host);
+      if (found === undefined) return stop(`no policy for host: ${quoteText(host)}`);
+      return decideRequest(policy, found, {
+        ...{ ...requester, role, purpose, sessionMode, command },
+        ...{ sudo: elev !== "", sudoUser: elev.replace(/^sudo:/, "") },
         ...{ pty: words["pty"] === "1", fileTransfer: words["ft"] === "1" },
       });
     }
-    const gate = findCluster(policy, caller, host);
-    if (gate.kind === "closed") return stop(gate.reason);
-    const { verb = "", resource: whole = "", ns = "", name = "" } = words;
+    const found = policy.clusters.get(host);
+    if (found === undefined) return stop("unknown cluster");
+    const { verb = "", resource: whole = "", ns = "", name: object = "" } = words;
     const [resource = "", ...group] = whole.split(".");
-    const [namespace = "", object = ""] = [ns, name].map((part) => part === "-" ? "" : part);
-    const decision = decideCluster(gate.cluster, {
-      ...{ caller, endUser, endUserGroups, command, isForced, manifestSha256: "" },
-      ...{ verb, resource, group: group.join("."), namespace, name: object },
-    });
-    return decision.kind === "mismatch"
-      ? stop("the command is not the canonical form of the action")
-      : decision;
+    const [namespace = "", name = ""] = [ns, object].map((part) => part === "-" ? "" : part);
+    const asked = { verb, resource, group: group.join("."), namespace, name };
+    const { action, decision } = decideAction(policy, found, asked, { ...requester, isForced });
+    // For an action that does not exist, the decision is a denial.
+    if (action === undefined || action === command) return decision;
+    return stop("the command is not the canonical form of the action");
   };
   const decision = decide();
   const reason = decision.kind === "denied" ? decision.reason : "";
-  return { from, to: outcomeOf(decision), rule: decision.matchedRule || reason, isLive };
+  return { from, to: outcomeOf(decision), rule: decision.matchedRule || reason };
 }
 
 function readDecision(text: string): z.infer<typeof recordedDecision> | undefined {
