@@ -1,3 +1,5 @@
+import { finish } from "@gateway/shared/clock";
+import { maskSecrets } from "@gateway/shared/redact";
 import { shellQuote } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
@@ -214,14 +216,18 @@ export const runKubectl = defineTool({
   }),
   async run({ kubectl_args: text }, call) {
     const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");
+    const args = checkKubectl(text, call.seconds).map((argument) => argument.text);
     const result = await call.ports.runProgram({
       program: "kubectl",
-      args: checkKubectl(text, call.seconds).map((argument) => argument.text),
+      args,
       cwd: "/",
       // A kuberc file could add options to verbs.
       env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
       signal: call.signal,
     });
+    if (args.some((arg) => arg.includes("custom-columns=")) && result.stdout.includes("map[")) {
+      refuse("a column is an object, whose secrets cannot be masked in this form: use -o json");
+    }
     return describeRun(`kubectl ${text}`, result, call);
   },
 });
@@ -300,7 +306,27 @@ export function checkKubectl(text: string, seconds: number): readonly Argument[]
     values: { ...rule.values, ...shapes([NAME, "n namespace context"]) },
     always: [...(rule.always ?? []), `--request-timeout=${Math.ceil(seconds)}s`],
   });
+  for (const { text } of checked) {
+    const path = /^(?:(?:--output=)?(?:jsonpath|custom-columns)|--sort-by)=(.*)$/s.exec(text)?.[1];
+    if (path !== undefined) refuseBareValues(path);
+  }
   return [{ kind: "word", text: verb }, ...checked];
+}
+
+/** Masking needs the names next to values: a path must not select a value without its name. */
+const NAMELESS = ["value", "args", "command"];
+
+function refuseBareValues(path: string): void {
+  const plain = path.replace(/"\\[nt]"|'\\[nt]'/g, " ");
+  // kubectl removes backslashes from names, so they could hide a name.
+  const wildcard = /\.\.|\\(?![./])|(?<!\[)\*|\*(?!\])/.exec(plain)?.[0];
+  const name = plain.split(/[^\w-]+/).find((part) =>
+    NAMELESS.includes(part) || finish(maskSecrets(`${part}=x`, "documents", () => "")) === `${part}=`
+  );
+  const found = wildcard ?? name;
+  if (found !== undefined) {
+    refuse(`${JSON.stringify(found)} may select values without their names: use -o json`);
+  }
 }
 
 /** Types are the first operand, separated by commas, or part of a `type/name`. A type can include its group: `secrets.v1.`. */
