@@ -101,7 +101,6 @@ function notSecret(path: string, shown = path): string {
 }
 
 const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-f]*:[0-9a-f:.]+)$/i;
-const USER = /^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 
 /**
  * The system's `ssh` supports hashed names, certificate authorities and revoked keys in known_hosts. The remote
@@ -115,7 +114,7 @@ export const runSshCommand = defineTool({
   schema: z.strictObject({
     host: z.string().regex(HOST, "must be a host name or an IP address").describe("as in known_hosts"),
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
-    user: z.string().regex(USER, "must be an account name").default("").describe("default: SSH_DEFAULT_USER"),
+    user: z.string().max(255).default("").describe("omit: only the configured user is allowed"),
     key_path: z.string().max(4096).default("").describe("omit: only the configured key is allowed"),
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
@@ -125,10 +124,10 @@ export const runSshCommand = defineTool({
     if (keyPath !== "" && keyPath !== SSH_KEY_PATH) {
       refuse("only the configured key is allowed: omit key_path");
     }
+    if (user !== "" && user !== SSH_DEFAULT_USER) refuse("only the configured user is allowed: omit user");
     const { program, args } = checkCommand(command);
     const remote = [program, ...args.map(remoteWord)].map(shellQuote).join(" ");
-    const account = user || SSH_DEFAULT_USER;
-    const login = account === "" ? [] : ["-l", account];
+    const login = SSH_DEFAULT_USER === "" ? [] : ["-l", SSH_DEFAULT_USER];
     const result = await call.ports.runProgram({
       program: "ssh",
       args: [...sshOptions(call), ...login, "-p", String(port), "--", host, remote],
@@ -141,7 +140,7 @@ export const runSshCommand = defineTool({
         if (pattern.test(result.stderr)) refuse(reason(result.stderr));
       }
     }
-    const where = `${account === "" ? "" : `${account}@`}${host}:${port}`;
+    const where = `${SSH_DEFAULT_USER === "" ? "" : `${SSH_DEFAULT_USER}@`}${host}:${port}`;
     return describeRun(`${command} on ${where}`, result, call);
   },
 });
