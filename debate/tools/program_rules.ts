@@ -4,7 +4,7 @@
  * shell script.
  */
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
-import { refuse, ToolFailure } from "./run_program.ts";
+import { type ProgramRequest, refuse, ToolFailure } from "./run_program.ts";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 
 type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
@@ -206,6 +206,17 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
     min: 1,
   },
 };
+
+const NETWORK = "hostname sysctl ss netstat lsof ip ping dig nslookup host getent".split(" ");
+const PROCESSES = "ps systemctl ss netstat lsof".split(" ");
+
+/** The parts of the machine that a program reads or uses. */
+export function needsOf(program: string): NonNullable<ProgramRequest["needs"]> {
+  return [
+    ...(NETWORK.includes(program) ? ["network" as const] : []),
+    ...(PROCESSES.includes(program) ? ["processes" as const] : []),
+  ];
+}
 
 function needsCount(operands: readonly string[]): void {
   if (operands.length === 1) refuse("the interval needs a count");

@@ -6,7 +6,7 @@ import { isSecretFile } from "../context/secret_files.ts";
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
-import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
+import { checkCommand, needsOf, PROGRAM_RULES } from "./program_rules.ts";
 
 /** The given environment variables of this service. */
 function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
@@ -83,7 +83,13 @@ export const runLocalCommand = defineTool({
     for (const { kind, text } of checked) {
       args.push(kind === "word" ? text : notSecret(await findPath(call, text, cwd), text));
     }
-    const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
+    const result = await call.ports.runProgram({
+      program,
+      args,
+      cwd,
+      needs: needsOf(program),
+      signal: call.signal,
+    });
     return describeRun(command, result, call);
   },
 });
@@ -132,6 +138,7 @@ export const runSshCommand = defineTool({
       program: "ssh",
       args: [...sshOptions(call), ...login, "-p", String(port), "--", host, remote],
       cwd: "/",
+      needs: ["network"],
       env: pickEnv(call, "HOME", "SSH_AUTH_SOCK"),
       signal: call.signal,
     });
@@ -220,6 +227,7 @@ export const runKubectl = defineTool({
       program: "kubectl",
       args,
       cwd: "/",
+      needs: ["network"],
       // A kuberc file could add options to verbs.
       env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
       signal: call.signal,

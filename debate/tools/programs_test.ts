@@ -22,7 +22,10 @@ Deno.test("run_local_command runs in the first root with real paths and an empty
     program: "tail",
     args: ["-n", "5", "/srv/app/real/a.log", "/srv/app/b"],
     cwd: "/srv/app",
+    needs: [],
   });
+  await call(tool, { command: "ss -tlp" });
+  assert.deepEqual(ports.runs[1]?.needs, ["network", "processes"]);
 });
 
 Deno.test.each([

@@ -202,6 +202,7 @@ export const PACKAGES: readonly Package[] = [
     summary: "diagnoses incidents by a debate between language models",
     description: "A command line and a web server on loopback; it shares nothing with the access broker.",
     depends: [COMMON],
+    recommends: ["bubblewrap"],
     files: [
       bundle("debate"),
       program("debate/start.sh", `${PROGRAMS}/debate/start.sh`),

@@ -19,7 +19,7 @@ export async function realTools(options: RealToolsOptions): Promise<CallTool> {
   const { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal } = options;
   const { redact = (text) => text.replaceAll("hunter2", "[REDACTED]") } = options;
   const ports = await createToolPorts({
-    settings: { ALLOWED_PROJECT_ROOTS: roots, REQUESTS_CA_BUNDLE: ca, SSL_CERT_FILE: "" },
+    settings: { ...BARE_SETTINGS, ALLOWED_PROJECT_ROOTS: roots, REQUESTS_CA_BUNDLE: ca, SSL_CERT_FILE: "" },
     clock: systemClock,
     redact,
     env,
