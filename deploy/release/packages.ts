@@ -21,6 +21,8 @@ export interface Package {
    * stops and disables them.
    */
   readonly lastingUnits?: readonly string[];
+  /** Settings with a generated password, which the installation creates unless they exist. */
+  readonly passwordFile?: { readonly path: string; readonly user: string };
   /** The directories of its `tmpfiles.d`, outer ones first; a purge removes empty ones. */
   readonly folders?: readonly string[];
 }
@@ -215,5 +217,6 @@ export const PACKAGES: readonly Package[] = [
     ],
     commands: [{ name: "debate", starts: "debate" }],
     units: ["gateway-debate.service"],
+    passwordFile: { path: "/etc/gateway/debate.env", user: "operator" },
   },
 ];
