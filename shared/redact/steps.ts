@@ -147,26 +147,26 @@ const MAX_INDENT = 60;
 const BLOCK_ENDS = Array.from({ length: MAX_INDENT + 1 }, (_, indent) => `\\n(?= {0,${indent}}[^ \\r\\n])`);
 
 /**
- * A quoted value, a block of YAML, the rest of a line of YAML or of `kubectl describe`, or a bare value that ends
- * before a character of `end`.
+ * A quoted value, a block or a plain value of YAML or of `kubectl describe`, or a bare value that ends before a
+ * character of `end`.
  */
 export function setting(end: string): Value {
-  const [bare, line, sentence] = [until(end), until("[\\r\\n]"), until("[,;\"'\\r\\n]")];
+  const [bare, sentence] = [until(end), until("[,;\"'\\r\\n]")];
   const blocks = BLOCK_ENDS.map((blockEnd) => until(blockEnd));
   return quotedOr((searched, start) => {
     const { text } = searched;
     // `kubectl describe` names the Secret instead of the value.
     if (text.startsWith("<set to the key ", start)) return undefined;
-    const from = BLOCK(searched, start);
-    if (from !== undefined) {
-      const indent = /^[ -]*/.exec(lineBefore(searched, start))?.[0].length ?? 0;
-      return blocks[Math.min(indent, MAX_INDENT)]?.(searched, from, start);
-    }
     const before = lineBefore(searched, start);
+    const indent = Math.min(/^[ -]*/.exec(before)?.[0].length ?? 0, MAX_INDENT);
+    const from = BLOCK(searched, start);
+    if (from !== undefined) return blocks[indent]?.(searched, from, start);
     const isKey = isYamlKey(before);
     if ((isKey ? "[{" : "[{>=`,;").includes(text.charAt(start))) return undefined;
-    // A top-level key also begins sentences, which a comma or semicolon divides.
-    return (!isKey ? bare : /^[ \t-]/.test(before) ? line : sentence)(searched, start, start);
+    if (!isKey) return bare(searched, start, start);
+    // A top-level key also begins sentences, which a comma or semicolon divides. The value of an indented key can
+    // continue on lines that are indented more.
+    return (indent === 0 ? sentence : blocks[indent])?.(searched, start, start);
   }, "setting");
 }
 

@@ -14,7 +14,7 @@ const POD_SPEC = {
     args: ["--db-password", "s3cret words", "--port", "80", "--api-token=s3cret"],
     env: [
       { name: "DB_PASSWORD", value: 's3cret "quoted\\" words' },
-      { name: "DB_PASS", value: "s3cret" },
+      { name: "DB_PASS", value: "s3cret\ns3cret line" },
       { name: "LEVEL", value: "visible" },
     ],
   }],

@@ -267,8 +267,8 @@ export const DOCUMENT_SAMPLES: readonly Sample[] = [
   },
   {
     name: "a line of YAML",
-    text: '- name: DB_PASSWORD\n  value: x "y" z\n- name: B\n  token: x, y\n',
-    masked: "- name: DB_PASSWORD\n  value: [REDACTED]\n- name: B\n  token: [REDACTED]\n",
+    text: '- name: DB_PASSWORD\n  value: x "y" z\n- name: B\n  token: x, y\n    z\n  c: d\n',
+    masked: "- name: DB_PASSWORD\n  value: [REDACTED]\n- name: B\n  token: [REDACTED]\n  c: d\n",
   },
   {
     name: "a block of YAML",
