@@ -1,8 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
 import { ENV_NAMES, type Settings } from "./settings/config.ts";
-import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
-import { PROGRAM_RULES } from "./tools/program_rules.ts";
+import { programsOf, TOOL_ENV_NAMES } from "./tools/catalogue.ts";
+import { SANDBOX_PROGRAM } from "./tools/sandbox.ts";
 
 /**
  * The flags allow reading `.env` and the files and directories of the settings, writing to DATA_DIR and to the
@@ -11,7 +11,7 @@ import { PROGRAM_RULES } from "./tools/program_rules.ts";
  */
 export function serveFlags(
   settings: Settings,
-  { workingFolder }: { readonly workingFolder: string },
+  { workingFolder, hasSandbox }: { readonly workingFolder: string; readonly hasSandbox: boolean },
 ): readonly string[] {
   const read = [
     `${workingFolder}/.env`,
@@ -26,7 +26,9 @@ export function serveFlags(
     ...settings.ALLOWED_PROJECT_ROOTS,
   ].filter((path) => path !== "");
   const write = [settings.DATA_DIR, dirname(settings.ASSIST_TOKEN_FILE)];
-  const programs = programsOf(settings);
+  const tools = programsOf(settings);
+  // The service kills programs that exceed their time limit.
+  const programs = tools.length === 0 ? [] : [...tools, ...(hasSandbox ? [SANDBOX_PROGRAM] : []), "kill"];
   return [
     "--no-prompt",
     "--cached-only",
@@ -44,20 +46,4 @@ function joinPaths(paths: readonly string[]): string {
   if (wrong === undefined) return paths.join(",");
   const text = `Cannot allow access to ${JSON.stringify(wrong)}: the path contains a comma`;
   throw new AppError("invalid_config", `${text}\nfix: rename or move it`);
-}
-
-const PROGRAMS_OF_TOOLS: Readonly<Record<string, readonly string[]>> = {
-  git_recent_changes: ["git"],
-  run_local_command: Object.keys(PROGRAM_RULES),
-  run_ssh_command: ["ssh"],
-  run_kubectl: ["kubectl"],
-};
-
-function programsOf({ TOOLS_ENABLED, ENABLED_TOOLS }: Settings): readonly string[] {
-  if (!TOOLS_ENABLED) return [];
-  const programs = Object.entries(PROGRAMS_OF_TOOLS).flatMap(([tool, names]) =>
-    ENABLED_TOOLS.length === 0 || ENABLED_TOOLS.includes(tool) ? names : []
-  );
-  // The service kills programs that exceed their time limit.
-  return programs.length === 0 ? [] : [...new Set([...programs, "kill"])];
 }

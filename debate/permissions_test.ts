@@ -5,7 +5,7 @@ import { serveFlags } from "./permissions.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
-const PROGRAMS = [...Object.keys(PROGRAM_RULES), "git", "kill", "kubectl", "ssh"];
+const PROGRAMS = [...Object.keys(PROGRAM_RULES), "bwrap", "git", "kill", "kubectl", "ssh"];
 
 for (const [name, set] of Object.entries(manifest.permissions)) {
   Deno.test(`the set ${name} allows exactly the variables that are read`, () => {
@@ -31,6 +31,8 @@ Deno.test("serveFlags() allows the paths of the settings, and no programs withou
   ]);
   assert.ok(!flags.some((flag) => flag.startsWith("--allow-run")));
   assert.ok(flagsOf({ ENABLED_TOOLS: "git_recent_changes" }).includes("--allow-run=git,kill"));
+  assert.ok(flagsOf({ ENABLED_TOOLS: "run_kubectl" }, true).includes("--allow-run=kubectl,bwrap,kill"));
+  assert.ok(!flagsOf({ ENABLED_TOOLS: "http_get" }, true).some((flag) => flag.startsWith("--allow-run")));
 });
 
 Deno.test("serveFlags() rejects a path with a comma", () => {
@@ -40,9 +42,9 @@ Deno.test("serveFlags() rejects a path with a comma", () => {
   });
 });
 
-function flagsOf(env: Readonly<Record<string, string>>): readonly string[] {
+function flagsOf(env: Readonly<Record<string, string>>, hasSandbox = false): readonly string[] {
   const settings = loadSettings({ env: { HOME: "/home/ann", ...env }, workingFolder: "/srv" });
-  return serveFlags(settings, { workingFolder: "/srv" });
+  return serveFlags(settings, { workingFolder: "/srv", hasSandbox });
 }
 
 Deno.test("the container writes only to its volume", () => {

@@ -7,6 +7,7 @@ import { exitCodeOf, writeFailure } from "./cli/options.ts";
 import { ENV_NAMES } from "./settings/config.ts";
 import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";
+import { SANDBOX_PROGRAM } from "./tools/sandbox.ts";
 
 if (import.meta.main) {
   try {
@@ -22,9 +23,16 @@ async function describeCommand(args: readonly string[], workingFolder: string): 
   const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));
   const settings = await readSettings({ variables, workingFolder });
   const main = fileURLToPath(new URL(`main${extname(import.meta.url)}`, import.meta.url));
-  const flags = serveFlags(settings, { workingFolder });
+  const flags = serveFlags(settings, { workingFolder, hasSandbox: await hasProgram(SANDBOX_PROGRAM) });
   // Deno resolves allowed programs in its own search path. The tools use a path without wrappers of users.
   const search = `PATH=${PROGRAM_PATH}`;
   return ["env", search, Deno.execPath(), "run", "--quiet", ...flags, main, "serve", ...args].map(singleQuote)
     .join(" ");
+}
+
+async function hasProgram(name: string): Promise<boolean> {
+  const found = PROGRAM_PATH.split(":").map((folder) =>
+    Deno.stat(`${folder}/${name}`).catch(() => undefined)
+  );
+  return (await Promise.all(found)).some((file) => file?.isFile === true);
 }

@@ -167,14 +167,20 @@ Deno.test.each([
 Deno.test.each(
   (".env a/.env.production tls/server.key cert.PEM id_ed25519 .ssh/config home/.aws/credentials " +
     ".kube/config .netrc .pgpass .npmrc /etc/shadow /etc/shadow- /proc/1/environ /run/secrets/db " +
-    "terraform.tfstate credentials.json").split(" ").map((path) => ({ name: path, path })),
+    "terraform.tfstate credentials.json .env.local prod.env .envrc .pgpass.bak .my.cnf .git-credentials .pypirc " +
+    "pip.conf .dockercfg .docker/config.json kubeconfig kubeconfig-prod.yaml admin.conf k3s.yaml id_rsa.bak " +
+    "ssh_host_rsa_key server.p12 ca.jks krb5.keytab .htpasswd .bash_history .psql_history gcloud/creds.db " +
+    "service-account-prod.json secrets.yml prod.tfvars wp-config.php database.yml rclone.conf .s3cfg " +
+    "chap-secrets sasl_passwd wireguard/wg0.conf vpn.ovpn .vault_pass.txt auth.json debian.cnf opasswd")
+    .split(" ").map((path) => ({ name: path, path })),
 )("isSecretFile() returns true for $name", ({ path }) => {
   assert.equal(isSecretFile(path), true);
 });
 
 Deno.test.each(
   ("README.md .env.example environment.ts id_ed25519.pub src/keys.ts keyboard.md /etc/hosts " +
-    "docs/shadow.md").split(" ").map((path) => ({ name: path, path })),
+    "docs/shadow.md src/credentials.ts secrets_test.go settings.json hosts.yaml id_list.csv history.txt")
+    .split(" ").map((path) => ({ name: path, path })),
 )("isSecretFile() returns false for $name", ({ path }) => {
   assert.equal(isSecretFile(path), false);
 });

@@ -2,23 +2,35 @@
 
 /** File names. `*` matches any text, and case is ignored. */
 const FILES = [
-  ...".env .env.* .netrc _netrc .pgpass .my.cnf .npmrc .pypirc .htpasswd .git-credentials .vault-token".split(
-    " ",
-  ),
-  ...["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk", "gpg", "asc"].map((type) => `*.${type}`),
-  ...["rsa", "dsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk"].map((type) => `id_${type}`),
-  ..."shadow shadow- gshadow gshadow- environ kcore mem credentials credentials.json credentials.toml".split(
-    " ",
-  ),
-  ..."assist_token *.tfstate *.tfstate.backup".split(" "),
+  ...[
+    // Programs and their accounts
+    ".env* *.env .netrc* _netrc .curlrc .wgetrc .rhosts .msmtprc .fetchmailrc sasl_passwd*",
+    ".git-credentials* .npmrc* .yarnrc .yarnrc.yml .pypirc pip.conf nuget.config gradle.properties settings-security.xml",
+    ".pgpass* pgpass.conf .my.cnf* .mylogin.cnf debian.cnf .erlang.cookie .s3cfg .boto .passwd-s3fs rclone.conf",
+    ".dockercfg auth.json kubeconfig* *.kubeconfig k3s.yaml admin.conf super-admin.conf kubelet.conf .vault-token .vault_pass* vault_pass* *.ovpn *.nmconnection",
+    "credentials credentials.* credentials-* *-credentials.json *_credentials.json kaggle.json .smbcredentials",
+    "secrets.* secret.* service-account*.json service_account*.json serviceaccount*.json *.tfvars *.tfvars.json",
+    "wp-config.php database.yml sftp-config.json sitemanager.xml logins.json wallet.dat .*_history assist_token",
+    "*.tfstate *.tfstate.backup .terraformrc terraform.rc",
+    // Keys
+    "*.pem *.key *.p8 *.pk8 *.p12 *.pkcs12 *.pfx *.jks *.keystore *.keytab *.kdb *.kdbx *.ppk *.gpg *.asc *.agekey",
+    "id_rsa* id_dsa* id_ecdsa* id_ed25519* id_xmss* ssh_host_*_key secring.* *.keychain *.keychain-db",
+    // The system
+    "shadow shadow- gshadow gshadow- opasswd .htpasswd* htpasswd* *-secrets *.secrets wpa_supplicant*.conf",
+    "environ kcore mem",
+  ].flatMap((names) => names.split(" ")),
 ];
 
-const DIRECTORIES = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
+const DIRECTORIES =
+  ".ssh .gnupg .aws .azure .oci .aliyun .kube .docker gcloud .gcloud doctl secrets .secrets .password-store wireguard gh serviceaccount"
+    .split(" ");
 
 const FILE = anyOf(FILES);
 const DIRECTORY = anyOf(DIRECTORIES);
 
-const HARMLESS = /\.(?:example|sample|template|dist|pub)$/i;
+/** Examples, public keys, and program and document files. */
+const HARMLESS =
+  /\.(?:example|sample|template|dist|pub|[cm]?[jt]sx?|py|go|rs|rb|java|kt|cs|c|cc|cpp|h|md|rst)$/i;
 
 /** Whether a path names a secret file, or a file in a secret directory. */
 export function isSecretFile(path: string): boolean {

@@ -27,11 +27,19 @@ export async function openDebateParts(settings: Settings, process: Process) {
   const env = Object.fromEntries(
     TOOL_ENV_NAMES.flatMap((name) => variables[name] ? [[name, variables[name]]] : []),
   );
+  const ports = await createToolPorts({ settings, clock, redact, env });
+  const { sandboxProblem } = ports;
+  if (sandboxProblem !== undefined) {
+    process.warn(
+      `programs of tools run without a sandbox: ${sandboxProblem}\nfix: apt-get install bubblewrap`,
+    );
+  }
   return {
     redactor,
     redact,
+    sandboxProblem,
     prices: await loadPrices(settings.MODEL_PRICES_FILE),
-    tools: createTools(settings, await createToolPorts({ settings, clock, redact, env })),
+    tools: createTools(settings, ports),
     providers: await openModels(settings, process),
     audit: createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact),
   };

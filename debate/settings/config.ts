@@ -142,7 +142,9 @@ export const settingsSchema = z.strictObject({
   ]),
   APPROVAL_TIMEOUT_SECONDS: whole(1, 3600, 300, "time limit for the approval of a tool call, in seconds"),
   COMMENT_TIMEOUT_SECONDS: whole(1, 7200, 600, "time limit for a comment between rounds, in seconds"),
-  HTTP_ALLOWED_HOSTS: list("hosts and networks (CIDR) in private address ranges that http_get may reach"),
+  HTTP_ALLOWED_HOSTS: list(
+    "hosts and networks (CIDR) that http_get may reach; `public`: the whole Internet; empty: none",
+  ),
   PROMETHEUS_URL: url("base URL for query_prometheus"),
   LOKI_URL: url("base URL for query_loki"),
   ELASTICSEARCH_URL: url("base URL for query_elasticsearch"),

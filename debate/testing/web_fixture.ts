@@ -86,6 +86,7 @@ export class WebFixture {
       problems: [],
     };
     const ports: WebPorts = {
+      sandboxProblem: "bwrap is missing",
       settings,
       clock: this.clock,
       store,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createTools } from "./catalogue.ts";
 import { BARE_SETTINGS, call, FakePorts, jsonAnswer, textAnswer } from "./testing/tool_bench.ts";
 import { ToolFailure } from "./run_program.ts";
-import { checkIndex, checkSearchBody, MAX_HITS } from "./http_tools.ts";
+import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
 
 const CASES = [
   {
@@ -274,9 +274,23 @@ Deno.test.each([
 
 Deno.test("checkSearchBody() accepts queries and aggregations", () => {
   const body = {
-    query: { bool: { filter: [{ term: { level: "error" } }, { terms: { host: ["a", "b"] } }] } },
-    aggs: { by: { terms: { field: "host", size: 5 } } },
-    sort: [{ "@timestamp": "desc" }],
+    query: {
+      bool: {
+        filter: [{ term: { level: "error" } }, { terms: { host: ["a", "b"] } }],
+        must: { match: { message: { query: "out of memory", operator: "and" } } },
+        must_not: [{ nested: { path: "a", query: { range: { "a.n": { gte: 1 } } } } }],
+      },
+    },
+    aggs: {
+      by: {
+        terms: { field: "host", size: 5, order: { _count: "desc" } },
+        aggs: { last: { top_hits: { size: 1, sort: [{ "@timestamp": { order: "desc" } }] } } },
+      },
+      only: { filter: { exists: { field: "a" } }, aggs: { sum: { sum: { field: "n" } } } },
+      each: { filters: { filters: { a: { match_all: {} } } } },
+    },
+    sort: [{ "@timestamp": { order: "desc" } }],
+    collapse: { field: "host" },
     size: 3,
   };
   assert.deepEqual(checkSearchBody(JSON.stringify(body), 20), body);
@@ -298,6 +312,26 @@ Deno.test.each([
   },
   { name: "a document of another index", text: '{"query": {"more_like_this": {"like": [{"_index": "x"}]}}}' },
   { name: "a shape of another index", text: '{"query": {"geo_shape": {"l": {"indexed_shape": {}}}}}' },
+  ...[
+    '{"query": {"wrapper": {"query": "e30="}}}',
+    '{"query": {"bool": {"must": [{"wrapper": {"query": "e30="}}]}}}',
+    '{"query": {"match_all": {}, "wrapper": {"query": "e30="}}}',
+    '{"query": {"match": {"a": {"query": {"wrapper": {}}}}}}',
+    '{"query": {"nested": {"path": "a", "query": {"match_all": {}}, "inner_hits": {}}}}',
+    '{"query": {"pinned": {"ids": ["1"], "organic": {"match_all": {}}}}}',
+    '{"query": {"constructor": {}}}',
+    '{"query": "x"}',
+    '{"query": {}}',
+    '{"post_filter": {"wrapper": {"query": "e30="}}}',
+    '{"aggs": {"a": {"filter": {"wrapper": {"query": "e30="}}}}}',
+    '{"aggs": {"a": {"filter": {"match_all": {}}, "global": {}}}}',
+    '{"aggs": {"a": {"filters": {"filters": [{"wrapper": {"query": "e30="}}]}}}}',
+    '{"aggs": {"a": {"terms": {"field": "a"}, "aggregations": {"b": {"significant_terms": {}}}}}}',
+    '{"aggs": {"a": {"top_hits": {"highlight": {}}}}}',
+    '{"aggs": {"a": {"adjacency_matrix": {"filters": {"a": {"wrapper": {}}}}}}}',
+    '{"sort": [{"a": {"nested": {"path": "a", "filter": {"wrapper": {}}}}}]}',
+    '{"collapse": {"field": "a", "inner_hits": {"name": "b"}}}',
+  ].map((text) => ({ name: text, text })),
   { name: "deep nesting", text: `{"query": ${'{"a":'.repeat(50)}1${"}".repeat(50)}}` },
   { name: "a long text", text: `{"query": "${"x".repeat(50_001)}"}` },
 ])("checkSearchBody() rejects $name", ({ text }) => {

@@ -9,7 +9,9 @@ import { createHttpPorts } from "./http_fetch.ts";
 import { httpGet, queryElasticsearch, queryLoki, queryPrometheus } from "./http_tools.ts";
 import { compileAllowList } from "./net_guard.ts";
 import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
+import { PROGRAM_RULES } from "./program_rules.ts";
 import { createProgramRunner } from "./run_program.ts";
+import { openRunner } from "./sandbox.ts";
 
 /** `ssh` and `kubectl` find keys, agent and clusters by these variables. No other program gets them. */
 export const TOOL_ENV_NAMES = [
@@ -32,6 +34,24 @@ const TOOLS = [
   runKubectl,
 ];
 
+const PROGRAMS_OF_TOOLS: Readonly<Record<string, readonly string[]>> = {
+  git_recent_changes: ["git"],
+  run_local_command: Object.keys(PROGRAM_RULES),
+  run_ssh_command: ["ssh"],
+  run_kubectl: ["kubectl"],
+};
+
+type Enabled = Pick<Settings, "TOOLS_ENABLED" | "ENABLED_TOOLS">;
+
+/** The programs that the enabled tools start. */
+export function programsOf({ TOOLS_ENABLED, ENABLED_TOOLS }: Enabled): readonly string[] {
+  if (!TOOLS_ENABLED) return [];
+  const programs = Object.entries(PROGRAMS_OF_TOOLS).flatMap(([tool, names]) =>
+    ENABLED_TOOLS.length === 0 || ENABLED_TOOLS.includes(tool) ? names : []
+  );
+  return [...new Set(programs)];
+}
+
 /** The enabled tools in a fixed order. Unknown names in `ENABLED_TOOLS` are ignored. */
 export function createTools(settings: Settings, ports: ToolPorts): readonly Tool[] {
   if (!settings.TOOLS_ENABLED) return [];
@@ -42,18 +62,25 @@ export function createTools(settings: Settings, ports: ToolPorts): readonly Tool
 }
 
 export async function createToolPorts({ settings, clock, redact, env }: {
-  readonly settings: Pick<Settings, "ALLOWED_PROJECT_ROOTS" | "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">;
+  readonly settings:
+    & Enabled
+    & Pick<Settings, "ALLOWED_PROJECT_ROOTS" | "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">;
   readonly clock: Clock;
   readonly redact: Redact;
   readonly env: Readonly<Record<string, string>>;
-}): Promise<ToolPorts> {
+}): Promise<ToolPorts & { readonly sandboxProblem: string | undefined }> {
   const roots = () => resolveRoots(settings.ALLOWED_PROJECT_ROOTS);
+  const plain = createProgramRunner(clock);
+  const { runProgram, problem } = programsOf(settings).length === 0
+    ? { runProgram: plain, problem: undefined }
+    : await openRunner(plain, clock);
   return {
+    sandboxProblem: problem,
     clock,
     redact,
     env,
     http: createHttpPorts(await readCa(settings)),
-    runProgram: createProgramRunner(clock),
+    runProgram,
     explain: explainPostgres,
     folders: { roots, find: async (path) => await findInside(path, await roots()) },
   };

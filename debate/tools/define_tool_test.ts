@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { defineTool, MAX_RESULT, present, timeoutArgument, truncate, visible } from "./define_tool.ts";
 import { ToolFailure } from "./run_program.ts";
+import { compileAllowList } from "./net_guard.ts";
 import { BARE_SETTINGS, FakePorts } from "./testing/tool_bench.ts";
 import { assertLinearWork } from "@gateway/shared/testing";
 import { checkSql } from "./sql_check.ts";
@@ -21,7 +22,7 @@ function make(
     description: "",
     schema,
     run: ({ word }, { signal, seconds }) => run(word, signal, seconds),
-  })({ ports, settings: BARE_SETTINGS, allowed: { hosts: new Set(), networks: [] } });
+  })({ ports, settings: BARE_SETTINGS, allowed: compileAllowList([]) });
 }
 
 const context = () => ({ signal: new AbortController().signal, runId: "run" });

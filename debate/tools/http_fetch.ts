@@ -11,7 +11,7 @@ import { isIP } from "node:net";
 import { dropPartialWord, parseJson } from "../engine/graph/text.ts";
 import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
-import { vet } from "./net_guard.ts";
+import { mayResolve, vet } from "./net_guard.ts";
 
 /** There was no response. The message is the reason of the system or of the certificate check. */
 export class HttpExchangeError extends Error {
@@ -127,6 +127,7 @@ function describe(error: unknown): string {
 const MAX_REDIRECTS = 3;
 const MAX_ADDRESSES = 4;
 const USER_AGENT = "diagnosis-debate";
+const LISTING = "The operator can allow the host in HTTP_ALLOWED_HOSTS";
 
 export function parseHttpUrl(text: string, base?: URL): URL {
   if (!URL.canParse(text, base)) refuse(`invalid URL ${JSON.stringify(text)}`);
@@ -142,13 +143,12 @@ export function parseHttpUrl(text: string, base?: URL): URL {
 export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    // A lookup of an unlisted name could already send data to the name servers of an attacker.
+    if (!mayResolve(url.hostname, call.allowed)) refuse(`${url.host} is not allowed. ${LISTING}`);
     const addresses = await resolveHost(url, call);
     const refused = vet(url.hostname, addresses, call.allowed);
     if (refused !== undefined) {
-      refuse(
-        `${url.host} is not allowed: ${refused.address} is ${refused.addressKind}. ` +
-          "The operator can allow the host in HTTP_ALLOWED_HOSTS",
-      );
+      refuse(`${url.host} is not allowed: ${refused.address} is ${refused.addressKind}. ${LISTING}`);
     }
     const answer = await exchangeWithAny(url, addresses, outgoing, call);
     const location = answer.headers["location"];

@@ -7,7 +7,7 @@ import { AppError } from "@gateway/shared/errors";
 
 const PUBLIC = "93.184.216.34";
 
-function setUp(allowed: readonly string[] = []) {
+function setUp(allowed: readonly string[] = ["public"]) {
   const ports = new FakePorts();
   ports.addresses = {
     "app.test": [[PUBLIC]],
@@ -21,6 +21,25 @@ function setUp(allowed: readonly string[] = []) {
   };
   return { ports, tool: httpGet({ ports, settings: BARE_SETTINGS, allowed: compileAllowList(allowed) }) };
 }
+
+Deno.test.each([
+  { name: "an unlisted name", url: "http://secret.app.test/", allowed: ["app.test"] },
+  { name: "a public name with an empty list", url: "http://app.test/", allowed: [] },
+  { name: "a public address", url: `http://${PUBLIC}/`, allowed: ["app.test"] },
+  {
+    name: "a public name outside the listed networks",
+    url: "http://app.test/",
+    allowed: ["10.0.0.0/8"],
+    resolves: 1,
+  },
+])("http_get rejects $name", async ({ url, allowed, resolves = 0 }) => {
+  const { ports, tool } = setUp(allowed);
+  const { ok, text } = await call(tool, { url });
+  assert.equal(ok, false);
+  assert.match(text, /is not allowed.*HTTP_ALLOWED_HOSTS|does not resolve/);
+  assert.deepEqual(ports.requests, []);
+  assert.equal(ports.lookups.filter((host) => host !== PUBLIC).length, resolves);
+});
 
 const redirect = (location: string) => textAnswer("", { status: 302, headers: { location } });
 
@@ -142,7 +161,7 @@ Deno.test("http_get tries the next address only if the first is not reachable", 
   assert.equal(ports.requests.length, before + 1);
 });
 
-const NOTHING = compileAllowList([]);
+const PUBLIC_ONLY = compileAllowList(["public"]);
 
 Deno.test.each([
   { address: "8.8.8.8", kind: undefined },
@@ -188,9 +207,9 @@ Deno.test.each([
   { address: "0x7f000001", kind: "no" },
   { address: "example.com", kind: "no" },
 ].map((row) => ({ ...row, name: `${row.address}: ${row.kind ?? "allowed"}` })))(
-  "vet() with an empty list, $name",
+  "vet() with public addresses only, $name",
   ({ address, kind }) => {
-    assert.equal(vet("h.test", [address], NOTHING)?.addressKind, kind);
+    assert.equal(vet("h.test", [address], PUBLIC_ONLY)?.addressKind, kind);
   },
 );
 
@@ -234,6 +253,8 @@ Deno.test.each([
     addresses: ["168.63.129.16"],
     allowed: true,
   },
+  { name: "a listed name with a public address", host: "health.test", addresses: [PUBLIC], allowed: true },
+  { name: "another name with a public address", host: "any.test", addresses: [PUBLIC] },
   { name: "no address", host: "health.test", addresses: [] },
 ])("vet() $name", ({ host, addresses, allowed = false }) => {
   const list = compileAllowList([

@@ -1,8 +1,9 @@
 import * as z from "@zod/zod";
-import { dropPartialWord, isObject, parseJson } from "../engine/graph/text.ts";
+import { dropPartialWord } from "../engine/graph/text.ts";
 import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
+import { checkIndex, checkSearchBody, MAX_HITS } from "./search_body.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
 
@@ -13,7 +14,7 @@ export const httpGet = defineTool({
   name: "http_get",
   description:
     "Send one HTTP GET request, for example to a health endpoint. Returns status, content type and text. " +
-    "Addresses in private networks must be allowed by the operator.",
+    "The operator must have allowed the host.",
   schema: z.strictObject({
     url: z.string().max(4096).describe("http: or https: URL, without credentials"),
     timeout: timeoutArgument(10),
@@ -175,8 +176,6 @@ function formatTime(time: string | number): string {
   return new Date(Number(BigInt(text) / 1_000_000n)).toISOString();
 }
 
-export const MAX_HITS = 50;
-
 const elasticsearchAnswer = z.object({
   timed_out: z.boolean().optional(),
   hits: z.object({
@@ -193,7 +192,8 @@ const elasticsearchAnswer = z.object({
 export const queryElasticsearch = defineTool({
   name: "query_elasticsearch",
   description:
-    "Search an Elasticsearch index. Scripts are not allowed. Returns the source of each hit and the aggregations.",
+    "Search an Elasticsearch index. Usual queries and aggregations are allowed, scripts are not. Returns the source " +
+    "of each hit and the aggregations.",
   schema: z.strictObject({
     index: z.string().min(1).max(1024).describe("index names separated by commas; * is a wildcard"),
     query_json: z.string().describe("JSON body of the _search request: query, sort, aggs, _source, ..."),
@@ -228,49 +228,4 @@ function formatTotal(total: z.infer<typeof elasticsearchAnswer>["hits"]["total"]
   if (total === undefined) return "hits not counted";
   if (typeof total === "number") return `${total} hits`;
   return `${total.relation === "gte" ? "at least " : ""}${total.value} hits`;
-}
-
-const MAX_BODY = 50_000;
-const MAX_DEPTH = 40;
-
-/** A search can neither run scripts nor read other indexes. */
-const TOP_LEVEL =
-  "query post_filter sort from size aggs aggregations _source fields docvalue_fields collapse min_score search_after track_total_hits"
-    .split(" ");
-const FORBIDDEN = /script|^runtime_mappings$|^_index$|^indexed_shape$|^percolate$/i;
-
-/** Checks a search body. A `size` in the body replaces the argument; {@linkcode MAX_HITS} is the limit of both. */
-export function checkSearchBody(text: string, size: number): Readonly<Record<string, unknown>> {
-  if (text.length > MAX_BODY) refuse(`query_json is longer than ${MAX_BODY} characters`);
-  const body = parseJson(text);
-  if (body === undefined) refuse("query_json is not valid JSON");
-  if (!isObject(body)) return refuse("query_json must be a JSON object, the body of _search");
-  const unknown = Object.keys(body).find((key) => !TOP_LEVEL.includes(key));
-  if (unknown !== undefined) {
-    refuse(`query_json must not contain ${JSON.stringify(unknown)}, only ${TOP_LEVEL.join(", ")}`);
-  }
-  refuseForbidden(body, MAX_DEPTH);
-  const { size: own } = body;
-  const wanted = typeof own === "number" && Number.isInteger(own) && own >= 0 ? own : size;
-  return { ...body, size: Math.min(wanted, MAX_HITS) };
-}
-
-export function checkIndex(index: string): void {
-  const parts = index.split(",");
-  if (parts.length <= 20 && parts.every((part) => /^[a-z0-9*][a-z0-9*._-]{0,254}$/.test(part))) return;
-  return refuse("index names have lower-case letters, digits, * . _ - and start with a letter, digit or *");
-}
-
-function refuseForbidden(value: unknown, depth: number): void {
-  if (typeof value !== "object" || value === null) return;
-  if (depth === 0) refuse(`query_json nests deeper than ${MAX_DEPTH} levels`);
-  if (!Array.isArray(value) && "index" in value && ("id" in value || "path" in value)) {
-    refuse("query_json must not look up documents of another index");
-  }
-  for (const [key, member] of Object.entries(value)) {
-    if (!Array.isArray(value) && FORBIDDEN.test(key)) {
-      refuse(`query_json must not contain ${JSON.stringify(key)}`);
-    }
-    refuseForbidden(member, depth - 1);
-  }
 }

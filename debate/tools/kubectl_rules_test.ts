@@ -28,6 +28,18 @@ Deno.test.each([
     text: "get pods -o jsonpath='{.items[*].metadata.name}'",
     runs: ["get", LIMIT, "-o", "jsonpath={.items[*].metadata.name}", "pods"],
   },
+  {
+    text: `get pods -o jsonpath='{range .items[*]}{.metadata.labels.app\\.kubernetes\\.io/name}{"\\n"}{end}'`,
+    runs: [
+      ...["get", LIMIT, "-o"],
+      `jsonpath={range .items[*]}{.metadata.labels.app\\.kubernetes\\.io/name}{"\\n"}{end}`,
+      "pods",
+    ],
+  },
+  {
+    text: "get pods -o custom-columns=N:.spec.containers[*].env[*].name",
+    runs: ["get", LIMIT, "-o", "custom-columns=N:.spec.containers[*].env[*].name", "pods"],
+  },
   { text: "get deploy secretary", runs: ["get", LIMIT, "deploy", "secretary"] },
   { text: "get deploy secrets", runs: ["get", LIMIT, "deploy", "secrets"] },
   { text: "describe pod web", runs: ["describe", LIMIT, "pod", "web"] },
@@ -63,7 +75,16 @@ const REFUSED: Readonly<Record<string, string>> = {
   config: "view --raw | view --flatten | set x y | use-context x | ",
   "cluster-info": "dump | dump --output-directory=/x",
 };
+/** Paths to values without the names that mark them as secret. */
+const BARE_VALUES = ".spec.containers[*].env[*].value | .data.* | .data['*'] | ..value | .val\\\\ue | " +
+  ".containers[0].args[1] | .command | .env[0]['name','value'] | .data.DB_PASSWORD | .spec.token | " +
+  ".env[?(@.value>'a')].name | .metadata.name\\\\n | ['db-pass_word','secret']";
 Deno.test.each([
+  ...BARE_VALUES.split(" | ").flatMap((path) =>
+    ["-o jsonpath=", "--output=custom-columns=A:", "--sort-by="].map((option) =>
+      `get pods ${option}"${path}"`
+    )
+  ),
   ...["", "kubectl", "delete pod web", "exec web -- id", "apply -f x", "edit pod web", "proxy"],
   ...["port-forward web 80", "cp web:/etc/x x", "debug web", "attach web", "plugin list"],
   ...["auth can-i get pods", "constructor", "describe secrets db", "--kubeconfig=/tmp/x get pods"],

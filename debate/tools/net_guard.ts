@@ -1,6 +1,6 @@
 /**
- * A model that has read hostile text may request any URL. Addresses outside the public Internet are therefore
- * rejected unless the operator has listed them.
+ * A model that has read hostile text may request any URL, for example to send the text of a log to a server of an
+ * attacker. All hosts are therefore rejected unless the operator has listed them.
  */
 import { AppError } from "@gateway/shared/errors";
 import ipaddr from "ipaddr.js";
@@ -9,12 +9,17 @@ import { isIP } from "node:net";
 export interface AllowList {
   readonly hosts: ReadonlySet<string>;
   readonly networks: readonly Network[];
+  /** Whether the list contains `public`. */
+  readonly hasPublic: boolean;
 }
 
 /** The kinds of addresses to which a listed host name may resolve. The owner of its DNS zone can return any address. */
 const BEHIND_NAMES: readonly AddressKind[] = ["public", "loopback", "private", "carrier"];
 
-/** Reads `HTTP_ALLOWED_HOSTS`. An entry is a host name, an address, or a network as `address/prefix`. */
+/**
+ * Reads `HTTP_ALLOWED_HOSTS`. An entry is a host name, an address, a network as `address/prefix`, or `public` for all
+ * addresses of the public Internet.
+ */
 export function compileAllowList(entries: readonly string[]): AllowList {
   const hosts = new Set<string>();
   const networks: Network[] = [];
@@ -28,7 +33,13 @@ export function compileAllowList(entries: readonly string[]): AllowList {
     } else problems.push(`HTTP_ALLOWED_HOSTS: "${entry}" is not a host name, an address or a network`);
   }
   if (problems.length > 0) throw new AppError("invalid_config", problems.join("\n"));
-  return { hosts, networks };
+  return { hosts, networks, hasPublic: hosts.delete("public") };
+}
+
+/** Whether a host may be allowed, depending on its addresses. */
+export function mayResolve(host: string, { hosts, networks, hasPublic }: AllowList): boolean {
+  const isName = isIP(host.replace(/^\[(.*)\]$/, "$1")) === 0;
+  return !isName || hasPublic || networks.length > 0 || hosts.has(normalizeHost(host));
 }
 
 /**
@@ -47,7 +58,8 @@ export function vet(host: string, addresses: readonly string[], list: AllowList)
     const inNetwork = list.networks.some((network) =>
       isInside(address, network) && (kind !== "metadata" || isSingle(network))
     );
-    const isAllowed = kind === "public" || inNetwork || (isListed && BEHIND_NAMES.includes(kind));
+    const isAllowed = (kind === "public" && list.hasPublic) || inNetwork ||
+      (isListed && BEHIND_NAMES.includes(kind));
     if (!isAllowed) return { address: text, addressKind: kind };
   }
   return undefined;

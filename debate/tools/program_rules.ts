@@ -4,7 +4,7 @@
  * shell script.
  */
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
-import { refuse, ToolFailure } from "./run_program.ts";
+import { type ProgramRequest, refuse, ToolFailure } from "./run_program.ts";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 
 type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
@@ -17,6 +17,18 @@ const SORT_KEYS = /^[+-]?[a-z_%]{1,20}(?:,[+-]?[a-z_%]{1,20}){0,5}$/;
 const HOST = /^[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,252}[A-Za-z0-9_.])?$/;
 const TIME = /^[A-Za-z0-9:.+ -]{1,60}$/;
 const SIZE = /^[+-]?\d{1,12}[A-Za-z]?$/;
+/** Formats of `ps`, except for environments. */
+const COLUMNS = /^(?!.*environ)[A-Za-z0-9_%][A-Za-z0-9_.,%:=@+-]{0,254}$/i;
+/** Properties of units, except for environments, commands and credentials. */
+const PROPERTY =
+  "Id|Names|Description|LoadState|ActiveState|SubState|UnitFileState|Result|Restart|RestartUSec|NRestarts|Type|MainPID" +
+  "|ControlGroup|FragmentPath|DropInPaths|After|Before|Requires|Wants|PartOf|TriggeredBy|Triggers|User|Group|Slice" +
+  "|OOMPolicy|Job|NeedDaemonReload|ConditionResult|AssertResult|StatusText|StatusErrno|WatchdogUSec" +
+  "|ExecMain(?:PID|Code|Status|StartTimestamp|ExitTimestamp)|[A-Za-z]{1,40}Timestamp(?:Monotonic)?" +
+  "|(?:Memory|CPU|Tasks|IO|IP|Limit|Default(?:Memory|CPU|Tasks|Limit)|Next|Last)[A-Za-z]{1,40}";
+const PROPERTIES = new RegExp(`^(?:${PROPERTY})(?:,(?:${PROPERTY})){0,30}$`);
+const PROPERTIES_SHOWN =
+  "Id,Description,LoadState,ActiveState,SubState,UnitFileState,Result,MainPID,NRestarts,ExecMainStatus,ActiveEnterTimestamp,MemoryCurrent,TasksCurrent";
 const UNIT = /^[A-Za-z0-9_*?][A-Za-z0-9_.@:*?\\-]{0,254}$/;
 const SOCKET_WORD = /^[A-Za-z0-9_.:*=/[\]()!<>-]{1,255}$/;
 const ADDRESS_WORD = /^[A-Za-z0-9_.:@/]{1,255}$/;
@@ -35,7 +47,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   // Processes and the machine
   ps: {
     flags: "A a d e f F j l L m T w x forest headers no-headers",
-    values: { o: NAMES, p: NAMES, C: NAMES, u: NAMES, t: NAMES, sort: SORT_KEYS, ppid: NAMES },
+    values: { o: COLUMNS, p: NAMES, C: NAMES, u: NAMES, t: NAMES, sort: SORT_KEYS, ppid: NAMES },
     // BSD style without e and E, which show environments.
     rest: /^[axujlfmwTrn]{1,10}$/,
   },
@@ -60,7 +72,8 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
       [NUMBER, "n lines"],
       [UNIT, "u unit"],
       [NAMES, "p priority"],
-      [/^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/, "o output"],
+      // Without all fields, because those of a crash contain the environment.
+      [/^(?:short|short-iso|short-precise|short-full|cat)$/, "o output"],
       ["text", "g grep"],
       [NAME, "t identifier"],
       [TIME, "S U since until"],
@@ -70,18 +83,26 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
     unless: { options: ["n", "lines", "list-boots", "disk-usage"], add: ["-n", "200"] },
   },
   systemctl: {
-    commands: Object.fromEntries(
-      ["status", "show", "list-units", "list-timers", "list-sockets", "is-active", "is-enabled", "is-failed"]
-        .map((name) => [
+    commands: {
+      ...Object.fromEntries(
+        "status list-units list-timers list-sockets is-active is-enabled is-failed".split(" ").map((name) => [
           name,
           {
             flags: "a l q all full failed no-legend plain",
-            values: shapes([NUMBER, "n lines"], [NAMES, "t p type state property"]),
+            values: shapes([NUMBER, "n lines"], [NAMES, "t type state"]),
             rest: UNIT,
             always: ["--no-pager"],
           },
         ]),
-    ),
+      ),
+      show: {
+        flags: "a l all full",
+        values: { p: PROPERTIES, property: PROPERTIES },
+        rest: UNIT,
+        always: ["--no-pager"],
+        unless: { options: ["p", "property"], add: [`--property=${PROPERTIES_SHOWN}`] },
+      },
+    },
   },
   docker: {
     commands: {
@@ -93,7 +114,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
         min: 1,
         unless: { options: ["n", "tail"], add: ["--tail", "200"] },
       },
-      inspect: { flags: "s size", values: { type: NAME }, rest: NAME, min: 1 },
+      // Without `inspect`, which shows the environment.
       stats: { flags: "a all no-stream no-trunc", rest: NAME, always: ["--no-stream"] },
     },
   },
@@ -185,6 +206,17 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
     min: 1,
   },
 };
+
+const NETWORK = "hostname sysctl ss netstat lsof ip ping dig nslookup host getent".split(" ");
+const PROCESSES = "ps systemctl ss netstat lsof".split(" ");
+
+/** The parts of the machine that a program reads or uses. */
+export function needsOf(program: string): NonNullable<ProgramRequest["needs"]> {
+  return [
+    ...(NETWORK.includes(program) ? ["network" as const] : []),
+    ...(PROCESSES.includes(program) ? ["processes" as const] : []),
+  ];
+}
 
 function needsCount(operands: readonly string[]): void {
   if (operands.length === 1) refuse("the interval needs a count");

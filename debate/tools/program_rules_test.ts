@@ -57,6 +57,10 @@ Deno.test.each([
   },
   { text: "journalctl -n 10", runs: ["journalctl", "--no-pager", "-n", "10"] },
   { text: "systemctl status nginx.service", runs: ["systemctl", "status", "--no-pager", "nginx.service"] },
+  {
+    text: "systemctl show -p ActiveState,MemoryCurrent nginx",
+    runs: ["systemctl", "show", "--no-pager", "-p", "ActiveState,MemoryCurrent", "nginx"],
+  },
   { text: "docker logs --tail 5 web", runs: ["docker", "logs", "--tail=5", "web"] },
   { text: "docker logs web", runs: ["docker", "logs", "--tail", "200", "web"] },
   { text: "docker stats web", runs: ["docker", "stats", "--no-stream", "web"] },
@@ -92,9 +96,13 @@ const REFUSED: Readonly<Record<string, string>> = {
   ss: "-K dst 1.2.3.4 | -D /tmp/x | -F /etc/shadow | --diag=/tmp/x",
   dmesg: "-C | -c | -w | -n 1 | -F /etc/shadow",
   journalctl: "-f | --follow | --vacuum-size=1 | --rotate | --file=/etc/shadow | -D /etc | --root=/ | " +
-    "-M host",
-  systemctl: "restart nginx | -H root@host status | status -H root@host |  | status -- -Hroot@h",
-  docker: "exec web id | run -v /:/h web | -H tcp://h ps | ps -H tcp://h | logs -f web | " +
+    "-M host | -o verbose | -o json",
+  systemctl: "restart nginx | -H root@host status | status -H root@host |  | status -- -Hroot@h | " +
+    "show -p Environment nginx | show --property=ActiveState,Environment nginx | show -p EnvironmentFiles nginx | " +
+    "show -p ExecStart nginx | show -p environment nginx | show -p LoadCredential nginx | show-environment | " +
+    "show -P Environment nginx | cat nginx",
+  docker:
+    "inspect web | inspect -f '{{.Config.Env}}' web | container inspect web | exec web id | run -v /:/h web | -H tcp://h ps | ps -H tcp://h | logs -f web | " +
     "stats --no-stream=false",
   ip: "addr add 10.0.0.1/8 dev lo | link set lo down | -batch x | -b x | netns exec x id | " +
     "-all netns exec id | monitor",
@@ -103,10 +111,17 @@ const REFUSED: Readonly<Record<string, string>> = {
   nslookup: " | -query=any h",
   vmstat: "1 | 1 100000",
   sysctl: "-w a=1 | a=1 | -p /etc/x | --system",
-  ps: "e | auxe | -o pid --format=x | -p -x | --sort --format",
+  ps:
+    "e | auxe | -o pid,environ | -eo ENVIRON | -p 1 -o environ= | -o pid --format=x | -p -x | --sort --format",
   lsof: "-r | -D b/tmp/x | +D /",
   cat: "-- -x | ",
 };
+Deno.test("checkCommand() limits systemctl show to properties without secrets", () => {
+  const shown = argv("systemctl show nginx")[3] ?? "";
+  assert.match(shown, /^--property=Id,.*,ActiveState,/);
+  assert.doesNotMatch(shown, /Env|ExecStart|Credential/);
+});
+
 Deno.test.each([
   ...["rm -rf /", "sh -c id", "bash", "env", "/bin/ls", "./ls", "../bin/ls", "zcat f", "xargs cat"],
   ...["less f", "curl http://h", "toString", "__proto__", "", "wc --files0-from=x"],

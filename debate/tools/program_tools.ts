@@ -1,10 +1,12 @@
+import { finish } from "@gateway/shared/clock";
+import { maskSecrets } from "@gateway/shared/redact";
 import { shellQuote } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
-import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
+import { checkCommand, needsOf, PROGRAM_RULES } from "./program_rules.ts";
 
 /** The given environment variables of this service. */
 function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
@@ -81,7 +83,13 @@ export const runLocalCommand = defineTool({
     for (const { kind, text } of checked) {
       args.push(kind === "word" ? text : notSecret(await findPath(call, text, cwd), text));
     }
-    const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
+    const result = await call.ports.runProgram({
+      program,
+      args,
+      cwd,
+      needs: needsOf(program),
+      signal: call.signal,
+    });
     return describeRun(command, result, call);
   },
 });
@@ -99,7 +107,6 @@ function notSecret(path: string, shown = path): string {
 }
 
 const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-f]*:[0-9a-f:.]+)$/i;
-const USER = /^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 
 /**
  * The system's `ssh` supports hashed names, certificate authorities and revoked keys in known_hosts. The remote
@@ -113,7 +120,7 @@ export const runSshCommand = defineTool({
   schema: z.strictObject({
     host: z.string().regex(HOST, "must be a host name or an IP address").describe("as in known_hosts"),
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
-    user: z.string().regex(USER, "must be an account name").default("").describe("default: SSH_DEFAULT_USER"),
+    user: z.string().max(255).default("").describe("omit: only the configured user is allowed"),
     key_path: z.string().max(4096).default("").describe("omit: only the configured key is allowed"),
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
@@ -123,14 +130,15 @@ export const runSshCommand = defineTool({
     if (keyPath !== "" && keyPath !== SSH_KEY_PATH) {
       refuse("only the configured key is allowed: omit key_path");
     }
+    if (user !== "" && user !== SSH_DEFAULT_USER) refuse("only the configured user is allowed: omit user");
     const { program, args } = checkCommand(command);
     const remote = [program, ...args.map(remoteWord)].map(shellQuote).join(" ");
-    const account = user || SSH_DEFAULT_USER;
-    const login = account === "" ? [] : ["-l", account];
+    const login = SSH_DEFAULT_USER === "" ? [] : ["-l", SSH_DEFAULT_USER];
     const result = await call.ports.runProgram({
       program: "ssh",
       args: [...sshOptions(call), ...login, "-p", String(port), "--", host, remote],
       cwd: "/",
+      needs: ["network"],
       env: pickEnv(call, "HOME", "SSH_AUTH_SOCK"),
       signal: call.signal,
     });
@@ -139,7 +147,7 @@ export const runSshCommand = defineTool({
         if (pattern.test(result.stderr)) refuse(reason(result.stderr));
       }
     }
-    const where = `${account === "" ? "" : `${account}@`}${host}:${port}`;
+    const where = `${SSH_DEFAULT_USER === "" ? "" : `${SSH_DEFAULT_USER}@`}${host}:${port}`;
     return describeRun(`${command} on ${where}`, result, call);
   },
 });
@@ -214,14 +222,19 @@ export const runKubectl = defineTool({
   }),
   async run({ kubectl_args: text }, call) {
     const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");
+    const args = checkKubectl(text, call.seconds).map((argument) => argument.text);
     const result = await call.ports.runProgram({
       program: "kubectl",
-      args: checkKubectl(text, call.seconds).map((argument) => argument.text),
+      args,
       cwd: "/",
+      needs: ["network"],
       // A kuberc file could add options to verbs.
       env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
       signal: call.signal,
     });
+    if (args.some((arg) => arg.includes("custom-columns=")) && result.stdout.includes("map[")) {
+      refuse("a column is an object, whose secrets cannot be masked in this form: use -o json");
+    }
     return describeRun(`kubectl ${text}`, result, call);
   },
 });
@@ -300,7 +313,27 @@ export function checkKubectl(text: string, seconds: number): readonly Argument[]
     values: { ...rule.values, ...shapes([NAME, "n namespace context"]) },
     always: [...(rule.always ?? []), `--request-timeout=${Math.ceil(seconds)}s`],
   });
+  for (const { text } of checked) {
+    const path = /^(?:(?:--output=)?(?:jsonpath|custom-columns)|--sort-by)=(.*)$/s.exec(text)?.[1];
+    if (path !== undefined) refuseBareValues(path);
+  }
   return [{ kind: "word", text: verb }, ...checked];
+}
+
+/** Masking needs the names next to values: a path must not select a value without its name. */
+const NAMELESS = ["value", "args", "command"];
+
+function refuseBareValues(path: string): void {
+  const plain = path.replace(/"\\[nt]"|'\\[nt]'/g, " ");
+  // kubectl removes backslashes from names, so they could hide a name.
+  const wildcard = /\.\.|\\(?![./])|(?<!\[)\*|\*(?!\])/.exec(plain)?.[0];
+  const name = plain.split(/[^\w-]+/).find((part) =>
+    NAMELESS.includes(part) || finish(maskSecrets(`${part}=x`, "documents", () => "")) === `${part}=`
+  );
+  const found = wildcard ?? name;
+  if (found !== undefined) {
+    refuse(`${JSON.stringify(found)} may select values without their names: use -o json`);
+  }
 }
 
 /** Types are the first operand, separated by commas, or part of a `type/name`. A type can include its group: `secrets.v1.`. */

@@ -22,7 +22,10 @@ Deno.test("run_local_command runs in the first root with real paths and an empty
     program: "tail",
     args: ["-n", "5", "/srv/app/real/a.log", "/srv/app/b"],
     cwd: "/srv/app",
+    needs: [],
   });
+  await call(tool, { command: "ss -tlp" });
+  assert.deepEqual(ports.runs[1]?.needs, ["network", "processes"]);
 });
 
 Deno.test.each([
@@ -122,7 +125,11 @@ Deno.test.each([
   { name: "a host with a token", args: { host: "%h", command: "uptime" }, why: /host/ },
   { name: "no host", args: { host: "", command: "uptime" }, why: /host/ },
   { name: "an account that is an option", args: { host: "h", user: "-x", command: "uptime" }, why: /user/ },
-  { name: "an account with a quote", args: { host: "h", user: "a'b", command: "uptime" }, why: /user/ },
+  {
+    name: "another account",
+    args: { host: "h", user: "root", command: "uptime" },
+    why: /only the configured user/,
+  },
   { name: "an invalid port", args: { host: "h", port: 70_000, command: "uptime" }, why: /port/ },
   {
     name: "a key path from the model",

@@ -19,6 +19,8 @@ export interface ProgramRequest {
   readonly env?: Readonly<Record<string, string>>;
   /** Maximum bytes of both outputs together. A program that writes more is stopped. */
   readonly maxBytes?: number;
+  /** The parts of the machine that the program needs; by default none. */
+  readonly needs?: readonly ("network" | "processes")[];
   readonly signal: AbortSignal;
 }
 

@@ -26,6 +26,8 @@ export interface WebPorts {
     & Pick<Providers, "assistToken" | "catalogue">
     & { readonly sessions: Pick<Providers["sessions"], "status"> }
     & { readonly deviceFlows: Pick<Providers["deviceFlows"], "start" | "check"> };
+  /** The reason why programs of tools run without a sandbox, if they do. */
+  readonly sandboxProblem: string | undefined;
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;
   /** Called with errors of status 500 and higher. */
   readonly onError: (error: unknown, requestId: string) => void;

@@ -18,7 +18,7 @@ import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/prompt.ts";
 import { previewBody } from "./bodies.ts";
 
-export function handleSettings({ settings }: WebPorts): Response {
+export function handleSettings({ settings, sandboxProblem }: WebPorts): Response {
   return Response.json({
     diagnostic_model: settings.DIAGNOSTIC_MODEL,
     skeptic_model: settings.SKEPTIC_MODEL,
@@ -36,6 +36,7 @@ export function handleSettings({ settings }: WebPorts): Response {
     prompt_language: settings.PROMPT_LANGUAGE,
     tool_approval_required: settings.TOOL_APPROVAL_REQUIRED,
     compress_history: settings.COMPRESS_HISTORY,
+    sandbox_problem: sandboxProblem ?? null,
     approval_timeout_seconds: settings.APPROVAL_TIMEOUT_SECONDS,
     comment_timeout_seconds: settings.COMMENT_TIMEOUT_SECONDS,
     max_upload_bytes: settings.MAX_UPLOAD_BYTES,

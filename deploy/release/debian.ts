@@ -62,7 +62,7 @@ export function controlText(
  * The scripts that `dpkg` runs. They start no service, because a unit does nothing before its config exists.
  */
 export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
-  const { units = [], lastingUnits = [], folders = [], files } = packaged;
+  const { units = [], lastingUnits = [], folders = [], files, passwordFile } = packaged;
   const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
   const lines = makes.map(({ to }) =>
     to.includes("/sysusers.d/")
@@ -80,7 +80,13 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
     "  fi",
   ];
   return {
-    postinst: script(['if [ "$1" = configure ]; then', ...lines, ...upgrade, "fi"]),
+    postinst: script([
+      'if [ "$1" = configure ]; then',
+      ...lines,
+      ...(passwordFile === undefined ? [] : [createPassword(passwordFile)]),
+      ...upgrade,
+      "fi",
+    ]),
     ...(units.length > 0 && {
       prerm: script([
         'if [ "$1" = remove ]; then',
@@ -93,6 +99,16 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
       ...(folders.length === 0 ? [] : [purge(folders)]),
     ]),
   };
+}
+
+/** Creates settings that only root can read. The password is in no argument: `printf` is part of the shell. */
+function createPassword({ path, user }: NonNullable<Package["passwordFile"]>): string {
+  return `  if [ ! -e ${path} ] && [ ! -L ${path} ]; then
+    password=$(od -An -v -N24 -tx1 /dev/urandom | tr -d ' \\n')
+    [ \${#password} -eq 48 ]
+    (umask 077 && set -C && printf 'WEB_USERNAME=${user}\\nWEB_PASSWORD=%s\\n' "$password" >${path})
+    echo "${path} has the user name and the generated password" >&2
+  fi`;
 }
 
 /**

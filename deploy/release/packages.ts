@@ -21,6 +21,8 @@ export interface Package {
    * stops and disables them.
    */
   readonly lastingUnits?: readonly string[];
+  /** Settings with a generated password, which the installation creates unless they exist. */
+  readonly passwordFile?: { readonly path: string; readonly user: string };
   /** The directories of its `tmpfiles.d`, outer ones first; a purge removes empty ones. */
   readonly folders?: readonly string[];
 }
@@ -202,6 +204,7 @@ export const PACKAGES: readonly Package[] = [
     summary: "diagnoses incidents by a debate between language models",
     description: "A command line and a web server on loopback; it shares nothing with the access broker.",
     depends: [COMMON],
+    recommends: ["bubblewrap"],
     files: [
       bundle("debate"),
       program("debate/start.sh", `${PROGRAMS}/debate/start.sh`),
@@ -214,5 +217,6 @@ export const PACKAGES: readonly Package[] = [
     ],
     commands: [{ name: "debate", starts: "debate" }],
     units: ["gateway-debate.service"],
+    passwordFile: { path: "/etc/gateway/debate.env", user: "operator" },
   },
 ];

@@ -69,6 +69,14 @@ Deno.test("maintainerScripts() start no service, and on upgrade restart only run
 });
 
 Deno.test.each(PACKAGES.map(({ name }) => ({ name })))(
+  "maintainerScripts() of $name create a password only for the debate",
+  ({ name }) => {
+    const { postinst = "" } = maintainerScripts(packageOf(name));
+    assert.equal(postinst.includes("WEB_PASSWORD"), name === "gateway-debate");
+  },
+);
+
+Deno.test.each(PACKAGES.map(({ name }) => ({ name })))(
   "maintainerScripts() of $name remove no key, state or record",
   ({ name }) => {
     for (const text of Object.values(maintainerScripts(packageOf(name)))) {

@@ -6,15 +6,8 @@ import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
 import { configError, errorText } from "../errors.ts";
-import {
-  type Catalog,
-  COMMANDS,
-  DOCUMENTS,
-  type Open,
-  type Place,
-  Searched,
-  type SecretRule,
-} from "./catalog.ts";
+import { type Catalog, COMMANDS, DOCUMENTS, type SecretRule } from "./catalog.ts";
+import { type Open, type Place, Searched } from "./steps.ts";
 
 /** The number of characters to search, or of secrets to mask, in one step. */
 const STEP = 32_768;

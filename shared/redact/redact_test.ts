@@ -5,7 +5,7 @@ import { RE2JS } from "re2js";
 import { AppError } from "../errors.ts";
 import { finish } from "../clock.ts";
 import { createRedactor, findSecrets, maskSecrets } from "./redact.ts";
-import { Searched } from "./catalog.ts";
+import { Searched } from "./steps.ts";
 import { COMMAND_SAMPLES, DOCUMENT_SAMPLES } from "./testing/samples.ts";
 
 const redact = createRedactor(undefined);
@@ -198,6 +198,14 @@ Deno.test.each([
   "name:token ",
   'password="\\"',
   "cookie:",
+  'password: \\\\\\"',
+  "  password: |\n    ",
+  "token:\n----\n",
+  '--token",\n',
+  "- --token\n",
+  "<password>x\n",
+  "<token><![CDATA[",
+  "SG.aaaaaaaaaaaaaaaa.",
 ].map((unit) => ({ name: JSON.stringify(unit), unit })))(
   "createRedactor() takes linear time on $name",
   ({ unit }) => assertLinearWork((size) => redact(unit.repeat(Math.ceil(size / unit.length))), 131_072),
@@ -238,6 +246,19 @@ Deno.test.each([
   "GET http://h:8080/health?x=1 200",
   "secretName: my-secret-ref-is-not-a-key",
   "passwords.ts:12: function check()",
+  "password policy: 12 characters",
+  "token count: 12, max_tokens: 5",
+  "primary_key: id, sort_key=created",
+  "pass: 12, fail: 0, bypass: none, first-pass: 3",
+  '{"pass": 12, "auth": null}',
+  "usage: login <user> <password> [host]",
+  "kubectl create token <name>",
+  '<label for="password">Password</label><a href="/password-reset">Reset</a>',
+  "  DB_PASSWORD:  <set to the key 'password' in secret 'db'>  Optional: false",
+  "- name: password-reset\n  image: app:1",
+  '["--password", "--port"]',
+  "hf_transfer_enabled_for_all_models_by_default",
+  "sg.example.com Msg. 12",
   "ssh -p 22 user@host",
 ].map((text) => ({ name: JSON.stringify(text), text })))(
   "maskSecrets() leaves $name alone",

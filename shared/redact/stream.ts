@@ -7,7 +7,7 @@
 // that can't match a line break works on lines of up to 65,536 characters. Any other rule of the operator
 // works on windows of 65,536 characters, and finds secrets of up to half of that length.
 import { finish } from "../clock.ts";
-import { type Place, Searched } from "./catalog.ts";
+import { type Place, Searched } from "./steps.ts";
 import {
   compileOwnRules,
   type Findings,

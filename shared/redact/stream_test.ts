@@ -81,6 +81,21 @@ const UNITS = fc.constantFrom(
   ...["PGP SECRET KEY BLOCK-----", "password", "api_key", "cookie", "login ", "name:", "value: ", "basic\n"],
   ...["mariadb", "sk_live_", "hooks.slack.com/", "abc/", "?sig=", "/", "\\", ",", ";", "-P", "to\u212aen"],
   ...["eyJaaaaaaaa", ".bbbbbbbb", "xoxb-0123456789", "[REDACTED:", "\ud800", "é", "|"],
+  ...[
+    "<",
+    ">",
+    "</",
+    ": |\n  ",
+    ":\n----\n",
+    "\n\n",
+    "- --token\n",
+    '\\"',
+    '",',
+    "<![CDATA[",
+    "]]>",
+    "=\n----\n",
+    ": ",
+  ],
 );
 
 Deno.test("createRedactStreams() returns the redactor's result for any text in any chunks", () => {
@@ -222,6 +237,12 @@ Deno.test.each([
   "-----BEGIN PRIVATE KEY-----\n-----END ",
   "A_TOKEN_",
   "://a:",
+  "<password>x\n",
+  "<token>\n",
+  "password: |\n  ",
+  "token:\n",
+  "token:\n----\n",
+  "- --token\n",
 ].map((unit) => ({ name: JSON.stringify(unit), unit })))(
   "createRedactStreams() takes linear time on $name, unit by unit",
   ({ unit }) =>

@@ -221,6 +221,7 @@ const ignoreSsh = isMissing("ssh", ["/usr/bin/ssh"]) || !availableKinds().includ
 
 interface Scene {
   readonly call: CallTool;
+  readonly callAs: (user: string) => Promise<CallTool>;
   readonly port: number;
   readonly folder: string;
   readonly hostKeyLine: string;
@@ -241,15 +242,18 @@ const withHost = share<Scene>(async (use) => {
     dir: `${dir}/host`,
     forceKind: "openssh",
   });
+  const callAs = (user: string) =>
+    realTools({
+      settings: {
+        SSH_DEFAULT_USER: user,
+        SSH_KEY_PATH: `${dir}/id`,
+        SSH_KNOWN_HOSTS: `${dir}/known hosts`,
+      },
+    });
   try {
     await use({
-      call: await realTools({
-        settings: {
-          SSH_DEFAULT_USER: currentUser(),
-          SSH_KEY_PATH: `${dir}/id`,
-          SSH_KNOWN_HOSTS: `${dir}/known hosts`,
-        },
-      }),
+      call: await callAs(currentUser()),
+      callAs,
       port: target.port,
       folder: dir,
       hostKeyLine: target.hostKeyLine,
@@ -309,14 +313,10 @@ Deno.test(
   "run_ssh_command distinguishes a rejected key from an unreachable host",
   { ignore: ignoreSsh },
   () =>
-    withHost(async ({ call, port, hostKeyLine, setKnownHosts }) => {
+    withHost(async ({ call, callAs, port, hostKeyLine, setKnownHosts }) => {
       await setKnownHosts(`[127.0.0.1]:${port} ${hostKeyLine}\n`);
-      const denied = await call("run_ssh_command", {
-        host: "127.0.0.1",
-        port,
-        user: "nobody-here",
-        command: "uptime",
-      });
+      const callOther = await callAs("nobody-here");
+      const denied = await callOther("run_ssh_command", { host: "127.0.0.1", port, command: "uptime" });
       assert.match(denied.text, /rejected the key/);
       const away = await call("run_ssh_command", { host: "127.0.0.1", port: 1, command: "uptime" });
       assert.match(away.text, /is not reachable.*refused/s);

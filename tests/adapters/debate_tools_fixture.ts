@@ -10,17 +10,18 @@ export interface RealToolsOptions {
   readonly ca?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  readonly redact?: (text: string) => string;
 }
 
 export type CallTool = (name: string, args: unknown) => Promise<ToolResult>;
 
-export async function realTools(
-  { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal }: RealToolsOptions,
-): Promise<CallTool> {
+export async function realTools(options: RealToolsOptions): Promise<CallTool> {
+  const { settings = {}, roots = [], ca = "", env = {}, signal = new AbortController().signal } = options;
+  const { redact = (text) => text.replaceAll("hunter2", "[REDACTED]") } = options;
   const ports = await createToolPorts({
-    settings: { ALLOWED_PROJECT_ROOTS: roots, REQUESTS_CA_BUNDLE: ca, SSL_CERT_FILE: "" },
+    settings: { ...BARE_SETTINGS, ALLOWED_PROJECT_ROOTS: roots, REQUESTS_CA_BUNDLE: ca, SSL_CERT_FILE: "" },
     clock: systemClock,
-    redact: (text) => text.replaceAll("hunter2", "[REDACTED]"),
+    redact,
     env,
   });
   const tools = createTools({ ...BARE_SETTINGS, ...settings }, ports);

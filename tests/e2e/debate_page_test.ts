@@ -234,7 +234,7 @@ Deno.test("debate/start.sh executes the server with the permissions of .env", ()
         "--allow-run",
       ]);
       assert.ok(flags.includes(`--allow-write=${home}/runs,${home}/.config/debate`));
-      assert.ok(flags.includes("--allow-run=kubectl,kill"));
+      assert.ok(flags.some((flag) => /^--allow-run=kubectl,(?:bwrap,)?kill$/.test(flag)));
       assert.ok(flags.includes(`${ROOT}debate/main.ts`));
       assert.match(allowed[0] ?? "", new RegExp(`,${home}/prompts,`));
       const environment = (await readProcFile(`/proc/${child.pid}/environ`)).split("\0");

@@ -37,7 +37,7 @@ export class DebateProcess implements AsyncDisposable {
     const child = new Deno.Command(Deno.execPath(), {
       args: [
         "run",
-        ...serveFlags(settings, { workingFolder: ROOT }),
+        ...serveFlags(settings, { workingFolder: ROOT, hasSandbox: true }),
         `${ROOT}debate/main.ts`,
         "serve",
         "--port",

@@ -88,6 +88,9 @@ async function fillForm() {
   form.elements.language.value = settings.prompt_language;
   form.elements.mode.value = settings.mode;
   form.elements.require_approval.checked = settings.tool_approval_required;
+  const { sandbox_problem: problem } = settings;
+  get("sandbox-note").hidden = problem === null;
+  get("sandbox-note").textContent = `${t("Programs of tools run without a sandbox")}: ${problem}`;
   showRoles(settings);
   form.dataset.maxUpload = String(settings.max_upload_bytes);
   builtin = settings.builtin_incident;

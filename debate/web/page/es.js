@@ -129,6 +129,7 @@ export const SPANISH = {
   Debate: "Debate",
   "Independent diagnoses, debated where they differ": "Diagnósticos independientes, debatidos donde difieren",
   Template: "Plantilla",
+  "Programs of tools run without a sandbox": "Los programas de las herramientas se ejecutan sin aislamiento",
   "Ask me before sensitive tools run": "Preguntarme antes de ejecutar herramientas sensibles",
   "Pause between rounds for my comments": "Pausar entre rondas para mis comentarios",
   "If a field is empty, the model of the settings is used.":

@@ -132,6 +132,7 @@
  *   "template-file": HTMLInputElement;
  *   "template-from": HTMLSelectElement;
  *   "template-note": HTMLParagraphElement;
+ *   "sandbox-note": HTMLParagraphElement;
  *   "template-preview": HTMLDivElement;
  *   "template-problem": HTMLParagraphElement;
  *   "template-save": HTMLButtonElement;
@@ -213,6 +214,7 @@
  *   readonly prompt_language: string;
  *   readonly mode: string;
  *   readonly tool_approval_required: boolean;
+ *   readonly sandbox_problem: string | null;
  *   readonly approval_timeout_seconds: number;
  *   readonly comment_timeout_seconds: number;
  *   readonly max_upload_bytes: number;

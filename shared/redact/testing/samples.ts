@@ -115,6 +115,7 @@ export const COMMAND_SAMPLES: readonly Sample[] = [
 /** Samples for documents. */
 export const DOCUMENT_SAMPLES: readonly Sample[] = [
   { name: "key=value", text: "password=hunter2 x", masked: "password=[REDACTED] x" },
+  { name: "a key of YAML", text: "password: two words\na: b", masked: "password: [REDACTED]\na: b" },
   { name: "a key that ends in a word", text: "db_pwd: hunter2, x", masked: "db_pwd: [REDACTED], x" },
   { name: "a connection string", text: "Server=a;Pwd=h@x/2;Db=c", masked: "Server=a;Pwd=[REDACTED];Db=c" },
   { name: "JSON", text: '{"password": "hunter2", "a": 1}', masked: '{"password": "[REDACTED]", "a": 1}' },
@@ -235,5 +236,76 @@ export const DOCUMENT_SAMPLES: readonly Sample[] = [
     name: "a netrc line",
     text: "machine h login u password p",
     masked: "machine h login u password [REDACTED]",
+  },
+  {
+    name: "a longer name that ends in pass",
+    text: "DB_PASS=x mail.pass: y",
+    masked: "DB_PASS=[REDACTED] mail.pass: [REDACTED]",
+  },
+  {
+    name: "keys by their purpose",
+    text: 'ENCRYPTION_KEY=a secret_key_base: b "signing-key": "c"',
+    masked: 'ENCRYPTION_KEY=[REDACTED] secret_key_base: [REDACTED] "signing-key": "[REDACTED]"',
+  },
+  {
+    name: "words of other languages",
+    text: "x contrase\u00f1a: a CONTRASEN\u0303A=b Passwort: c mot de passe : d",
+    masked:
+      "x contrase\u00f1a: [REDACTED] CONTRASEN\u0303A=[REDACTED] Passwort: [REDACTED] mot de passe : [REDACTED]",
+  },
+  {
+    name: "JSON in a JSON string",
+    text: String
+      .raw`"{\"password\":\"x \\\"y\\\" z\",\"b\":[\"--token\",\"x y\"],\"name\":\"A_KEY\",\"value\":\"v\"}"`,
+    masked: String
+      .raw`"{\"password\":\"[REDACTED]\",\"b\":[\"--token\",\"[REDACTED]\"],\"name\":\"A_KEY\",\"value\":\"v\"}"`,
+  },
+  {
+    name: "a container's variable in a JSON string",
+    text: String.raw`{\"name\":\"DB_PASS\",\"value\":\"x y\"},{\"name\":\"B\",\"value\":\"c\"}`,
+    masked: String.raw`{\"name\":\"DB_PASS\",\"value\":\"[REDACTED]\"},{\"name\":\"B\",\"value\":\"c\"}`,
+  },
+  {
+    name: "a line of YAML",
+    text: '- name: DB_PASSWORD\n  value: x "y" z\n- name: B\n  token: x, y\n    z\n  c: d\n',
+    masked: "- name: DB_PASSWORD\n  value: [REDACTED]\n- name: B\n  token: [REDACTED]\n  c: d\n",
+  },
+  {
+    name: "a block of YAML",
+    text: "data:\n  password: |-\n    a\n\n    b\n  c: d\n",
+    masked: "data:\n  password: |-\n[REDACTED]\n  c: d\n",
+  },
+  {
+    name: "the arguments of a container",
+    text:
+      '["--db-password", "x y", "--port"]\n- --db-password\n- x y\n- --port\n  --db-password\n  x y\n  --port\n',
+    masked: '["--db-password", "[REDACTED]", "--port"]\n- --db-password\n[REDACTED]\n- --port\n' +
+      "  --db-password\n  [REDACTED]\n  --port\n",
+  },
+  {
+    name: "a described ConfigMap",
+    text:
+      "DB_PASSWORD:\n----\na\n\nb\n\nB:\n----\nc\n\nAPI_KEY:\n----\nd\n\n\nBinaryData\n====\n\nEvents:  <none>\n",
+    masked:
+      "DB_PASSWORD:\n----\n[REDACTED]\n\nB:\n----\nc\n\nAPI_KEY:\n----\n[REDACTED]\n\n\nBinaryData\n====\n\nEvents:  <none>\n",
+  },
+  {
+    name: "XML",
+    text: '<password>x y</password><db:pwd a="b">\n x\n</db:pwd><p name="secret"><![CDATA[<x>]]></p>' +
+      '<a name="my.password" value="x"/>\\u003ctoken\\u003ex\\u003c/token\\u003e',
+    masked:
+      '<password>[REDACTED]</password><db:pwd a="b">\n [REDACTED]\n</db:pwd><p name="secret"><![CDATA[[REDACTED]]]></p>' +
+      '<a name="my.password" value="[REDACTED]"/>\\u003ctoken\\u003e[REDACTED]\\u003c/token\\u003e',
+  },
+  {
+    name: "the credentials of a registry",
+    text: '"auth": "eA==", "pass":"x"',
+    masked: '"auth": "[REDACTED]", "pass":"[REDACTED]"',
+  },
+  { name: "a mail key", text: `SG.${"aB3-".repeat(5)}.${"xY_9".repeat(10)}`, masked: "[REDACTED]" },
+  {
+    name: "another model's key",
+    text: `hf_${"aB".repeat(17)} gsk_${"c".repeat(40)}`,
+    masked: "[REDACTED] [REDACTED]",
   },
 ];
