@@ -31,6 +31,8 @@ const url = (meaning: string, isFine = isHttpUrl, problem = "must be an http: or
 /** A URL that receives a long-lived token; may be empty. */
 const safeUrl = (meaning: string) => url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
 
+export const ANSWER_FORMATS = ["slack", "mattermost", "teams", "webhook"] as const;
+
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
 const effort = (role: string) => z.enum(EFFORTS).default("none").describe(`reasoning effort of the ${role}`);
@@ -147,6 +149,15 @@ export const settingsSchema = z.strictObject({
   ),
   WEB_PASSWORD: text("password for HTTP Basic authentication; set WEB_USERNAME too"),
   WEB_ALLOW_OPEN: flag(false, "let the web server listen beyond loopback without authentication"),
+  WEB_URL: url("URL of the page for links in messages; empty: from WEB_HOST and WEB_PORT"),
+  ALERT_SECRET: z.string().refine(
+    (value) => value === "" || value.length >= 16,
+    "must have 16 characters or more",
+  )
+    .default("").describe("secret that senders of POST /api/alerts present; empty: the route is off"),
+  ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
+  ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
+  ALERT_ANSWER_FORMAT: z.enum(ANSWER_FORMATS).default("slack").describe("format for ALERT_ANSWER_URL"),
   MAX_UPLOAD_BYTES: whole(1, 1_073_741_824, 10_485_760, "maximum size of an uploaded file, in bytes"),
   ALLOWED_PROJECT_ROOTS: list("directories that project context may come from; empty: the current directory"),
   DATA_DIR: text("directory of run records and audit.jsonl; empty: below the user's data directory"),
