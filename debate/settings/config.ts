@@ -154,7 +154,9 @@ export const settingsSchema = z.strictObject({
     (value) => value === "" || value.length >= 16,
     "must have 16 characters or more",
   )
-    .default("").describe("secret that senders of POST /api/alerts present; empty: the route is off"),
+    .default("").describe(
+      "secret of senders of POST /api/alerts, 16 characters or more; empty: the route is off",
+    ),
   ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
   ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
   ALERT_ANSWER_FORMAT: z.enum(ANSWER_FORMATS).default("slack").describe("format for ALERT_ANSWER_URL"),

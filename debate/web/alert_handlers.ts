@@ -53,10 +53,11 @@ export async function handleListAlerts(ports: WebPorts): Promise<Response> {
   const runs = await ports.store.list();
   const alerts = ports.alerts.list().map((alert) => {
     const { id, source, title, severity, since, received_at, count, answer, run_id } = alert;
-    const status = runs.find((run) => run.run_id === run_id)?.status ?? null;
+    const { status = null, conclusion } = runs.find((run) => run.run_id === run_id) ?? {};
+    const state = { status, outcome: conclusion?.outcome ?? null };
     const received = new Date(received_at).toISOString();
     const times = { since: since || received, received_at: received };
-    return { id, source, title, severity, ...times, count, answer, status, ...linkOf(ports, run_id) };
+    return { id, source, title, severity, ...times, count, answer, ...state, ...linkOf(ports, run_id) };
   });
   return Response.json({ alerts });
 }

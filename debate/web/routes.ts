@@ -97,7 +97,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: alerts.handleListAlerts,
     summary: "List the open alerts, newest first",
     answer:
-      "`alerts`, each with `title`, `severity`, `since`, `run_id`, `url` and `status` of its run (or null)",
+      "`alerts`, each with `title`, `severity`, `since`, `run_id`, `url`, and `status` and `outcome` of its run (or null)",
   },
   "POST /api/alerts": {
     handle: alerts.refuseAlert,

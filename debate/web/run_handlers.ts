@@ -97,11 +97,12 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
       const problem = "is required without evidence_file";
       throw new AppError("invalid_request", `Field new_evidence: ${problem}`);
     }
-    const { topic, models, reasoning_effort } = record;
+    const { title, topic, models, reasoning_effort } = record;
     const templateName = record.template ?? settings.PROMPT_TEMPLATE;
     const language = record.language ?? settings.PROMPT_LANGUAGE;
     return started(
       await manager.start({
+        ...(title !== null && { title }),
         topic: topic ?? "",
         context: await addEvidence(record.context, { text, files }, { redact, clock }),
         models: forDebaters((role, prefix) => models?.[role] || settings[`${prefix}_MODEL`]),

@@ -97,7 +97,10 @@ browserTest(
         await page.goto("/");
         await page.locator("#alerts .status-completed").nth(1).waitFor();
         const text = await page.locator("#alerts").innerText();
-        assert.match(text, /completed P1 · since [^]*CheckoutMemory[^]*completed critical · since /);
+        assert.match(
+          text,
+          /no confident cause P1 · since [^]*CheckoutMemory[^]*no confident cause critical · since /,
+        );
         const top = async (id: string) => (await page.locator(id).boundingBox())?.y ?? Infinity;
         assert.ok(await top("#alerts") < await top("#start-title"));
         assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false);

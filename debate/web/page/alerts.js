@@ -7,6 +7,9 @@ import { visible } from "./visible.js";
 /** Refresh interval of the visible list, in milliseconds. */
 const REFRESH_MS = 5000;
 
+/** @type {Readonly<Record<string, string>>} */
+const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause" };
+
 /** @type {number | undefined} */
 let timer;
 /**
@@ -43,11 +46,11 @@ export function leaveAlerts() {
 }
 
 /** @param {AlertView} alert */
-function alertItem({ title, severity, since, count, run_id, status }) {
+function alertItem({ title, severity, since, count, run_id, status, outcome }) {
   const name = visible(title);
   const facts = [t("since {time}", { time: formatTime(since) })];
   if (count > 1) facts.push(t("reported {count} times", { count }));
-  const state = status === null ? t("no run yet") : t(status);
+  const state = OUTCOMES[outcome ?? ""] ?? status ?? "no run yet";
   return make(
     "li",
     {},
@@ -55,7 +58,7 @@ function alertItem({ title, severity, since, count, run_id, status }) {
     make(
       "p",
       { className: "note" },
-      make("span", { className: `status status-${status ?? "waiting"}` }, state),
+      make("span", { className: `status status-${status ?? "waiting"}` }, t(state)),
       " ",
       ...severity === "" ? [] : [make("b", {}, ...visible(severity)), " · "],
       facts.join(" · "),

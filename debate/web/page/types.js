@@ -209,7 +209,7 @@
  */
 
 /**
- * An open alert. `status` is that of its run.
+ * An open alert. `status` and `outcome` are those of its run.
  * @typedef {{
  *   readonly id: string;
  *   readonly title: string;
@@ -218,6 +218,7 @@
  *   readonly count: number;
  *   readonly run_id: string | null;
  *   readonly status: string | null;
+ *   readonly outcome: string | null;
  * }} AlertView
  */
 
