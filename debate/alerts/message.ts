@@ -54,7 +54,7 @@ function unproved({ status, events }: Pick<ReadRecord, "status" | "events">, sai
       return candidate || "No hypothesis leads.";
     case "error": {
       const problem = textOf(events.findLast(({ type }) => type === "error")?.message);
-      return `The run failed: ${shortenText(oneLine(problem), MAX_TITLE)} ${candidate}`;
+      return `The run failed (${shortenText(oneLine(problem), MAX_TITLE)}). ${candidate}`;
     }
     case "cancelled":
       return `An operator stopped the run. ${candidate}`;

@@ -44,11 +44,20 @@ Deno.test.each([
     record: {
       ...recordOf("cause"),
       status: "error" as const,
-      events: [{ type: "error", message: "no model\nanswered" }],
-      hypotheses: [],
+      events: [...recordOf("cause").events, { type: "error", message: "no model\nanswered" }],
     },
     expected: [
-      "CheckoutMemory (critical). The run failed: no model answered",
+      "CheckoutMemory (critical). The run failed (no model answered). Best candidate: The cache grows",
+      "No confident cause (93 %)",
+      "Evidence: 2 of 2 lines count, from 2 results",
+      "Next, only if you confirm the cause: Set PRICE_CACHE=off",
+    ],
+  },
+  {
+    name: "a run without a decision",
+    record: { ...recordOf("cause"), conclusion: null, hypotheses: [], events: [] },
+    expected: [
+      "CheckoutMemory (critical). No hypothesis leads.",
       "No confident cause",
       "Evidence: 0 of 0 lines count, from 0 results",
       "Next: open the run and check its evidence",
