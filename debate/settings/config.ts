@@ -31,8 +31,6 @@ const url = (meaning: string, isFine = isHttpUrl, problem = "must be an http: or
 /** A URL that receives a long-lived token; may be empty. */
 const safeUrl = (meaning: string) => url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
 
-export const ANSWER_FORMATS = ["slack", "mattermost", "teams", "webhook"] as const;
-
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
 const effort = (role: string) => z.enum(EFFORTS).default("none").describe(`reasoning effort of the ${role}`);
@@ -159,7 +157,9 @@ export const settingsSchema = z.strictObject({
     ),
   ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
   ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
-  ALERT_ANSWER_FORMAT: z.enum(ANSWER_FORMATS).default("slack").describe("format for ALERT_ANSWER_URL"),
+  ALERT_ANSWER_FORMAT: z.enum(["slack", "mattermost", "teams", "webhook"]).default("slack").describe(
+    "format for ALERT_ANSWER_URL",
+  ),
   MAX_UPLOAD_BYTES: whole(1, 1_073_741_824, 10_485_760, "maximum size of an uploaded file, in bytes"),
   ALLOWED_PROJECT_ROOTS: list("directories that project context may come from; empty: the current directory"),
   DATA_DIR: text("directory of run records and audit.jsonl; empty: below the user's data directory"),
