@@ -46,6 +46,7 @@ const MAX_TITLE = 300;
 const MAX_STARTS = 3;
 /** With the pauses below: for about 75 minutes. */
 const MAX_TRIES = 12;
+const START_PAUSE_MS = 60_000;
 const FIRST_PAUSE_MS = 5000;
 const LONGEST_PAUSE_MS = 600_000;
 const SEND_MS = 10_000;
@@ -53,6 +54,8 @@ const SEND_MS = 10_000;
 const REOPEN_MS = 3_600_000;
 /** An alert without a new notice for this time is no longer listed, because not all senders report the end. */
 const FORGET_MS = 24 * 3_600_000;
+
+type Finished = Parameters<typeof answerLines>[1];
 
 /** The answer of an alert for which no run could start. */
 const NO_RUN = {
@@ -134,23 +137,15 @@ export class AlertDesk {
       details: details.length <= MAX_DETAILS ? details : dropPartialWord(details.slice(0, MAX_DETAILS)),
     };
     const fresh: Alert = {
-      ...{
-        id: newId(16),
-        key,
-        source,
-        ...told,
-        since: notice.since,
-        received_at: now,
-        last_at: now,
-        count: 0,
-      },
-      ...{ resolved_at: null, run_id: null, starts: 0, answer: "waiting", tries: 0, next_at: now },
+      ...{ ...told, id: newId(16), key, source, since: notice.since, received_at: now, last_at: now },
+      ...{ count: 0, resolved_at: null, run_id: null, starts: 0, answer: "waiting", tries: 0, next_at: now },
     };
     // An alert that ended before its run, or whose run could not start, gets another chance.
     const before: Alert = known?.run_id === null
       ? { ...known, answer: "waiting", starts: 0 }
       : known ?? fresh;
-    this.#put(
+    this.#alerts.set(
+      key,
       isFiring
         ? { ...before, ...told, last_at: now, count: before.count + 1, resolved_at: null }
         : { ...before, last_at: now, resolved_at: before.resolved_at ?? now },
@@ -162,10 +157,12 @@ export class AlertDesk {
   /** Starts runs and sends answers that are due. Calls during this work join it. Never rejects. */
   work(): Promise<void> {
     this.#working ??= this.#workOnce()
-      .catch((error) => this.#ports.log(`cannot process the alerts: ${errorName(error)}`))
+      .catch(this.#report)
       .finally(() => this.#working = undefined);
     return this.#working;
   }
+
+  readonly #report = (error: unknown) => this.#ports.log(`cannot process the alerts: ${errorName(error)}`);
 
   /** Waits for the end of the work in progress. */
   async idle(): Promise<void> {
@@ -174,20 +171,24 @@ export class AlertDesk {
 
   async #workOnce(): Promise<void> {
     const { stopping, manager, settings, clock } = this.#ports;
-    const due = [...this.#alerts.values()].filter(({ next_at }) => next_at <= clock.now());
-    const ended: Alert[] = [];
+    const answers: Promise<void>[] = [];
     const isLive = ({ run_id }: Alert) => run_id !== null && manager.find(run_id) !== undefined;
-    for (const alert of due) {
-      if (stopping.aborted) return;
-      if (alert.answer !== "waiting" || isLive(alert)) continue;
-      const record = await this.#record(alert);
+    const isDue = (alert: Alert | undefined) =>
+      alert?.answer === "waiting" && alert.next_at <= clock.now() && !isLive(alert);
+    for (const key of [...this.#alerts.keys()].filter((key) => isDue(this.#alerts.get(key)))) {
+      const record = await this.#record(this.#alerts.get(key)?.run_id ?? null);
+      // A notice may have changed the alert during a wait.
+      const alert = this.#alerts.get(key);
+      if (stopping.aborted) break;
+      if (alert === undefined) continue;
       const mayStart = alert.run_id === null ? alert.resolved_at === null : record?.status === "interrupted";
-      if (!mayStart || alert.starts >= MAX_STARTS) ended.push(alert);
-      else if ([...this.#alerts.values()].filter(isLive).length < settings.ALERT_MAX_RUNS) {
+      if (!mayStart || alert.starts >= MAX_STARTS) {
+        answers.push(this.#answer(alert, record).catch(this.#report));
+      } else if ([...this.#alerts.values()].filter(isLive).length < settings.ALERT_MAX_RUNS) {
         await this.#start(alert);
       }
     }
-    await Promise.all(ended.map((alert) => this.#answer(alert)));
+    await Promise.all(answers);
     const now = clock.now();
     for (const { key, answer, resolved_at, last_at } of this.#alerts.values()) {
       const isOld = last_at < now - FORGET_MS || resolved_at !== null && resolved_at < now - REOPEN_MS;
@@ -195,30 +196,24 @@ export class AlertDesk {
     }
   }
 
-  async #start({ key, id, starts }: Alert): Promise<void> {
+  async #start(alert: Alert): Promise<void> {
     const { start, clock, log, stopping } = this.#ports;
-    const begun = this.#alerts.get(key);
-    if (begun === undefined) return;
-    try {
-      const run_id = await start(begun);
-      await this.#change(key, { run_id, starts: starts + 1 });
-    } catch (error) {
-      if (stopping.aborted) return;
-      log(
-        `cannot start a run for alert ${id}: ${error instanceof AppError ? error.message : errorName(error)}`,
-      );
-      const isBusy = error instanceof AppError && error.code === "rate_limited";
-      const next_at = clock.now() + LONGEST_PAUSE_MS / 10;
-      await this.#change(key, { starts: isBusy ? starts : starts + 1, next_at });
-    }
+    const { key, id, starts } = alert;
+    const begun = await start(alert).catch((error: unknown) => ({ error }));
+    if (typeof begun === "string") return await this.#change(key, { run_id: begun, starts: starts + 1 });
+    if (stopping.aborted) return;
+    const { error } = begun;
+    const isKnown = error instanceof AppError;
+    log(`cannot start a run for alert ${id}: ${isKnown ? error.message : errorName(error)}`);
+    const isBusy = isKnown && error.code === "rate_limited";
+    await this.#change(key, { starts: isBusy ? starts : starts + 1, next_at: clock.now() + START_PAUSE_MS });
   }
 
-  async #answer(
-    { key, id, run_id, tries, title, severity, source, since, resolved_at }: Alert,
-  ): Promise<void> {
+  async #answer(alert: Alert, found: Finished | undefined): Promise<void> {
+    const { key, id, run_id, tries, title, severity, source, since, resolved_at } = alert;
     const { settings, urlOf, redact, clock, log, stopping } = this.#ports;
     const { ALERT_ANSWER_URL: target, ALERT_ANSWER_FORMAT: format } = settings;
-    const record = run_id === null && resolved_at === null ? NO_RUN : await this.#record({ run_id });
+    const record = run_id === null && resolved_at === null ? NO_RUN : found;
     // The alert ended before its run, or the operator deleted the run.
     if (target === "" || record === undefined) return await this.#change(key, { answer: "off" });
     const facts = { title, severity, url: urlOf(run_id) };
@@ -235,10 +230,10 @@ export class AlertDesk {
     await this.#change(key, { answer, tries: tries + 1, next_at: clock.now() + pause });
   }
 
-  async #record({ run_id }: Pick<Alert, "run_id">): Promise<Parameters<typeof answerLines>[1] | undefined> {
-    const { store } = this.#ports;
+  async #record(runId: string | null): Promise<Finished | undefined> {
     // A damaged record is like a deleted one.
-    return run_id === null ? undefined : (await store.read(run_id).catch(() => undefined))?.record;
+    const { store } = this.#ports;
+    return runId === null ? undefined : (await store.read(runId).catch(() => undefined))?.record;
   }
 
   /** @returns the problem, without the URL, whose path is usually a secret */
@@ -261,14 +256,10 @@ export class AlertDesk {
     }
   }
 
-  #put(alert: Alert): void {
-    this.#alerts.set(alert.key, alert);
-  }
-
   /** Changes and stores an alert. Notices may have changed it in the meantime. */
   async #change(key: string, changes: Partial<Alert>): Promise<void> {
     const alert = this.#alerts.get(key);
-    if (alert !== undefined) this.#put({ ...alert, ...changes });
+    if (alert !== undefined) this.#alerts.set(key, { ...alert, ...changes });
     await this.#save();
   }
 

@@ -241,6 +241,29 @@ Deno.test("a failed delivery is repeated, across a restart, without the URL in t
   );
 });
 
+Deno.test("an alert whose run cannot start is answered after three tries", async () => {
+  const web = await open();
+  await web.manager.close();
+  await tell(web, PAGERDUTY);
+  for (let minutes = 0; minutes < 4; minutes++) {
+    await settle(web);
+    await web.clock.advance(60_000);
+  }
+  assert.match(web.warnings[0] ?? "", /^cannot start a run for alert \w+: The server is stopping$/);
+  assert.deepEqual([web.warnings.length, web.chat.sent.length], [3, 1]);
+  assert.match(web.chat.sent[0] ?? "", /The run failed \(no run could start; .*8000\/#\/"/);
+});
+
+Deno.test("a failed delivery that cannot be stored does not end the server", async () => {
+  const web = await open({ model: hanging() });
+  await tell(web, PAGERDUTY);
+  await settle(web);
+  await web.stop((await listed(web))[0].run_id);
+  web.directory.failing = "write";
+  await settle(web);
+  assert.deepEqual([web.chat.sent.length, web.warnings], [1, ["cannot process the alerts: Error"]]);
+});
+
 Deno.test("deliveries end after 12 tries", async () => {
   const web = await open();
   web.chat.statuses.push(...Array(20).fill(404));
