@@ -48,15 +48,23 @@ Deno.test("an alert ends as an answer in the chat, also after kill -9 between al
     await using world = await startScenario("memory_leak", `${home}/project`);
     const env = sceneEnv(home, { ...world.settings, ALERT_SECRET: SECRET, ALERT_ANSWER_URL: chat.url });
     const { repository: Repository, files: Files, service: Service } = world.variables;
-    let log: string;
-    {
+    let log = "";
+    for (const killed of ["after 202", "during the run"]) {
       await using server = await DebateProcess.start(env);
-      const alert = { ...ALERTMANAGER.alerts[0], annotations: { Repository, Files, Service } };
-      const { code, status } = await curl(server.url, { ...ALERTMANAGER, alerts: [alert] });
-      assert.deepEqual([code, status], ["202", "accepted"]);
+      if (killed === "after 202") {
+        const alert = { ...ALERTMANAGER.alerts[0], annotations: { Repository, Files, Service } };
+        const { code, status } = await curl(server.url, { ...ALERTMANAGER, alerts: [alert] });
+        assert.deepEqual([code, status], ["202", "accepted"]);
+      } else {
+        let runId = "";
+        await poll(async () => (runId = (await server.json("/api/alerts")).alerts[0].run_id ?? "") !== "", {
+          what: "the run of the alert",
+        });
+        await server.event(runId, "tool_call");
+      }
       await server.stop("SIGKILL");
       assert.equal(chat.received.length, 0);
-      log = server.log;
+      log += server.log;
     }
     await using server = await DebateProcess.start(env);
     await poll(() => chat.received.length > 0, { what: "the answer in the chat" });
