@@ -122,6 +122,8 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
     PROMETHEUS_URL: "",
     LOKI_URL: "",
     ELASTICSEARCH_URL: "",
+    ALERT_SECRET: "",
+    ALERT_ANSWER_URL: "",
   };
   const url = "postgres://u:p%40ssword@h/d";
   assert.deepEqual(
@@ -135,6 +137,8 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
       "lokipass",
     ],
   );
+  const alerts = { ALERT_SECRET: "of senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
+  assert.deepEqual(ownSecrets({ ...empty, ...alerts, DATABASE_URL: "" }), Object.values(alerts));
   assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "" }), []);
 });
 

@@ -48,10 +48,17 @@ type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
 /** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
 export function ownSecrets(
   settings: Readonly<
-    Record<"HUB_TOKEN" | "ASSIST_TOKEN" | "WEB_PASSWORD" | "DATABASE_URL" | `${Backend}_URL`, string>
+    Record<
+      | "HUB_TOKEN"
+      | "ASSIST_TOKEN"
+      | "WEB_PASSWORD"
+      | "ALERT_SECRET"
+      | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
+      string
+    >
   >,
 ): readonly string[] {
-  const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL } = settings;
+  const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];
   const passwords = urls.filter((url) => URL.canParse(url)).map((url) => new URL(url).password);
   const decoded = passwords.map((password) => {
@@ -61,9 +68,9 @@ export function ownSecrets(
       return password;
     }
   });
-  return [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ...passwords, ...decoded].filter((secret) =>
-    secret !== ""
-  );
+  // The path of a chat's webhook is its secret.
+  const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
+  return [...texts, ...passwords, ...decoded].filter((secret) => secret !== "");
 }
 
 const MIN_SECRET = 6;

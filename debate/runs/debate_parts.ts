@@ -60,7 +60,7 @@ export async function openModels(
 }
 
 /** A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` if they cannot be used */
-async function openFetch(settings: Settings): Promise<typeof fetch> {
+export async function openFetch(settings: Settings): Promise<typeof fetch> {
   const ca = await readCa(settings);
   if (ca === undefined) return fetch;
   try {

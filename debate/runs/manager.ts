@@ -25,7 +25,11 @@ interface RunPorts {
   readonly fail: (message: string) => void;
 }
 
-type ServerRun = RunRequest & { readonly options: RunOptions };
+interface ServerRun extends RunRequest {
+  readonly options: RunOptions;
+  /** Nobody watches the run, so it has no tools that need approval, whatever its options. */
+  readonly isUnattended?: boolean;
+}
 
 const MAX_LIVE = 200;
 
@@ -105,11 +109,12 @@ export class RunManager {
 
   async #debate(run: LiveRun, request: ServerRun): Promise<Outcome> {
     const { openModel, tools, audit, redact, clock, newId, warn, fail } = this.#ports;
+    const { APPROVAL_REQUIRED_TOOLS: guarded } = this.#settings;
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
       return await conductDebate(setup, {
         emit: (event) => run.emit(event),
-        tools,
+        tools: request.isUnattended === true ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
         waitForComment: async () => maskWord(await run.waitForComment(), redact),

@@ -36,7 +36,7 @@ interface Conclusion {
 /** The part of a record that a list needs. It is stored at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
-  /** Set by the operator. Without a title, lists show the beginning of the topic. */
+  /** Set by the operator, or by an alert. Without a title, lists show the beginning of the topic. */
   readonly title?: string;
   readonly topic: string;
   /** Start time; ISO 8601, UTC. */

@@ -6,6 +6,7 @@ import type { Settings } from "../settings/config.ts";
 import type { RunEfforts, RunHeader, RunModels } from "./record.ts";
 
 export interface RunRequest {
+  readonly title?: string;
   readonly topic: string;
   readonly context: CollectedContext;
   readonly models: RunModels;
@@ -64,9 +65,10 @@ export async function toSetup(
 }
 
 export function toHeader(request: RunRequest, runId: string, startedAt: number): RunHeader {
-  const { topic, models, efforts, templateName, language, mode, parent } = request;
+  const { title, topic, models, efforts, templateName, language, mode, parent } = request;
   return {
     run_id: runId,
+    ...(title !== undefined && { title }),
     topic,
     timestamp: new Date(startedAt).toISOString(),
     models,

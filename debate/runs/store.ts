@@ -11,7 +11,7 @@ const PARALLEL_READS = 32;
 const MAX_UNSAVED = 20;
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
-const LEFTOVER = /^\.[0-9a-f]{32}\.json\.[0-9a-f]+$/;
+const LEFTOVER = /^\.(?:[0-9a-f]{32}|alerts)\.json\.[0-9a-f]+$/;
 const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
 
 const DECODER = new TextDecoder();

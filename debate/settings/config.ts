@@ -161,6 +161,19 @@ export const settingsSchema = z.strictObject({
   ),
   WEB_PASSWORD: text("password for HTTP Basic authentication; set WEB_USERNAME too"),
   WEB_ALLOW_OPEN: flag(false, "let the web server listen beyond loopback without authentication"),
+  WEB_URL: url("URL of the page for links in messages; empty: from WEB_HOST and WEB_PORT"),
+  ALERT_SECRET: z.string().refine(
+    (value) => value === "" || value.length >= 16,
+    "must have 16 characters or more",
+  )
+    .default("").describe(
+      "secret of senders of POST /api/alerts, 16 characters or more; empty: the route is off",
+    ),
+  ALERT_MAX_RUNS: whole(1, 20, 2, "maximum number of runs of alerts at the same time"),
+  ALERT_ANSWER_URL: safeUrl("webhook that receives the answer of each alert; empty: none"),
+  ALERT_ANSWER_FORMAT: z.enum(["slack", "mattermost", "teams", "webhook"]).default("slack").describe(
+    "format for ALERT_ANSWER_URL",
+  ),
   MAX_UPLOAD_BYTES: whole(1, 1_073_741_824, 10_485_760, "maximum size of an uploaded file, in bytes"),
   ALLOWED_PROJECT_ROOTS: list("directories that project context may come from; empty: the current directory"),
   DATA_DIR: text("directory of run records and audit.jsonl; empty: below the user's data directory"),

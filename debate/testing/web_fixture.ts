@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
+import { type Alert, AlertDesk, readAlerts } from "../alerts/desk.ts";
+import { pageUrl, startAlertRun } from "../web/alert_handlers.ts";
 import { createDebateApp, type DebateHandler } from "../web/app.ts";
 import { loadSettings } from "../settings/config.ts";
 import { createContextRedactor } from "../context/redact_context.ts";
@@ -41,6 +43,9 @@ export class WebFixture {
   readonly directory: MemoryDirectory;
   readonly manager: RunManager;
   readonly store: RunStore;
+  readonly alerts: AlertDesk;
+  /** The requests to the chat, and its next answers; afterwards it answers 200. */
+  readonly chat: { readonly sent: string[]; readonly statuses: number[] } = { sent: [], statuses: [] };
   readonly stopping = new AbortController();
   readonly warnings: string[] = [];
   readonly audited: AuditLine[] = [];
@@ -56,6 +61,7 @@ export class WebFixture {
   private constructor(
     store: RunStore,
     options: Required<Omit<WebFixtureOptions, "login">>,
+    stored: readonly Alert[],
     login?: DeviceFlowState,
   ) {
     this.store = store;
@@ -85,7 +91,7 @@ export class WebFixture {
       models: [{ id: "replay/script", name: "script", provider: "replay" as const }],
       problems: [],
     };
-    const ports: WebPorts = {
+    const ports: Omit<WebPorts, "alerts"> = {
       sandboxProblem: "bwrap is missing",
       settings,
       clock: this.clock,
@@ -116,14 +122,27 @@ export class WebFixture {
       randomBytes: (length) => new Uint8Array(length).fill(++ids),
       stopping: this.stopping.signal,
     };
-    this.handler = createDebateApp(ports);
+    this.alerts = new AlertDesk({
+      ...ports,
+      directory: this.directory,
+      redact: (text) => redactor(text).text,
+      start: (alert) => startAlertRun(ports, alert),
+      fetch: (_, init) => {
+        this.chat.sent.push(String(init?.body));
+        return Promise.resolve(new Response(null, { status: this.chat.statuses.shift() ?? 200 }));
+      },
+      urlOf: (runId) => pageUrl(settings, runId),
+      log: warn,
+    }, stored);
+    this.handler = createDebateApp({ ...ports, alerts: this.alerts });
   }
 
   static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
     const { directory = new MemoryDirectory(), clock = new FakeClock(), login } = options;
     const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [] } = options;
     const store = await RunStore.open({ directory, warn: () => {} });
-    return new WebFixture(store, { directory, clock, env, model, tools }, login);
+    const stored = await readAlerts(directory);
+    return new WebFixture(store, { directory, clock, env, model, tools }, stored, login);
   }
 
   /** Sends a request. */

@@ -1,6 +1,7 @@
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
-import { createGuard } from "./guard.ts";
+import { handlePostAlert } from "./alert_handlers.ts";
+import { createAlertGuard, createGuard } from "./guard.ts";
 import { PAGE_FILES } from "./page_files.ts";
 import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
@@ -20,6 +21,7 @@ const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTE
 
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
+  const alertGuard = createAlertGuard(ports);
   const events = createEventStreams(ports);
   const answer = createRouter(ROUTES, { ...ports, events }, {
     noRoute: "No such page or run",
@@ -27,6 +29,13 @@ export function createDebateApp(ports: WebPorts): DebateHandler {
   });
   return async (request, { address, trust }) => {
     try {
+      // Answered here, so that the secret of alerts opens no other route.
+      const posted = alertGuard(request, address);
+      if (posted instanceof Response) return secure(posted);
+      if (posted) {
+        trust();
+        return secure(await handlePostAlert(ports, { request }));
+      }
       const passed = guard(request, address);
       if (passed instanceof Response) return secure(passed);
       trust();

@@ -42,3 +42,12 @@ export const previewBody = z.object({
   text: z.string().max(MAX_TEMPLATE),
   topic: z.string().max(2000).default("…").describe("incident for the preview"),
 });
+
+/** A webhook of Alertmanager, Grafana or PagerDuty. {@linkcode readNotice} checks the rest. */
+export const alertBody = z.looseObject({
+  version: z.string().optional().describe("of Alertmanager: `4`"),
+  groupKey: z.string().optional().describe("identifies the alert"),
+  status: z.string().optional().describe("`firing` or `resolved`"),
+  alerts: z.array(z.record(z.string(), z.unknown())).optional().describe("alerts of the group"),
+  event: z.record(z.string(), z.unknown()).optional().describe("event of PagerDuty"),
+});

@@ -63,6 +63,42 @@ export function createGuard(ports: WebPorts) {
   };
 }
 
+const ALERTS_PATH = "/api/alerts";
+
+/**
+ * Checks the secret of a request that posts an alert: true if it is right, a response if it is wrong, and false for
+ * all other requests. Senders do not get the password of the page, because it approves tool calls.
+ */
+export function createAlertGuard(ports: WebPorts): (request: Request, address: string) => Response | boolean {
+  const { ALERT_SECRET } = ports.settings;
+  if (ALERT_SECRET === "") return () => false;
+  const expected = digest(ENCODER.encode(ALERT_SECRET));
+  const judgeGuess = createGuessLimit(ports);
+  return ({ headers, method, url }, address) => {
+    if (method !== "POST" || URL.parse(url)?.pathname !== ALERTS_PATH) return false;
+    const given = secretOf(headers);
+    const { isRight } = given === undefined
+      ? { isRight: false }
+      : judgeGuess(address, null, () => timingSafeEqual(digest(given), expected));
+    if (isRight) return true;
+    const response = problemResponse(new AppError("unauthenticated", "The secret is missing or wrong"));
+    response.headers.set("www-authenticate", 'Bearer realm="alerts"');
+    return response;
+  };
+}
+
+/** The secret of a header, or the password of basic authentication with any user name. */
+function secretOf(headers: Headers): Uint8Array | undefined {
+  const plain = headers.get("x-alert-secret");
+  if (plain !== null) return ENCODER.encode(plain);
+  const [, scheme = "", value = ""] = /^(Basic|Bearer) +(\S+) *$/i.exec(headers.get("authorization") ?? "") ??
+    [];
+  if (scheme.toLowerCase() !== "basic") return scheme === "" ? undefined : ENCODER.encode(value);
+  const pair = decode(value);
+  const colon = pair?.indexOf(0x3a) ?? -1;
+  return colon < 0 ? undefined : pair?.subarray(colon + 1);
+}
+
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
 function decode(encoded: string | undefined): Uint8Array | undefined {

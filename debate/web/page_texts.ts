@@ -1,4 +1,5 @@
 /** The files that the page loads, by their names. As text they are part of the program. */
+export { default as "alerts.js" } from "./page/alerts.js" with { type: "text" };
 export { default as "answer.js" } from "./page/answer.js" with { type: "text" };
 export { default as "api.js" } from "./page/api.js" with { type: "text" };
 export { default as "app.js" } from "./page/app.js" with { type: "text" };

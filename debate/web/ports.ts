@@ -1,3 +1,4 @@
+import type { AlertDesk } from "../alerts/desk.ts";
 import type { Clock } from "@gateway/shared/clock";
 import type { ContextRedactor } from "../context/redact_context.ts";
 import type { loadPrices } from "../models/prices.ts";
@@ -19,6 +20,7 @@ export interface WebPorts {
   readonly clock: Clock;
   readonly store: RunStore;
   readonly manager: RunManager;
+  readonly alerts: AlertDesk;
   readonly redactor: ContextRedactor;
   /** Reads the templates again, because an operator can edit them at any time. */
   readonly loadTemplates: () => Promise<TemplateSet>;

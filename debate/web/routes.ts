@@ -1,5 +1,6 @@
 import type { RouteHandler } from "@gateway/shared/http/routes";
 import * as z from "@zod/zod";
+import * as alerts from "./alert_handlers.ts";
 import * as bodies from "./bodies.ts";
 import * as runs from "./run_handlers.ts";
 import * as service from "./settings_handlers.ts";
@@ -12,6 +13,10 @@ interface Operation {
   readonly form?: Readonly<Record<string, z.ZodType>>;
   readonly answer: string;
   readonly type?: string;
+  /** The status of the answer; 200 if absent. */
+  readonly status?: number;
+  /** The scheme of `components.securitySchemes`, if it is not that of the page. */
+  readonly security?: "alerts";
   readonly refusals?: readonly number[];
 }
 
@@ -87,6 +92,22 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
     answer: "login state; `error` contains the reason of a failure",
     refusals: [422],
+  },
+  "GET /api/alerts": {
+    handle: alerts.handleListAlerts,
+    summary: "List the open alerts, newest first",
+    answer:
+      "`alerts`, each with `title`, `severity`, `since`, `run_id`, `url`, and `status` and `outcome` of its run (or null)",
+  },
+  "POST /api/alerts": {
+    handle: alerts.refuseAlert,
+    summary: "Receive an alert of Alertmanager, Grafana or PagerDuty; requires ALERT_SECRET",
+    json: bodies.alertBody,
+    answer:
+      "`status` is `accepted`, `joined`, `closed` or `ignored`; `alert_id`, `run_id` and `url` (or null)",
+    status: 202,
+    security: "alerts",
+    refusals: [404, 413, 422],
   },
   "GET /api/runs": {
     handle: runs.handleListRuns,
@@ -217,7 +238,7 @@ export const DEBATE_ROUTES = byPath(
 const REFUSALS: Readonly<Record<number, string>> = {
   400: "An invalid value",
   401: "The credentials are missing or wrong",
-  404: "There is no such run or pending request",
+  404: "There is no such run or pending request, or the route is off",
   409: "The state of the run does not allow this",
   410: "The run has ended",
   413: "The body is too large",
@@ -251,21 +272,30 @@ function openApi(): object {
     security: [{}, { basic: [] }],
     paths: Object.fromEntries(paths),
     components: {
-      securitySchemes: { basic: { type: "http", scheme: "basic" } },
+      securitySchemes: {
+        basic: { type: "http", scheme: "basic" },
+        alerts: {
+          type: "http",
+          scheme: "bearer",
+          description: "ALERT_SECRET; or X-Alert-Secret; or as password",
+        },
+      },
       schemas: { Problem: toJsonSchema(problem) },
     },
   };
 }
 
 function describe(operation: Operation, path: string): object {
-  const { summary, answer, type = "application/json", refusals = [] } = operation;
+  const { summary, answer, type = "application/json", status: success = 200, security, refusals = [] } =
+    operation;
   const statuses = [...EVERYWHERE, ...path.includes("{") ? [404] : [], ...refusals];
   const content = bodyOf(operation);
   return {
     summary,
+    ...(security !== undefined && { security: [{ [security]: [] }] }),
     ...(content !== undefined && { requestBody: { required: true, content } }),
     responses: {
-      200: { description: answer, content: { [type]: {} } },
+      [success]: { description: answer, content: { [type]: {} } },
       ...Object.fromEntries(statuses.map((status) => [status, {
         description: REFUSALS[status] ?? "Rejected",
         content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },

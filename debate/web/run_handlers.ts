@@ -14,7 +14,7 @@ import type { LiveRun } from "../runs/live_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
 import { EFFORTS, forDebaters } from "../settings/config.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
-import { readForm } from "./form.ts";
+import { type Form, readForm } from "./form.ts";
 import type { Routed, RoutePorts, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 
@@ -30,21 +30,26 @@ export async function handleListRuns({ manager, store }: WebPorts): Promise<Resp
 }
 
 export async function handleStartRun(ports: WebPorts, { request }: Routed): Promise<Response> {
-  const { settings, manager, redactor, clock, loadTemplates } = ports;
-  const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
+  return started(await startRun(ports, await readForm(request, ports.settings.MAX_UPLOAD_BYTES)));
+}
+
+export async function startRun(
+  { settings, manager, redactor, clock, loadTemplates }: Omit<WebPorts, "alerts">,
+  form: Form,
+  more: { readonly title?: string; readonly isUnattended?: boolean } = {},
+): Promise<string> {
   const { redact, topic, context, ...rest } = readRunForm(form, settings);
-  return started(
-    await manager.start({
-      ...rest,
-      topic: redact ? redactor(topic).text : topic,
-      template: selectTemplate(await loadTemplates(), rest.templateName, rest.language),
-      context: await collectContext(context, {
-        redact: redact ? redactor : undefined,
-        clock,
-        allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
-      }),
+  return await manager.start({
+    ...rest,
+    ...more,
+    topic: redact ? redactor(topic).text : topic,
+    template: selectTemplate(await loadTemplates(), rest.templateName, rest.language),
+    context: await collectContext(context, {
+      redact: redact ? redactor : undefined,
+      clock,
+      allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
     }),
-  );
+  });
 }
 
 /** Waits for the journal, so that everything that a client sees survives a crash. */
@@ -92,11 +97,12 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
       const problem = "is required without evidence_file, unless the run failed or was interrupted";
       throw new AppError("invalid_request", `Field new_evidence: ${problem}`);
     }
-    const { topic, models, reasoning_effort } = record;
+    const { title, topic, models, reasoning_effort } = record;
     const templateName = record.template ?? settings.PROMPT_TEMPLATE;
     const language = record.language ?? settings.PROMPT_LANGUAGE;
     return started(
       await manager.start({
+        ...(title !== null && { title }),
         topic: topic ?? "",
         context: await addEvidence(record.context, { text, files }, { redact, clock }),
         models: forDebaters((role, prefix) => models?.[role] || settings[`${prefix}_MODEL`]),
@@ -217,7 +223,11 @@ function liveRun({ manager }: WebPorts, runId: string): LiveRun {
 
 const MAX_BODY_BYTES = 256 * 1024;
 
-async function readJson<T>(request: Request, schema: z.ZodType<T>, maxBytes = MAX_BODY_BYTES): Promise<T> {
+export async function readJson<T>(
+  request: Request,
+  schema: z.ZodType<T>,
+  maxBytes = MAX_BODY_BYTES,
+): Promise<T> {
   requireJsonType(request);
   try {
     return await readJsonBody(request, { maxBytes, schema });

@@ -1,10 +1,12 @@
-import { type Clock, within } from "@gateway/shared/clock";
+import { type Clock, every, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
 import { estimateCost } from "../models/prices.ts";
-import { openDebateParts } from "../runs/debate_parts.ts";
+import { AlertDesk, readAlerts } from "../alerts/desk.ts";
+import { pageUrl, startAlertRun } from "./alert_handlers.ts";
+import { openDebateParts, openFetch } from "../runs/debate_parts.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openRunDirectory } from "../runs/run_directory.ts";
 import { RunManager } from "../runs/manager.ts";
@@ -53,7 +55,7 @@ export async function startDebateServer(
   opened.defer(() => manager.close());
   const onError = (error: unknown, requestId: string) =>
     log.ERROR(`request ${requestId} failed: ${describe(error)}`);
-  const app = createDebateApp({
+  const ports = {
     ...equipment,
     settings,
     clock,
@@ -64,7 +66,17 @@ export async function startDebateServer(
     newId,
     randomBytes,
     stopping: stopping.signal,
-  });
+  };
+  const alerts = new AlertDesk({
+    ...ports,
+    directory,
+    start: (alert) => startAlertRun(ports, alert),
+    fetch: await openFetch(settings),
+    urlOf: (runId) => pageUrl(settings, runId),
+    log: warn,
+  }, await readAlerts(directory));
+  opened.defer(() => alerts.idle());
+  const app = createDebateApp({ ...ports, alerts });
   const handler: DebateHandler = async (request, remote) => {
     const response = await app(request, remote);
     log.DEBUG(`${request.method} ${new URL(request.url).pathname}: ${response.status}`);
@@ -72,6 +84,8 @@ export async function startDebateServer(
   };
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
+  const alarmed = every({ clock, seconds: ALERT_SECONDS, signal: stopping.signal }, () => alerts.work());
+  opened.defer(() => alarmed);
   const { RETENTION_DAYS: days } = settings;
   const retained = retain({ store, days, clock, signal: stopping.signal, log: log.INFO });
   opened.defer(() => retained);
@@ -92,6 +106,8 @@ function describe(error: unknown): string {
 }
 
 const GRACE_MS = 5000;
+/** The pause between two checks for ended runs of alerts, in seconds. */
+const ALERT_SECONDS = 2;
 
 function checkExposure({ WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Settings): void {
   if (WEB_USERNAME !== "" || WEB_ALLOW_OPEN || isLoopback(WEB_HOST)) return;

@@ -1,5 +1,6 @@
 /** @import { AccessView, LoginView, SettingsView, TemplateView } from "./types.js" */
 
+import { leaveAlerts, showAlerts } from "./alerts.js";
 import { ask, attempt, complain, get, make, sendForm, whyOf } from "./api.js";
 import { factList } from "./cards.js";
 import { showComparison } from "./compare.js";
@@ -37,6 +38,7 @@ function enter(to) {
     case "templates":
       return showTemplates();
     default:
+      showAlerts();
       return fillForm();
   }
 }
@@ -46,6 +48,7 @@ async function navigate() {
   const { view } = to;
   leaveRun();
   leaveRuns();
+  leaveAlerts();
   complain("");
   for (const each of VIEWS) get(each).hidden = each !== view;
   document.title = t("Diagnosis debate");

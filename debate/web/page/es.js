@@ -370,6 +370,10 @@ export const SPANISH = {
   Tokens: "Tokens",
   Price: "Precio",
 
+  "Open alerts": "Alertas abiertas",
+  "since {time}": "desde {time}",
+  "reported {count} times": "notificada {count} veces",
+  "no run yet": "sin ejecución aún",
   // Templates
   Templates: "Plantillas",
   "Role instructions for the agents. Select a template, edit it, preview the prompts, and save it as a file. Copy the file to PROMPTS_DIR on the server. No restart is necessary.":

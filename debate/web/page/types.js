@@ -46,6 +46,9 @@
  * @typedef {{
  *   "access": HTMLDetailsElement;
  *   "access-status": HTMLDListElement;
+ *   "alerts": HTMLElement;
+ *   "alerts-list": HTMLUListElement;
+ *   "alerts-title": HTMLHeadingElement;
  *   "allowed": HTMLElement;
  *   "allowed-list": HTMLUListElement;
  *   "allowed-title": HTMLHeadingElement;
@@ -205,6 +208,20 @@
  *   } | null;
  *   readonly waits_for?: string | null;
  * }} ListedRun
+ */
+
+/**
+ * An open alert. `status` and `outcome` are those of its run.
+ * @typedef {{
+ *   readonly id: string;
+ *   readonly title: string;
+ *   readonly severity: string;
+ *   readonly since: string;
+ *   readonly count: number;
+ *   readonly run_id: string | null;
+ *   readonly status: string | null;
+ *   readonly outcome: string | null;
+ * }} AlertView
  */
 
 /**

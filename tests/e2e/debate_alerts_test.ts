@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { startScenario } from "../debate/scenario_fixture.ts";
+import { poll } from "../stage/poll.ts";
+import { ALERTMANAGER, pagerDuty } from "../../debate/alerts/testing/payloads.ts";
+import { browserTest, violationsOf } from "./chromium.ts";
+import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+import { onDebatePage } from "./debate_screens.ts";
+
+const SECRET = "a-secret-of-alertmanager";
+const HOOK = "/services/T000/B000/hidden-part";
+
+/** A chat that stores the texts that it receives. */
+function startChat() {
+  const received: string[] = [];
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
+    assert.equal(new URL(request.url).pathname, HOOK);
+    received.push((await request.json()).text);
+    return new Response("ok");
+  });
+  return {
+    received,
+    url: `http://127.0.0.1:${server.addr.port}${HOOK}`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+/** Posts an alert as a person would, and returns status and body. */
+async function curl(url: string, body: object) {
+  const { stdout } = await new Deno.Command("curl", {
+    args: [
+      "-sS",
+      "-w",
+      "\n%{http_code}",
+      "-H",
+      "Content-Type: application/json",
+      "-H",
+      `X-Alert-Secret: ${SECRET}`,
+    ]
+      .concat("-d", JSON.stringify(body), `${url}/api/alerts`),
+  }).output();
+  const [answer = "", code] = new TextDecoder().decode(stdout).split("\n");
+  return { code, ...JSON.parse(answer) };
+}
+
+Deno.test("an alert ends as an answer in the chat, also after kill -9 between alert and answer", () =>
+  withHome(async (home) => {
+    await using chat = startChat();
+    await using world = await startScenario("memory_leak", `${home}/project`);
+    const env = sceneEnv(home, { ...world.settings, ALERT_SECRET: SECRET, ALERT_ANSWER_URL: chat.url });
+    const { repository: Repository, files: Files, service: Service } = world.variables;
+    let log = "";
+    for (const killed of ["after 202", "during the run"]) {
+      await using server = await DebateProcess.start(env);
+      if (killed === "after 202") {
+        const alert = { ...ALERTMANAGER.alerts[0], annotations: { Repository, Files, Service } };
+        const { code, status } = await curl(server.url, { ...ALERTMANAGER, alerts: [alert] });
+        assert.deepEqual([code, status], ["202", "accepted"]);
+      } else {
+        let runId = "";
+        await poll(async () => (runId = (await server.json("/api/alerts")).alerts[0].run_id ?? "") !== "", {
+          what: "the run of the alert",
+        });
+        await server.event(runId, "tool_call");
+      }
+      await server.stop("SIGKILL");
+      assert.equal(chat.received.length, 0);
+      log += server.log;
+    }
+    await using server = await DebateProcess.start(env);
+    await poll(() => chat.received.length > 0, { what: "the answer in the chat" });
+    const { alerts: [{ run_id }] } = await server.json("/api/alerts");
+    const lines = chat.received[0]?.split("\n") ?? [];
+    assert.match(
+      lines[0] ?? "",
+      /^CheckoutMemory: .* \(critical\)\. Best candidate: The price cache that 4\.12\.0/,
+    );
+    assert.match(lines[1] ?? "", /^No confident cause \(\d+ %\)$/);
+    assert.match(lines[2] ?? "", /^Evidence: 2 of 3 lines count, from 2 results$/);
+    assert.match(lines[3] ?? "", /^Next, only if you confirm the cause: Set PRICE_CACHE=off/);
+    assert.match(lines[4] ?? "", new RegExp(`^http://127\\.0\\.0\\.1:\\d+/#/runs/${run_id}$`));
+    assert.equal(lines.length, 5);
+    const { events } = await server.json(`/api/runs/${run_id}`);
+    const used = events.filter(({ type }: { type: string }) => type === "tool_call_started")
+      .map(({ tool_name }: { tool_name: string }) => tool_name);
+    assert.deepEqual(new Set(used), new Set(["git_recent_changes", "http_get"]));
+    assert.equal((await server.stop()).code, 0);
+    assert.equal(chat.received.length, 1);
+    assert.doesNotMatch(log + server.log, new RegExp(`${SECRET}|hidden-part`));
+  }));
+
+browserTest(
+  "the start page shows open alerts first, in every width and theme",
+  () =>
+    onDebatePage({ env: { ALERT_SECRET: SECRET } }, async ({ server, page }) => {
+      await curl(server.url, ALERTMANAGER);
+      await curl(server.url, pagerDuty({ title: `<img src=x onerror=alert(1)> ${"long ".repeat(40)}` }));
+      for (
+        const [width, colorScheme] of [[1440, "light"], [1440, "dark"], [390, "light"], [
+          390,
+          "dark",
+        ]] as const
+      ) {
+        await page.setViewportSize({ width, height: 844 });
+        await page.emulateMedia({ colorScheme });
+        await page.goto("/");
+        await page.locator("#alerts .status-completed").nth(1).waitFor();
+        const text = await page.locator("#alerts").innerText();
+        assert.match(
+          text,
+          /no confident cause P1 · since [^]*CheckoutMemory[^]*no confident cause critical · since /,
+        );
+        const top = async (id: string) => (await page.locator(id).boundingBox())?.y ?? Infinity;
+        assert.ok(await top("#alerts") < await top("#start-title"));
+        assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
+        assert.deepEqual(await violationsOf(page), []);
+        const folder = Deno.env.get("SCREENS");
+        if (folder !== undefined) {
+          await page.screenshot({ path: `${folder}/alerts-${width}-${colorScheme}.png` });
+        }
+      }
+      await page.getByRole("link", { name: /CheckoutMemory/ }).click();
+      await page.getByRole("heading", { level: 1, name: "CheckoutMemory" }).waitFor();
+    }),
+);
