@@ -39,12 +39,13 @@ export function answerLines(
     `${about}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
     isProved ? `Confidence: ${share}` : `No confident cause${share === "" ? "" : ` (${share})`}`,
     `Evidence: ${grounded} of ${cited} lines count, from ${results} ${results === 1 ? "result" : "results"}`,
-    next === ""
-      ? "Next: open the run and check its evidence"
-      : isProved
-      ? `Next: ${next}`
-      : `Next, only if you confirm the cause: ${next}`,
+    `Next: ${next === "" ? "open the run and check its evidence" : isProved ? next : hedged(next)}`,
   ].map((line) => shortenText(visibleText(oneLine(line)), MAX_LINE));
+}
+
+/** The engine has marked the step unless the run failed after a proved decision. */
+function hedged(step: string): string {
+  return /^(?:Unproved|Sin probar): /.test(step) ? step : `Unproved: ${step}`;
 }
 
 function unproved({ status, events }: Pick<ReadRecord, "status" | "events">, said: string): string {

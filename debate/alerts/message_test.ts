@@ -36,7 +36,7 @@ Deno.test.each([
       "CheckoutMemory (critical). Best candidate: The cache grows",
       "No confident cause (93 %)",
       "Evidence: 2 of 2 lines count, from 2 results",
-      "Next, only if you confirm the cause: Set PRICE_CACHE=off",
+      "Next: Unproved: Set PRICE_CACHE=off",
     ],
   },
   {
@@ -50,7 +50,7 @@ Deno.test.each([
       "CheckoutMemory (critical). The run failed (no model answered). Best candidate: The cache grows",
       "No confident cause (93 %)",
       "Evidence: 2 of 2 lines count, from 2 results",
-      "Next, only if you confirm the cause: Set PRICE_CACHE=off",
+      "Next: Unproved: Set PRICE_CACHE=off",
     ],
   },
   {

@@ -76,7 +76,7 @@ Deno.test("an alert ends as an answer in the chat, also after kill -9 between al
     );
     assert.match(lines[1] ?? "", /^No confident cause \(\d+ %\)$/);
     assert.match(lines[2] ?? "", /^Evidence: 2 of 3 lines count, from 2 results$/);
-    assert.match(lines[3] ?? "", /^Next, only if you confirm the cause: Set PRICE_CACHE=off/);
+    assert.match(lines[3] ?? "", /^Next: Unproved: Set PRICE_CACHE=off/);
     assert.match(lines[4] ?? "", new RegExp(`^http://127\\.0\\.0\\.1:\\d+/#/runs/${run_id}$`));
     assert.equal(lines.length, 5);
     const { events } = await server.json(`/api/runs/${run_id}`);

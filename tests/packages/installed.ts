@@ -99,7 +99,8 @@ Deno.test("packages on a Debian without our software", async (t) => {
         const refused = await root.run("sh", "-c", `${inUse} && ${state} && gateway-setup --from /srv/old`);
         assert.equal(refused.code, 1, refused.stdout + refused.stderr);
         assert.match(refused.stderr, /control-plane\.db": it is in use/);
-        const nothing = 'test -z "$(find /etc/gateway /var/lib/gateway /var/log/gateway ! -type d)"';
+        const nothing =
+          'test -z "$(find /etc/gateway /var/lib/gateway /var/log/gateway ! -type d ! -name debate.env)"';
         const taken = `set -e; ${nothing}; rm /srv/old/state/control-plane.db-wal
         echo mine >/var/log/gateway/signer/audit.log
         if gateway-setup --from /srv/old 2>/tmp/errors; then exit 3; fi
@@ -121,7 +122,8 @@ Deno.test("packages on a Debian without our software", async (t) => {
         rm /var/lib/gateway/signer/signer.json
         if gateway-setup --from /srv/old 2>/tmp/errors; then exit 5; fi
         test ! -e /etc/gateway/pki/ssh_ca; test -e /etc/gateway/pki/ssh_ca.pub
-        rm -r /etc/gateway /var/lib/gateway /var/log/gateway /srv/old`;
+        find /etc/gateway -mindepth 1 -maxdepth 1 ! -name debate.env -exec rm -r {} +
+        rm -r /var/lib/gateway /var/log/gateway /srv/old`;
         const { code, stdout, stderr } = await root.run("sh", "-c", taken);
         assert.equal(code, 0, stdout + stderr);
       },
