@@ -123,7 +123,8 @@ Deno.test("packages on a Debian without our software", async (t) => {
         if gateway-setup --from /srv/old 2>/tmp/errors; then exit 5; fi
         test ! -e /etc/gateway/pki/ssh_ca; test -e /etc/gateway/pki/ssh_ca.pub
         find /etc/gateway -mindepth 1 -maxdepth 1 ! -name debate.env -exec rm -r {} +
-        rm -r /var/lib/gateway /var/log/gateway /srv/old`;
+        rm -r /var/lib/gateway /var/log/gateway /srv/old
+        broker-ctl context remove old`;
         const { code, stdout, stderr } = await root.run("sh", "-c", taken);
         assert.equal(code, 0, stdout + stderr);
       },
