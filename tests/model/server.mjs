@@ -141,5 +141,5 @@ const server = createServer((request, response) => {
     response.end(JSON.stringify({ error: { code, message } }));
   });
 });
-server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}/v1`));
+server.listen(0, "127.0.0.1", () => process.stdout.write(`http://127.0.0.1:${server.address().port}/v1\n`));
 process.stdin.on("end", () => process.exit(0)).resume();
