@@ -100,8 +100,17 @@ Deno.test("permissions.json of the compose demo contains exactly the permissions
   });
 });
 
+Deno.test("the compose file of the debate publishes only the proxy, on loopback, and contains no password", async () => {
+  const { services } = parse(await Deno.readTextFile(`${ROOT}deploy/debate/compose.yaml`));
+  const { debate, proxy, ...others } = services;
+  assert.deepEqual(others, {});
+  assert.deepEqual([debate.ports, proxy.ports], [undefined, ["127.0.0.1:8000:8000"]]);
+  assert.deepEqual([debate.read_only, debate.cap_drop, debate.environment], [true, ["ALL"], undefined]);
+  assert.deepEqual([debate.volumes, debate.env_file], [["data:/data"], ["./debate.env"]]);
+});
+
 Deno.test("the compose demo uses no feature that only podman has", async () => {
-  for (const file of ["demo", "compose"]) {
+  for (const file of ["demo", "compose", "debate"]) {
     const text = await Deno.readTextFile(`${ROOT}deploy/${file}/compose.yaml`);
     assert.doesNotMatch(text, /:U\b/, "a mount option of podman");
   }

@@ -6,6 +6,7 @@
  */
 import { benchApprovals } from "./approval_bench.ts";
 import { benchAudit } from "./audit_bench.ts";
+import { benchDebateCapacity } from "./debate_capacity_bench.ts";
 import { benchDebateEngine } from "./debate_engine_bench.ts";
 import { benchDebatePage } from "./debate_page_bench.ts";
 import { benchFootprint } from "./footprint_bench.ts";
@@ -42,6 +43,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   },
   audit: benchAudit,
   approvals: benchApprovals,
+  debate_capacity: benchDebateCapacity,
   debate_engine: () => benchDebateEngine(),
   debate_page: benchDebatePage,
 };
