@@ -36,7 +36,7 @@ export const OPERATION_GUIDES: Readonly<Record<string, number>> = {
   "docs/guides/upgrade.md": 4,
   "docs/guides/rotate-ca.md": 10,
   "docs/guides/several-instances.md": 4,
-  "docs/guides/debate.md": 8,
+  "docs/guides/debate.md": 10,
   "docs/guides/providers.md": 2,
   "docs/moving.md": 4,
   "docs/guides/uninstall.md": 10,
