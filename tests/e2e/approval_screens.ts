@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { subjectOf } from "@gateway/shared/proofs";
+import { approverKey, decisionText, sshProof } from "@gateway/shared/testing";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { TestBrowser } from "./chromium.ts";
 import { identityOf, startPages } from "./pages_scene.ts";
@@ -22,6 +24,18 @@ const id = await pages.park({
     reason: "nginx serves 502 since the upgrade at 14:05; nginx -t reports no errors",
   },
 });
+const { request } = draftOf();
+const subject = subjectOf(request, "broker-1");
+const signed = await pages.park({
+  signed: { required: 2, installation: "gateway-lab", subject, approved_by: [] },
+});
+const proof = sshProof(decisionText(subject, { approver: "ann@example.com" }), approverKey(1));
+const verdict = { approver: "approver-2", approve: true, learnTtlSeconds: 0 };
+await pages.controlPlane.registry.decide(
+  signed,
+  { ...verdict, signed: { proofs: [proof], isEnough: false } },
+  () => Promise.resolve(),
+);
 await pages.controlPlane.clock.advance(23_000);
 await using browser = await TestBrowser.start();
 for (const colorScheme of ["light", "dark"] as const) {
@@ -33,4 +47,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   const page = await session.newPage();
   await page.goto(`/ui/approvals/${id}`);
   await page.screenshot({ path: `${directory}/approvals-${colorScheme}.png` });
+  await page.goto(`/ui/approvals/${signed}`);
+  const clip = { x: 0, y: 0, width: viewport.width, height: 640 };
+  await page.screenshot({ path: `${directory}/signed-approval-${colorScheme}.png`, clip });
 }
