@@ -27,6 +27,8 @@ export function answerLines(
   const { hypothesis_id } = fieldsOf(decision.grounding);
   const lead = hypotheses.find(({ id }) => id === hypothesis_id);
   const isProved = status === "completed" && conclusion?.outcome === "cause" && lead !== undefined;
+  // The engine marks unproved steps. A run that fails after a decision has proved nothing.
+  const isLate = !isProved && conclusion?.outcome === "cause";
   const name = shortenText(oneLine(title), MAX_TITLE);
   const about = severity === "" ? name : `${name} (${shortenText(oneLine(severity), 40)})`;
   const said = lead?.text ?? textOf(decision.leading_hypothesis);
@@ -39,13 +41,8 @@ export function answerLines(
     `${about}. ${isProved ? "Cause: " : ""}${isProved ? said : unproved(record, said)}`,
     isProved ? `Confidence: ${share}` : `No confident cause${share === "" ? "" : ` (${share})`}`,
     `Evidence: ${grounded} of ${cited} lines count, from ${results} ${results === 1 ? "result" : "results"}`,
-    `Next: ${next === "" ? "open the run and check its evidence" : isProved ? next : hedged(next)}`,
+    `Next: ${next === "" ? "open the run and check its evidence" : isLate ? `Unproved: ${next}` : next}`,
   ].map((line) => shortenText(visibleText(oneLine(line)), MAX_LINE));
-}
-
-/** The engine has marked the step unless the run failed after a proved decision. */
-function hedged(step: string): string {
-  return /^(?:Unproved|Sin probar): /.test(step) ? step : `Unproved: ${step}`;
 }
 
 function unproved({ status, events }: Pick<ReadRecord, "status" | "events">, said: string): string {

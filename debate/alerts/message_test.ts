@@ -31,7 +31,7 @@ Deno.test.each([
   },
   {
     name: "a candidate, with a hedged step",
-    record: recordOf("no_confident_cause"),
+    record: recordOf("no_confident_cause", "Unproved: Set PRICE_CACHE=off"),
     expected: [
       "CheckoutMemory (critical). Best candidate: The cache grows",
       "No confident cause (93 %)",

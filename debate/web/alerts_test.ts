@@ -124,7 +124,7 @@ Deno.test("an alert starts a run, and its answer goes to the chat in five lines"
     "CheckoutMemory: checkout-api runs out of memory (critical). Best candidate: The connection pool is exhausted",
     "No confident cause (60 %)",
     "Evidence: 0 of 0 lines count, from 0 results",
-    "Next, only if you confirm the cause: measure",
+    "Next: measure",
     url,
   ]);
 });

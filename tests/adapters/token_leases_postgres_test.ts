@@ -226,12 +226,14 @@ Deno.test("PostgresControlStore: approvals of schema version 1 are kept by the u
   const first = { ...schema, migrations: schema.migrations.slice(0, 1) };
   const settings = { state_db: server.url(), state_db_password_file: "", state_db_ca: "" };
   const access = await PostgresAccess.open(first, { settings, clock: systemClock, warn() {} });
-  const { timeout_ms: _later, ...row } = encodeApproval(approvalOf());
+  const { timeout_ms: _timeout, signed_approval: _signed, proofs: _proofs, ...row } = encodeApproval(
+    approvalOf(),
+  );
   const { text, parameters } = insertRow("approvals", row);
   await access.change((query) => query(text, parameters));
   await access.close();
   const store = await openSharedMigration(server.url());
-  assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "6|5");
+  assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "7|5");
   assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
   await store.close();
   const again = await openSharedMigration(server.url());

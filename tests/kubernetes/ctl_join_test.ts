@@ -184,7 +184,7 @@ Deno.test("audit show --join reports that the API server log contains none of th
   assert.match((await join("api.log.gz")).out, /none of the tokens/);
   assert.match(
     (await join("cut.log.gz")).err,
-    /^error: Cannot read audit log .*: it is incomplete, or not a gzip file\n$/,
+    /^error: Cannot read audit log .*: it is incomplete, or not a gzip file\nfix: /,
   );
 });
 
