@@ -3,7 +3,7 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { dropPartialWord, parseJson } from "../engine/graph/text.ts";
+import { dropPartialWord, oneLine, parseJson } from "../engine/graph/text.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunDirectory } from "../runs/run_directory.ts";
 import type { RunStore } from "../runs/store.ts";
@@ -132,8 +132,8 @@ export class AlertDesk {
     }
     const details = redact(notice.details);
     const told = {
-      title: shortenText(redact(notice.title), MAX_TITLE),
-      severity: shortenText(redact(notice.severity), 40),
+      title: shortenText(oneLine(redact(notice.title)), MAX_TITLE),
+      severity: shortenText(oneLine(redact(notice.severity)), 40),
       details: details.length <= MAX_DETAILS ? details : dropPartialWord(details.slice(0, MAX_DETAILS)),
     };
     const fresh: Alert = {
@@ -142,7 +142,7 @@ export class AlertDesk {
     };
     // An alert that ended before its run, or whose run could not start, gets another chance.
     const before: Alert = known?.run_id === null
-      ? { ...known, answer: "waiting", starts: 0 }
+      ? { ...known, answer: "waiting", starts: 0, tries: 0 }
       : known ?? fresh;
     this.#alerts.set(
       key,

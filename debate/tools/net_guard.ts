@@ -37,9 +37,9 @@ export function compileAllowList(entries: readonly string[]): AllowList {
 }
 
 /** Whether a host may be allowed, depending on its addresses. */
-export function mayResolve(host: string, { hosts, networks, hasPublic }: AllowList): boolean {
+export function mayResolve(host: string, { hosts, hasPublic }: AllowList): boolean {
   const isName = isIP(host.replace(/^\[(.*)\]$/, "$1")) === 0;
-  return !isName || hasPublic || networks.length > 0 || hosts.has(normalizeHost(host));
+  return !isName || hasPublic || hosts.has(normalizeHost(host));
 }
 
 /**
