@@ -316,7 +316,7 @@ export type LocalPolicyConfig =
 /** The policy of a broker in local mode in the signer's form. There is one caller, so there is no callers table. */
 export function localPolicy(
   { hosts, source_address: everywhere, ...policy }: LocalPolicyConfig,
-): PolicyConfig {
+): Omit<PolicyConfig, "approvals"> {
   const { command_policies, group_command_policies, max_ttl_seconds, kubernetes, policy_tests = "" } = policy;
   const bastions = new Set(Object.values(hosts).map(({ jump = "" }) => jump));
   const toHostPolicy = (name: string, host: BrokerHost): HostPolicy => ({

@@ -1,3 +1,4 @@
+import { MAX_DOCUMENT_SECONDS } from "@gateway/shared/proofs";
 import { formatDuration } from "./html.ts";
 
 /**
@@ -92,7 +93,9 @@ async function signed(form, body) {
   const { installation, request, approver, expires } = form.dataset;
   if (!body.approve || request === undefined) return body;
   const text = JSON.stringify({
-    approver, decision: "approve", expires_at: Number(expires), installation,
+    approver, decision: "approve", expires_at: Math.min(Number(expires), Math.floor(Date.now() / 1000) + ${
+  MAX_DOCUMENT_SECONDS - 60
+}), installation,
     learn_ttl_seconds: body.learn ? body.ttl_seconds : 0,
     nonce: Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join(""),
     request, uses: 1, v: 1,

@@ -153,7 +153,14 @@ async function checkProof(
     );
   }
   const proofs = [...proofsOf(approval), proof];
-  const { signed_approval } = await signer.sign({ ...request, dry_run: true, approval_proofs: proofs });
+  const { decision, signed_approval } = await signer.sign({
+    ...request,
+    dry_run: true,
+    approval_proofs: proofs,
+  });
+  if (decision?.allowed !== true) {
+    throw new AppError("conflict", "the signer now denies this request: deny it, or correct the policy");
+  }
   if (signed_approval?.problem !== undefined) {
     throw new AppError("invalid_request", `the signer rejects the decision: ${signed_approval.problem}`);
   }

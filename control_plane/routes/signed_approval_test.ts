@@ -84,6 +84,17 @@ Deno.test.each([
   },
 );
 
+Deno.test("a signature under a request that the policy denies now leaves it pending", async () => {
+  const { plane, id } = await startSigned();
+  plane.signer.reply = () => ({
+    body: { decision: { allowed: false, reason: "denied", require_approval: false, matched_rule: "" } },
+  });
+  const { status, body } = await plane.decide(id, { approve: true, proof: proofOf("ann") });
+  assert.equal(status, 409);
+  assert.match(String(body["detail"]), /the signer now denies this request/);
+  assert.equal((await plane.get(`/v1/sign/result/${id}`, "broker-1")).status, 202);
+});
+
 Deno.test("a denial needs no signature", async () => {
   const { plane, id } = await startSigned();
   const { status, body } = await plane.decide(id, { approve: false });

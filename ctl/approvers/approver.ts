@@ -38,7 +38,7 @@ Examples:
 REQUIRED below the table is the number of different people who must sign an approval.
 `,
   async run({ config }, { workingFolder }) {
-    const { approvals, hosts } = await loadSignerFile(config, workingFolder);
+    const { approvals, hosts, kubernetes } = await loadSignerFile(config, workingFolder);
     const rows = byName(approvals?.approvers ?? {}).map(([name, approver]) => [
       name,
       describeKeys(approver).join(" ") || EMPTY_CELL,
@@ -49,7 +49,7 @@ REQUIRED below the table is the number of different people who must sign an appr
       json: approvals ?? {},
       lines: [
         { none: "(no approvers configured)", columns: ["NAME", "KEYS", "GROUPS", "+OTHER NAMES"], rows },
-        ...describeRequired(approvals, hosts),
+        ...describeRequired(approvals, { ...hosts, ...kubernetes?.clusters }),
       ],
     };
   },
@@ -57,10 +57,10 @@ REQUIRED below the table is the number of different people who must sign an appr
 
 function describeRequired(
   approvals: SignerConfig["approvals"],
-  hosts: SignerConfig["hosts"],
+  targets: Readonly<Record<string, { readonly approvals_required?: number }>>,
 ): readonly string[] {
   const groups = Object.entries(approvals?.required_by_group ?? {}).map(([name, n]) => `group ${name}: ${n}`);
-  const own = Object.entries(hosts).flatMap(([name, { approvals_required: n = 0 }]) =>
+  const own = Object.entries(targets).flatMap(([name, { approvals_required: n = 0 }]) =>
     n > 0 ? [`${name}: ${n}`] : []
   );
   return approvals === undefined

@@ -64,7 +64,7 @@ export async function loadHosts(path: string | undefined, workingFolder: string)
 
 /** The hosts, the policy and the CA of a config, and keys that only a signer's config has. */
 export type HostConfig =
-  & PolicyConfig
+  & Omit<PolicyConfig, "approvals">
   & Pick<SignerConfig, "ca_key" | "ca_keys">
   & Partial<
     Pick<SignerConfig, "approvals" | "krl_callers" | "policy_source" | "trusted_forwarders">

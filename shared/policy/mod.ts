@@ -104,6 +104,7 @@ export {
   mayComeFrom,
   mayUseHost,
   mayUseSome,
+  requiredApprovals,
   type SshDecision,
   type SshIntent,
   toWireDecision,

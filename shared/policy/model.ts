@@ -55,6 +55,11 @@ export interface PolicyConfig {
   /** The cap of hosts without their own, in seconds; 0 is the built-in 300. */
   readonly max_ttl_seconds: number;
   readonly kubernetes?: KubernetesConfig;
+  /** How many people must sign an approval; a config without it requires no signatures. */
+  readonly approvals?: {
+    readonly required: number;
+    readonly required_by_group: Readonly<Record<string, number>>;
+  };
   /** A file of expected decisions, without which the policy is not loaded. Empty or absent: none. */
   readonly policy_tests?: string;
 }

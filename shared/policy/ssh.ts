@@ -20,6 +20,7 @@ import {
   type LiveGrants,
   NO_GRANTS,
 } from "./grants.ts";
+import type { PolicyConfig } from "./model.ts";
 import { elevateCommand, elevationLabel, resolveElevation, stopOnDisconnect } from "./shell.ts";
 
 /** A denied intent, with the host if it exists. */
@@ -248,6 +249,22 @@ export function isInGroups(policy: CompiledPolicy, caller: string, groups: reado
 /** Whether a caller's requests may come from this peer: a forwarder, or the caller itself. */
 export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string): boolean {
   return rowOf(policy, caller)?.only_via?.includes(peer) !== false;
+}
+
+/** The number of people who have to sign the approvals of a host or cluster. */
+export function requiredApprovals(
+  approvals: PolicyConfig["approvals"],
+  { groups, approvals_required = 0 }: {
+    readonly groups: readonly string[];
+    readonly approvals_required?: number | undefined;
+  },
+): number {
+  // A config with approvals_required has approvers.
+  if (approvals === undefined) return 0;
+  const { required, required_by_group: byGroup } = approvals;
+  // A group may be named like a member of every object.
+  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
+  return Math.max(required, approvals_required, ...ofGroups);
 }
 
 /** The lists of a host or cluster that restrict its callers. */

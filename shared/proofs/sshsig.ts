@@ -25,7 +25,7 @@ interface ApprovalKey {
 }
 
 const SECURITY_KEYS = ["sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"];
-const FLAGS = { userPresent: 1, userVerified: 4 } as const;
+const USER_PRESENT = 1;
 const MAGIC = new TextEncoder().encode("SSHSIG");
 
 /**
@@ -56,15 +56,8 @@ export function isSecurityKey({ algorithm }: Pick<ApprovalKey, "algorithm">): bo
   return SECURITY_KEYS.includes(algorithm);
 }
 
-/** The result of a verification. */
-interface VerifiedSshsig {
-  readonly publicKey: Uint8Array;
-  /** The security key has checked a PIN or a fingerprint. */
-  readonly userVerified: boolean;
-}
-
-/** Verifies a binary SSHSIG of {@linkcode APPROVAL_NAMESPACE}; `undefined` if it is not valid. */
-export function verifySshsig(signature: Uint8Array, message: string): VerifiedSshsig | undefined {
+/** Verifies a binary SSHSIG of {@linkcode APPROVAL_NAMESPACE}. Returns its key, or `undefined` if it is not valid. */
+export function verifySshsig(signature: Uint8Array, message: string): Uint8Array | undefined {
   try {
     return verify(signature, message);
   } catch (error) {
@@ -73,7 +66,7 @@ export function verifySshsig(signature: Uint8Array, message: string): VerifiedSs
   }
 }
 
-function verify(signature: Uint8Array, message: string): VerifiedSshsig | undefined {
+function verify(signature: Uint8Array, message: string): Uint8Array | undefined {
   const reader = new SshReader(signature);
   const magic = reader.raw(MAGIC.length);
   if (!magic.every((byte, index) => byte === MAGIC[index]) || reader.u32() !== 1) return undefined;
@@ -87,7 +80,7 @@ function verify(signature: Uint8Array, message: string): VerifiedSshsig | undefi
     .string(hash(hashName, message, "buffer")).bytes();
   const algorithm = new SshReader(publicKey).text();
   if (!isSecurityKey({ algorithm })) {
-    return verifySignature(publicKey, value, signed) ? { publicKey, userVerified: false } : undefined;
+    return verifySignature(publicKey, value, signed) ? publicKey : undefined;
   }
   return verifySecurityKey(publicKey, value, signed);
 }
@@ -96,13 +89,13 @@ function verifySecurityKey(
   publicKey: Uint8Array,
   value: Uint8Array,
   signed: Uint8Array,
-): VerifiedSshsig | undefined {
+): Uint8Array | undefined {
   const { algorithm, application, parts } = readSecurityKey(publicKey);
   const reader = new SshReader(value);
   const [inside, raw, flags, counter] = [reader.text(), reader.string(), reader.raw(1), reader.u32()];
   reader.end();
   const flag = flags[0] ?? 0;
-  if (inside !== algorithm || (flag & FLAGS.userPresent) === 0) return undefined;
+  if (inside !== algorithm || (flag & USER_PRESENT) === 0) return undefined;
   const data = concatBytes([
     sha256(application),
     flags,
@@ -110,8 +103,7 @@ function verifySecurityKey(
     sha256(signed),
   ]);
   const inner = algorithm.replace(/^sk-/, "").replace("@openssh.com", "");
-  if (!verifyValue(parts, inner, raw, data)) return undefined;
-  return { publicKey, userVerified: (flag & FLAGS.userVerified) !== 0 };
+  return verifyValue(parts, inner, raw, data) ? publicKey : undefined;
 }
 
 function readSecurityKey(blob: Uint8Array) {

@@ -108,9 +108,9 @@ function verifyKeyProof(
   { document, signature }: Extract<ApprovalProof, { readonly kind: "ssh" }>,
   { credentials }: Approver,
 ): Signed | string {
-  const verified = verifySshsig(decode(signature), document);
-  if (verified === undefined) return "not an SSH signature of the document";
-  const credential = credentials.get(verified.publicKey.toBase64());
+  const publicKey = verifySshsig(decode(signature), document);
+  if (publicKey === undefined) return "not an SSH signature of the document";
+  const credential = credentials.get(publicKey.toBase64());
   return credential?.kind === "ssh"
     ? { credential: credential.name, counter: 0 }
     : "the SSH key is not one of the approver";

@@ -11,13 +11,14 @@ import {
   factsOfRequest,
   type GatedCommand,
   recordDecision,
+  requiredApprovals,
   toWireClusterDecision,
   toWireDecision,
 } from "@gateway/shared/policy";
 import { currentRequestId } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignRequest, SignResponse } from "@gateway/shared/wire";
-import { approvalFacts, approverNames, requiredSignatures } from "./signed_approval.ts";
+import { approvalFacts, approverNames } from "./signed_approval.ts";
 import type { CertificateNames } from "../live/krl/certificates.ts";
 import { namesOf, type Snapshot } from "../config/snapshot.ts";
 import {
@@ -257,7 +258,7 @@ export async function learnWaiver(
   const { decision, signed } = allowed;
   const target = allowed.kind === "command" ? allowed.decision.host : allowed.cluster;
   // The control plane could otherwise extend a waiver whose lifetime people have signed.
-  const mayRenew = decision.approvalWaived && requiredSignatures(snapshot, target) === 0;
+  const mayRenew = decision.approvalWaived && requiredApprovals(snapshot.config.approvals, target) === 0;
   const approver = signed === undefined ? request.learn_approver : approverNames(signed.decisions);
   const facts = {
     caller,

@@ -1,4 +1,5 @@
 import type { RecordedApproval } from "@gateway/shared/audit";
+import { requiredApprovals } from "@gateway/shared/policy";
 import { type SignedDecision, subjectOf, verifyProofs } from "@gateway/shared/proofs";
 import type { SignedApproval, SignRequest } from "@gateway/shared/wire";
 import type { Snapshot } from "../config/snapshot.ts";
@@ -20,19 +21,6 @@ export interface SignedState {
   readonly missing: string | undefined;
 }
 
-/** The number of people who have to sign the approvals of a host or cluster. */
-export function requiredSignatures(
-  { config: { approvals } }: Snapshot,
-  { groups, approvals_required = 0 }: Target,
-): number {
-  // A config with approvals_required has approvers.
-  if (approvals === undefined) return 0;
-  const { required, required_by_group: byGroup } = approvals;
-  // A group may be named like a member of every object.
-  const ofGroups = groups.map((group) => Object.hasOwn(byGroup, group) ? byGroup[group] ?? 0 : 0);
-  return Math.max(required, approvals_required, ...ofGroups);
-}
-
 /** Verifies the proofs of a request; `undefined` if the config requires no signatures for it. */
 export function judgeProofs(
   { authority, snapshot, request, caller }: {
@@ -43,7 +31,7 @@ export function judgeProofs(
   },
   target: Target,
 ): SignedState | undefined {
-  const required = requiredSignatures(snapshot, target);
+  const required = requiredApprovals(snapshot.config.approvals, target);
   const { approvers } = snapshot;
   if (required === 0 || approvers === undefined) return undefined;
   const subject = subjectOf(request, caller);

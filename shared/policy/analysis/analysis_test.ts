@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type CommandPolicy, compilePattern, compilePolicy, decideCommand, type HostPolicy } from "../mod.ts";
+import {
+  type CommandPolicy,
+  compilePattern,
+  compilePolicy,
+  decideCommand,
+  type HostPolicy,
+  type PolicyConfig,
+} from "../mod.ts";
 import { Automaton } from "./automaton.ts";
 import { diffPolicies } from "./diff.ts";
 import { NARROWER } from "./escapes.ts";
@@ -230,4 +237,50 @@ Deno.test.each<{
   const set = rules && compile({}, rules).hosts.get("web")?.commands;
   const findings = lintPattern({ list, pattern, rules: set, isCluster });
   assert.deepEqual(findings.map(({ kind }) => kind), kinds);
+});
+
+const POLICY: PolicyConfig = {
+  hosts: { web: { ...HOST, groups: ["web"] } },
+  ...{ callers: {}, command_policies: {}, group_command_policies: {}, max_ttl_seconds: 0 },
+};
+const required = (required: number, web = 0) => ({ approvals: { required, required_by_group: { web } } });
+
+Deno.test.each<
+  [name: string, old: Partial<PolicyConfig>, next: Partial<PolicyConfig>, shows: RegExp | undefined]
+>([
+  ["fewer signatures", required(2), required(1), /^people who must sign an approval: 2 becomes 1$/],
+  ["fewer signatures of a group", required(0, 2), required(0), /2 becomes 0/],
+  [
+    "fewer signatures of a host",
+    {
+      hosts: { web: { ...HOST, groups: ["web"], approvals_required: 3 } },
+      ...required(1),
+    },
+    required(1),
+    /3 becomes 1/,
+  ],
+  ["no approvals any more", required(1), {}, /1 becomes 0/],
+  ["a smaller number that another one hides", required(2, 1), required(2), undefined],
+  [
+    "the end of a verified token, which _default does not replace",
+    { callers: { _default: { require_verified_end_user: true }, ann: { require_verified_end_user: true } } },
+    { callers: { _default: { require_verified_end_user: true } } },
+    /newly allowed: end users without a verified token/,
+  ],
+  [
+    "self_approve, which _default does not give",
+    { callers: { _default: { self_approve: true } } },
+    { callers: { _default: { self_approve: true }, ann: { self_approve: true } } },
+    /newly allowed: approving its own commands/,
+  ],
+])("diffPolicies() calls %s wider", (_name, old, next, shows) => {
+  const [from, to] = [old, next].map((each) => {
+    const compiled = compilePolicy({ ...POLICY, ...each });
+    assert.equal(compiled.kind, "ok", JSON.stringify(compiled));
+    return compiled.policy;
+  });
+  assert.ok(from && to);
+  const wider = diffPolicies(from, to).filter(({ effect }) => effect === "wider").map(({ change }) => change);
+  assert.equal(wider.length, shows === undefined ? 0 : 1);
+  if (shows !== undefined) assert.match(wider[0] ?? "", shows);
 });

@@ -2,7 +2,7 @@
 import { decideCommand, listRules, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
-import { isListedFor } from "../ssh.ts";
+import { isListedFor, requiredApprovals } from "../ssh.ts";
 import { type Analysis, ANY_WORDS, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** `unknown`: the patterns are too large to be compared, so the change counts as wider. */
@@ -55,6 +55,10 @@ export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly
       const changes = [
         ...diffRights(rightsOf(from, old, named), rightsOf(to, next, named)),
         ...diffLifetimes(old, next),
+        ...diffSignatures(
+          requiredApprovals(from.config.approvals, old),
+          requiredApprovals(to.config.approvals, next),
+        ),
         ...diffValues(old, next),
         ...compare(old.commands, next.commands),
       ];
@@ -62,8 +66,8 @@ export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly
     }
   }
   for (const caller of callers) {
-    const [old, next] = [from, to].map((each) => each.callers.get(caller) ?? each.callers.get("_default"));
-    const peers = [...old?.only_via ?? [], ...next?.only_via ?? []];
+    const [old, next] = [callerRow(from, caller), callerRow(to, caller)];
+    const peers = [...old.only_via ?? [], ...next.only_via ?? []];
     for (const change of diffRights(callerRights(old, peers), callerRights(next, peers))) {
       add("caller", caller, change);
     }
@@ -154,11 +158,26 @@ function diffLifetimes(old: Target, next: Target): readonly Change[] {
   return [(after > before ? wider : narrower)(`longest lifetime in seconds: ${before} becomes ${after}`)];
 }
 
-type Caller = CompiledPolicy["callers"] extends ReadonlyMap<string, infer Row> ? Row : never;
+function diffSignatures(before: number, after: number): readonly Change[] {
+  if (before === after) return [];
+  return [
+    (after < before ? wider : narrower)(`people who must sign an approval: ${before} becomes ${after}`),
+  ];
+}
+
+/** What the callers table says about a caller. Of the row `_default`, only `only_via` counts. */
+function callerRow({ callers }: CompiledPolicy, caller: string) {
+  const { self_approve, require_verified_end_user } =
+    (caller === "_default" ? undefined : callers.get(caller)) ?? {};
+  const { only_via } = callers.get(caller) ?? callers.get("_default") ?? {};
+  return { only_via, self_approve, require_verified_end_user };
+}
 
 /** What a row of the callers table permits, in words. */
-function callerRights(row: Caller | undefined, peers: readonly string[]): readonly string[] {
-  const { only_via, self_approve, require_verified_end_user } = row ?? {};
+function callerRights(
+  { only_via, self_approve, require_verified_end_user }: ReturnType<typeof callerRow>,
+  peers: readonly string[],
+): readonly string[] {
   return [
     ...heldOf({
       "approving its own commands (self_approve)": self_approve === true,
