@@ -1,6 +1,6 @@
 import { issueUserCertificate } from "@gateway/shared/ca";
 import { mintEnvelope } from "@gateway/shared/envelope";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
 import { intentOf, toWireClusterDecision, toWireDecision } from "@gateway/shared/policy";
 import {
@@ -32,6 +32,7 @@ import {
   isForwarder,
   judge,
   recordOutcome,
+  requireKnown,
   type SignContext,
 } from "./judge.ts";
 import type { SignedState } from "./signed_approval.ts";
@@ -83,7 +84,7 @@ async function sign(authority: Authority, httpRequest: Request, peer: Peer): Pro
       return await deny(context, verdict);
     case "action":
     case "command":
-      return await answerAllowed(context, verdict);
+      return await answerAllowed(context, verdict, httpRequest);
     default:
       return verdict satisfies never;
   }
@@ -133,9 +134,13 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
  * Answers a request that passed every gate: a dry run, a request that needs an approval, or a request for a
  * credential.
  */
-async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Response> {
+async function answerAllowed(
+  context: SignContext,
+  allowed: Allowed,
+  httpRequest: Request,
+): Promise<Response> {
   const { authority, request } = context;
-  if (!request.dry_run && !allowed.needsApproval) return await issue(context, allowed);
+  if (!request.dry_run && !allowed.needsApproval) return await issue(context, allowed, httpRequest);
   // A control plane sends a preflight before it asks for an approval that only the control plane requires.
   const isForApprover = !request.dry_run || request.preflight || allowed.kind === "command";
   const previewed = allowed.kind === "action" && isForApprover ? await preview(context, allowed) : undefined;
@@ -190,12 +195,15 @@ function sealCommand(
   );
 }
 
-async function issue(context: SignContext, allowed: Allowed): Promise<Response> {
+async function issue(context: SignContext, allowed: Allowed, httpRequest: Request): Promise<Response> {
   const { authority, request, caller } = context;
-  if (allowed.signed !== undefined) await useProofs(context, allowed.signed);
+  const documents = allowed.signed?.decisions.map(({ documentSha256 }) => documentSha256) ?? [];
+  // A repeated document must cause no work at an API server.
+  if (authority.krl.listed.hasDocument(...documents)) await refuseUsed(context);
   const made = allowed.kind === "command"
     ? await certify(context, allowed)
     : await makeToken(context, allowed);
+  if (allowed.signed !== undefined) await useProofs(context, allowed.signed, httpRequest);
   const { serial, jti } = made;
   await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
   // Remember the certificate before the request is judged again, so that a later freeze finds it.
@@ -212,10 +220,24 @@ async function issue(context: SignContext, allowed: Allowed): Promise<Response> 
   return await release(context, allowed, { ...made.body, serial, decision: decisionOf(allowed) }, made);
 }
 
-/** Marks the documents as used before anything is issued. A document whose issue fails stays used. */
-async function useProofs(context: SignContext, { decisions }: SignedState): Promise<void> {
+/**
+ * Marks the documents as used: after the steps that can fail, and before the record, because two issued records of one
+ * document look like an attack. If the record fails, the documents stay used.
+ */
+async function useProofs(
+  context: SignContext,
+  { decisions }: SignedState,
+  { signal }: Request,
+): Promise<void> {
+  const { authority } = context;
+  signal.throwIfAborted();
+  requireKnown(authority);
+  if (!authority.gate.isOpen) throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE);
   const documents = decisions.map(({ documentSha256: sha256, expiresAt }) => ({ sha256, expiresAt }));
-  if (await context.authority.krl.useDocuments(documents)) return;
+  if (!await authority.krl.useDocuments(documents)) await refuseUsed(context);
+}
+
+async function refuseUsed(context: SignContext): Promise<never> {
   const err = "signed approval: a decision has been used before";
   await refuse(context, { outcome: "denied", err });
   throw new AppError("denied", err);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
+import { AppError } from "@gateway/shared/errors";
 import { sha256Hex } from "@gateway/shared/proofs";
 import {
   approverKey,
@@ -11,8 +12,18 @@ import {
 } from "@gateway/shared/testing";
 import type { ApprovalProof, ApprovalSubject, SignedApproval } from "@gateway/shared/wire";
 import { snapshotWarnings } from "../config/warnings.ts";
-import { memoryStore } from "../testing/failing_store.ts";
-import { CONFIG, DISTINCT, HOST_KEY, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { MINTED, startClusterSigner } from "../testing/cluster_scene.ts";
+import { failingStore, memoryStore } from "../testing/failing_store.ts";
+import {
+  CONFIG,
+  DISTINCT,
+  HOST_KEY,
+  NOW_MS,
+  ONE_SHOT,
+  post,
+  snapshotOf,
+  startSigner,
+} from "../testing/memory_signer.ts";
 
 const ANN = approverKey(3);
 const BOB = approverKey(4);
@@ -35,6 +46,7 @@ const APPROVALS = {
 const SHORT_RSA_KEY = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey
   .export({ format: "der", type: "spki" }).toString("base64url");
 const RESTART = { command: "systemctl restart nginx", end_user: "eve", ttl_seconds: 60 };
+const DELETE = "delete deployments.apps web/api";
 const FORWARDED = { ...RESTART, on_behalf_of: "broker-1" };
 
 /** A signer, and the subject that it reports for {@linkcode RESTART}. */
@@ -296,6 +308,63 @@ Deno.test("a used document stays used after a restart", async () => {
   assert.equal((await first.sign(approved, "control-plane")).status, 200);
   const { status, body } = await (await start()).sign(approved, "control-plane");
   assert.deepEqual([status, body.detail], [403, "signed approval: a decision has been used before"]);
+});
+
+type Scene = Awaited<ReturnType<typeof startSigner>> & { readonly store: ReturnType<typeof failingStore> };
+
+Deno.test.each<{ name: string; code: string; set: (scene: Scene, fails: boolean) => void; gone?: boolean }>([
+  {
+    name: "too many certificates are valid",
+    code: "rate_limited",
+    set: ({ krl }, fails) => krl.issued.hasRoomFor = () => !fails,
+  },
+  {
+    name: "the store fails",
+    code: "internal",
+    set: ({ store }, fails) => fails ? store.failing.add("useDocuments") : store.failing.clear(),
+  },
+  {
+    name: "the audit log is known to be broken",
+    code: "audit_unavailable",
+    set({ log, gate }, fails) {
+      log.failing = fails;
+      gate.check();
+    },
+  },
+  { name: "the client has gone", code: "canceled", set() {}, gone: true },
+])("if $name, a signed decision can still be used, once", async ({ code, set, gone = false }) => {
+  const store = failingStore();
+  const signer = await startSigner({ approvals: APPROVALS }, { randomBytes: DISTINCT, store });
+  const { subject } = await parkedBy(signer);
+  const body = { ...ONE_SHOT, ...FORWARDED, approved: true, approval_proofs: signedBy(ANN)(subject) };
+  const collect = (signal?: AbortSignal) =>
+    signer.send(new Request(post("/v1/sign", body), { signal: signal ?? null }), "control-plane");
+  set({ ...signer, store }, true);
+  const failed = await collect(gone ? AbortSignal.abort(new AppError("canceled", "gone")) : undefined);
+  set({ ...signer, store }, false);
+  await signer.krl.sweep();
+  assert.deepEqual(await store.loadRevocations(0), []);
+  const polls = await Promise.all([collect(), collect()]);
+  assert.deepEqual([failed.body.code, ...polls.map(({ status }) => status).sort()], [code, 200, 403]);
+  assert.equal(signer.log.entries.filter(({ outcome }) => outcome === "issued").length, 1);
+});
+
+Deno.test("a decision is used by the token that an API server has issued, not by its failure", async () => {
+  const replies = [{ kind: "timed_out" }] as const;
+  let polls = 0;
+  const signer = await startClusterSigner({
+    config: { approvals: APPROVALS },
+    reply: () => replies[polls++] ?? MINTED,
+  });
+  const forwarded = { on_behalf_of: "broker-1", end_user: "eve" };
+  const { body } = await signer.act(DELETE, forwarded, "control-plane");
+  const { subject } = body["signed_approval"] as SignedApproval;
+  const approved = { ...forwarded, approved: true, approval_proofs: signedBy(ANN)(subject) };
+  const statuses: number[] = [];
+  for (let poll = 0; poll < 3; poll++) {
+    statuses.push((await signer.act(DELETE, approved, "control-plane")).status);
+  }
+  assert.deepEqual([statuses, polls], [[502, 200, 403], 2], "the used document reaches no API server");
 });
 
 Deno.test("a learned waiver names the people who signed it", async () => {

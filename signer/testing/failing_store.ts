@@ -3,7 +3,7 @@ import { openSqliteStore, type StateStore } from "../live/state/store.ts";
 
 const METHODS = [
   ...["insertGrant", "deleteGrant", "purgeExpired", "putFreeze", "deleteFreeze"] as const,
-  ...["addCertificates", "putRevocations", "putLease", "deleteLease", "checkpoint"] as const,
+  ...["addCertificates", "putRevocations", "useDocuments", "putLease", "deleteLease", "checkpoint"] as const,
 ];
 
 /** A change of the store that a test can make fail or wait. */

@@ -165,7 +165,7 @@ export async function startSigner(
   };
   const { state, live, leases, krl } = authority;
   return {
-    ...{ log, metrics, clock, counts, file, fetch, send, state, live, leases, krl },
+    ...{ log, gate, metrics, clock, counts, file, fetch, send, state, live, leases, krl },
     setNext: (load: () => Promise<Snapshot>) => next = load,
     /** Reloads a config of {@linkcode CONFIG} with these changes. */
     async reload(changes: Partial<Record<keyof SignerConfig, unknown>>, parts?: Partial<LoadedParts>) {

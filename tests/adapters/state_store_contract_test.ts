@@ -47,6 +47,14 @@ const CONTRACT: Readonly<Record<string, Check>> = {
     assert.deepEqual(await byKind(0), [kept[0]]);
   },
 
+  async "a decision document is used by one of concurrent changes"(store) {
+    const used = (value: string) => ({ kind: "document", value, revokedAt: NOW }) as const;
+    const results = await Promise.all([1, 2].map(() => store.useDocuments([used("a")])));
+    assert.deepEqual(results.sort(), [false, true]);
+    assert.equal(await store.useDocuments([used("b"), used("a")]), false);
+    assert.equal(await store.useDocuments([used("c"), used("d")]), true);
+  },
+
   async "a revocation that is written later and was made earlier takes nothing back"(store) {
     await store.putRevocations([{ kind: "caller", value: "a", revokedAt: NOW + 9_000 }]);
     const kept = [{ kind: "caller", value: "a", revokedAt: NOW + 9_000 }];

@@ -300,9 +300,9 @@ export class RevokedNames {
     return names.some((name) => this.#requests.has(name));
   }
 
-  /** Whether a decision document has been used. */
-  hasDocument(sha256: string): boolean {
-    return this.#documents.has(sha256);
+  /** Whether one of the decision documents has been used. */
+  hasDocument(...sha256: readonly string[]): boolean {
+    return sha256.some((each) => this.#documents.has(each));
   }
 
   /** The number of abandoned requests of a caller. */

@@ -1,4 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
 import { type Clock, finish, finishInSlices, within } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { Durable } from "@gateway/shared/state";
@@ -206,25 +205,23 @@ export class RevocationList {
   }
 
   /**
-   * Marks decision documents as used, durably. Of two concurrent requests with the same document, one gets false.
-   * Signers that share a store learn of each other's documents with the next change that they load.
+   * Marks decision documents as used, durably. Of concurrent requests with the same document, at any signer that shares
+   * the store, one gets true. After a failure, nothing is marked.
    *
-   * @throws {AppError} `internal` if the store could not save it
+   * @throws {AppError} the error of the store
    */
   useDocuments(
     documents: readonly { readonly sha256: string; readonly expiresAt: number }[],
   ): Promise<boolean> {
+    // The mark must outlive the document.
+    const used = documents.map(({ sha256, expiresAt }) =>
+      ({ kind: "document", value: sha256, revokedAt: expiresAt * 1000 }) as const
+    );
     return this.#durable.change(async () => {
-      if (documents.some(({ sha256 }) => this.listed.hasDocument(sha256))) return false;
-      // The mark must outlive the document.
-      const used = documents.map(({ sha256, expiresAt }) =>
-        ({ kind: "document", value: sha256, revokedAt: expiresAt * 1000 }) as const
-      );
+      if (this.listed.hasDocument(...used.map(({ value }) => value))) return false;
+      const isFirst = await this.#durable.write(() => this.#options.store.useDocuments(used));
       for (const each of used) await this.#list(each);
-      if (await this.#store(used) === undefined) {
-        throw new AppError("internal", "the use of a signed approval could not be stored");
-      }
-      return true;
+      return isFirst;
     });
   }
 

@@ -186,6 +186,14 @@ export class SqlStateStore {
     return this.#krlVersion.read(versions);
   }
 
+  /** Marks decision documents as used. Returns false if one of them was used before. */
+  async useDocuments(used: readonly StoredRevocation[]): Promise<boolean> {
+    const rows = used.map((each) => REVOCATIONS.encode(each));
+    const claim = "ON CONFLICT DO NOTHING RETURNING 1";
+    const insertion = insertRows(this.#database.dialect, "revocations", rows, claim);
+    return (await this.#change("state", insertion)).length === used.length;
+  }
+
   loadKrlVersion(): Promise<number> {
     return this.#load(this.#krlVersion);
   }
@@ -325,10 +333,8 @@ function* read<T>(selection: Selection<T>): Steps<T> {
 
 /** Deletes a subject's grants. A database cannot fold names as `isScopedTo()` does. */
 function* deleteGrantsOf({ select }: Dialect, subject: FreezeSubject): Steps<void> {
-  const columns = select(["id", "caller", "end_user"], []);
-  const [rows = []] = yield [{
-    text: `SELECT ${columns} FROM grants WHERE grants.caller <> '' OR grants.end_user <> ''`,
-  }];
+  const scoped = "FROM grants WHERE grants.caller <> '' OR grants.end_user <> ''";
+  const [rows = []] = yield [{ text: `SELECT ${select(["id", "caller", "end_user"], [])} ${scoped}` }];
   const doomed = rows.filter((row) =>
     isScopedTo({ caller: showText(row, "caller"), endUser: showText(row, "end_user") }, subject)
   );
@@ -347,12 +353,8 @@ function* deleteFreezes({ select }: Dialect, subject: FreezeSubject): Steps<bool
 
 /** One revocation of each subject, because a statement can't change a row twice. */
 function latestOf(revocations: readonly StoredRevocation[]): readonly StoredRevocation[] {
-  const latest = new Map<string, StoredRevocation>();
-  for (const revocation of revocations) {
-    const key = `${revocation.kind} ${revocation.value}`;
-    if (revocation.revokedAt > (latest.get(key)?.revokedAt ?? -Infinity)) latest.set(key, revocation);
-  }
-  return [...latest.values()];
+  const byTime = revocations.toSorted((left, right) => left.revokedAt - right.revokedAt);
+  return [...new Map(byTime.map((each) => [`${each.kind} ${each.value}`, each])).values()];
 }
 
 /** The expiry, in seconds, of the newest certificates that every host now rejects. */
