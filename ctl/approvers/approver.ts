@@ -1,15 +1,10 @@
-import { createHash } from "node:crypto";
 import * as z from "@zod/zod";
 import { systemRandom } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
-import {
-  type ApproverConfig,
-  isSecurityKey,
-  parseApprovalKey,
-  type PasskeyConfig,
-} from "@gateway/shared/proofs";
+import type { ApproverConfig, PasskeyConfig } from "@gateway/shared/policy";
+import { isSecurityKey, parseApprovalKey } from "@gateway/shared/proofs";
 import { fingerprint, formatPublicKey } from "@gateway/shared/ssh";
 import { quoteText } from "@gateway/shared/text";
 import { resolve } from "node:path";
@@ -178,14 +173,10 @@ function describeKeys({ ssh_keys = [], passkeys = [] }: ApproverConfig): readonl
       const key = parseApprovalKey(line);
       return `${isSecurityKey(key) ? "security-key" : "ssh"} ${fingerprint(key.blob)}`;
     }),
-    ...passkeys.map(({ public_key }) => `passkey ${passkeyFingerprint(public_key)}`),
+    ...passkeys.map(({ public_key }) =>
+      `passkey ${fingerprint(Uint8Array.fromBase64(public_key, { alphabet: "base64url" }))}`
+    ),
   ];
-}
-
-/** The fingerprint that the registration page shows, too. */
-function passkeyFingerprint(publicKey: string): string {
-  const der = Uint8Array.fromBase64(publicKey, { alphabet: "base64url" });
-  return `SHA256:${createHash("sha256").update(der).digest().toBase64({ omitPadding: true })}`;
 }
 
 async function readKey(text: string, workingFolder: string): Promise<string> {

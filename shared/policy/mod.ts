@@ -64,6 +64,7 @@ export {
   type ResourceTable,
 } from "./kubernetes.ts";
 export {
+  type ApproverConfig,
   type CallerPolicy,
   callerPolicy,
   CLUSTER_EFFECTS,
@@ -80,6 +81,7 @@ export {
   MAX_REQUIRED_APPROVALS,
   MAX_TOKEN_TTL_SECONDS,
   MAX_TTL_SECONDS,
+  type PasskeyConfig,
   type PolicyConfig,
   type ServiceAccountBinding,
 } from "./model.ts";

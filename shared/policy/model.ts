@@ -44,6 +44,19 @@ export interface CallerPolicy
     Optional<"allowed_groups" | "only_via", readonly string[]>,
     Optional<"self_approve" | "require_verified_end_user", boolean> {}
 
+/** A passkey as its registration page shows it. */
+export interface PasskeyConfig {
+  /** The ID of the credential, base64url. */
+  readonly id: string;
+  /** The public key, base64url of its DER (SubjectPublicKeyInfo). */
+  readonly public_key: string;
+}
+
+/** A person who may sign approvals. */
+export interface ApproverConfig extends Optional<"ssh_keys" | "groups" | "identities", readonly string[]> {
+  readonly passkeys?: readonly PasskeyConfig[];
+}
+
 /** The whole policy. */
 export interface PolicyConfig {
   readonly hosts: Readonly<Record<string, HostPolicy>>;
@@ -59,6 +72,10 @@ export interface PolicyConfig {
   readonly approvals?: {
     readonly required: number;
     readonly required_by_group: Readonly<Record<string, number>>;
+    /** The people who may sign. The policy compares them, and does not verify signatures. */
+    readonly approvers?: Readonly<Record<string, ApproverConfig>>;
+    readonly passkey_rp_id?: string;
+    readonly passkey_origins?: readonly string[];
   };
   /** A file of expected decisions, without which the policy is not loaded. Empty or absent: none. */
   readonly policy_tests?: string;

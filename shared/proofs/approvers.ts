@@ -2,27 +2,11 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { MAX_REQUIRED_APPROVALS } from "../policy/mod.ts";
+import { type ApproverConfig, MAX_REQUIRED_APPROVALS } from "../policy/mod.ts";
 import { RSA_BITS } from "../ssh/keys.ts";
 import { fingerprint } from "../ssh/mod.ts";
 import { foldIdentity, quoteText } from "../text.ts";
 import { parseApprovalKey } from "./sshsig.ts";
-
-/** A passkey as its registration page shows it. */
-export interface PasskeyConfig {
-  /** The ID of the credential, base64url. */
-  readonly id: string;
-  /** The public key, base64url of its DER (SubjectPublicKeyInfo). */
-  readonly public_key: string;
-}
-
-/** One approver. */
-export interface ApproverConfig {
-  readonly ssh_keys?: readonly string[];
-  readonly passkeys?: readonly PasskeyConfig[];
-  readonly groups?: readonly string[];
-  readonly identities?: readonly string[];
-}
 
 /** The block `approvals` of the signer's config. */
 export interface ApprovalsConfig {

@@ -11,10 +11,8 @@ export {
   type ApprovalsConfig,
   approvalsConfig,
   type Approver,
-  type ApproverConfig,
   type Approvers,
   compileApprovers,
-  type PasskeyConfig,
 } from "./approvers.ts";
 export {
   type DecisionDocument,

@@ -1,5 +1,5 @@
 import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import type { PasskeyConfig } from "../proofs/approvers.ts";
+import type { PasskeyConfig } from "../policy/mod.ts";
 import { type DecisionDocument, digestSubject, formatDocument } from "../proofs/document.ts";
 import { APPROVAL_NAMESPACE } from "../proofs/sshsig.ts";
 import {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { SAMPLE_HOST_KEY } from "../../testing/mod.ts";
 import {
+  type ApproverConfig,
   type CommandPolicy,
   compilePattern,
   compilePolicy,
@@ -243,6 +245,9 @@ const POLICY: PolicyConfig = {
   hosts: { web: { ...HOST, groups: ["web"] } },
   ...{ callers: {}, command_policies: {}, group_command_policies: {}, max_ttl_seconds: 0 },
 };
+const approvers = (approvers: Record<string, ApproverConfig>, passkey_origins: readonly string[] = []) => ({
+  approvals: { required: 1, required_by_group: {}, approvers, passkey_rp_id: "a.test", passkey_origins },
+});
 const required = (required: number, web = 0) => ({ approvals: { required, required_by_group: { web } } });
 
 Deno.test.each<
@@ -272,6 +277,45 @@ Deno.test.each<
     { callers: { _default: { self_approve: true } } },
     { callers: { _default: { self_approve: true }, ann: { self_approve: true } } },
     /newly allowed: approving its own commands/,
+  ],
+  ["an approver", approvers({}), approvers({ ann: {} }), /^added$/],
+  ["no removed approver", approvers({ ann: {} }), approvers({}), undefined],
+  [
+    "an SSH key, whose comment does not count",
+    approvers({ ann: { ssh_keys: [`${SAMPLE_HOST_KEY} a`] } }),
+    approvers({ ann: { ssh_keys: [`${SAMPLE_HOST_KEY} b`, "ssh-ed25519 AAAA"] } }),
+    /^newly allowed: approvals with ssh SHA256:/,
+  ],
+  [
+    "a passkey's key under its old ID",
+    approvers({ ann: { passkeys: [{ id: "a", public_key: "AAAA" }] } }),
+    approvers({ ann: { passkeys: [{ id: "a", public_key: "AAAB" }] } }),
+    /^newly allowed: approvals with passkey SHA256:[^ ]+ on https:\/\/a.test$/,
+  ],
+  [
+    "a second origin of passkeys",
+    approvers({ ann: { passkeys: [{ id: "a", public_key: "AAAA" }] } }),
+    approvers({ ann: { passkeys: [{ id: "a", public_key: "AAAA" }] } }, ["https://a.test", "https://b.test"]),
+    / on https:\/\/b.test$/,
+  ],
+  [
+    "an approver's group",
+    approvers({ ann: { groups: ["a"] } }),
+    approvers({ ann: { groups: ["b", "a"] } }),
+    /^newly allowed: approvals for group b$/,
+  ],
+  [
+    "the end of an approver's groups",
+    approvers({ ann: { groups: ["a"] } }),
+    approvers({ ann: {} }),
+    /for every group$/,
+  ],
+  ["an approver's first groups", approvers({ ann: {} }), approvers({ ann: { groups: ["a"] } }), undefined],
+  [
+    "the end of an approver's other name",
+    approvers({ ann: { identities: ["Ann@a.test", "x"] } }),
+    approvers({ ann: { identities: ["ann@a.test"] } }),
+    /^newly allowed: approvals of requests of x$/,
   ],
 ])("diffPolicies() calls %s wider", (_name, old, next, shows) => {
   const [from, to] = [old, next].map((each) => {

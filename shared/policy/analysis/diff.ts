@@ -1,7 +1,11 @@
 // What a new policy changes in access: for each host and cluster who may use it, how, and with which commands.
+import { Buffer } from "node:buffer";
+import { fingerprint } from "../../ssh/mod.ts";
+import { foldIdentity } from "../../text.ts";
 import { decideCommand, listRules, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
+import type { ApproverConfig } from "../model.ts";
 import { isListedFor, requiredApprovals } from "../ssh.ts";
 import { type Analysis, ANY_WORDS, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
@@ -10,9 +14,9 @@ type Effect = "wider" | "narrower" | "unknown";
 
 /** One change of access. */
 export interface AccessChange {
-  /** `host`, `cluster` or `caller`. */
-  readonly kind: "host" | "cluster" | "caller";
-  /** The names of all hosts, clusters or callers with this change. */
+  /** `host`, `cluster`, `caller` or `approver`. */
+  readonly kind: "host" | "cluster" | "caller" | "approver";
+  /** The names of all hosts, clusters, callers or approvers with this change. */
   readonly names: readonly string[];
   readonly effect: Effect;
   readonly change: string;
@@ -71,6 +75,18 @@ export function diffPolicies(from: CompiledPolicy, to: CompiledPolicy): readonly
     for (const change of diffRights(callerRights(old, peers), callerRights(next, peers))) {
       add("caller", caller, change);
     }
+  }
+  const approversOf = ({ config }: CompiledPolicy) =>
+    new Map(Object.entries(config.approvals?.approvers ?? {}));
+  const [olds, nexts] = [approversOf(from), approversOf(to)];
+  for (const name of new Set([...olds.keys(), ...nexts.keys()])) {
+    const [old, next] = [olds.get(name), nexts.get(name)];
+    if (old === undefined || next === undefined) {
+      add("approver", name, next === undefined ? narrower("removed") : wider("added"));
+      continue;
+    }
+    const rights = diffRights(approverRights(from, old, next), approverRights(to, next, old));
+    for (const change of rights) add("approver", name, change);
   }
   return [...changes.values()];
 }
@@ -185,6 +201,29 @@ function callerRights(
       "requests past the forwarders of only_via": only_via === undefined,
     }),
     ...peers.filter((peer) => only_via?.includes(peer) !== false).map((peer) => `requests through ${peer}`),
+  ];
+}
+
+/** The approvals that a person may sign, in words that fit the groups and names of another version of the person. */
+function approverRights(
+  { config: { approvals } }: CompiledPolicy,
+  { ssh_keys = [], passkeys = [], groups, identities = [] }: ApproverConfig,
+  other: ApproverConfig,
+): readonly string[] {
+  const { passkey_rp_id = "", passkey_origins: origins = [] } = approvals ?? {};
+  const sites = origins.length > 0 ? origins : [`https://${passkey_rp_id}`];
+  const digestOf = (key: string) => fingerprint(Buffer.from(key, "base64"));
+  const own = new Set(identities.map(foldIdentity));
+  return [
+    ...ssh_keys.map((line) => `approvals with ssh ${digestOf(line.trim().split(/[ \t]+/)[1] ?? "")}`),
+    ...passkeys.flatMap(({ public_key: key }) =>
+      sites.map((site) => `approvals with passkey ${digestOf(key)} on ${site}`)
+    ),
+    ...heldOf({ "approvals for every group": groups === undefined }),
+    ...[...groups ?? [], ...other.groups ?? []].filter((each) => groups?.includes(each) !== false)
+      .map((group) => `approvals for group ${group}`),
+    ...(other.identities ?? []).filter((each) => !own.has(foldIdentity(each)))
+      .map((name) => `approvals of requests of ${name}`),
   ];
 }
 
