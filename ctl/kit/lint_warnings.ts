@@ -5,8 +5,13 @@ import {
   type PolicyConfig,
   type PolicySet,
 } from "@gateway/shared/policy";
-import { type LintFinding, lintPattern, lintPolicy } from "@gateway/shared/policy/analysis";
-import { quoteText, shortenText } from "@gateway/shared/text";
+import {
+  findUnusedPolicies,
+  type LintFinding,
+  lintPattern,
+  lintPolicy,
+} from "@gateway/shared/policy/analysis";
+import { formatKeyPath, quoteText, shortenText } from "@gateway/shared/text";
 import { loadHosts, loadPolicy } from "./signer_file.ts";
 import { INDENT } from "./table.ts";
 
@@ -102,7 +107,8 @@ export function lintRule(rule: string, rules: PolicySet): readonly LintFinding[]
 }
 
 /**
- * The risks of a policy that the previous policy does not have. A pattern that moves within its list is not new.
+ * The risks of a policy that the previous policy does not have. A pattern that moves within its list is not new. The
+ * risks of a command policy are new if a host uses it for the first time.
  *
  * @param isOfInterest selects the patterns by their text; absent: all
  */
@@ -111,10 +117,17 @@ export function lintChange(
   after: CompiledPolicy,
   isOfInterest?: (pattern: string) => boolean,
 ): readonly LintFinding[] {
+  const listOf = (path: string) => path.slice(0, path.lastIndexOf("["));
   const identify = ({ path, pattern, problem }: LintFinding) =>
-    JSON.stringify([path.slice(0, path.lastIndexOf("[")), pattern, problem]);
+    JSON.stringify([listOf(path), pattern, problem]);
+  const newlyUsed = findUnusedPolicies(before).difference(findUnusedPolicies(after));
+  const lists = new Set(
+    [...newlyUsed].flatMap((name) => LISTS.map((list) => formatKeyPath(["command_policies", name, list]))),
+  );
   const known = new Set(lintPolicy(before, isOfInterest).map(identify));
-  return lintPolicy(after, isOfInterest).filter((each) => !known.has(identify(each)));
+  return lintPolicy(after, isOfInterest).filter((each) =>
+    lists.has(listOf(each.path)) || !known.has(identify(each))
+  );
 }
 
 /** The risks of a host's own patterns that the host did not have before. */

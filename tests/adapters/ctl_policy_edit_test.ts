@@ -11,7 +11,8 @@ const CONFIG = `{
       "mode": "allowlist", // kept
       "allow": ["^uptime$"]
     },
-    "web01": { "mode": "off" }
+    "web01": { "mode": "off" },
+    "risky": { "mode": "allowlist", "allow": ["^tar "] }
   },
   "group_command_policies": { "_default": ["base"], "web": ["nginx"] },
   "hosts": { "web01": { ${HOST}, "principal": "host:web01" } }
@@ -82,10 +83,17 @@ Deno.test.each<
 s/"nginx": {/"new": { "mode": "allowlist", "allow": ["^id$"] },\\n&/' "$1"`,
     out: /^group "web" edited\n\+ host web01: denied becomes allowed\n.* id {3}/,
     change: [
-      `"web01": { "mode": "off" }\n  },\n  "group_command_policies": { "_default": ["base"], "web": ["nginx"] }`,
-      `"web01": { "mode": "off" },\n    "new": { "mode": "allowlist", "allow": ["^id$"] }\n  },\n` +
+      `"allow": ["^tar "] }\n  },\n  "group_command_policies": { "_default": ["base"], "web": ["nginx"] }`,
+      `"allow": ["^tar "] },\n    "new": { "mode": "allowlist", "allow": ["^id$"] }\n  },\n` +
       `  "group_command_policies": { "_default": ["base"], "web": ["nginx", "new"] }`,
     ],
+  },
+  {
+    name: "shows the findings of a command policy that no host used before",
+    args: "--group web --yes",
+    script: `sed -i 's/"web": \\["nginx"\\]/"web": ["nginx", "risky"]/' "$1"`,
+    out: /^group "web" edited\ncommand_policies\.risky\.allow\[0\] "\^tar ": /,
+    change: [`"web": ["nginx"]`, `"web": ["nginx", "risky"]`],
   },
   {
     name: "writes nothing with --dry-run",

@@ -87,16 +87,14 @@ type NamedPolicy = readonly [path: readonly string[], policy: CommandPolicy | un
 function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subject> {
   const library = (name: string): NamedPolicy => [["command_policies", name], config.command_policies[name]];
   const seen = new Set<PolicySet>();
-  const unused = new Set(Object.keys(config.command_policies));
   for (const [name, { commands: set, groups }] of hosts) {
     if (seen.has(set)) continue;
     seen.add(set);
     const brought = ["_default", ...groups].flatMap((group) => config.group_command_policies[group] ?? []);
-    brought.forEach((each) => unused.delete(each));
     const own: NamedPolicy = [["hosts", name, "command_policy"], config.hosts[name]?.command_policy];
     yield hostSubject(set, [...[...new Set(brought)].map(library), own]);
   }
-  for (const name of unused) {
+  for (const name of findUnusedPolicies({ config, hosts })) {
     const named = library(name);
     yield hostSubject(composePolicies([compileCommandPolicy(named[1] ?? {}, name, [])]), [named]);
   }
@@ -106,6 +104,17 @@ function* subjectsOf({ config, hosts, clusters }: CompiledPolicy): Iterable<Subj
     const rules = allow.map(({ source }) => ({ list: "allow", path, source } as const));
     yield { set, escapes: CLUSTER_ESCAPES, rules };
   }
+}
+
+/** The names of the command policies that no host uses. */
+export function findUnusedPolicies(
+  { config, hosts }: Pick<CompiledPolicy, "config" | "hosts">,
+): ReadonlySet<string> {
+  const byGroup = new Map(Object.entries(config.group_command_policies));
+  const used = hosts.values().flatMap(({ groups }) =>
+    ["_default", ...groups].flatMap((group) => byGroup.get(group) ?? [])
+  );
+  return new Set(Object.keys(config.command_policies)).difference(new Set(used));
 }
 
 function hostSubject(set: PolicySet, policies: readonly NamedPolicy[]): Subject {

@@ -5,7 +5,7 @@
  */
 export { type CaseResult, decideCases, POLICY_TESTS, type PolicyCase, requirePolicyTests } from "./cases.ts";
 export { type AccessChange, diffPolicies, isWider } from "./diff.ts";
-export { type LintFinding, lintPattern, lintPolicy } from "./lint.ts";
+export { findUnusedPolicies, type LintFinding, lintPattern, lintPolicy } from "./lint.ts";
 export { decideAction, decideRequest, type HostQuestion, readAction, type Requester } from "./question.ts";
 export { findHostRemedies } from "./remedies.ts";
 export { type ReplayResult, startReplay } from "./replay.ts";
