@@ -3,7 +3,12 @@ import { systemRandom } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
-import type { ApproverConfig, PasskeyConfig } from "@gateway/shared/policy";
+import {
+  type ApproverConfig,
+  MAX_REQUIRED_APPROVALS,
+  type PasskeyConfig,
+  requiredApprovals,
+} from "@gateway/shared/policy";
 import { isSecurityKey, parseApprovalKey } from "@gateway/shared/proofs";
 import { fingerprint, formatPublicKey } from "@gateway/shared/ssh";
 import { quoteText } from "@gateway/shared/text";
@@ -12,7 +17,7 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { command, type CommandGroup, count, named, repeat } from "../kit/command.ts";
 import { splitNames, writeFields } from "../kit/entries.ts";
 import { readOperatorText } from "../kit/files.ts";
-import { invalid } from "../kit/output.ts";
+import { conflict, invalid } from "../kit/output.ts";
 import { addition, changing, type Collection, managing, type Removal } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL } from "../kit/table.ts";
@@ -124,11 +129,13 @@ collected yet.
 `,
 };
 
+const SIGNERS = [0, MAX_REQUIRED_APPROVALS] as const;
+
 const REQUIRE = changing({
   name: "require",
   summary: "Set how many people must sign an approval.",
   takes: {
-    "<count>": "number of different people; 0: the control plane's word suffices",
+    "<count>": count("number of different people; 0: the control plane's word suffices", ...SIGNERS),
     "--group <group>": "only for hosts and clusters of this group",
   },
   help: `
@@ -139,19 +146,34 @@ Examples:
 The largest number that applies to a host or cluster counts: this number, the number of each of its groups, and its own
 (broker-ctl host edit NAME --approvals 2). It applies to requests that a rule of the policy sends to an approver.
 `,
-  change({ count: text, group }) {
-    const required = /^[0-8]$/.test(text) ? Number(text) : undefined;
-    if (required === undefined) throw invalid(`Cannot require ${quoteText(text)} people: expected 0 to 8`);
-    const where = group === undefined ? ["required"] : ["required_by_group", group];
-    const what = group === undefined ? "every approval" : `approvals of group ${quoteText(group)}`;
-    return {
-      edit: (text: string) => setValue(text, ["approvals", ...where], required),
-      describe: () => ({
-        json: { required, ...(group !== undefined && { group }) },
-        lines: [`${what}: ${required} must sign`],
-      }),
-    };
-  },
+  change: ({ count: required, group }) => ({
+    edit(text, { approvals }) {
+      if (approvals === undefined) {
+        const problem = "Cannot require signatures: the signer's config has no approvers";
+        throw conflict(problem, undefined, "broker-ctl approver add NAME --ssh-key FILE");
+      }
+      const where = group === undefined ? ["required"] : ["required_by_group", group];
+      return setValue(text, ["approvals", ...where], required);
+    },
+    describe({ approvals, hosts, kubernetes, policy_source }) {
+      const targets = { ...hosts, ...kubernetes?.clusters };
+      const groups = group === undefined ? [] : [group];
+      const inForce = requiredApprovals(approvals, { groups });
+      const what = group === undefined
+        ? "every approval without a larger number"
+        : `approvals of group ${quoteText(group)}`;
+      const isUnknown = group !== undefined && policy_source !== "database" &&
+        !Object.values(targets).some((each) => each.groups?.includes(group));
+      return {
+        json: { required, ...(group !== undefined && { group, in_force: inForce }) },
+        lines: [
+          `${what}: ${inForce} must sign`,
+          ...describeRequired(approvals, targets),
+          ...isUnknown ? [`warning: no host or cluster is in group ${quoteText(group)}`] : [],
+        ],
+      };
+    },
+  }),
 });
 
 /** `approver`: the people whose signatures the signer accepts. */
@@ -163,7 +185,7 @@ export const APPROVER: CommandGroup = {
 
 /** The option of hosts and clusters. */
 export const APPROVALS_OPTION = {
-  "--approvals <count>": count("people who must sign each approval", 0, 8),
+  "--approvals <count>": count("people who must sign each approval", ...SIGNERS),
 } as const;
 
 /** Each key as `ssh SHA256:…` or `passkey SHA256:…`. */

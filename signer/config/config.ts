@@ -216,30 +216,44 @@ export function findHostsWithoutKey(
   );
 }
 
+/** The number of people who may approve for a host or cluster of these groups. */
+export function countApprovers(approvals: SignerConfig["approvals"], groups: readonly string[]): number {
+  return Object.values(approvals?.approvers ?? {})
+    .filter((person) => person.groups?.some((group) => groups.includes(group)) !== false).length;
+}
+
 /**
- * The key paths of hosts and clusters that need more signatures than there are approvers. Nobody could ever approve
- * their requests. Such a config is rejected.
+ * The numbers of signatures that more people must give than may approve: nobody could ever approve these requests. Such a
+ * config is rejected. For `required`, all approvers count, because hosts can have no rule that requires an approval.
  */
 export function findUnreachableApprovals(
   { approvals, hosts, kubernetes }: Pick<SignerConfig, "approvals" | "hosts" | "kubernetes">,
 ): readonly string[] {
-  const people = Object.keys(approvals?.approvers ?? {}).length;
-  const wanted: (readonly [path: readonly string[], required: number])[] = [
-    [["approvals", "required"], approvals?.required ?? 0],
-    ...Object.entries(approvals?.required_by_group ?? {}).map(([group, required]) =>
-      [["approvals", "required_by_group", group], required] as const
+  const { approvers = {}, required = 0, required_by_group = {} } = approvals ?? {};
+  const all = Object.keys(approvers).length;
+  /** For each group, the fewest people who may approve for one of its members. */
+  const fewest = new Map<string, number>();
+  const targets = [
+    ...Object.entries(hosts).map(([name, host]) => [["hosts", name], host] as const),
+    ...Object.entries(kubernetes?.clusters ?? {}).map(([name, cluster]) =>
+      [["kubernetes", "clusters", name], cluster] as const
     ),
-    ...Object.entries(hosts).map(([name, { approvals_required = 0 }]) =>
-      [["hosts", name, "approvals_required"], approvals_required] as const
+  ].map(([path, { groups = [], approvals_required = 0 }]) => {
+    const able = countApprovers(approvals, groups);
+    for (const group of groups) fewest.set(group, Math.min(able, fewest.get(group) ?? able));
+    return [[...path, "approvals_required"], approvals_required, able] as const;
+  });
+  const wanted: (readonly [path: readonly string[], required: number, able: number])[] = [
+    [["approvals", "required"], required, all],
+    ...Object.entries(required_by_group).map(([group, required]) =>
+      [["approvals", "required_by_group", group], required, fewest.get(group) ?? all] as const
     ),
-    ...Object.entries(kubernetes?.clusters ?? {}).map(([name, { approvals_required = 0 }]) =>
-      [["kubernetes", "clusters", name, "approvals_required"], approvals_required] as const
-    ),
+    ...targets,
   ];
-  return wanted.filter(([, required]) => required > people).map(([path, required]) =>
+  return wanted.filter(([, required, able]) => required > able).map(([path, required, able]) =>
     `${formatKeyPath(path)}: needs ${required} approver${
       required === 1 ? "" : "s"
-    }, and approvals.approvers has ${people}`
+    }, and approvals.approvers has ${able} who may approve`
   );
 }
 

@@ -7,10 +7,12 @@ import {
   findInertPolicies,
   findListGaps,
   findUnprovedShells,
+  requiredApprovals,
 } from "@gateway/shared/policy";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { formatKeyPath, quoteText } from "@gateway/shared/text";
 import { isHostIdentity } from "@gateway/shared/wire";
+import { countApprovers } from "./config.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Logs the public envelope key, which the shims of sealed hosts must trust. */
@@ -111,13 +113,15 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   return warnings;
 }
 
-/** Numbers of signatures that never apply, although an operator relies on them. */
+/** Numbers of signatures that never apply, although an operator relies on them, or that nobody can give. */
 function describeInertApprovals({ config, policy }: Snapshot): readonly string[] {
-  const inGroup = Object.keys(config.approvals?.required_by_group ?? {});
+  const { approvals } = config;
+  const inGroup = Object.keys(approvals?.required_by_group ?? {});
   const targets = inGroup.length === 0 ? [] : [...policy.hosts.values(), ...policy.clusters.values()];
   const groups = new Set(targets.flatMap((target) => target.groups));
   const asksNobody = (name: string) => {
-    const { members = [], enforcement } = policy.hosts.get(name)?.commands ?? {};
+    const { members = [], enforcement } = (policy.hosts.get(name) ?? policy.clusters.get(name))?.commands ??
+      {};
     return enforcement !== "enforce" || members.every(({ requireApproval }) => requireApproval.length === 0);
   };
   return [
@@ -133,5 +137,12 @@ function describeInertApprovals({ config, policy }: Snapshot): readonly string[]
           formatKeyPath(["hosts", name, "approvals_required"])
         }: no rule of this host requires an approval, so nobody has to sign`
       ),
+    ...(approvals === undefined ? [] : [...policy.hosts, ...policy.clusters]).flatMap(([name, target]) => {
+      const [needed, able] = [requiredApprovals(approvals, target), countApprovers(approvals, target.groups)];
+      if (needed <= able || asksNobody(name)) return [];
+      return [
+        `${name}: nobody can approve its requests, because ${needed} must sign and ${able} may approve`,
+      ];
+    }),
   ];
 }

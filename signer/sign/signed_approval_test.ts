@@ -407,6 +407,15 @@ Deno.test.each([
   },
   { name: "more signatures than approvers", approvals: { ...APPROVALS, required: 4 } },
   {
+    name: "a group whose hosts too few people may approve",
+    approvals: { ...APPROVALS, required_by_group: { web: 3 } },
+  },
+  {
+    name: "a host that too few people may approve",
+    approvals: { ...APPROVALS, required_by_group: {} },
+    hosts: { web01: { ...CONFIG.hosts.web01, approvals_required: 3 } },
+  },
+  {
     name: "an unreadable key",
     approvals: { ...APPROVALS, approvers: { ann: { ssh_keys: ["ssh-ed25519 AAAA"] } } },
   },
@@ -445,6 +454,13 @@ Deno.test("approvals without state_db cause a warning, because a restart loses t
     snapshotWarnings(snapshotOf({ ...CONFIG, approvals: APPROVALS, state_db }))
       .filter((text) => text.includes("used again"));
   assert.deepEqual([found("").length, found("/state.db").length], [1, 0]);
+});
+
+Deno.test("more signatures than the approvers of a host's groups can give cause a warning, if a rule needs them", () => {
+  const config = { ...CONFIG, approvals: { ...APPROVALS, required: 3, required_by_group: {} } };
+  assert.deepEqual(snapshotWarnings(snapshotOf(config)).filter((text) => text.includes("nobody can")), [
+    "web01: nobody can approve its requests, because 3 must sign and 2 may approve",
+  ]);
 });
 
 Deno.test("a number of signatures that never applies causes a warning", () => {

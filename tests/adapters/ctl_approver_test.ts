@@ -9,6 +9,16 @@ const CONFIG = JSON.stringify({
   approvals: { installation_id: "lab-12345", approvers: { ann: { ssh_keys: [ANN] } }, required: 1 },
 });
 
+Deno.test("broker-ctl approver require names the command that adds an approver, if there is none", async () => {
+  await using config = await withConfig(JSON.stringify(SIGNER_KEYS));
+  const { err, exit } = await config.ctl("approver", "require", "1");
+  assert.match(
+    err,
+    /Cannot require signatures: the signer's config has no approvers\nfix: broker-ctl approver add/,
+  );
+  assert.equal(exit, 1);
+});
+
 Deno.test.each<{ args: readonly string[]; exit: number; says: RegExp }>([
   {
     args: ["approver", "list"],
@@ -52,8 +62,18 @@ Deno.test.each<{ args: readonly string[]; exit: number; says: RegExp }>([
     exit: 1,
     says: /approvals\.required: needs 2 approvers, and approvals\.approvers has 1/,
   },
-  { args: ["approver", "require", "many"], exit: 2, says: /Cannot require "many" people: expected 0 to 8/ },
-  { args: ["approver", "require", "0"], exit: 0, says: /^every approval: 0 must sign/ },
+  { args: ["approver", "require", "9"], exit: 2, says: /Expected a number from 0 to 8/ },
+  {
+    args: ["approver", "require", "0"],
+    exit: 0,
+    says: /^every approval without a larger number: 0 must sign\nrequired: 0\n/,
+  },
+  {
+    args: ["approver", "require", "0", "--group", "wbe"],
+    exit: 0,
+    says:
+      /^approvals of group "wbe": 1 must sign\nrequired: 1, group wbe: 0\nwarning: no host or cluster is in group "wbe"\n/,
+  },
   {
     args: ["approver", "remove", "ann"],
     exit: 1,
