@@ -19,8 +19,9 @@ export async function openApprovalCheck(config: string | undefined, workingFolde
   const { approvals } = await loadSignerFile(config, workingFolder);
   const compiled = approvals && compileApprovers(approvals);
   if (compiled?.kind !== "ok") {
-    const problem = "Cannot verify approvals: the signer's config has no approvals";
-    throw badConfig(problem, undefined, "pass --config FILE");
+    const problem = compiled?.problems.join("\n  ") ?? "the signer's config has no approvals";
+    const fix = compiled === undefined ? "pass --config FILE" : "correct approvals in the signer's config";
+    throw badConfig(`Cannot verify approvals: ${problem}`, undefined, fix);
   }
   const problems: string[] = [];
   const used = new Set<string>();

@@ -52,8 +52,8 @@ with a line of broker-ctl audit public-key for each, in a file that no instance 
 is missing, empty or unknown, if a serial was issued twice, or if a control plane or broker used a serial that no
 signer's log contains. --approvals verifies each signature of an approval again: it belongs to an approver of the signer's
 config, was valid at the time of the record, and was used once. The log does not contain all signed fields, so that the
-signature is about the recorded command is the statement of the signer. A removed approver or key counts as invalid. Exit
-code 1: verification failed.
+signature is about the recorded command is the statement of the signer. A removed approver or key counts as invalid. Logs
+with 0 signed approvals do not fail. Exit code 1: verification failed.
 `,
   uses: ({ set, log, approvals }) =>
     approvals === true || set === undefined && log === undefined ? ["config"] : [],
@@ -140,9 +140,11 @@ async function verifyLogs(
       ...gone.map((log) => `ERROR: remembered log ${log} was not checked: ${why}`),
       ...(approvals === undefined ? [] : [
         ...approvals.problems.map((problem) => `ERROR: ${problem}`),
-        `${
-          approvals.ok ? "OK" : "FAIL"
-        }: ${approvals.proofs} signed approvals of ${approvals.records} records`,
+        approvals.ok && approvals.records === 0
+          ? "not proved: that people signed approvals: the logs contain 0 signed approvals"
+          : `${
+            approvals.ok ? "OK" : "FAIL"
+          }: ${approvals.proofs} signed approvals of ${approvals.records} records`,
       ]),
       ...note,
     ],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { approverKey, createPasskey } from "@gateway/shared/testing";
+import { LogFolder } from "./audit_fixture.ts";
 import { SIGNER_KEYS, withConfig } from "./ctl_fixture.ts";
 
 const [ANN, BOB] = [approverKey(3).line, approverKey(4).line];
@@ -17,6 +18,35 @@ Deno.test("broker-ctl approver require names the command that adds an approver, 
     /Cannot require signatures: the signer's config has no approvers\nfix: broker-ctl approver add/,
   );
   assert.equal(exit, 1);
+});
+
+Deno.test.each<{ name: string; approvals?: object; exit: number; says: RegExp }>([
+  {
+    name: "a log without signed approvals",
+    approvals: { approvers: { ann: { ssh_keys: [ANN] } } },
+    exit: 0,
+    says: /^not proved: .*: the logs contain 0 signed approvals$/m,
+  },
+  {
+    name: "absent approvals",
+    exit: 1,
+    says: /Cannot verify approvals: the signer's config has no approvals\nfix: pass --config FILE/,
+  },
+  {
+    name: "invalid approvals",
+    approvals: { approvers: { ann: { ssh_keys: ["ssh-ed25519 AAAA"] } } },
+    exit: 1,
+    says:
+      /Cannot verify approvals: approvals\.approvers\.ann: .*\nfix: correct approvals in the signer's config/,
+  },
+])("audit verify --approvals reports $name", async ({ approvals, exit, says }) => {
+  await using log = new LogFolder();
+  await log.write("one");
+  const block = approvals && { approvals: { installation_id: "lab-12345", ...approvals } };
+  await using config = await withConfig(JSON.stringify({ ...SIGNER_KEYS, ...block }));
+  const result = await config.ctl("audit", "verify", "--log", log.path, "--approvals");
+  assert.match(result.out + result.err, says);
+  assert.equal(result.exit, exit);
 });
 
 Deno.test.each<{ args: readonly string[]; exit: number; says: RegExp }>([
