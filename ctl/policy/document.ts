@@ -64,7 +64,7 @@ export function writeDocument(text: string, config: PolicyConfig, policy: Policy
   const comments = [
     `${policy.kind} ${quoteText(policy.name)}. Hosts: ${joinNames(used.map(({ name }) => name))}`,
     "Nothing is written before you have confirmed what changes. To cancel, change nothing.",
-    "Comments above the first brace are not saved.",
+    "Comments outside the values are not saved.",
     ...others.size === 0 ? [] : ["Policies that also apply:"],
     ...[...others].flatMap((name) =>
       `${name}: ${JSON.stringify(config.command_policies[name], null, 2)}`.split("\n")

@@ -97,8 +97,8 @@ export interface AuditEntry {
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
   /**
-   * JSON text, present if the policy decided: `outcome` (what the config alone decides), `live` (a grant or waiver changed
-   * it), `groups` of the end user, `via` (the forwarder), `verified` (end user), `forced` (fields of an apply).
+   * JSON text, present if the policy decided: `outcome` (what the config decides without grants and waivers), `groups` of
+   * the end user, `via` (the forwarder), `verified` (end user), `forced` (fields of an apply).
    */
   readonly decision?: string;
 }
