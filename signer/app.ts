@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
+import { CALLER_DENIALS } from "@gateway/shared/policy";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleReload } from "./routes/admin.ts";
 import {
@@ -28,7 +29,7 @@ import {
 } from "./routes/revocations.ts";
 import { handleListSessions, handleReportSessions } from "./routes/sessions.ts";
 import type { Authority } from "./sign/authority.ts";
-import { isListReader, READS_ONLY } from "./sign/judge.ts";
+import { isListReader } from "./sign/judge.ts";
 import { handleSign } from "./sign/sign.ts";
 
 export const SIGNER_ROUTES = routesFor<Authority, { readonly peer: Peer }>()({
@@ -78,7 +79,7 @@ export function createSignerApp(authority: Authority): PeerHandler {
   return (request, peer) => {
     // The identity of a host is stored on that host, so it must not give access to anything else.
     if (isListReader(authority.state.current, peer.caller) && !isForList(request.url)) {
-      throw new AppError("forbidden", READS_ONLY);
+      throw new AppError("forbidden", CALLER_DENIALS.readsOnly);
     }
     return answer(request, { peer });
   };

@@ -97,6 +97,7 @@ export { type Decided, type PolicyOutcome, recordDecision } from "./recorded.ts"
 export {
   type AllowedSsh,
   BASTION_COMMAND,
+  CALLER_DENIALS,
   decideSsh,
   decideSshSteps,
   type DeniedSsh,
@@ -106,6 +107,7 @@ export {
   mayComeFrom,
   mayUseHost,
   mayUseSome,
+  ownRowOf,
   requiredApprovals,
   type SshDecision,
   type SshIntent,

@@ -251,6 +251,18 @@ export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string
   return rowOf(policy, caller)?.only_via?.includes(peer) !== false;
 }
 
+/** The reasons of denials that apply to all hosts and clusters. */
+export const CALLER_DENIALS = {
+  notForwarder: "on_behalf_of not allowed for this caller",
+  readsOnly: "callers in krl_callers may fetch the revocation list only",
+  notDirect: "direct requests not allowed for this caller",
+} as const;
+
+/** The caller's own row, which alone decides `self_approve` and `require_verified_end_user`; `_default` never counts. */
+export function ownRowOf({ callers }: CompiledPolicy, caller: string): CompiledCaller | undefined {
+  return caller === "_default" ? undefined : callers.get(caller);
+}
+
 /** The number of people who have to sign the approvals of a host or cluster. */
 export function requiredApprovals(
   approvals: PolicyConfig["approvals"],

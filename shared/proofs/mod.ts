@@ -7,13 +7,7 @@
  *
  * @module
  */
-export {
-  type ApprovalsConfig,
-  approvalsConfig,
-  type Approver,
-  type Approvers,
-  compileApprovers,
-} from "./approvers.ts";
+export { type ApprovalsConfig, approvalsConfig, type Approvers, compileApprovers } from "./approvers.ts";
 export {
   type DecisionDocument,
   digestSubject,
@@ -24,10 +18,4 @@ export {
   subjectOf,
 } from "./document.ts";
 export { APPROVAL_NAMESPACE, isSecurityKey, parseApprovalKey } from "./sshsig.ts";
-export {
-  type ProofScope,
-  type ProofVerdict,
-  type SignedDecision,
-  verifyProofs,
-  verifySignedAt,
-} from "./verify.ts";
+export { type SignedDecision, verifyProofs, verifySignedAt } from "./verify.ts";

@@ -24,7 +24,7 @@ export interface SignedDecision {
 }
 
 /** What proofs are verified against. */
-export interface ProofScope {
+interface ProofScope {
   readonly approvers: Approvers;
   readonly subject: ApprovalSubject;
   /** The groups of the host or cluster. */
@@ -34,7 +34,7 @@ export interface ProofScope {
 }
 
 /** The result: the decisions of different people, or the reason why one proof is rejected. */
-export type ProofVerdict =
+type ProofVerdict =
   | { readonly kind: "valid"; readonly decisions: readonly SignedDecision[] }
   | { readonly kind: "invalid"; readonly problem: string };
 

@@ -4,6 +4,7 @@ import type { Peer } from "@gateway/shared/http";
 import {
   type AllowedCluster,
   type AllowedSsh,
+  CALLER_DENIALS,
   clusterIntentOf,
   type CompiledCluster,
   type CompiledHost,
@@ -16,6 +17,7 @@ import {
   intentOf,
   mayComeFrom,
   mayUseHost,
+  ownRowOf,
 } from "@gateway/shared/policy";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { isUnsafe, quoteText } from "@gateway/shared/text";
@@ -83,7 +85,7 @@ type Verdict = Allowed | Stopped | Denied;
  */
 export async function judge(context: SignContext): Promise<Verdict> {
   const { authority, snapshot, peer, request, caller } = context;
-  if (!mayForward(context)) return closed("on_behalf_of not allowed for this caller");
+  if (!mayForward(context)) return closed(CALLER_DENIALS.notForwarder);
   requireKnown(authority);
   const basis = { snapshot, view: authority.live.view };
   // Check the peer too, because the freeze of a forwarder applies to all requests that it forwards (K6).
@@ -166,11 +168,10 @@ export function isForwarder({ snapshot, peer }: Pick<SignContext, "snapshot" | "
   return snapshot.trustedForwarders.has(peer.caller);
 }
 
-/** Whether the caller's own entry has `require_verified_end_user`; `_default` never counts. */
 function needsVerifiedEndUser(
   { snapshot, caller }: Pick<SignContext, "snapshot" | "caller">,
 ): boolean {
-  return caller !== "_default" && snapshot.policy.callers.get(caller)?.require_verified_end_user === true;
+  return ownRowOf(snapshot.policy, caller)?.require_verified_end_user === true;
 }
 
 /**
@@ -199,9 +200,7 @@ function judgeApproval(
 function needsApproval(context: SignContext, decision: { readonly requireApproval: boolean }): boolean {
   const { snapshot, peer, request } = context;
   if (!decision.requireApproval || request.dry_run || !request.approved) return decision.requireApproval;
-  // `_default` would let every caller approve its own requests.
-  const approvesItself = peer.caller !== "_default" &&
-    snapshot.policy.callers.get(peer.caller)?.self_approve === true;
+  const approvesItself = ownRowOf(snapshot.policy, peer.caller)?.self_approve === true;
   return !isForwarder(context) && !approvesItself;
 }
 
@@ -258,12 +257,8 @@ async function refuseEndUser(context: SignContext, err: string): Promise<never> 
   throw new AppError("denied", "end-user identity could not be verified");
 }
 
-export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
-
 /** The answer to a frozen caller. Only admins see which freeze applies. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
-
-const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
 /** The identity of a host is stored on that host, so it must give access only to the list. */
 export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
@@ -275,8 +270,8 @@ export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, calle
  * there is none.
  */
 export function findCallerDenial(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
-  if (isListReader(snapshot, caller)) return READS_ONLY;
-  return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
+  if (isListReader(snapshot, caller)) return CALLER_DENIALS.readsOnly;
+  return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : CALLER_DENIALS.notDirect;
 }
 
 /**

@@ -6,7 +6,7 @@ import { decideCommand, listRules, type PolicySet } from "../command.ts";
 import type { CompiledHost, CompiledPolicy } from "../compile.ts";
 import type { CompiledCluster } from "../compile_cluster.ts";
 import type { ApproverConfig } from "../model.ts";
-import { isListedFor, requiredApprovals } from "../ssh.ts";
+import { isListedFor, ownRowOf, requiredApprovals } from "../ssh.ts";
 import { type Analysis, ANY_WORDS, commandOf, PARSED_TEXT, searchTexts } from "./search.ts";
 
 /** `unknown`: the patterns are too large to be compared, so the change counts as wider. */
@@ -182,10 +182,9 @@ function diffSignatures(before: number, after: number): readonly Change[] {
 }
 
 /** What the callers table says about a caller. Of the row `_default`, only `only_via` counts. */
-function callerRow({ callers }: CompiledPolicy, caller: string) {
-  const { self_approve, require_verified_end_user } =
-    (caller === "_default" ? undefined : callers.get(caller)) ?? {};
-  const { only_via } = callers.get(caller) ?? callers.get("_default") ?? {};
+function callerRow(policy: CompiledPolicy, caller: string) {
+  const { self_approve, require_verified_end_user } = ownRowOf(policy, caller) ?? {};
+  const { only_via } = policy.callers.get(caller) ?? policy.callers.get("_default") ?? {};
   return { only_via, self_approve, require_verified_end_user };
 }
 

@@ -5,7 +5,7 @@ import { parseJson } from "../../json.ts";
 import { quoteText } from "../../text.ts";
 import type { CompiledPolicy } from "../compile.ts";
 import { outcomeOf, OUTCOMES, type PolicyOutcome } from "../recorded.ts";
-import { mayComeFrom } from "../ssh.ts";
+import { CALLER_DENIALS, mayComeFrom, ownRowOf } from "../ssh.ts";
 import { decideAction, decideRequest } from "./question.ts";
 
 type Member =
@@ -148,18 +148,13 @@ function decideAgain(
   const [recorded, words] = [readDecision(text), readDescription(description)];
   if (recorded === undefined || words === undefined) return UNREADABLE;
   const { outcome: from, groups: endUserGroups, via, verified, forced: isForced } = recorded;
-  const needsToken = policy.callers.get(caller)?.require_verified_end_user === true && caller !== "_default";
-  if (needsToken && !verified) return UNVERIFIED;
+  if (ownRowOf(policy, caller)?.require_verified_end_user === true && !verified) return UNVERIFIED;
   const { role = "", purpose = "", session_mode: sessionMode = "", user: endUser = "", elev = "" } = words;
   const stop = (reason: string) => ({ kind: "denied", reason, matchedRule: "" }) as const;
   const decide = () => {
-    if (via !== "" && !trustedForwarders.includes(via)) {
-      return stop("on_behalf_of not allowed for this caller");
-    }
-    if (krlCallers.includes(caller)) return stop("callers in krl_callers may fetch the revocation list only");
-    if (!mayComeFrom(policy, caller, via || caller)) {
-      return stop("direct requests not allowed for this caller");
-    }
+    if (via !== "" && !trustedForwarders.includes(via)) return stop(CALLER_DENIALS.notForwarder);
+    if (krlCallers.includes(caller)) return stop(CALLER_DENIALS.readsOnly);
+    if (!mayComeFrom(policy, caller, via || caller)) return stop(CALLER_DENIALS.notDirect);
     const requester = { caller, endUser, endUserGroups };
     if (words["target"] !== "k8s") {
       const found = policy.hosts.get(host);
