@@ -298,6 +298,11 @@ export const DOCUMENT_SAMPLES: readonly Sample[] = [
       '<a name="my.password" value="[REDACTED]"/>\\u003ctoken\\u003e[REDACTED]\\u003c/token\\u003e',
   },
   {
+    name: "an XML tag of several lines",
+    text: '<password\n  a="b"\n>\nx</password>\n<token\n>',
+    masked: '<password\n  a="b"\n>\n[REDACTED]</password>\n<token\n>',
+  },
+  {
     name: "the credentials of a registry",
     text: '"auth": "eA==", "pass":"x"',
     masked: '"auth": "[REDACTED]", "pass":"[REDACTED]"',
