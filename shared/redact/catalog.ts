@@ -6,7 +6,6 @@
 import {
   ahead,
   argument,
-  attached,
   B,
   credentials,
   element,
@@ -17,6 +16,7 @@ import {
   keyBlock,
   LINE,
   nextItem,
+  option,
   type Place,
   type Searched,
   setting,
@@ -101,10 +101,19 @@ const SUFFIX = "(?:[_-]?\\d{1,4}|_(?:base|hash|value|prod|old|new))?";
 // In a command, PWD is the working directory. In a connection string, after a semicolon, PWD is a password.
 const WORKING_DIRECTORY = `(?-i:(?<=(?<![A-Za-z0-9_;])(?:OLD)?)PWD=["']?[/~$])`;
 
+/** `pass` as a whole name: before a colon only as a key, because `pass:` also occurs in sentences. */
+const PASS =
+  "(?-i:(?<=(?<![^\\n{,;&?(|])[ \\t]{0,40}(?:- )?)[Pp]ass(?=[ \\t]{0,40}[:=])|(?<![\\w.-])pass(?==))" +
+  "[ \\t]{0,40}[:=][ \\t]{0,40}";
+/** A value with a letter and a digit or symbol, unlike words, counts and paths. It may be a number with a unit. */
+const LOOKS_SECRET = `(?=["']?(?!\\d[\\d.,:+tz-]{0,40}[a-z%]{0,9}(?:[\\s,;"']|$))[^\\s,;"'/]{6})` +
+  `(?=["']?[^\\s,;"'/]{0,60}[a-z])(?=["']?[^\\s,;"'/]{0,60}[^a-z\\s,;"'/.:_()-])`;
+
 const configValue = (except: string) => [
   rule("config-value", [
     `${except}${NAME}${SUFFIX}(?:${QUOTE})?[ \\t]{0,40}(?:=>|:=|[:=]|%3[ad])[ \\t]{0,40}(?:\\[\\s{0,40}(?=${QUOTE}))?(?=\\S)`,
   ], setting(`[,;"'${B}]`)),
+  rule("config-value", [PASS, LOOKS_SECRET], setting(`[,;"'${B}]`)),
   // A ConfigMap, as `kubectl describe` prints it.
   rule("config-value", [
     `${NAME}${SUFFIX}:(?=\\r?\\n)`,
@@ -142,7 +151,9 @@ const NAMED_VALUE = rule("named-value", [
 
 /** `-P` is the port, but it is masked because users confuse the two options. */
 const mysql = (program: string) =>
-  ["-p", "-P"].map((option) => rule("mysql-p-attached", [`${START}${program}${END}`], attached(option)));
+  ["-p", "-P"].map((name) =>
+    rule("mysql-p-attached", [`${START}${program}${END}`, option(name, `[^${B}-]`)], until(`[${B}]`))
+  );
 
 function catalog(named: readonly SecretRule[], kind: "command" | "document"): Catalog {
   return {
@@ -175,6 +186,9 @@ function catalog(named: readonly SecretRule[], kind: "command" | "document"): Ca
     ],
     mysql: mysql("mysql(?:dump|admin)?"),
     mariadb: mysql("mariadb(?:-dump)?"),
+    "redis-cli": [
+      rule("flag-password", [`${START}redis-cli${END}`, option("-a", "\\s"), gap(1)], argument()),
+    ],
     eyj: [
       rule("jwt", [
         `${START}(?=(?-i:eyJ))`,

@@ -241,15 +241,14 @@ export function keyBlock(): Value {
   };
 }
 
-/** The first option of a command that has a password attached. */
-export function attached(option: string): Value {
-  const pattern = new RegExp(`\\s${option}(?=[^${B}-])|[\\n|;&]`, "g");
-  const password = until(`[${B}]`);
+/** Skips to the value of an option of a command; `value` matches its first character. */
+export function option(name: string, value: string): Step {
+  const pattern = new RegExp(`\\s${name}(?=${value})|[\\n|;&]`, "g");
   return (searched, from) => {
     const at = searched.next(pattern, from);
     // The last character may be the space before the option.
     if (searched.isUnfinished(at + 1)) return searched.wait(/\S/);
-    return searched.text.startsWith(option, at + 1) ? password(searched, at + 3, from) : undefined;
+    return searched.text.startsWith(name, at + 1) ? at + 1 + name.length : undefined;
   };
 }
 

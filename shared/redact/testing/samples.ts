@@ -42,6 +42,11 @@ export const COMMAND_SAMPLES: readonly Sample[] = [
     text: "mariadb-dump -px",
     masked: `mariadb-dump -p${m("mysql-p-attached")}`,
   },
+  {
+    name: "a password of redis-cli",
+    text: "redis-cli -h db -a 'h 2' ping; ls -a x",
+    masked: `redis-cli -h db -a ${m("flag-password")} ping; ls -a x`,
+  },
   { name: "an assigned token", text: "TOKEN=abc run", masked: `TOKEN=${m("env-assignment")} run` },
   { name: "an assigned AUTH", text: "AUTH=abc", masked: `AUTH=${m("env-assignment")}` },
   { name: "a longer name with PWD", text: "DB_PWD=abc", masked: `DB_PWD=${m("env-assignment")}` },
@@ -116,6 +121,12 @@ export const COMMAND_SAMPLES: readonly Sample[] = [
 export const DOCUMENT_SAMPLES: readonly Sample[] = [
   { name: "key=value", text: "password=hunter2 x", masked: "password=[REDACTED] x" },
   { name: "a key of YAML", text: "password: two words\na: b", masked: "password: [REDACTED]\na: b" },
+  {
+    name: "a key that is pass",
+    text: "user: bob\n  pass: hunter2\n- pass: 'p@ssword'\nhost=a, Pass = Tr0ub4dor; x pass=s3cret!",
+    masked:
+      "user: bob\n  pass: [REDACTED]\n- pass: '[REDACTED]'\nhost=a, Pass = [REDACTED]; x pass=[REDACTED]",
+  },
   { name: "a key that ends in a word", text: "db_pwd: hunter2, x", masked: "db_pwd: [REDACTED], x" },
   { name: "a connection string", text: "Server=a;Pwd=h@x/2;Db=c", masked: "Server=a;Pwd=[REDACTED];Db=c" },
   { name: "JSON", text: '{"password": "hunter2", "a": 1}', masked: '{"password": "[REDACTED]", "a": 1}' },
