@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { maskText } from "@gateway/shared/kubernetes";
 import { parseDocument } from "@gateway/shared/proofs";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { isSameIdentity } from "@gateway/shared/text";
 import {
   type ApprovalProof,
@@ -332,5 +333,14 @@ export class MonotonicTime {
   /** The moment of this time when the clock showed a time. For a time in the future it is now. */
   at(shown: number): number {
     return Math.min(this.#now, this.#now - (this.#readAt - shown));
+  }
+}
+
+/** True if two authorized_keys lines contain the same Ed25519 key. Comments are ignored. */
+export function isSameKey(a: string, b: string): boolean {
+  try {
+    return parseEd25519PublicKey(a).toHex() === parseEd25519PublicKey(b).toHex();
+  } catch {
+    return false;
   }
 }

@@ -2,10 +2,17 @@ import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import { approvalRecord } from "@gateway/shared/wire";
 import { approvalOf, CREATED_AT, PUBLIC_KEY } from "../testing/sample_approval.ts";
-import { type ApprovalState, decide, expiresAt, statusOf, toRecord, withoutToken } from "./approval.ts";
+import {
+  type ApprovalState,
+  decide,
+  expiresAt,
+  isSameKey,
+  statusOf,
+  toRecord,
+  withoutToken,
+} from "./approval.ts";
 import * as fc from "fast-check";
 import { ExpiryQueue } from "./approval_index.ts";
-import { isSameKey } from "./registry.ts";
 
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
 const APPROVED = { kind: "approved", by: "alice", at: CREATED_AT + 500, learnTtlSeconds: 0 } as const;

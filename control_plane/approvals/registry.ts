@@ -1,5 +1,4 @@
 import { within } from "@gateway/shared/clock";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { ChangeLock } from "@gateway/shared/state";
 import { type ApprovalRecord, MAX_PROOFS, type SignRequest } from "@gateway/shared/wire";
 import {
@@ -7,6 +6,7 @@ import {
   type ApprovalDraft,
   decide,
   identityOf,
+  isSameKey,
   MonotonicTime,
   proofsOf,
   type Timing,
@@ -195,8 +195,7 @@ export class ApprovalRegistry {
   ): Promise<void> {
     const now = this.#time.now();
     const entry = this.#index.find(id, now);
-    if (entry === undefined) return;
-    if (!entry.isClaimed && entry.statusAt(now) !== "pending") return;
+    if (entry === undefined || !entry.isClaimed && entry.statusAt(now) !== "pending") return;
     const woken = Promise.withResolvers<void>();
     entry.waiters.add(woken.resolve);
     // A held entry does not expire. At exactly the timeout an entry is still valid.
@@ -269,23 +268,24 @@ export class ApprovalRegistry {
     verdict: Verdict,
     audit: Audit,
   ): Promise<DecideOutcome> {
-    const attempt = (each: Entry, now: number) => decide(each.approval, { ...verdict, ...each.timing(now) });
-    for (const each of entries) {
-      const first = attempt(each, this.#time.now());
-      if (first.kind === "self") return { kind: "self", approval: each.approval };
-      if (first.kind === "not_pending" || first.kind === "outdated") return first;
-    }
+    const attempt = (now: number) => {
+      const decided: { readonly each: Entry; readonly approval: Approval }[] = [];
+      for (const each of entries) {
+        const outcome = decide(each.approval, { ...verdict, ...each.timing(now) });
+        if (outcome.kind === "self") return { ...outcome, approval: each.approval };
+        if (outcome.kind !== "decided") return outcome;
+        decided.push({ each, approval: outcome.approval });
+      }
+      return decided;
+    };
+    const first = attempt(this.#time.now());
+    if ("kind" in first) return first;
     const audits = await Promise.allSettled(entries.map((each) => audit(each.approval)));
     const failed = audits.find(({ status }) => status === "rejected");
     if (failed?.status === "rejected") throw failed.reason;
     const now = this.#time.now();
-    const decided: { readonly each: Entry; readonly approval: Approval }[] = [];
-    for (const each of entries) {
-      const outcome = attempt(each, now);
-      if (outcome.kind === "outdated") return outcome;
-      if (outcome.kind !== "decided") return { kind: "not_pending", status: each.statusAt(now) };
-      decided.push({ each, approval: outcome.approval });
-    }
+    const decided = attempt(now);
+    if ("kind" in decided) return decided;
     for (const each of entries) each.heldAt = now;
     try {
       await this.#stored(this.#options.store.updateApproval(...decided.map(({ approval }) => approval)));
@@ -330,9 +330,8 @@ export class ApprovalRegistry {
       ...{ approval, release, request: { ...approval.request, bearer_token: bearerToken } },
       enter: async () => {
         try {
-          return isEntered = await this.#stored(
-            store.claimCollection?.(approval.id) ?? Promise.resolve(true),
-          );
+          const claimed = store.claimCollection?.(approval.id) ?? Promise.resolve(true);
+          return isEntered = await this.#stored(claimed);
         } finally {
           if (!isEntered) release();
         }
@@ -398,14 +397,4 @@ export class ApprovalRegistry {
 function progressOf(approval: Approval): number {
   const stage = { pending: 0, denied: 1, approved: 1, consumed: 2 }[approval.state.kind];
   return stage * (MAX_PROOFS + 1) + (stage === 0 ? proofsOf(approval).length : 0);
-}
-
-/** True if two authorized_keys lines contain the same Ed25519 key. Comments are ignored. */
-export function isSameKey(a: string, b: string): boolean {
-  try {
-    const [left, right] = [parseEd25519PublicKey(a), parseEd25519PublicKey(b)];
-    return left.every((byte, index) => byte === right[index]);
-  } catch {
-    return false;
-  }
 }

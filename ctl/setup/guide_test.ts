@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./config_text.ts";
+import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./guide.ts";
 import { createLayout, DEFAULT_LISTENERS } from "./layout.ts";
 import { clientConfigPlaces } from "../kit/client_config.ts";
 import manifest from "../deno.json" with { type: "json" };

@@ -12,13 +12,8 @@ import { reachable } from "../kit/values.ts";
 import { type Call, command, type Given, optionOf, repeat } from "../kit/command.ts";
 import { type Advice, type CommandResult, invalid, notFound, withHint } from "../kit/output.ts";
 import { overSsh, runToEnd } from "../kit/programs.ts";
-import {
-  type ConfigChoices,
-  formatGuide,
-  mcpClientEntry,
-  type Runtime,
-  startCommands,
-} from "./config_text.ts";
+import type { ConfigChoices } from "./config_text.ts";
+import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
 import { completeHosts } from "./host_keys.ts";
 import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
 import {

@@ -19,8 +19,8 @@ import {
   formatMcpConfig,
   formatPolicyTests,
   formatSignerConfig,
-  type Runtime,
 } from "./config_text.ts";
+import type { Runtime } from "./guide.ts";
 
 interface WriteOptions {
   readonly folder: string;

@@ -2,15 +2,7 @@
 // 8709), ECDSA with the hash of its curve (RFC 5656), RSA with SHA-2 (RFC 8332). SHA-1 is neither created nor
 // accepted. `sshpk` does not read the public keys, because it is too lenient for a pinned host key: it pads
 // an Ed25519 key of 31 bytes, takes the first of two keys, and drops backslashes and trailing data.
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  hash,
-  type KeyObject,
-  sign,
-  verify,
-} from "node:crypto";
+import { createPrivateKey, createPublicKey, hash, type KeyObject, sign, verify } from "node:crypto";
 import { concatBytes, trimSpaces } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
@@ -87,7 +79,7 @@ export function formatPublicKey(algorithm: string, blob: Uint8Array, comment = "
 
 /** The fingerprint of a key as OpenSSH shows it: `SHA256:` and 43 characters of base64. */
 export function fingerprint(blob: Uint8Array): string {
-  return `SHA256:${createHash("sha256").update(blob).digest().toBase64({ omitPadding: true })}`;
+  return `SHA256:${hash("sha256", blob, "buffer").toBase64({ omitPadding: true })}`;
 }
 
 /**
@@ -391,11 +383,8 @@ export function opensshHead(publicKey: Uint8Array): Uint8Array {
 
 /** The public key blob of an Ed25519 seed of 32 bytes. */
 export function ed25519PublicKey(seed: Uint8Array): Uint8Array {
-  const { x } = createPublicKey(importEd25519Seed(seed)).export({ format: "jwk" });
-  return encodeKeyBlob({
-    kind: "ed25519",
-    point: Uint8Array.fromBase64(x ?? "", { alphabet: "base64url" }),
-  });
+  const der = createPublicKey(importEd25519Seed(seed)).export({ format: "der", type: "spki" });
+  return encodeKeyBlob({ kind: "ed25519", point: der.subarray(-ED25519_BYTES) });
 }
 
 /** The Ed25519 key of a seed of 32 bytes. */

@@ -56,8 +56,7 @@ export function nameSerial(caller: string, serial: bigint): string {
 const FORWARDERS_END = /\.[0-9a-f]{12}$/;
 
 export function namesOfRequest(caller: string, id: string): readonly string[] {
-  const brokers = id.replace(FORWARDERS_END, "");
-  return brokers === id ? [nameRequest(caller, id)] : [nameRequest(caller, id), nameRequest(caller, brokers)];
+  return [...new Set([id, id.replace(FORWARDERS_END, "")])].map((each) => nameRequest(caller, each));
 }
 
 /** The serial of decimal digits; `undefined` if no certificate can have it, or no revocation list can hold it. */
@@ -134,8 +133,8 @@ export function addToBatches(batches: OpenBatches, holder: CertificateHolder, fa
   // A line feed separates the texts, because none of them can contain one.
   const key =
     `${issuedAt} ${validBefore} ${pty}\n${peer}\n${caller}\n${endUser}\n${host}\n${role}\n${elevationPrefix}`;
-  const batch = batches.get(key) ?? { holder, issuedAt, validBefore, serials: new Serials() };
-  batches.set(key, batch);
+  const create = () => ({ holder, issuedAt, validBefore, serials: new Serials() });
+  const batch = batches.getOrInsertComputed(key, create);
   batch.serials.push(serial);
   return batch.serials.length === 1;
 }
@@ -157,8 +156,7 @@ export class IssuedCertificates {
   }
 
   add(holder: CertificateHolder, facts: IssuedFacts): void {
-    const batches = this.#byEnd.get(facts.validBefore) ?? new Map();
-    this.#byEnd.set(facts.validBefore, batches);
+    const batches = this.#byEnd.getOrInsertComputed(facts.validBefore, () => new Map());
     this.#charge(holder.caller, addToBatches(batches, holder, facts) ? 1 + BATCH_COST : 1);
   }
 
@@ -181,15 +179,11 @@ export class IssuedCertificates {
     }
   }
 
-  /**
-   * The time when the last certificate of a subject was issued, in seconds since the epoch; 0 if there is
-   * none.
-   */
+  /** The time when the last certificate of a subject was issued, in seconds since the epoch; 0: there is none. */
   lastIssue(subject: CertificateSubject): number {
     let last = 0;
     for (const batch of this.#batches()) {
-      if (batch.issuedAt <= last) continue;
-      const [first] = serialsOf(batch, subject);
+      const [first] = batch.issuedAt > last ? serialsOf(batch, subject) : [];
       if (first !== undefined) last = batch.issuedAt;
     }
     return last;
@@ -399,8 +393,6 @@ export class PublishedList {
   }
 
   #by(key: EnvelopeKey): { detached?: string; armored?: string } {
-    const signatures = this.#signatures.get(key) ?? {};
-    this.#signatures.set(key, signatures);
-    return signatures;
+    return this.#signatures.getOrInsertComputed(key, () => ({}));
   }
 }

@@ -3,7 +3,8 @@ import type { ServiceLogger } from "@gateway/shared/service";
 import { Durable } from "@gateway/shared/state";
 import type { FreezeSet } from "../freezes.ts";
 import type { StateStore } from "../state/store.ts";
-import { type RecordedAnswer, type RecordedCertificate, toIssued, withoutKnown } from "./recorded.ts";
+import { LostAnswers, type LostAnswersOptions } from "./lost_answers.ts";
+import { type RecordedCertificate, toIssued, withoutKnown } from "./recorded.ts";
 import {
   addToBatches,
   type CertificateHolder,
@@ -21,17 +22,13 @@ import {
   type StoredRevocation,
 } from "./certificates.ts";
 
-interface RevocationListOptions {
+interface RevocationListOptions extends Pick<LostAnswersOptions, "findAnswers" | "onLost"> {
   readonly store: StateStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly onStoreError: () => void;
   /** Reads the certificates in the audit log, newest first, back to a time in ms since the epoch. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /** Finds the answers of requests in the audit log since a time in ms. `nameRequest()` names them. */
-  readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
-  /** Called with the lost answers, before they are revoked. */
-  readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
   readonly forwarders: Iterable<string>;
 }
 
@@ -71,15 +68,18 @@ export class RevocationList {
   #isUnpublished = false;
   /** The revocations of other instances for which this instance has already searched its certificates. */
   #takenOver: ReadonlyMap<string, StoredRevocation> = new Map();
-  /** Abandoned requests whose answers this instance still has to find in the audit log. */
-  #wanted: ReadonlySet<string> = new Set();
-  #searching: Promise<number> | undefined;
+  readonly #lost: LostAnswers;
   /** The version that each reader has installed and the time of its report, since the signer's start. */
   readonly reports: Map<string, { readonly version: number; readonly at: number }> = new Map();
 
   private constructor(options: RevocationListOptions, version: number) {
     this.#options = options;
     this.#durable = new Durable([this.#made(version)], options);
+    this.#lost = new LostAnswers({
+      ...options,
+      isGivenUp: (name) => this.listed.hasRequest(name),
+      revoke: (serials) => this.revoke(serials.map((value) => ({ kind: "serial", value: value.toString() }))),
+    });
   }
 
   /**
@@ -109,7 +109,7 @@ export class RevocationList {
     }
     const version = await list.#store(found, list.current.version) ?? list.current.version;
     list.#durable.view = [list.#made(version)];
-    list.#want(requestsOf(revocations));
+    list.#lost.want(requestsOf(revocations));
     return list;
   }
 
@@ -158,7 +158,7 @@ export class RevocationList {
       }
       this.#takenOver = taken;
       // If this step is repeated after a failure, these names no longer count as new.
-      this.#want(lost);
+      this.#lost.want(lost);
       this.#isUnpublished ||= this.listed.size > before;
       const { store, clock } = this.#options;
       // The list of this instance may have more content, so it needs a version that no other instance has
@@ -182,8 +182,8 @@ export class RevocationList {
   async giveUp(caller: string, requestIds: readonly string[]): Promise<RevocationOutcome> {
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
-    this.#want(names);
-    return { ...outcome, revoked: await this.#search(), version: this.current.version };
+    this.#lost.want(names);
+    return { ...outcome, revoked: await this.#lost.search(), version: this.current.version };
   }
 
   mayGiveUp(caller: string, count: number): boolean {
@@ -191,12 +191,8 @@ export class RevocationList {
   }
 
   /** Searches again for the answers of abandoned requests that this instance has not found yet. */
-  async seekGivenUp(): Promise<void> {
-    await this.#search().catch((error) => {
-      this.#options.logger.error("revoking unanswered requests failed, retrying", {
-        error,
-      });
-    });
+  seekGivenUp(): Promise<void> {
+    return this.#lost.seek();
   }
 
   /** Whether a request was abandoned. */
@@ -284,7 +280,7 @@ export class RevocationList {
   /** Ends the background work, but does not close the store. */
   async close(): Promise<void> {
     this.release();
-    await this.#searching?.catch(() => {});
+    await this.#lost.close();
     await this.#tryCertificates();
   }
 
@@ -295,41 +291,6 @@ export class RevocationList {
     for await (const certificate of withoutKnown(readRecords(now - REVOCATION_SECONDS * 1000), known)) {
       const { holders, facts } = toIssued(certificate, forwarders);
       for (const holder of holders) this.add(holder, facts);
-    }
-  }
-
-  #want(requests: Iterable<string>): void {
-    this.#wanted = new Set([...this.#wanted, ...requests]);
-  }
-
-  /**
-   * Searches the audit log for the answers of abandoned requests and revokes them. Returns the number of
-   * revoked answers. Requests that are added during a search share the next one.
-   *
-   * @throws the error of the log or of the revocation; the next search includes the requests again
-   */
-  async #search(): Promise<number> {
-    if (this.#wanted.size === 0) return 0;
-    const before = this.#searching?.catch(() => {}) ?? Promise.resolve();
-    return await (this.#searching = before.then(() => this.#searchNow()));
-  }
-
-  async #searchNow(): Promise<number> {
-    const { clock, findAnswers, onLost } = this.#options;
-    const wanted = new Set(this.#wanted.values().filter((name) => this.listed.hasRequest(name)));
-    this.#wanted = new Set();
-    if (wanted.size === 0) return 0;
-    try {
-      const answers = await Array.fromAsync(findAnswers(wanted, clock.now() - REVOCATION_SECONDS * 1000));
-      if (answers.length === 0) return 0;
-      await onLost(answers);
-      const { revoked } = await this.revoke(
-        answers.map(({ serial }) => ({ kind: "serial", value: serial.toString() })),
-      );
-      return revoked;
-    } catch (error) {
-      this.#want(wanted);
-      throw error;
     }
   }
 
