@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { decodeText, oneLine } from "../engine/graph/text.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
@@ -43,7 +43,7 @@ export async function loadTemplates(
  */
 export function readBuiltinTemplates(): readonly PromptTemplate[] {
   return Object.entries(BUILTIN_TEXTS).map(([name, text]) =>
-    parseTemplate({ name, path: name, text, source: "builtin" })
+    parseTemplate({ name, text, source: "builtin" })
   );
 }
 
@@ -78,6 +78,8 @@ export function listTemplates({ templates }: TemplateSet) {
 /**
  * Selects the template for a name and a language. The fallbacks are the name in English, `default` in the
  * language and `default` in English. The result names the template that was found.
+ *
+ * @throws {AppError} `invalid_request` if the template is broken. The message has no path, because clients receive it
  */
 export function selectTemplate(
   { templates, problems }: TemplateSet,
@@ -86,7 +88,7 @@ export function selectTemplate(
 ): PromptTemplate {
   for (const key of [`${name}.${language}`, `${name}.en`, `default.${language}`, "default.en"]) {
     const broken = problems.find(({ id }) => id !== undefined && keyOf(id) === key);
-    if (broken !== undefined) throw new AppError("invalid_config", broken.message);
+    if (broken !== undefined) throw new AppError("invalid_request", broken.message);
     const found = templates.find((template) => keyOf(template) === key);
     if (found !== undefined) return found;
   }
@@ -95,7 +97,7 @@ export function selectTemplate(
 
 async function readDirectory(directory: string): Promise<readonly TemplateFile[]> {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(directory))).catch((cause) => {
-    throw new AppError("invalid_config", `Cannot read PROMPTS_DIR ${JSON.stringify(directory)}`, { cause });
+    throw new AppError("invalid_config", `Cannot read PROMPTS_DIR: ${errorName(cause)}`, { cause });
   });
   const names = (entries ?? []).flatMap(({ name, isDirectory }) =>
     !isDirectory && /^[^.].*\.ya?ml$/i.test(name) ? [name] : []
@@ -106,13 +108,13 @@ async function readDirectory(directory: string): Promise<readonly TemplateFile[]
 
 async function readFile(directory: string, name: string): Promise<TemplateFile> {
   const path = `${directory}/${name}`;
-  const unreadable = (reason: string) => ({ name, path, unreadable: reason });
+  const unreadable = (reason: string) => ({ name, unreadable: reason });
   try {
     const { size, isFile } = await Deno.stat(path);
     if (!isFile) return unreadable("it is not a file");
     if (size > MAX_FILE_BYTES) return unreadable(`it is larger than ${MAX_FILE_BYTES} bytes`);
     const text = decodeText(await Deno.readFile(path));
-    return text === undefined ? unreadable("it is not UTF-8 text") : { name, path, text };
+    return text === undefined ? unreadable("it is not UTF-8 text") : { name, text };
   } catch {
     return unreadable("it cannot be read");
   }
@@ -146,7 +148,7 @@ interface TemplateId {
 
 /** A template file, or the reason why it cannot be read. */
 export type TemplateFile =
-  & { readonly name: string; readonly path: string }
+  & { readonly name: string }
   & ({ readonly text: string } | { readonly unreadable: string });
 
 /** The maximum length of a role's text in characters, because every model call contains it. */
@@ -243,7 +245,7 @@ function offsetOf(document: Document, key: string): number | undefined {
 const MAX_PROBLEMS = 10;
 
 function invalid(file: TemplateFile, problems: readonly string[]): AppError {
-  const head = `Cannot load prompt template ${JSON.stringify(file.path)}:`;
+  const head = `Cannot load prompt template ${JSON.stringify(file.name)}:`;
   const [first = ""] = problems;
   if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
   const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS)];

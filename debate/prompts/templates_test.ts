@@ -16,8 +16,7 @@ function file(
   body = "diagnostic_system: d\nskeptic_system: s\nmoderator_system: m",
 ): TemplateFile {
   const [name, language] = id.split(".");
-  const path = `/prompts/${id}.yaml`;
-  return { name: `${id}.yaml`, path, text: `name: ${name}\nlanguage: ${language}\n${body}` };
+  return { name: `${id}.yaml`, text: `name: ${name}\nlanguage: ${language}\n${body}` };
 }
 
 const BUILT_IN = collectTemplates([]);
@@ -102,7 +101,7 @@ Deno.test("selectTemplate() rejects only the template that a broken file replace
   assert.throws(
     () => selectTemplate(set, "errors", "en"),
     (error) =>
-      error instanceof AppError && error.code === "invalid_config" && /skeptic_system/.test(error.message),
+      error instanceof AppError && error.code === "invalid_request" && /skeptic_system/.test(error.message),
   );
   assert.equal(selectTemplate(set, "errors", "es").name, "errors");
   assert.equal(selectTemplate(set, "default", "en").name, "default");
@@ -111,15 +110,14 @@ Deno.test("selectTemplate() rejects only the template that a broken file replace
 Deno.test("collectTemplates() reports unreadable files and continues", () => {
   const unreadable: TemplateFile = {
     name: "a.en.yaml",
-    path: "/prompts/a.en.yaml",
     unreadable: "it is not UTF-8 text",
   };
   const set = collectTemplates([unreadable, file("Bad Name.en"), file("network.en")]);
   assert.deepEqual(set.problems.map(({ id, message }) => [id?.name, message]), [
-    ["a", 'Cannot load prompt template "/prompts/a.en.yaml": it is not UTF-8 text'],
+    ["a", 'Cannot load prompt template "a.en.yaml": it is not UTF-8 text'],
     [
       undefined,
-      'Cannot load prompt template "/prompts/Bad Name.en.yaml": the file name must be <name>.<language>.yaml, in lower case, as in network.en.yaml',
+      'Cannot load prompt template "Bad Name.en.yaml": the file name must be <name>.<language>.yaml, in lower case, as in network.en.yaml',
     ],
   ]);
   assert.equal(selectTemplate(set, "network", "en").source, "custom");
@@ -137,7 +135,7 @@ const WHOLE = [
 ];
 
 function parse(lines: readonly string[], name = "network.en.yaml") {
-  return parseTemplate({ name, path: `/prompts/${name}`, text: lines.join("\n"), source: "custom" });
+  return parseTemplate({ name, text: lines.join("\n"), source: "custom" });
 }
 
 function without(key: string): readonly string[] {
@@ -166,7 +164,7 @@ Deno.test.each([
   {
     name: "a missing key",
     lines: without("skeptic_system"),
-    reason: /"\/prompts\/network\.en\.yaml": key "skeptic_system" is missing$/,
+    reason: /"network\.en\.yaml": key "skeptic_system" is missing$/,
   },
   {
     name: "an empty text",
@@ -231,7 +229,7 @@ Deno.test.each([
 Deno.test("parseTemplate() reports every problem of a file", () => {
   assert.throws(() => parse(["name: network", "language: en", "a: 1", "b: 2"]), {
     message: [
-      'Cannot load prompt template "/prompts/network.en.yaml": 5 problems',
+      'Cannot load prompt template "network.en.yaml": 5 problems',
       'key "diagnostic_system" is missing',
       'key "skeptic_system" is missing',
       'key "moderator_system" is missing',

@@ -8,7 +8,7 @@ import { createContextRedactor } from "../context/redact_context.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { AuditLine, Model, Tool } from "../engine/ports.ts";
 import { priceTable } from "../models/prices.ts";
-import { collectTemplates } from "../prompts/templates.ts";
+import { collectTemplates, type TemplateFile } from "../prompts/templates.ts";
 import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
 import type { WebPorts } from "../web/ports.ts";
@@ -30,6 +30,7 @@ export interface WebFixtureOptions {
   readonly directory?: MemoryDirectory;
   readonly clock?: FakeClock;
   readonly login?: DeviceFlowState;
+  readonly templates?: readonly TemplateFile[];
 }
 
 type Fields = Readonly<Record<string, string | Blob>>;
@@ -98,7 +99,7 @@ export class WebFixture {
       store,
       manager: this.manager,
       redactor,
-      loadTemplates: () => Promise.resolve(collectTemplates([])),
+      loadTemplates: () => Promise.resolve(collectTemplates(options.templates)),
       prices: priceTable({ "replay/script": { input: 1, output: 2 } }),
       providers: {
         catalogue: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
@@ -139,10 +140,10 @@ export class WebFixture {
 
   static async open(options: WebFixtureOptions = {}): Promise<WebFixture> {
     const { directory = new MemoryDirectory(), clock = new FakeClock(), login } = options;
-    const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [] } = options;
+    const { env = {}, model = new ScriptedModel(SHORT_SCRIPT), tools = [], templates = [] } = options;
     const store = await RunStore.open({ directory, warn: () => {} });
     const stored = await readAlerts(directory);
-    return new WebFixture(store, { directory, clock, env, model, tools }, stored, login);
+    return new WebFixture(store, { directory, clock, env, model, tools, templates }, stored, login);
   }
 
   /** Sends a request. */

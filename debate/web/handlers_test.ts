@@ -97,6 +97,16 @@ Deno.test.each([
   assert.deepEqual(prompts, []);
 });
 
+Deno.test("a run with a broken template of the operator is rejected with its file name and its problem", async () => {
+  const web = await WebFixture.open({ templates: [{ name: "errors.en.yaml", text: "name: [" }] });
+  const { status, code, detail } = await problemOf(
+    await web.form("/api/runs", { topic: "slow", template: "errors" }),
+  );
+  assert.deepEqual([status, code], [400, "invalid_request"]);
+  assert.match(detail, /^Cannot load prompt template "errors\.en\.yaml": .*line 1: /s);
+  assert.deepEqual((await web.store.list()).length, 0);
+});
+
 Deno.test("an unknown template returns 404, and a preview without text 400", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.get("/api/prompts/default/fr"))).status, 404);

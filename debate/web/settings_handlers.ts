@@ -167,7 +167,7 @@ export async function handlePreview({ settings }: WebPorts, { request }: Routed)
 
 function read(file: string, text: string): PromptTemplate | AppError {
   try {
-    return parseTemplate({ name: file, path: file, text, source: "custom" });
+    return parseTemplate({ name: file, text, source: "custom" });
   } catch (error) {
     if (error instanceof AppError && error.code === "invalid_config") return error;
     throw error;
