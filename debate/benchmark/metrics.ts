@@ -6,6 +6,8 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
     "leading hypothesis, then confirmed ones, then active ones by probability and age; rejected ones are not candidates",
   similarity:
     "F1 of the sets of words, 0 to 1, without accents, case, English and Spanish stop words and plural endings; of several truths the best",
+  denial:
+    '0 if one text denies a word that the other states, as in "does not leak"; list both wordings as truths if they mean the same',
   match: "similarity of at least match_threshold",
   top1_accuracy: "share of all cases whose prediction matches",
   top3_recall: "share of all cases where one of the first three candidates matches",
@@ -144,11 +146,44 @@ function singular(word: string): string {
   return /(?:[nlrdz]|ch|sh|x)es$/.test(word) ? word.slice(0, -2) : word.slice(0, -1);
 }
 
-/** F1 of the two sets of words, 0 to 1; 0 if either set is empty. */
+const wordSet = (text: string): ReadonlySet<string> => new Set(text.split(" "));
+const NEGATIONS = wordSet(
+  "not no neither nor cannot without missing lacks lacking ni ningun ninguna sin tampoco falta faltan",
+);
+/** Words that deny the whole clause, as in "a leak was ruled out". */
+const REFUTATIONS = wordSet("ruled refuted disproved unlikely improbable descartado descartada");
+/** Words between a negation and the denied word, as in "no evidence of a leak". */
+const FILLERS = wordSet(
+  "actual actually any blame caused cause causa causado culprit currently evidence evidencia explanation indication " +
+    "indicio likely origen problem proof related responsible root sign showing show",
+);
+/** A denied word is in the same clause as its negation. */
+const CLAUSE_END = /[.,;:!?()\n]|\b(?:because|but|although|while|since|porque|pero|aunque|sino)\b/iu;
+
+/** The words that a text denies: the word after a negation or, if none follows in the clause, those before it. */
+function deniedWords(text: string): ReadonlySet<string> {
+  const denied = text.replaceAll("’", "'").replaceAll("n't", " not").split(CLAUSE_END).flatMap((clause) => {
+    const words = clause.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().match(/[\p{L}\p{N}]+/gu) ??
+      [];
+    const isPlain = (word: string) =>
+      meaningfulWords(word).size > 0 && !FILLERS.has(word) && !NEGATIONS.has(word);
+    if (words.some((word) => REFUTATIONS.has(word))) return words.filter(isPlain);
+    return words.flatMap((word, index) => {
+      if (!NEGATIONS.has(word)) return [];
+      const next = words.slice(index + 1).find(isPlain);
+      return next === undefined ? words.slice(0, index).filter(isPlain) : [next];
+    });
+  });
+  return meaningfulWords(denied.join(" "));
+}
+
+/** F1 of the two sets of words, 0 to 1; 0 if either set is empty, or if one text denies a word that the other states. */
 export function compareCauses(a: string, b: string): number {
   const [wordsA, wordsB] = [meaningfulWords(a), meaningfulWords(b)];
+  const shared = wordsA.intersection(wordsB);
+  const isDenied = deniedWords(a).symmetricDifference(deniedWords(b)).intersection(shared).size > 0;
   const size = wordsA.size + wordsB.size;
-  return size === 0 ? 0 : 2 * wordsA.intersection(wordsB).size / size;
+  return size === 0 || isDenied ? 0 : 2 * shared.size / size;
 }
 
 export function createReport(

@@ -186,3 +186,27 @@ Deno.test.each([
   assert.equal(compareCauses(a, b), score);
   assert.equal(compareCauses(b, a), score);
 });
+
+Deno.test.each([
+  { cause: "The connection pool does not leak" },
+  { cause: "The connection pool doesn’t leak" },
+  { cause: "There is no evidence of a connection pool leak" },
+  { cause: "It is not currently the connection pool leak, it is the disk" },
+  { cause: "The connection pool leak is not the root cause" },
+  { cause: "A connection pool leak was ruled out" },
+  { cause: "No hay ningún connection pool leak" },
+])("compareCauses() gives 0 for a denied cause: $cause", ({ cause }) => {
+  assert.equal(compareCauses(cause, "the connection pool leaks"), 0);
+  assert.equal(compareCauses("the connection pool leaks", cause), 0);
+});
+
+Deno.test.each([
+  { name: "another denied cause", cause: "not the deploy but the connection pool leaks" },
+  {
+    name: "a denial in another clause",
+    cause: "the connection pool leaks because it does not close sockets",
+  },
+  { name: "a repeated denial", cause: "the index is missing", truth: "a table without an index" },
+])("compareCauses() keeps the similarity of $name", ({ cause, truth = "the connection pool leaks" }) => {
+  assert.ok(compareCauses(cause, truth) >= 0.4, String(compareCauses(cause, truth)));
+});
