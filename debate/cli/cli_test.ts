@@ -198,7 +198,7 @@ Deno.test("RunView uses the language of the run and shows the limit of a confide
     show([COMPLETED, limited], { isLive: false, language: "es" }),
     [
       "\nRonda 1\n\nDiagnóstico principal\n  It is the disk.\n\nModerador\n",
-      "  final_diagnosis, confianza 0.50, riesgo low\n  Causa sin determinar\n",
+      "  final_diagnosis, confianza 0.50, riesgo bajo\n  Causa no confirmada\n",
       "  Evidencia: el moderador indicó 0.93: H-1 no cita nada\n",
       "  Principal: H-1: disk\n  Siguiente: Look at the disk\n",
     ].join(""),

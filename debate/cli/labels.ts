@@ -1,11 +1,4 @@
-import { vocabulary } from "../engine/graph/labels.ts";
-
-const SPANISH_ROLES: Readonly<Record<string, string>> = {
-  "Primary Diagnosis": "Diagnóstico principal",
-  "Skeptical Reviewer": "Revisor escéptico",
-  Rebuttal: "Réplica",
-  Moderator: "Moderador",
-};
+import { COMMON, vocabulary } from "../engine/graph/labels.ts";
 
 export const labelsFor = vocabulary({
   topic: ["Topic", "Tema"],
@@ -45,7 +38,7 @@ export const labelsFor = vocabulary({
   ],
   round: ["Round", "Ronda"],
   finalResult: ["Final result", "Resultado final"],
-  role: [(role: string) => role, (role: string) => SPANISH_ROLES[role] ?? role],
+  role: COMMON.word,
   operator: ["Operator", "Operador"],
   skipped: [
     (why: string) => `skipped: ${why || "the moderator has no task for it"}`,
@@ -76,9 +69,9 @@ export const labelsFor = vocabulary({
   decision: [
     (status: string, confidence: string, risk: string) => `${status}, confidence ${confidence}, risk ${risk}`,
     (status: string, confidence: string, risk: string) =>
-      `${status}, confianza ${confidence}, riesgo ${risk}`,
+      `${status}, confianza ${confidence}, riesgo ${COMMON.word[1](risk)}`,
   ],
-  noConfidentCause: ["No confident cause", "Causa sin determinar"],
+  noConfidentCause: ["No confident cause", "Causa no confirmada"],
   evidence: ["Evidence", "Evidencia"],
   stated: [
     (share: string) => `the moderator stated ${share}: `,

@@ -1,4 +1,5 @@
 import { explainEvidence } from "../engine/graph/decision.ts";
+import { isWithdrawal } from "../engine/graph/hypotheses.ts";
 import type { Hypothesis, Review } from "../engine/graph/state.ts";
 import { amountsOf, lastDecision, type ReadRecord, type StoredEvent } from "../runs/record.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
@@ -64,13 +65,14 @@ function renderTimeline(hypotheses: readonly Hypothesis[], texts: Texts): string
 function renderHypothesis(hypothesis: Hypothesis, texts: Texts): string {
   const { text, state, probability, transitions, supporting_evidence, evidence, reviews, rejected_reason } =
     hypothesis;
+  const { word } = texts;
   const chance = probability === null ? "" : `, ${texts.probability} ${percent(probability)}`;
   return [
-    `### ${inline(label(hypothesis))}: ${state}${chance}`,
+    `### ${inline(label(hypothesis))}: ${word(state)}${chance}`,
     [
       `- ${inline(text)}`,
       ...transitions.map(({ round, from, to, agent, note }) => {
-        const change = from === null ? `${texts.proposedAs} ${to}` : `${from} → ${to}`;
+        const change = from === null ? `${texts.proposedAs} ${word(to)}` : `${word(from)} → ${word(to)}`;
         const when = round === 0 ? texts.beforeRun : `${texts.round} ${round}`;
         return `- ${when}, ${inline(agent)}: ${change}${note === "" ? "" : ` (${inline(note)})`}`;
       }),
@@ -80,23 +82,29 @@ function renderHypothesis(hypothesis: Hypothesis, texts: Texts): string {
         const note = checked === undefined ? "" : ` (${explainEvidence(checked.status, texts.language)})`;
         return `- ${texts.evidence}: ${inline(line)}${note}`;
       }),
-      ...reviews.map((each) => renderReview(each, texts)),
+      ...reviews.map((each) => renderReview(each, hypothesis, texts)),
       ...(rejected_reason === null ? [] : [`- ${texts.rejectedBecause}: ${inline(rejected_reason)}`]),
     ].join("\n"),
   ].join("\n\n");
 }
 
-function renderReview(review: Review, texts: Texts): string {
-  const { round, agent, verdict, reason, evidence, new_evidence } = review;
-  const isOpinion = verdict !== "accepted" && !evidence.some(({ status }) => status === "grounded");
-  const note = isOpinion ? texts.opinion : verdict === "accepted" && !new_evidence ? texts.noNewEvidence : "";
+function renderReview(review: Review, hypothesis: Hypothesis, texts: Texts): string {
+  const { round, agent, verdict, reason, evidence } = review;
   const lines = evidence.map((line) =>
     `${inline(line.text)} (${explainEvidence(line.status, texts.language)})`
   );
   const said = [inline(reason), ...lines].filter((each) => each !== "").join("; ");
-  return `- ${texts.review}, ${texts.round.toLowerCase()} ${round}, ${inline(agent)}: ${
-    verdict.replace("_", " ")
-  }${note && `, ${note}`}${said === "" ? "" : ` (${said})`}`;
+  const note = noteOf(review, hypothesis, texts);
+  return `- ${texts.review}, ${texts.round.toLowerCase()} ${round}, ${inline(agent)}: ${texts.word(verdict)}${
+    note && `, ${note}`
+  }${said === "" ? "" : ` (${said})`}`;
+}
+
+function noteOf(review: Review, hypothesis: Hypothesis, texts: Texts): string {
+  const { verdict, evidence, new_evidence } = review;
+  if (verdict === "accepted") return new_evidence ? "" : texts.noNewEvidence;
+  if (verdict === "rejected" && isWithdrawal(hypothesis, review)) return texts.withdrawn;
+  return evidence.some(({ status }) => status === "grounded") ? "" : texts.opinion;
 }
 
 function label({ id }: Hypothesis): string {
@@ -108,8 +116,10 @@ function renderSummary(record: ReadRecord, texts: Texts): string {
   const decision = fieldsOf(lastDecision(events));
   const { rounds } = amountsOf(record);
   const lead = hypotheses.find(({ id }) => id === fieldsOf(decision.grounding).hypothesis_id);
-  const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
-  const facts: Facts = [
+  const found = hypotheses.map((each) =>
+    `${inline(label(each))} (${texts.word(each.state)}): ${inline(each.text)}`
+  );
+  const answer: Facts = [
     [texts.note, record.imported ? texts.imported : ""],
     [texts.outcome, outcomeOf(decision, texts) || texts.unknown],
     [
@@ -117,21 +127,22 @@ function renderSummary(record: ReadRecord, texts: Texts): string {
       inline(lead === undefined ? textOf(decision.leading_hypothesis) : `${label(lead)}: ${lead.text}`),
     ],
     [texts.confidence, confidenceOf(decision, texts)],
+  ];
+  const steps: Facts = [
     [texts.nextStep, inline(textOf(decision.next_step))],
     [texts.fix, inline(textOf(decision.recommended_fix)) || texts.none],
-    [texts.risk, inline(textOf(decision.risk_level))],
+    [texts.risk, texts.word(inline(textOf(decision.risk_level)))],
     [texts.finalStatus, inline(textOf(decision.status)) || (status ?? texts.unknown)],
     [texts.rounds, rounds === 0 ? "" : String(rounds)],
   ];
   const checked = (lead?.evidence ?? []).map(({ text, status }) =>
     `${inline(text)} (${explainEvidence(status, texts.language)})`
   );
-  const lists = [[texts.evidence, checked], [texts.hypotheses, found]] as const;
   const lines = [
-    ...bullets(facts),
-    ...lists.filter(([, entries]) => entries.length > 0).map(([name, entries]) =>
-      [`- **${name}:**`, ...entries.map((each) => `  - ${each}`)].join("\n")
-    ),
+    ...bullets(answer),
+    ...lists([[texts.evidence, checked]]),
+    ...bullets(steps),
+    ...lists([[texts.hypotheses, found]]),
   ];
   return `## ${texts.summary}\n\n${rounds === 0 ? `${texts.noDecision}\n\n` : ""}${lines.join("\n")}`;
 }
@@ -243,13 +254,15 @@ function renderToolCall(
   texts: Texts,
 ): readonly string[] {
   const duration = numberOf(event.duration_ms);
+  const { proposed_args: proposed } = event;
+  const shown = (args: unknown) => fenced(JSON.stringify(args, null, 2), "json");
   const notes = [
     roleOf(event, texts),
-    event.error === true ? texts.failed : inline(textOf(event.approval)),
+    event.error === true ? texts.failed : texts.word(inline(textOf(event.approval))),
     duration === undefined || event.cached === true ? "" : `${duration} ms`,
   ];
   const asked = answer === undefined || textOf(answer.timestamp) === "" ? [] : [
-    `*${texts.operator}: ${inline(textOf(answer.resolution))}${
+    `*${texts.operator}: ${texts.word(inline(textOf(answer.resolution)))}${
       answer.remembered === true ? ` (${texts.forRun})` : ""
     } ${texts.at} ${inline(textOf(answer.timestamp))}.*`,
   ];
@@ -258,7 +271,8 @@ function renderToolCall(
       notes.filter((note) => note !== "").join(", ")
     })`,
     ...asked,
-    fenced(JSON.stringify(event.args ?? {}, null, 2), "json"),
+    ...(proposed === undefined ? [] : [`*${texts.requested}:*`, shown(proposed), `*${texts.changed}:*`]),
+    shown(event.args ?? {}),
     fenced(textOf(event.result)),
   ];
 }
@@ -282,22 +296,21 @@ function renderDecision(event: StoredEvent, texts: Texts): string {
     [texts.fix, inline(textOf(decision.recommended_fix))],
     [texts.stopReason, inline(textOf(decision.stop_reason))],
   ];
-  const lists: readonly (readonly [string, readonly string[]])[] = [
-    [texts.statedEvidence, textsOf(decision.evidence)],
-    [texts.missingEvidence, textsOf(decision.missing_evidence)],
-    [texts.rejected, textsOf(decision.rejected_hypotheses)],
-    [texts.validation, textsOf(decision.validation)],
-  ];
+  const inlined = (value: unknown) => textsOf(value).map(inline);
   return [
     ...bullets(facts),
-    ...lists.filter(([, items]) => items.length > 0).map(([name, items]) =>
-      [`- **${name}:**`, ...items.map((item) => `  - ${inline(item)}`)].join("\n")
-    ),
+    ...lists([
+      [texts.statedEvidence, inlined(decision.evidence)],
+      [texts.missingEvidence, inlined(decision.missing_evidence)],
+      [texts.rejected, inlined(decision.rejected_hypotheses)],
+      [texts.validation, inlined(decision.validation)],
+    ]),
   ].join("\n");
 }
 
 function roleOf({ role, agent_role, node, agent_node }: StoredEvent, texts: Texts): string {
-  return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || texts.agent;
+  const name = textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node);
+  return inline(texts.word(name)) || texts.agent;
 }
 
 export function percent(share: number | undefined): string {
@@ -319,6 +332,12 @@ type Facts = readonly (readonly [name: string, value: string])[];
 /** Lists the facts that have a value. */
 function bullets(facts: Facts): string[] {
   return facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`);
+}
+
+/** Lists the lists that have entries. */
+function lists(named: readonly (readonly [name: string, entries: readonly string[]])[]): string[] {
+  return named.filter(([, entries]) => entries.length > 0)
+    .map(([name, entries]) => [`- **${name}:**`, ...entries.map((entry) => `  - ${entry}`)].join("\n"));
 }
 
 function mark(sign: string, number: unknown): string {

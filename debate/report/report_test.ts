@@ -136,6 +136,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     new_evidence: false,
   };
   const opinion = { ...review, verdict: "rejected" };
+  const withdrawal = { ...opinion, agent: "diagnostic_rebuttal_agent" };
   const grounding = {
     hypothesis_id: "1",
     level: "none",
@@ -149,7 +150,7 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
       ...RECORD.hypotheses[0],
       supporting_evidence: [line],
       evidence,
-      reviews: [review, opinion],
+      reviews: [review, opinion, withdrawal],
     }],
     events: [{ type: "moderator_decision", decision: { ...DECISION, confidence: 0.6, grounding }, round: 1 }],
   });
@@ -161,17 +162,37 @@ Deno.test("renderReport() shows the confidence limit, the counting evidence and 
     /- Review, round 1, skeptic\\_agent: accepted, agreement without new evidence \(it fits\)/,
   );
   assert.match(text, /skeptic\\_agent: rejected, an opinion without a quoted result \(it fits\)/);
+  assert.match(text, /rebuttal\\_agent: rejected, withdrawn by the agent that proposed it \(it fits\)/);
+  // The answer: cause, confidence and why, next steps; everything else follows.
+  const places = ["Outcome:", "Leading hypothesis:", "Confidence:", "Evidence:", "Next step:", "## Round"];
+  assert.deepEqual(
+    places.map((each) => text.indexOf(each)).toSorted((a, b) => a - b),
+    places.map((each) => text.indexOf(each)),
+  );
+});
+
+Deno.test("renderReport() shows the arguments that the agent requested before those of the operator", () => {
+  const [, , called] = RECORD.events;
+  const text = report({ events: [{ ...called, proposed_args: { args: ["delete"] } }] });
+  assert.match(
+    text,
+    /\*Requested by the agent:\*[^*]*"delete"[^*]*\*Changed by the operator to:\*[^*]*"get"/,
+  );
+  assert.doesNotMatch(report(), /Requested by/);
 });
 
 Deno.test("renderReport() returns text in the language of the run", () => {
-  const text = report({ language: "es-MX" });
+  const events = [...RECORD.events, { type: "agent_completed", role: "constructor", content: "a" }];
+  const text = report({ language: "es-MX", events });
+  assert.match(text, /### constructor\n/);
+  assert.match(text, /Operador: aprobada a las/);
   for (
     const heading of ["# Informe de diagnóstico: it hangs", "## Ronda 1", "### Decisión del moderador"]
   ) assert.ok(text.includes(`${heading}\n`), heading);
   assert.match(text, /\*\*Estado:\*\* Completada/);
   assert.doesNotMatch(
     text,
-    /Round|Confidence|Started|Evidence|Next step|timeline|summary|consumption|Operator\b/,
+    /Round|Confidence|Primary Diagnosis|approved|confirmed|Started|Evidence|Next step|timeline|summary|consumption|Operator\b/,
   );
 });
 
@@ -232,7 +253,7 @@ Deno.test("renderHtml() starts with the answer, in the language of the run", () 
     /<\/h1>\n<section class="answer"><h2>Executive summary<\/h2>\n<ul>\n<li><strong>Outcome:<\/strong> no confident cause<\/li>\n<li><strong>Leading hypothesis:<\/strong> H-1: /,
   );
   assert.match(text, /<li><strong>Confidence:<\/strong> 60% \(93% stated by the moderator; /);
-  assert.match(html("es"), /<html lang="es">[^]*<strong>Resultado:<\/strong> causa sin determinar<\/li>/);
+  assert.match(html("es"), /<html lang="es">[^]*<strong>Resultado:<\/strong> causa no confirmada<\/li>/);
   assert.equal(htmlFileName("0123456789abcdef"), "diagnosis-01234567.html");
 });
 

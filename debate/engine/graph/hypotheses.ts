@@ -194,10 +194,14 @@ function withReview(
  * Whether a rejection counts. If evidence of the hypothesis counts, the rejection must quote a tool result, or rely on
  * the skeptic's last objection that does. The agent that proposed a hypothesis can withdraw it.
  */
-function mayReject(hypothesis: Hypothesis, { agent, evidence }: Review): boolean {
+function mayReject(hypothesis: Hypothesis, review: Review): boolean {
   const { level, contrary } = groundingOf(hypothesis);
-  const withdraws = agent === "diagnostic_rebuttal_agent" && hypothesis.proposer === "diagnostic_agent";
-  return level === "none" || contrary > 0 || withdraws || hasQuote(evidence);
+  return level === "none" || contrary > 0 || isWithdrawal(hypothesis, review) || hasQuote(review.evidence);
+}
+
+/** Whether a rejection is from the agent that proposed the hypothesis. */
+export function isWithdrawal({ proposer }: Hypothesis, { agent }: Review): boolean {
+  return agent === "diagnostic_rebuttal_agent" && proposer === "diagnostic_agent";
 }
 
 function hasQuote(evidence: readonly Evidence[]): boolean {

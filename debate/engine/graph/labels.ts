@@ -14,8 +14,23 @@ export function vocabulary<T extends Readonly<Record<string, readonly unknown[]>
   return (language: string): Texts<T> => labelLanguage(language) === "es" ? spanish : english;
 }
 
+/** A map, because a stored record may contain any word. */
+const SPANISH = new Map(Object.entries({
+  "Primary Diagnosis": "Diagnóstico principal",
+  "Skeptical Reviewer": "Revisor escéptico",
+  ...{ Rebuttal: "Réplica", Moderator: "Moderador" },
+  ...{ active: "activa", confirmed: "confirmada", rejected: "rechazada", accepted: "aceptada" },
+  ...{ needs_evidence: "falta evidencia", low: "bajo", medium: "medio", high: "alto" },
+  ...{ approved: "aprobada", timeout: "sin respuesta a tiempo", cached: "en caché", auto: "automática" },
+}));
+
 /** Texts that prompts, results and reports share. */
 export const COMMON = {
+  /** A role, a state, a verdict, a risk or an approval. */
+  word: [
+    (word: string) => word.replace("_", " "),
+    (word: string) => SPANISH.get(word) ?? word.replace("_", " "),
+  ],
   status: ["Status", "Estado"],
   confidence: ["Confidence", "Confianza"],
   risk: ["Risk", "Riesgo"],
@@ -69,7 +84,7 @@ export const labelsFor = vocabulary({
   noReason: ["no reason given", "sin motivo indicado"],
   accepted: ["accepted", "aceptada"],
   causeFound: ["Cause found", "Causa identificada"],
-  noConfidentCause: ["No confident cause", "Causa sin determinar"],
+  noConfidentCause: ["No confident cause", "Causa no confirmada"],
   stated: ["stated by the moderator", "según el moderador"],
   needsEvidence: ["needs evidence", "falta evidencia"],
   leadConfirmed: ["leading hypothesis of the final decision", "hipótesis principal de la decisión final"],
