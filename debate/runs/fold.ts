@@ -8,7 +8,7 @@ type Events = readonly records.StoredEvent[];
 
 /** Builds the record of a run from its first header and its events. The keys are in the order of the file. */
 export function recordOf(
-  { status: _, schema_version, ...start }: records.RunHeader,
+  { run_id, status: _, schema_version, ...start }: records.RunHeader,
   { text: context, redactions: context_redactions, notes: context_notes }: CollectedContext,
   events: Events,
 ): records.RunRecord {
@@ -17,10 +17,11 @@ export function recordOf(
   const end = endOf(start.timestamp, finished);
   const conclusion = end && records.conclusionOf(facts.decision, facts.hypotheses);
   return {
-    ...start,
-    ...end,
+    run_id,
     status: records.RUN_STATUSES.find((status) => status === finished?.status) ?? "running",
     ...(conclusion !== undefined && { conclusion }),
+    ...start,
+    ...end,
     schema_version,
     context,
     context_redactions,

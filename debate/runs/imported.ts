@@ -35,22 +35,22 @@ export function isPresentable(value: unknown): boolean {
 
 /** The stored form of an imported record; `undefined` if it contains no run. */
 export function importedRecord(record: ReadRecord, now: number): object | undefined {
-  const { run_id, topic, events, context, hypotheses, conclusion: _told, ...header } = record;
+  const { run_id, topic, events, context, hypotheses, conclusion: _told, status, ...header } = record;
   if (topic === null || events.length === 0) return undefined;
   const decision = lastDecision(events);
   const final = events.findLast(({ type }) => type === "final_result")?.content ?? null;
   const conclusion = conclusionOf(decision, hypotheses);
   return withoutForeignClaims({
     run_id,
+    // This server does not continue the run and does not have its parent.
+    status: status === "running" || status === null ? "interrupted" : status,
+    ...(conclusion !== undefined && { conclusion }),
     topic,
     ...header,
     timestamp: Number.isNaN(Date.parse(header.timestamp ?? ""))
       ? new Date(now).toISOString()
       : header.timestamp,
-    // This server does not continue the run and does not have its parent.
-    status: header.status === "running" || header.status === null ? "interrupted" : header.status,
     parent_run_id: null,
-    ...(conclusion !== undefined && { conclusion }),
     imported: true,
     imported_at: new Date(now).toISOString(),
     schema_version: 1,

@@ -27,15 +27,18 @@ export interface StoredEvent {
 }
 
 interface Conclusion {
+  readonly cause: string;
+  readonly confidence: number;
   /** `null` if the evidence was not checked or the run has no final decision. */
   readonly outcome: "cause" | "no_confident_cause" | null;
-  readonly confidence: number;
-  readonly cause: string;
 }
 
 /** The part of a record that a list needs. It is stored at the beginning of the file. */
 export interface RunHeader {
   readonly run_id: string;
+  readonly status: RunStatus;
+  /** Absent while the run is in progress, and without a decision. */
+  readonly conclusion?: Conclusion;
   /** Set by the operator, or by an alert. Without a title, lists show the beginning of the topic. */
   readonly title?: string;
   readonly topic: string;
@@ -56,9 +59,6 @@ export interface RunHeader {
   readonly token_totals?: Fields;
   /** Cost by node and in total. */
   readonly cost_estimate?: Fields | null;
-  readonly status: RunStatus;
-  /** Absent while the run is in progress, and without a decision. */
-  readonly conclusion?: Conclusion;
   /** The run was imported, so this server has not checked it. */
   readonly imported?: true;
   /** Time of the import. Imports of older versions lack it. */
@@ -96,9 +96,9 @@ export function conclusionOf(
   const lead = hypotheses.find(({ id }) => id === hypothesis_id);
   const said = typeof leading_hypothesis === "string" ? leading_hypothesis : "";
   return {
-    outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
-    confidence: typeof confidence === "number" ? confidence : 0,
     cause: cutText(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
+    confidence: typeof confidence === "number" ? confidence : 0,
+    outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
   };
 }
 

@@ -20,8 +20,8 @@ Deno.test("POST /api/runs starts a debate and stores its record", async () => {
   assert.deepEqual(await web.record(runId), record);
   assert.deepEqual(
     Object.keys(record),
-    ("run_id topic timestamp models reasoning_effort template language parent_run_id finished_at " +
-      "duration_seconds token_totals cost_estimate status conclusion schema_version context " +
+    ("run_id status conclusion topic timestamp models reasoning_effort template language parent_run_id finished_at " +
+      "duration_seconds token_totals cost_estimate schema_version context " +
       "context_redactions context_notes final_result decision hypotheses round_log tool_calls_log " +
       "events").split(" "),
   );
