@@ -1,4 +1,4 @@
-import { COMMON, vocabulary } from "../engine/graph/labels.ts";
+import { COMMON, spanish, vocabulary } from "../engine/graph/labels.ts";
 
 export const labelsFor = vocabulary({
   topic: ["Topic", "Tema"],
@@ -69,7 +69,7 @@ export const labelsFor = vocabulary({
   decision: [
     (status: string, confidence: string, risk: string) => `${status}, confidence ${confidence}, risk ${risk}`,
     (status: string, confidence: string, risk: string) =>
-      `${status}, confianza ${confidence}, riesgo ${COMMON.word[1](risk)}`,
+      `${status}, confianza ${confidence}, riesgo ${spanish(risk)}`,
   ],
   noConfidentCause: ["No confident cause", "Causa no confirmada"],
   evidence: ["Evidence", "Evidencia"],

@@ -5,6 +5,7 @@ import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
 import { forDebaters } from "../settings/config.ts";
+import { DECISION_SCHEMA } from "../engine/graph/decision.ts";
 import { labelLanguage } from "../engine/graph/labels.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
@@ -131,9 +132,10 @@ const LIST_FIELDS = {
 };
 
 const listSchema = z.object(LIST_FIELDS);
+export const listItemSchema = listSchema.extend({ run_id: z.string() });
 
 /** An entry of the list; `null` for fields that the record lacks. */
-export type RunListItem = Readonly<z.infer<typeof listSchema>> & { readonly run_id: string };
+export type RunListItem = Readonly<z.infer<typeof listItemSchema>>;
 
 const recordSchema = z.object({
   ...LIST_FIELDS,
@@ -153,6 +155,31 @@ export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses
 };
 
 const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
+
+const facts = z.record(z.string(), z.unknown());
+const decision = z.looseObject({}).meta({ ...DECISION_SCHEMA, required: [], additionalProperties: true })
+  .nullable();
+
+/** The published form of a record: the members that an import reads, and those that it computes from the events. */
+export const RUN_SCHEMA = recordSchema.extend({
+  run_id: z.string(),
+  schema_version: z.literal(1),
+  context_redactions: z.record(z.string(), z.int()).describe("number of masked secrets by class"),
+  context_notes: z.array(z.string()).describe("omissions from the context, with their reasons"),
+  final_result: z.string().nullable(),
+  decision,
+  hypotheses: z.array(hypothesisSchema),
+  round_log: z.array(z.object({
+    round: z.int(),
+    ...{ diagnostic: z.string(), skeptic: z.string(), rebuttal: z.string() },
+    moderator: decision,
+  })),
+  tool_calls_log: z.array(z.object({
+    ...{ call_id: z.string(), agent: z.string(), tool_name: z.string(), args: facts, result: z.string() },
+    ...{ error: z.boolean(), approval: z.string() },
+  })),
+  events: z.array(eventSchema).describe("as in the stream of events, each with its timestamp"),
+}).meta({ title: "Run", description: "The stored record of a run" });
 
 /** The list entry for a header; `undefined` if the header is not an object. The ID comes from the file name. */
 export function toListItem(runId: string, header: unknown): RunListItem | undefined {

@@ -107,11 +107,11 @@ Deno.test("a run with a broken template of the operator is rejected with its fil
   assert.deepEqual((await web.store.list()).length, 0);
 });
 
-Deno.test("an unknown template returns 404, and a preview without text 400", async () => {
+Deno.test("an unknown template returns 404, and a preview without text 422", async () => {
   const web = await WebFixture.open();
   assert.equal((await problemOf(await web.get("/api/prompts/default/fr"))).status, 404);
   assert.equal((await problemOf(await web.get("/api/prompts/__proto__/en"))).status, 404);
-  assert.equal((await problemOf(await web.post("/api/prompts/preview", { file: "a.en.yaml" }))).status, 400);
+  assert.equal((await problemOf(await web.post("/api/prompts/preview", { file: "a.en.yaml" }))).status, 422);
 });
 
 const NONE = {

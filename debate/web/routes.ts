@@ -1,6 +1,7 @@
 import type { RouteHandler } from "@gateway/shared/http/routes";
 import * as z from "@zod/zod";
 import * as alerts from "./alert_handlers.ts";
+import { ANSWERS, toJsonSchema } from "./answers.ts";
 import * as bodies from "./bodies.ts";
 import * as runs from "./run_handlers.ts";
 import * as service from "./settings_handlers.ts";
@@ -9,14 +10,18 @@ import type { RoutePorts } from "./ports.ts";
 interface Operation {
   readonly handle: RouteHandler<RoutePorts, object>;
   readonly summary: string;
-  readonly json?: z.ZodType | "record";
+  readonly json?: z.ZodType;
   readonly form?: Readonly<Record<string, z.ZodType>>;
   readonly answer: string;
+  /** The schema of a JSON answer. */
+  readonly returns?: z.ZodType;
+  /** The media type of another answer. */
   readonly type?: string;
   /** The status of the answer; 200 if absent. */
   readonly status?: number;
   /** The scheme of `components.securitySchemes`, if it is not that of the page. */
   readonly security?: "alerts";
+  /** The statuses of errors that do not follow from path, body and method. */
   readonly refusals?: readonly number[];
 }
 
@@ -37,33 +42,44 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /api/openapi.json": {
     handle: () => Response.json(openApi()),
     summary: "Describe this API",
+    returns: ANSWERS.openApi,
     answer: "OpenAPI 3.1",
+  },
+  "GET /api/schema/run": {
+    handle: () => Response.json({ $schema: DIALECT, ...toJsonSchema(ANSWERS.run) }),
+    summary: "Get the JSON schema of a stored record",
+    returns: ANSWERS.schema,
+    answer: "JSON Schema 2020-12",
   },
   "GET /api/settings": {
     handle: service.handleSettings,
     summary: "Get the default values of the start form",
+    returns: ANSWERS.settings,
     answer: "settings by name",
   },
   "GET /api/prompts": {
     handle: service.handlePrompts,
     summary: "List the prompt templates",
+    returns: ANSWERS.templates,
     answer: "`templates`, each with `name`, `language`, `version`, `description`, `source`",
   },
   "GET /api/prompts/{name}/{language}": {
     handle: service.handleTemplate,
     summary: "Get a template as the text of a file",
+    returns: ANSWERS.template,
     answer: "`file`, `source` and `text`",
   },
   "POST /api/prompts/preview": {
     handle: service.handlePreview,
     summary: "Check a template and preview the prompts of the first round",
     json: bodies.previewBody,
+    returns: ANSWERS.preview,
     answer: "`problem` (or null) and `prompts`, each with `node` and `messages`",
-    refusals: [400, 413],
   },
   "GET /api/models": {
     handle: service.handleModels,
     summary: "List the available models",
+    returns: ANSWERS.models,
     answer:
       "`models`, each with `id`, `name`, `provider` and `price` (US dollars per million tokens, or null), and " +
       "`problems` of providers that did not respond",
@@ -71,16 +87,19 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /api/models/refresh": {
     handle: service.handleRefresh,
     summary: "Refresh the models (for old clients)",
+    returns: ANSWERS.models,
     answer: "as GET /api/models",
   },
   "POST /api/models/refresh": {
     handle: service.handleRefresh,
     summary: "Refresh the models",
+    returns: ANSWERS.models,
     answer: "as GET /api/models",
   },
   "GET /api/auth/status": {
     handle: service.handleAuthStatus,
     summary: "Get the login state of the providers",
+    returns: ANSWERS.authStatus,
     answer: "login state without tokens",
   },
   "POST /api/auth/copilot": {
@@ -90,12 +109,14 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       action: z.string().describe("`start` or `check`"),
       device_code: text("for `check`: the code from the response to `start`"),
     },
+    returns: ANSWERS.login,
     answer: "login state; `error` contains the reason of a failure",
     refusals: [422],
   },
   "GET /api/alerts": {
     handle: alerts.handleListAlerts,
     summary: "List the open alerts, newest first",
+    returns: ANSWERS.alerts,
     answer:
       "`alerts`, each with `title`, `severity`, `since`, `run_id`, `url`, and `status` and `outcome` of its run (or null)",
   },
@@ -103,15 +124,17 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: alerts.refuseAlert,
     summary: "Receive an alert of Alertmanager, Grafana or PagerDuty; requires ALERT_SECRET",
     json: bodies.alertBody,
+    returns: ANSWERS.received,
     answer:
       "`status` is `accepted`, `joined`, `closed` or `ignored`; `alert_id`, `run_id` and `url` (or null)",
     status: 202,
     security: "alerts",
-    refusals: [404, 413, 422],
+    refusals: [404],
   },
   "GET /api/runs": {
     handle: runs.handleListRuns,
     summary: "List the runs, newest first",
+    returns: ANSWERS.runs,
     answer: "`runs` with their headers and `waits_for`: `approval`, `comment` or null",
   },
   "POST /api/runs": {
@@ -137,24 +160,27 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       max_chars_per_file: count(1_000_000, "maximum characters of a file"),
       no_redact_context: flag("send secrets in the context to the models"),
     },
+    returns: ANSWERS.started,
     answer: "`run_id`",
-    refusals: [400, 413, 422, 429],
+    refusals: [422],
   },
   "POST /api/runs/import": {
     handle: runs.handleImport,
     summary: "Import the record of a run of another server",
-    json: "record",
+    json: ANSWERS.run,
+    returns: ANSWERS.started,
     answer: "new `run_id`",
-    refusals: [413, 422],
   },
   [`GET ${RUN}`]: {
     handle: runs.handleGetRun,
     summary: "Get the record of a run with its events so far",
+    returns: ANSWERS.run,
     answer: "record",
   },
   [`DELETE ${RUN}`]: {
     handle: runs.handleDeleteRun,
     summary: "Stop a run in progress, or delete a finished run",
+    returns: ANSWERS.deleted,
     answer: "`status` is `cancelling` or `deleted`",
   },
   [`POST ${RUN}/resume`]: {
@@ -167,29 +193,32 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       evidence_file: files("new evidence, UTF-8 text"),
       ...OPTIONS,
     },
+    returns: ANSWERS.started,
     answer: "`run_id` of the new run",
-    refusals: [400, 409, 413],
+    refusals: [409],
   },
   [`POST ${RUN}/approval`]: {
     handle: runs.handleApproval,
     summary: "Decide on a pending tool call; the first decision counts",
     json: bodies.approvalBody,
+    returns: ANSWERS.ok,
     answer: OK,
-    refusals: [410, 422],
+    refusals: [410],
   },
   [`POST ${RUN}/comment`]: {
     handle: runs.handleComment,
     summary: "Comment between two rounds; pin, drop or add hypotheses",
     json: bodies.commentBody,
+    returns: ANSWERS.ok,
     answer: OK,
-    refusals: [400, 409, 422],
+    refusals: [400, 409],
   },
   [`POST ${RUN}/options`]: {
     handle: runs.handleOptions,
     summary: "Get or change the options of a run in progress",
     json: bodies.optionsBody,
+    returns: ANSWERS.options,
     answer: "current options",
-    refusals: [422],
   },
   [`GET ${RUN}/events`]: {
     handle: ({ events }, { request, param }) => events.handle(request, param("run_id")),
@@ -201,8 +230,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: runs.handleTitle,
     summary: "Set or remove the title of a finished run",
     json: bodies.titleBody,
+    returns: ANSWERS.ok,
     answer: OK,
-    refusals: [409, 422],
+    refusals: [409],
   },
   [`GET ${RUN}/report`]: {
     handle: runs.handleReport,
@@ -235,17 +265,24 @@ export const DEBATE_ROUTES = byPath(
   ({ handle }) => handle,
 );
 
+const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 const REFUSALS: Readonly<Record<number, string>> = {
-  400: "An invalid value",
+  400: "A value is invalid, or a form is malformed",
   401: "The credentials are missing or wrong",
+  403: "A page of another site sent the request, or a server without credentials got an unknown Host",
   404: "There is no such run or pending request, or the route is off",
   409: "The state of the run does not allow this",
   410: "The run has ended",
   413: "The body is too large",
+  415: "The body has another content type",
   422: "A field is missing or of the wrong type",
   429: "Too many requests; see Retry-After",
+  500: "The server has a fault; its log has the `request_id`",
 };
-const EVERYWHERE = [401, 429];
+/** The guard rejects requests to every route, and any handler can fail. */
+const EVERYWHERE = [401, 403, 429, 500];
+const JSON_BODY = [413, 415, 422];
+const FORM_BODY = [400, 413, 415];
 const PARAMETERS = [
   ["run_id", { type: "string", pattern: "^[0-9a-f]{32}$" }],
   ["name", { type: "string" }],
@@ -254,8 +291,11 @@ const PARAMETERS = [
 const problem = z.object({
   ...{ type: z.string(), title: z.string(), status: z.int(), code: z.string() },
   detail: z.string().optional(),
+  request_id: z.string().optional(),
 }).describe("RFC 9457");
-function openApi(): object {
+
+/** The document of `GET /api/openapi.json`. */
+export function openApi(): object {
   const paths = Object.entries(byPath((path) => path, describe)).map(([path, methods]) => {
     const parameters = PARAMETERS.filter(([name]) => path.includes(`{${name}}`))
       .map(([name, schema]) => ({ name, in: "path", required: true, schema }));
@@ -280,40 +320,40 @@ function openApi(): object {
           description: "ALERT_SECRET; or X-Alert-Secret; or as password",
         },
       },
-      schemas: { Problem: toJsonSchema(problem) },
+      responses: Object.fromEntries(
+        Object.entries(REFUSALS).map(([status, description]) => [status, {
+          description,
+          content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
+        }]),
+      ),
+      schemas: { Problem: toJsonSchema(problem), Run: toJsonSchema(ANSWERS.run) },
     },
   };
 }
 
 function describe(operation: Operation, path: string): object {
-  const { summary, answer, type = "application/json", status: success = 200, security, refusals = [] } =
-    operation;
-  const statuses = [...EVERYWHERE, ...path.includes("{") ? [404] : [], ...refusals];
-  const content = bodyOf(operation);
+  const { summary, answer, returns, type = "application/json", status: success = 200 } = operation;
+  const { security, json, form } = operation;
+  const statuses = [
+    ...EVERYWHERE,
+    ...path.includes("{") ? [404] : [],
+    ...json === undefined ? form === undefined ? [] : FORM_BODY : JSON_BODY,
+    ...operation.refusals ?? [],
+  ];
+  const media = json === undefined ? "multipart/form-data" : "application/json";
+  const body = json ?? (form && z.object(form));
   return {
     summary,
     ...(security !== undefined && { security: [{ [security]: [] }] }),
-    ...(content !== undefined && { requestBody: { required: true, content } }),
+    ...(body !== undefined && { requestBody: { required: true, content: { [media]: schemaOf(body) } } }),
     responses: {
-      [success]: { description: answer, content: { [type]: {} } },
-      ...Object.fromEntries(statuses.map((status) => [status, {
-        description: REFUSALS[status] ?? "Rejected",
-        content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
-      }])),
+      [success]: { description: answer, content: { [type]: returns ? schemaOf(returns, "output") : {} } },
+      ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/${status}` }])),
     },
   };
 }
 
-function bodyOf({ json, form }: Operation): object | undefined {
-  if (json === "record") return { "application/json": { schema: { type: "object" } } };
-  const body = json ?? (form && z.object(form));
-  if (body === undefined) return undefined;
-  return {
-    [json === undefined ? "multipart/form-data" : "application/json"]: { schema: toJsonSchema(body) },
-  };
-}
-
-function toJsonSchema(body: z.ZodType): object {
-  const { $schema: _, ...schema } = z.toJSONSchema(body, { io: "input" });
-  return schema;
+function schemaOf(schema: z.ZodType, io?: "output"): object {
+  if (schema === ANSWERS.run) return { schema: { $ref: "#/components/schemas/Run" } };
+  return { schema: toJsonSchema(schema, io) };
 }

@@ -1,5 +1,4 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import type { Catalogue } from "../models/providers.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../engine/ports.ts";
@@ -8,6 +7,7 @@ import { rulesFrom } from "../runs/setup.ts";
 import type { PromptTemplate } from "../engine/ports.ts";
 import { listTemplates, parseTemplate } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
+import { readJson } from "./run_handlers.ts";
 import { fail, readText } from "./run_form.ts";
 import type { Routed, WebPorts } from "./ports.ts";
 import type { Settings } from "../settings/config.ts";
@@ -156,8 +156,7 @@ const MAX_BYTES = 512 * 1024;
 
 /** Nothing is stored. Templates come from files that the operator of the server writes. */
 export async function handlePreview({ settings }: WebPorts, { request }: Routed): Promise<Response> {
-  requireJsonType(request);
-  const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
+  const { file, text, topic } = await readJson(request, previewBody, MAX_BYTES);
   const template = read(file, text);
   if (template instanceof AppError) return Response.json({ problem: template.message, prompts: [] });
   const task = { topic, context: "", ...rulesFrom(settings), language: template.language };

@@ -24,13 +24,13 @@ const SPANISH = new Map(Object.entries({
   ...{ approved: "aprobada", timeout: "sin respuesta a tiempo", cached: "en caché", auto: "automática" },
 }));
 
+const english = (word: string) => word.replace("_", " ");
+export const spanish = (word: string) => SPANISH.get(word) ?? english(word);
+
 /** Texts that prompts, results and reports share. */
 export const COMMON = {
   /** A role, a state, a verdict, a risk or an approval. */
-  word: [
-    (word: string) => word.replace("_", " "),
-    (word: string) => SPANISH.get(word) ?? word.replace("_", " "),
-  ],
+  word: [english, spanish],
   status: ["Status", "Estado"],
   confidence: ["Confidence", "Confianza"],
   risk: ["Risk", "Riesgo"],

@@ -4,6 +4,7 @@ import { describeShape } from "@gateway/shared/config";
 import { shapeOf } from "../../../shared/config/problems.ts";
 import { createTools } from "../../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS, FakePorts } from "../../../debate/tools/testing/tool_bench.ts";
+import { RUN_SCHEMA } from "../../../debate/runs/record.ts";
 import { OPERATIONS } from "../../../debate/web/routes.ts";
 import { ROOT } from "../extract.ts";
 import { type Struct, structsOf } from "./source.ts";
@@ -18,13 +19,15 @@ export function debatePage(): string {
     "The settings are in [configuration](configuration-debate.md), and as a file to start from in " +
     "[.env.example](../../debate/.env.example).",
     "## Routes",
-    "`GET /api/openapi.json` is the same as OpenAPI 3.1. Refusals are `application/problem+json`.",
+    "`GET /api/openapi.json` is the same as OpenAPI 3.1, [with the schemas of all bodies](openapi-debate.json). " +
+    "Errors are `application/problem+json`.",
     table(["Route", "What", "Body", "Answer"], routeRows()),
     "## Events",
     "Messages of `GET /api/runs/{run_id}/events`, and the `events` of a record, each with its `timestamp`.",
     ...structsOf(events).flatMap(describeEvent),
     "## Record",
-    "One JSON file for each run, in this order.",
+    "One JSON file for each run, in this order. `GET /api/schema/run` is its JSON Schema. A member " +
+    "with a default there can be absent. An import computes the decision and the logs again from the events.",
     table(
       ["Field", "Type", "Meaning"],
       structsOf(record).filter(({ name }) => /^Run(?:Header|Record)$/.test(name))
@@ -39,9 +42,9 @@ export function debatePage(): string {
 function routeRows(): readonly (readonly string[])[] {
   return Object.entries(OPERATIONS).map(([route, { summary, json, form, answer }]) => {
     const fields = form === undefined
-      ? json === undefined || json === "record" ? [] : keysOf(json)
+      ? json === undefined || json === RUN_SCHEMA ? [] : keysOf(json)
       : Object.keys(form);
-    const body = json === "record" ? "a record" : fields.map((each) => `\`${each}\``).join(", ");
+    const body = json === RUN_SCHEMA ? "a record" : fields.map((each) => `\`${each}\``).join(", ");
     return [`\`${route}\``, summary, body, answer];
   });
 }

@@ -11,6 +11,7 @@ import { signerConfig } from "@gateway/signer/config";
 import type * as z from "@zod/zod";
 import { shapeOf } from "../../../shared/config/problems.ts";
 import { ROOT } from "../extract.ts";
+import { openApi as openDebateApi } from "../../../debate/web/routes.ts";
 import { auditPage } from "./audit_page.ts";
 import { commandPages } from "./commands.ts";
 import { debatePage, envExample } from "./debate.ts";
@@ -33,9 +34,10 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     ...{ "debate.md": debatePage(), "http-api.md": httpPage(), "mcp-tools.md": toolsPage() },
     ...{ "errors.md": errorsPage(), "metrics.md": metricsPage(), "audit-record.md": auditPage() },
     ...Object.fromEntries(
-      API.services.map((
-        service,
-      ) => [`openapi-${service.name}.json`, `${JSON.stringify(openApi(service), null, 2)}\n`]),
+      [
+        ...API.services.map((service) => [service.name, openApi(service)] as const),
+        ["debate", openDebateApi()] as const,
+      ].map(([name, document]) => [`openapi-${name}.json`, `${JSON.stringify(document, null, 2)}\n`]),
     ),
   };
   const paths = Object.entries(files).map(([name, text]) => [`docs/reference/${name}`, text]);
