@@ -178,6 +178,10 @@ export class LiveRun {
     return meant.length > 0;
   }
 
+  get pendingApprovals(): number {
+    return this.#approvals.size;
+  }
+
   get waitsFor(): "approval" | "comment" | undefined {
     if (this.#approvals.size > 0) return "approval";
     return this.#answerPause === undefined ? undefined : "comment";

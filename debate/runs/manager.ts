@@ -3,7 +3,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { conductDebate, describeFailure } from "../engine/agents/conduct_debate.ts";
 import type { DebateOutcome, DebatePorts, Model, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
+import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../engine/events.ts";
 import type { OperatorInput } from "../engine/graph/hypotheses.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
@@ -20,6 +20,8 @@ interface RunPorts {
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in the operator's texts. */
   readonly redact: (text: string) => string;
+  /** Called with each event of a run that started at `startedAt`. */
+  readonly observe?: (event: RunEvent, startedAt: number, now: number) => void;
   readonly estimateCost: (totals: TokenTotals, models: ReturnType<typeof modelIds>) => CostEstimate | null;
   readonly warn: (message: string) => void;
   readonly fail: (message: string) => void;
@@ -48,6 +50,11 @@ export class RunManager {
 
   find(runId: string): LiveRun | undefined {
     return this.#live.get(runId);
+  }
+
+  /** The runs in progress. */
+  get live(): readonly LiveRun[] {
+    return [...this.#live.values()];
   }
 
   /** Starts a run. Returns its ID as soon as its record is stored. */
@@ -113,7 +120,10 @@ export class RunManager {
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
       return await conductDebate(setup, {
-        emit: (event) => run.emit(event),
+        emit: (event) => {
+          this.#observe(run, event);
+          run.emit(event);
+        },
         tools: request.isUnattended === true ? tools.filter(({ name }) => !guarded.includes(name)) : tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
@@ -131,11 +141,18 @@ export class RunManager {
     }
   }
 
+  #observe(run: LiveRun, event: RunEvent): void {
+    const { observe, clock } = this.#ports;
+    observe?.(event, Date.parse(run.header.timestamp), clock.now());
+  }
+
   /** Stores the record with its last events and returns these events. */
   async #store(run: LiveRun, request: ServerRun, outcome: Outcome): Promise<readonly StoredEvent[]> {
     const { store, fail, estimateCost } = this.#ports;
     const cost = estimateCost(outcome.usage ?? NO_TOKENS, modelIds(request, this.#settings));
-    const ending = endingEvents(outcome, cost).map((event) => run.stamp(event));
+    const last = endingEvents(outcome, cost);
+    for (const event of last) this.#observe(run, event);
+    const ending = last.map((event) => run.stamp(event));
     try {
       await store.finish(recordOf(run.header, run.context, [...run.events, ...ending]));
       return ending;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { type Alert, AlertDesk, readAlerts } from "../alerts/desk.ts";
 import { pageUrl, startAlertRun } from "../web/alert_handlers.ts";
+import { createRunMetrics } from "../web/metrics.ts";
 import { createDebateApp, type DebateHandler } from "../web/app.ts";
 import { loadSettings } from "../settings/config.ts";
 import { createContextRedactor } from "../context/redact_context.ts";
@@ -45,6 +46,7 @@ export class WebFixture {
   readonly manager: RunManager;
   readonly store: RunStore;
   readonly alerts: AlertDesk;
+  readonly metrics: ReturnType<typeof createRunMetrics>["metrics"];
   /** The requests to the chat, and its next answers; afterwards it answers 200. */
   readonly chat: { readonly sent: string[]; readonly statuses: number[] } = { sent: [], statuses: [] };
   readonly stopping = new AbortController();
@@ -73,13 +75,16 @@ export class WebFixture {
     const newId = (bytes: number) => (++ids).toString(16).padStart(2 * bytes, "0");
     const warn = (message: string) => this.warnings.push(message);
     const redactor = createContextRedactor([OWN_SECRET]);
+    const { metrics, observe, watch, measured } = createRunMetrics(options.tools.map(({ name }) => name));
+    this.metrics = metrics;
     this.manager = new RunManager(settings, {
       store,
+      observe,
       clock: this.clock,
       newId,
       openModel: () => {
         if (options.model instanceof Error) throw options.model;
-        return options.model;
+        return measured(options.model);
       },
       tools: options.tools,
       audit: (line) => void this.audited.push(line),
@@ -135,6 +140,7 @@ export class WebFixture {
       urlOf: (runId) => pageUrl(settings, runId),
       log: warn,
     }, stored);
+    watch(this.manager, this.alerts);
     this.handler = createDebateApp({ ...ports, alerts: this.alerts });
   }
 

@@ -1,6 +1,7 @@
 import { type Clock, every, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
 import { estimateCost } from "../models/prices.ts";
@@ -12,6 +13,7 @@ import { openRunDirectory } from "../runs/run_directory.ts";
 import { RunManager } from "../runs/manager.ts";
 import { retain, RunStore } from "../runs/store.ts";
 import { isLoopback } from "./guard.ts";
+import { createRunMetrics } from "./metrics.ts";
 
 /**
  * Starts a server. If a step fails, the server stops before it answers a request.
@@ -32,7 +34,8 @@ export async function startDebateServer(
   checkExposure(settings);
   const newId = (bytes: number) => randomBytes(bytes).toHex();
   const equipment = await openDebateParts(settings, { ...process, warn, isWatched: true });
-  const { prices, providers, audit } = equipment;
+  const { prices, providers, audit, tools } = equipment;
+  const { metrics, observe, watch, measured } = createRunMetrics(tools.map(({ name }) => name));
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
@@ -45,7 +48,8 @@ export async function startDebateServer(
     store,
     clock,
     newId,
-    openModel: providers.model,
+    openModel: async (id) => measured(await providers.model(id)),
+    observe,
     audit: audit.append,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
     warn,
@@ -76,12 +80,21 @@ export async function startDebateServer(
     log: warn,
   }, await readAlerts(directory));
   opened.defer(() => alerts.idle());
+  watch(manager, alerts);
   const app = createDebateApp({ ...ports, alerts });
   const handler: DebateHandler = async (request, remote) => {
     const response = await app(request, remote);
     log.DEBUG(`${request.method} ${new URL(request.url).pathname}: ${response.status}`);
     return response;
   };
+  if (settings.MONITOR_LISTEN !== "") {
+    const isReady = () => !stopping.signal.aborted;
+    const listen = settings.MONITOR_LISTEN;
+    const monitor = await startServiceMonitor({
+      ...{ service: "debate", listen, isReady, metrics, clock, certificates: {} },
+    });
+    opened.defer(() => monitor.close());
+  }
   const server = await startServer(settings, handler, { clock, onError });
   opened.defer(() => server.close());
   const alarmed = every({ clock, seconds: ALERT_SECONDS, signal: stopping.signal }, () => alerts.work());

@@ -52,7 +52,7 @@ Deno.test.each(PAGES.filter(({ path }) => WITH_KEYS.test(path)))("$path has no e
 
 Deno.test("the reference describes each metric and error code", () => {
   assert.deepEqual(readCodes().filter((row) => row.includes("")), []);
-  const calls = readSource(...SERVICES, "shared/").replace(/\/\*\*[^]*?\*\//g, "");
+  const calls = readSource(...SERVICES, "debate/", "shared/").replace(/\/\*\*[^]*?\*\//g, "");
   const sites = calls.match(/metrics\.(?:counter|gauges?|total|histogram)\(/g);
   assert.equal(readMetrics().length, sites?.length);
 });

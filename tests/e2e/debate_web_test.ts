@@ -108,6 +108,32 @@ Deno.test("a server without credentials does not start on a public address", () 
     await assert.rejects(DebateProcess.start(sceneEnv(home, { WEB_USERNAME: "ann" })), /WEB_PASSWORD/);
   }));
 
+Deno.test("MONITOR_LISTEN serves metrics to any client, and the page needs its password for every other route", () =>
+  withHome(async (home) => {
+    const listen = `127.0.0.1:${freePort()}`;
+    const more = { MONITOR_LISTEN: listen, WEB_USERNAME: "ann", WEB_PASSWORD: "long-password" };
+    await using server = await DebateProcess.start(sceneEnv(home, more));
+    const headers = { origin: "https://evil.example" };
+    for (const query of ["", `?${"a".repeat(10_000)}`]) {
+      const response = await fetch(`http://${listen}/metrics${query}`, { headers });
+      const text = await response.text();
+      assert.match(text, /^debate_runs_in_progress 0$/m);
+      assert.match(text, /^gateway_build_info\{service="debate",/m);
+      assert.doesNotMatch(text, /long-password/);
+    }
+    const head = await fetch(`http://${listen}/metrics`, { method: "HEAD" });
+    assert.deepEqual([head.status, await head.text()], [200, ""]);
+    assert.equal((await fetch(`http://${listen}/api/runs`)).status, 404);
+    for (const method of ["GET", "HEAD", "POST"]) {
+      for (const path of ["/metrics", "/api/schema/run", `/api/openapi.json?${"a".repeat(10_000)}`]) {
+        const response = await fetch(`${server.url}${path}`, { method, headers });
+        await response.body?.cancel();
+        assert.equal(response.status, 401, `${method} ${path.slice(0, 40)}`);
+      }
+    }
+    assert.equal((await server.stop()).code, 0);
+  }));
+
 Deno.test("a second server on the same directory does not start", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home));

@@ -13,7 +13,9 @@ export function readMetrics(): readonly (readonly string[])[] {
       return [
         `\`${name}\``,
         type,
-        kind === undefined ? labels.replaceAll('"', "`") : "`result`",
+        kind === undefined
+          ? (labels.match(/\w+/g) ?? []).map((each) => `\`${each}\``).join(", ")
+          : "`result`",
         services,
         help,
       ];
