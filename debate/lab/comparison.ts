@@ -34,6 +34,9 @@ async function hash(value: unknown): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
+/** The note of a comparison whose agents are scripted. */
+export const SCRIPTED_NOTE = "Scripted agents know the incidents: this measures the engine, not the models.";
+
 export type Comparison = Readonly<ReturnType<typeof compareArms>>;
 
 /** The result has the form of the JSON file. */

@@ -6,6 +6,7 @@ import {
   hashIncidents,
   hashProtocol,
   REGISTERED_HASH,
+  SCRIPTED_NOTE,
   shareOf,
   withPrompts,
 } from "./comparison.ts";
@@ -161,7 +162,28 @@ Deno.test("the HTML file contains the calibration, loads no resources and escape
   const html = renderComparison(await compare([hostile, ...TRIALS.slice(1)]));
   assert.doesNotMatch(html, /<script|<img|<b>note|<[^>]*(?:src|href)=/);
   assert.match(html, /default-src 'none'/);
-  assert.match(html, /<th>80 % to 100 %<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+ % of 24<\/td>/);
+  assert.match(html, /<th>80% to 100%<\/th>.*<td>one agent<\/td><td>0\.\d{3}<\/td>.*<td>\d+% of 24<\/td>/);
+});
+
+Deno.test("the HTML file shows caveats, verdict and one table, and folds everything else", async () => {
+  const real = await compare(TRIALS);
+  const html = renderComparison(real);
+  const shown = html.replace(/<details>[^]*?<\/details>/g, "");
+  assert.equal(shown.match(/<table>/g)?.length, 1);
+  assert.match(
+    shown,
+    /a &#60;b[^]*<p class="verdict">More right answers than one agent: debate, one model in all roles\./,
+  );
+  const scripted = renderComparison({ ...real, notes: [SCRIPTED_NOTE] });
+  assert.match(
+    scripted,
+    /<h1>Test of the engine with scripted agents<\/h1>\n<ul class="caveat"><li>Scripted agents/,
+  );
+  assert.doesNotMatch(scripted, /better|worse|[Mm]ore right|no difference/);
+  const same = await compare(
+    TRIALS.map((each) => ({ ...each, score: { ...each.score, right: false }, confident: false })),
+  );
+  assert.match(renderComparison(same), /No method differs from one agent by more than chance\./);
 });
 
 Deno.test("statistics of empty data and of answers with confidence 0 or 1", () => {

@@ -6,7 +6,14 @@ import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
 import { loadPrices } from "../models/prices.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { compareArms, hashIncidents, hashProtocol, REGISTERED_HASH, withPrompts } from "./comparison.ts";
+import {
+  compareArms,
+  hashIncidents,
+  hashProtocol,
+  REGISTERED_HASH,
+  SCRIPTED_NOTE,
+  withPrompts,
+} from "./comparison.ts";
 import { formatComparison, renderComparison } from "./comparison_report.ts";
 import { builtinIncidents, loadIncidents } from "./incidents.ts";
 import { AGENT_KINDS, type AgentKind, agentKindOf, scriptedAgent } from "./scripted_agent.ts";
@@ -155,11 +162,11 @@ async function comparisonCommand(flags: Flags, environment: world.Environment): 
   const isBuiltin = flags.incidents === undefined && flags.only === undefined;
   const ids = Object.values(protocol.models);
   const notes = {
-    "scripted agents know the incidents: these numbers measure the engine, not any model": ids
+    [SCRIPTED_NOTE]: ids
       .some((id) => agentKindOf(id) !== undefined),
-    "all roles use one model, so debate_three equals debate_one": new Set(ids).size === 1,
-    "fewer than 3 runs of each incident": flags.runs < 3,
-    "the built-in incidents differ from the registered incidents": isBuiltin &&
+    "All roles use one model, so debate_three equals debate_one.": new Set(ids).size === 1,
+    "Each incident has fewer than 3 runs.": flags.runs < 3,
+    "The built-in incidents differ from the registered incidents.": isBuiltin &&
       hashes.incidents_sha256 !== REGISTERED_HASH,
   };
   const comparison = compareArms(trials, incidents, {
