@@ -243,7 +243,7 @@ function formatReliability({ reliability }: Metrics): readonly string[] {
   const used = reliability.filter(({ cases }) => cases > 0);
   if (used.length === 0) return [];
   return [
-    "Confidence  Cases  Said  Right",
+    "Confidence  Cases  Mean  Right",
     ...used.map(({ from, to, cases, mean_confidence, accuracy }) =>
       [
         `${from.toFixed(1)}-${to.toFixed(1)}`.padEnd(10),
@@ -261,7 +261,7 @@ function formatProblems(cases: readonly CaseResult[]): readonly string[] {
 }
 
 function tallyRow(name: string, { total, mean, cases }: Tally, format: (value: number) => string): string {
-  if (total === null || mean === null) return row(name, "-", "no record says");
+  if (total === null || mean === null) return row(name, "-", "not recorded");
   return row(name, format(total), `mean ${format(mean)} of ${count(cases, "case")}`);
 }
 
@@ -274,7 +274,7 @@ function count(number: number, noun: string): string {
 }
 
 function percent(value: number | null): string {
-  return value === null ? "-" : `${trimmed(value * 100)} %`;
+  return value === null ? "-" : `${trimmed(value * 100)}%`;
 }
 
 function digits(value: number | null): string {

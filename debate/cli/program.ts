@@ -171,11 +171,10 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
   }
   const { deviceFlows } = await world.openProviders(settings, environment);
   const started = await deviceFlows.start(signal);
-  const minutes = Math.round(started.expires_in / 60);
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +
       `Enter ${safeLine(started.user_code, 64)}\n\n` +
-      `Waiting up to ${minutes} minutes for your approval. Press Ctrl-C to stop.\n`,
+      `Waiting up to ${started.expires_in} seconds for your approval. Press Ctrl-C to stop.\n`,
   );
   try {
     const ended = await deviceFlows.wait(started.device_code, signal);

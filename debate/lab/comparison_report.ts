@@ -168,7 +168,7 @@ export function renderComparison(comparison: Comparison): string {
   const title = scripted ? "Test of the engine with scripted agents" : "Does debating help?";
   const lines = (texts: readonly string[]) => texts.map((text) => `<li>${escapeHtml(text)}</li>`).join("");
   return htmlPage(
-    { language: "en", title: `${title} ${incidents} incidents`, style: STYLE },
+    { language: "en", title: `${title} (${incidents} incidents)`, style: STYLE },
     `<h1>${title}</h1>
 ${notes.length === 0 ? "" : `<ul class="caveat">${lines(notes)}</ul>`}
 <p class="verdict">${

@@ -154,8 +154,8 @@ export class LiveRun {
       // The ID of a revocation is the ID of the call whose approval was for the whole run.
       if (isRevocation && this.#revoke(({ call_id }) => call_id === callId)) return;
       const problem = isRevocation
-        ? "No such tool call is approved for the whole run"
-        : "No such tool call waits for approval: it was decided or has timed out";
+        ? "Cannot revoke the approval: no such tool call is approved for the whole run"
+        : "Cannot decide the tool call: it was decided, has timed out, or is unknown";
       throw new AppError("not_found", problem);
     }
     const { key, call, resolve } = waiting;
@@ -202,7 +202,10 @@ export class LiveRun {
   comment(word: OperatorInput): void {
     const answer = this.#answerPause;
     if (answer === undefined) {
-      throw new AppError("conflict", "The run does not wait for a comment: it pauses only between rounds");
+      throw new AppError(
+        "conflict",
+        "Cannot add the comment: the run accepts comments only in a pause between rounds",
+      );
     }
     this.#answerPause = undefined;
     answer(word);
@@ -223,6 +226,6 @@ export class LiveRun {
   }
 
   cancel(): void {
-    this.#cancel.abort(new AppError("canceled", "The run was cancelled"));
+    this.#cancel.abort(new AppError("canceled", "The operator stopped the run"));
   }
 }

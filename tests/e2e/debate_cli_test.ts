@@ -76,7 +76,7 @@ Deno.test("debate benchmark scores the record of debate run --json", () =>
     const judged = await debate(["benchmark", "--cases", "cases.json", "--output", "report.json"], folder);
     assert.equal(judged.code, 0, judged.err);
     assert.match(judged.out, /^Case +Top-1/);
-    assert.match(judged.out, /\nTop-1 accuracy +50 %/);
+    assert.match(judged.out, /\nTop-1 accuracy +50%/);
     assert.match(judged.out, /gone: "gone\.json" cannot be read/);
     const report = JSON.parse(await Deno.readTextFile(`${folder}/report.json`));
     assert.deepEqual([report.cases_total, report.cases[0].top1, report.cases[1].top1], [2, true, false]);
