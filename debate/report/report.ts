@@ -47,7 +47,8 @@ function renderFacts(record: ReadRecord, texts: Texts): string {
     [texts.thinking, thinking.map(([role, effort]) => `${role} ${inline(effort)}`).join(", ")],
     [texts.template, `${inline(record.template ?? "")} (${inline(record.language ?? "")})`],
   ];
-  return bullets(facts).join("\n");
+  // Without a heading, Markdown would join this list with the list of the answer.
+  return [`## ${texts.run}\n`, ...bullets(facts)].join("\n");
 }
 
 export function formatDuration(seconds: number): string {
@@ -288,7 +289,7 @@ function renderDecision(event: StoredEvent, texts: Texts): string {
   const facts: Facts = [
     [texts.status, inline(textOf(decision.status))],
     [texts.confidence, confidenceOf(decision, texts)],
-    [texts.risk, inline(textOf(decision.risk_level))],
+    [texts.risk, texts.word(inline(textOf(decision.risk_level)))],
     [texts.earlyEnd, event.early_out_confirmed === true ? texts.agreed : ""],
     [texts.nextRound, skipped.length === 0 ? "" : `${skipped.join(", ")}${why === "" ? "" : ` (${why})`}`],
     [texts.leading, inline(textOf(decision.leading_hypothesis))],

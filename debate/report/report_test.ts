@@ -85,6 +85,7 @@ Deno.test("renderReport() returns its sections in order", () => {
   assert.deepEqual(headings, [
     "# Diagnosis report: it hangs",
     "## Executive summary",
+    "## Run",
     "## Round 1",
     "#### Tool: run\\_kubectl (Primary Diagnosis, approved, 12 ms)",
     "### Primary Diagnosis",

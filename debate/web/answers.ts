@@ -1,6 +1,5 @@
 /** The schemas of JSON answers, for `GET /api/openapi.json`. A test compares them with the answers of the handlers. */
 import * as z from "@zod/zod";
-import { DECISION_SCHEMA } from "../engine/graph/decision.ts";
 import { RUN_MODES } from "../engine/ports.ts";
 import { listItemSchema, RUN_SCHEMA } from "../runs/record.ts";
 
