@@ -269,7 +269,7 @@ function row(name: string, value: string, note: string): string {
   return `${name.padEnd(17)} ${value.padStart(9)}  ${note}`.trimEnd();
 }
 
-function count(number: number, noun: string): string {
+export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 

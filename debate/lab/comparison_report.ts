@@ -1,3 +1,4 @@
+import { count } from "../benchmark/metrics.ts";
 import { escapeHtml, htmlPage } from "../report/html.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import { type Comparison, type Interval, SCRIPTED_NOTE } from "./comparison.ts";
@@ -17,7 +18,7 @@ export function formatComparison(comparison: Comparison): readonly string[] {
   return [
     ...comparison.notes.map((note) => `Note: ${note}`),
     `${incidents} incidents, ${
-      countOf(protocol.runs, "run")
+      count(protocol.runs, "run")
     } each, at most ${protocol.token_budget} tokens a run`,
     `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,
     "",
@@ -38,8 +39,6 @@ export function formatComparison(comparison: Comparison): readonly string[] {
     ...controlsOf(comparison),
   ];
 }
-
-const countOf = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 function differencesOf(comparison: Comparison): readonly string[] {
   const { arms } = comparison;
@@ -176,7 +175,7 @@ ${notes.length === 0 ? "" : `<ul class="caveat">${lines(notes)}</ul>`}
     }</p>
 <div class="methods">${table(METHODS, arms)}</div>
 <p>${incidents} incidents, ${
-      countOf(protocol.runs, "run")
+      count(protocol.runs, "run")
     } each. A right answer names component, kind of fault and causal path.</p>
 <details><summary>Differences, calibration, cost and protocol</summary>
 <h2>Differences and controls</h2><ul>${lines([...differencesOf(comparison), ...controlsOf(comparison)])}</ul>

@@ -88,12 +88,7 @@ export function selectTemplate(
 ): PromptTemplate {
   for (const key of [`${name}.${language}`, `${name}.en`, `default.${language}`, "default.en"]) {
     const broken = problems.find(({ id }) => id !== undefined && keyOf(id) === key);
-    if (broken !== undefined) {
-      throw new AppError(
-        "invalid_request",
-        `${broken.message}\nfix: correct the file in PROMPTS_DIR: debate prompts`,
-      );
-    }
+    if (broken !== undefined) throw new AppError("invalid_request", `${broken.message}\nfix: debate prompts`);
     const found = templates.find((template) => keyOf(template) === key);
     if (found !== undefined) return found;
   }

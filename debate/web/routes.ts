@@ -80,9 +80,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: service.handleModels,
     summary: "List the available models",
     returns: ANSWERS.models,
-    answer:
-      "`models`, each with `id`, `name`, `provider` and `price` (US dollars per million tokens, or null), and " +
-      "`problems` of providers that did not respond",
+    answer: "`models` with their prices, and `problems` of providers that did not respond",
   },
   "GET /api/models/refresh": {
     handle: service.handleRefresh,
@@ -117,8 +115,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: alerts.handleListAlerts,
     summary: "List the open alerts, newest first",
     returns: ANSWERS.alerts,
-    answer:
-      "`alerts`, each with `title`, `severity`, `since`, `run_id`, `url`, and `status` and `outcome` of its run (or null)",
+    answer: "`alerts`, with `status` and `outcome` of their runs",
   },
   "POST /api/alerts": {
     handle: alerts.refuseAlert,
