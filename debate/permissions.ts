@@ -6,7 +6,8 @@ import { SANDBOX_PROGRAM } from "./tools/sandbox.ts";
 
 /**
  * The flags allow reading `.env` and the files and directories of the settings, writing to DATA_DIR and to the
- * directory of the stored token, and running the programs of the enabled tools. `http_get` and model servers need
+ * directory of the stored token, reading the key variables of MODEL_PROVIDERS, and running the programs of the enabled
+ * tools. `http_get` and model servers need
  * the whole network. The tools check each destination themselves.
  */
 export function serveFlags(
@@ -29,13 +30,14 @@ export function serveFlags(
   const tools = programsOf(settings);
   // The service kills programs that exceed their time limit.
   const programs = tools.length === 0 ? [] : [...tools, ...(hasSandbox ? [SANDBOX_PROGRAM] : []), "kill"];
+  const keyNames = Object.values(settings.MODEL_PROVIDERS).flatMap(({ key_variable: name }) => name ?? []);
   return [
     "--no-prompt",
     "--cached-only",
     `--allow-read=${joinPaths(read)}`,
     `--allow-write=${joinPaths(write)}`,
     "--allow-net",
-    `--allow-env=${[...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES])].join(",")}`,
+    `--allow-env=${[...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...keyNames])].join(",")}`,
     "--ignore-env",
     ...(programs.length === 0 ? [] : [`--allow-run=${programs.join(",")}`]),
   ];

@@ -3,13 +3,15 @@ import { ENV_NAMES, loadSettings } from "./settings/config.ts";
 import manifest from "./deno.json" with { type: "json" };
 import { serveFlags } from "./permissions.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
+import { KEY_VARIABLES } from "./settings/model_providers.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
 const PROGRAMS = [...Object.keys(PROGRAM_RULES), "bwrap", "git", "kill", "kubectl", "ssh"];
 
 for (const [name, set] of Object.entries(manifest.permissions)) {
   Deno.test(`the set ${name} allows exactly the variables that are read`, () => {
-    assert.deepEqual(set.env.allow, [...new Set([...ENV_NAMES, ...TOOL_ENV_NAMES])].sort());
+    const names = new Set([...ENV_NAMES, ...TOOL_ENV_NAMES, ...KEY_VARIABLES]);
+    assert.deepEqual(set.env.allow, [...names].sort());
   });
 
   Deno.test(`the set ${name} allows exactly the programs of the tools`, () => {

@@ -72,7 +72,7 @@ export function createProgram(
   );
   act(
     program.command("login")
-      .description("Log in to provider B in your browser and store its token.")
+      .description("Log in to the provider assist and store its token.")
       .addHelpText("after", help.LOGIN_EXAMPLES),
     () => loginCommand(environment),
   );

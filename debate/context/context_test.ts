@@ -124,11 +124,13 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
     ELASTICSEARCH_URL: "",
     ALERT_SECRET: "",
     ALERT_ANSWER_URL: "",
+    MODEL_KEYS: { OPENAI_API_KEY: "sk-1" },
   };
   const url = "postgres://u:p%40ssword@h/d";
   assert.deepEqual(
     ownSecrets({ ...empty, HUB_TOKEN: "hub", DATABASE_URL: url, LOKI_URL: "http://u:lokipass@h" }),
     [
+      "sk-1",
       "hub",
       url,
       "p%40ssword",
@@ -138,8 +140,9 @@ Deno.test("ownSecrets() finds tokens, passwords and passwords in URLs", () => {
     ],
   );
   const alerts = { ALERT_SECRET: "of senders", ALERT_ANSWER_URL: "https://chat.example/T0/secret" };
-  assert.deepEqual(ownSecrets({ ...empty, ...alerts, DATABASE_URL: "" }), Object.values(alerts));
-  assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "" }), []);
+  const none = { ...empty, MODEL_KEYS: {}, DATABASE_URL: "" };
+  assert.deepEqual(ownSecrets({ ...none, ...alerts }), Object.values(alerts));
+  assert.deepEqual(ownSecrets(none), []);
 });
 
 const redactor = createContextRedactor(["correct-horse"]);

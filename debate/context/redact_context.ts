@@ -47,16 +47,18 @@ type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
 
 /** The secrets in the settings, including passwords in URLs, both encoded and decoded. */
 export function ownSecrets(
-  settings: Readonly<
-    Record<
-      | "HUB_TOKEN"
-      | "ASSIST_TOKEN"
-      | "WEB_PASSWORD"
-      | "ALERT_SECRET"
-      | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
-      string
-    >
-  >,
+  settings:
+    & { readonly MODEL_KEYS: Readonly<Record<string, string>> }
+    & Readonly<
+      Record<
+        | "HUB_TOKEN"
+        | "ASSIST_TOKEN"
+        | "WEB_PASSWORD"
+        | "ALERT_SECRET"
+        | `${Backend | "ALERT_ANSWER" | "DATABASE"}_URL`,
+        string
+      >
+    >,
 ): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];
@@ -70,7 +72,8 @@ export function ownSecrets(
   });
   // The path of a chat's webhook is its secret.
   const texts = [HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL, ALERT_SECRET, ALERT_ANSWER_URL];
-  return [...texts, ...passwords, ...decoded].filter((secret) => secret !== "");
+  const keys = Object.values(settings.MODEL_KEYS);
+  return [...keys, ...texts, ...passwords, ...decoded].filter((secret) => secret !== "");
 }
 
 const MIN_SECRET = 6;

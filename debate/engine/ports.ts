@@ -136,6 +136,8 @@ export interface ToolCall {
   readonly name: string;
   /** The text that the model wrote. It should be a JSON object. */
   readonly arguments: string;
+  /** Data that the provider requires back with the call, such as signatures of thoughts. */
+  readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 export interface ChatMessage {

@@ -2,8 +2,9 @@ import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { fetchModels, modelCatalogue, type ModelSources } from "./providers.ts";
 import { ModelError } from "../engine/ports.ts";
-import { parseModelId, takesEffort, takesTemperature } from "./families.ts";
+import { takesEffort, takesTemperature } from "./families.ts";
 import { AppError } from "@gateway/shared/errors";
+import { parseModelId } from "../settings/model_providers.ts";
 import { estimateCost, findPrice, priceTable } from "./prices.ts";
 
 /** A source that numbers its answers and can be made to fail. */
@@ -36,6 +37,24 @@ Deno.test("modelCatalogue() shares one query between concurrent callers", async 
   const catalogue = modelCatalogue(countingSource("hub"), new FakeClock());
   await Promise.all([catalogue.list(), catalogue.refresh(), catalogue.list()]);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1"]);
+});
+
+Deno.test("modelCatalogue() forgets the models, also those of a running query", async () => {
+  let isLoggedIn = false;
+  const [name, gate] = ["M", Promise.withResolvers<void>()];
+  const catalogue = modelCatalogue({
+    async assist() {
+      const models = isLoggedIn ? [{ id: "assist/m", name, provider: "assist" }] : [];
+      await gate.promise;
+      return models;
+    },
+  }, new FakeClock());
+  const early = idsOf(catalogue);
+  isLoggedIn = true;
+  catalogue.forget();
+  gate.resolve();
+  assert.deepEqual(await early, []);
+  assert.deepEqual(await idsOf(catalogue), ["assist/m"]);
 });
 
 Deno.test("modelCatalogue() reports a failed provider, lists the others and retries sooner", async () => {
@@ -154,8 +173,8 @@ Deno.test.each([
 });
 
 Deno.test("parseModelId() splits provider and name", () => {
-  assert.deepEqual(parseModelId("hub/openai/gpt-4o"), { provider: "hub", name: "openai/gpt-4o" });
-  assert.deepEqual(parseModelId("replay/memory_leak"), { provider: "replay", name: "memory_leak" });
+  assert.deepEqual(parseModelId("hub/openai/gpt-4o", []), { provider: "hub", name: "openai/gpt-4o" });
+  assert.deepEqual(parseModelId("my-azure/m", ["my-azure"]), { provider: "my-azure", name: "m" });
 });
 
 Deno.test.each([
@@ -169,7 +188,7 @@ Deno.test.each([
   { id: `hub/${"x".repeat(201)}` },
 ])("parseModelId() rejects $id", ({ id }) => {
   assert.throws(
-    () => parseModelId(id),
+    () => parseModelId(id, ["mine"]),
     (error) => error instanceof AppError && error.code === "invalid_request",
   );
 });

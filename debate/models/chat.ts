@@ -7,13 +7,16 @@ import type { Model, ModelErrorKind, ModelReply, ModelRequest } from "../engine/
 import { ModelError } from "../engine/ports.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
 import { below, eventsOf, UNREACHABLE } from "./exchange.ts";
-import type { TokenSource } from "./tokens.ts";
+import { tokenHeaders, type TokenSource } from "./tokens.ts";
 
 export interface OpenAiChatOptions {
   readonly id: string;
   readonly name: string;
   readonly baseUrl: string;
   readonly api: ChatApi;
+  /** The version of the API, for a provider that needs it in the query. */
+  readonly apiVersion?: string | undefined;
+  readonly keyHeader?: string | undefined;
   readonly tokens: TokenSource;
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;
@@ -54,7 +57,7 @@ interface Attempt {
   isUnanswered?: true;
 }
 
-/** A model behind a server that supports a protocol of OpenAI. */
+/** A model behind a server that supports one of the protocols. */
 export function openAiChat(options: OpenAiChatOptions): Model {
   const { id, api, tokens, refused, clock, warn, timeoutMs: ms, idleMs } = options;
   const what = `Model ${JSON.stringify(id)}`;
@@ -132,14 +135,15 @@ export function openAiChat(options: OpenAiChatOptions): Model {
     return await within(
       { clock, signal, ms, late: () => unanswered(attempt, ms), release },
       (signal) =>
-        options.fetch(below(options.baseUrl, api.path), {
+        options.fetch(below(options.baseUrl, api.path, { "api-version": options.apiVersion }), {
           method: "POST",
           body,
           headers: {
+            ...api.headers,
             ...options.headers,
             accept: isStream ? "text/event-stream" : "application/json",
             "content-type": "application/json",
-            authorization: `Bearer ${token}`,
+            ...tokenHeaders(token, options.keyHeader ?? api.keyHeader),
           },
           // A redirect would send the token and the prompts to another server.
           redirect: "manual",
@@ -259,14 +263,16 @@ async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
 }
 
 const word = z.string().catch("");
-const errorShape = z.object({ error: z.looseObject({ code: word, param: word, message: word }) });
+const errorShape = z.object({
+  error: z.looseObject({ code: word, type: word, param: word, message: word }),
+});
 
 function readEvent(data: string): unknown {
   const event = parseJson(data);
   if (event === undefined) throw fail("bad_reply", NO_COMPLETION, { mayRetry: true });
   const failed = errorShape.safeParse(event).data;
   if (failed === undefined) return event;
-  throw providerFailure(failed.error.code);
+  throw providerFailure(failed.error.code || failed.error.type);
 }
 
 export function providerFailure(code: string): ModelError {
@@ -292,9 +298,10 @@ function toFailure(error: unknown): ChatFailure {
 
 function failureOf(response: Response, text: string, now: number): ChatFailure {
   const { status, headers } = response;
-  const body = parseJson(text);
-  const error = errorShape.safeParse(body).data?.error ?? { code: "", param: "", message: text };
-  const label = labelOf(error.code, `HTTP ${status}`);
+  // Gemini sends a list with one error.
+  const [body] = [parseJson(text)].flat();
+  const error = errorShape.safeParse(body).data?.error ?? { code: "", type: "", param: "", message: text };
+  const label = labelOf(error.code || error.type, `HTTP ${status}`);
   const pause = retryAfterMs(headers, now);
   if (status === 429) {
     if (error.code === "insufficient_quota") return fail("rate", `the quota is used up${label}`);
@@ -352,12 +359,18 @@ const OTHER_NAMES: Readonly<Record<string, Refusable>> = {
   max_output_tokens: "max_tokens",
 };
 
+/** Words of errors without `param`. Anthropic writes "This model does not support the effort parameter". */
+const OTHER_WORDS: readonly (readonly [words: RegExp, option: Refusable])[] = [
+  [/max_(?:completion|output)_tokens/, "max_tokens"],
+  [/output_config\.format|output[ _]format/, "response_format"],
+  [/effort/, "reasoning_effort"],
+];
+
 function refusedOption({ param, message }: { readonly param: string; readonly message: string }) {
   const named = OTHER_NAMES[param] ?? param;
   return REFUSABLE.find((option) => named === option || named.startsWith(`${option}.`)) ??
-    REFUSABLE.find((option) =>
-      message.replace(/max_(?:completion|output)_tokens/g, "max_tokens").includes(option)
-    );
+    REFUSABLE.find((option) => message.includes(option)) ??
+    OTHER_WORDS.find(([words]) => words.test(message))?.[1];
 }
 
 function retryAfterMs(headers: Headers, now: number): number | undefined {

@@ -1,13 +1,16 @@
 import { isObject, parseJson } from "../engine/graph/text.ts";
 import * as z from "@zod/zod";
-import type { ChatMessage, ModelReply, ModelRequest } from "../engine/ports.ts";
+import type { ChatMessage, ModelReply, ModelRequest, ToolCall } from "../engine/ports.ts";
 import type { Usage } from "../engine/events.ts";
 import { ModelError } from "../engine/ports.ts";
 import { takesEffort, takesTemperature, tokenLimitOf } from "./families.ts";
 
-/** A protocol of OpenAI: chat completions or responses. */
+/** A protocol of model servers. */
 export interface ChatApi {
   readonly path: string;
+  /** The header of the token, unless the provider has another one. */
+  readonly keyHeader: string;
+  readonly headers?: Readonly<Record<string, string>>;
   body(request: ModelRequest, model: ChatModel): object;
   /** Creates a reader for one answer. It turns each event, or the whole answer, into a chunk of a chat completion. */
   createReader(): (part: unknown) => unknown;
@@ -37,6 +40,7 @@ const MAX_UNREADABLE = 2000;
 
 export const CHAT_COMPLETIONS = {
   path: "chat/completions",
+  keyHeader: "authorization",
   body(request, model) {
     const { effort, schema, tools, limit, common } = optionsOf(request, model);
     return {
@@ -58,7 +62,7 @@ export const CHAT_COMPLETIONS = {
   createReader: () => (part) => part,
 } satisfies ChatApi;
 
-/** The options of a request that the model does not reject, for both protocols. */
+/** The options of a request that the model does not reject, for all protocols. */
 export function optionsOf(request: ModelRequest, model: ChatModel) {
   const { temperature, reasoningEffort, jsonSchema, tools: all = [], toolChoice } = request;
   const { name, refused, maxOutputTokens } = model;
@@ -85,9 +89,12 @@ export function sendsEffort({ name, refused }: Pick<ChatModel, "name" | "refused
 function messageParam({ role, content, toolCalls = [], toolCallId = "" }: ChatMessage) {
   if (role === "tool") return { role, content, tool_call_id: toolCallId };
   if (role !== "assistant" || toolCalls.length === 0) return { role, content };
-  const tool_calls = toolCalls.map(({ id, name, arguments: text }) => (
-    { id, type: "function", function: { name, arguments: readableArguments(text) } }
-  ));
+  const tool_calls = toolCalls.map(({ id, name, arguments: text, extra }) => ({
+    id,
+    type: "function",
+    function: { name, arguments: readableArguments(text) },
+    ...(extra !== undefined && { extra_content: extra }),
+  }));
   return { role, content: content || null, tool_calls };
 }
 
@@ -130,6 +137,8 @@ const callShape = z.looseObject({
       z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value)),
     ]).catch(""),
   }),
+  // Gemini rejects a call without the signature that came with it.
+  extra_content: z.record(z.string(), z.unknown()).optional().catch(undefined),
 });
 
 const pieceShape = z.looseObject({
@@ -150,7 +159,7 @@ const chunkShape = z.looseObject({
   usage: usageShape.optional().catch(undefined),
 });
 
-type OpenCall = Record<"id" | "name" | "arguments", string>;
+type OpenCall = { -readonly [K in keyof ToolCall]: ToolCall[K] };
 
 /** Assembles a reply from its chunks. Its errors continue "Model … gave no reply: ". */
 export class ReplyAssembler {
@@ -214,8 +223,12 @@ export class ReplyAssembler {
   #addCall(value: unknown): void {
     const call = callShape.safeParse(value).data;
     if (call === undefined) return;
-    const { id, index, function: { name, arguments: text } } = call;
+    const { id, index, function: { name, arguments: text }, extra_content: extra } = call;
     const open = this.#openCall(id, index, name);
+    if (extra !== undefined) {
+      open.extra = extra;
+      this.#argumentsLength += JSON.stringify(extra).length;
+    }
     open.id ||= id;
     open.name ||= name;
     open.arguments += text;
@@ -231,7 +244,7 @@ export class ReplyAssembler {
     // starts a new call.
     const isOther = id === "" ? index === undefined && name !== "" : known?.id !== "" && known?.id !== id;
     if (known !== undefined && !isOther) return known;
-    const call = { id: "", name: "", arguments: "" };
+    const call: OpenCall = { id: "", name: "", arguments: "" };
     this.#calls.push(call);
     if (index !== undefined) this.#callByIndex.set(index, call);
     return call;

@@ -42,8 +42,14 @@ export async function exchangeJson(request: {
 }
 
 /** The URL of a path below a base URL, which may end in a slash. */
-export function below(baseUrl: string, path: string): string {
-  return `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
+export function below(
+  baseUrl: string,
+  path: string,
+  query: Readonly<Record<string, string | undefined>> = {},
+): string {
+  const given = Object.entries(query).flatMap(([name, value]) => value === undefined ? [] : [[name, value]]);
+  const url = `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
+  return given.length === 0 ? url : `${url}?${new URLSearchParams(given)}`;
 }
 
 /**

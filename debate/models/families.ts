@@ -1,5 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
-
 export function takesEffort(name: string): boolean {
   return isReasoner(name) || isThinkingClaude(name);
 }
@@ -14,7 +12,7 @@ export function tokenLimitOf(name: string): "max_tokens" | "max_completion_token
   return isReasoner(name) ? "max_completion_tokens" : "max_tokens";
 }
 
-/** Whether a model of provider B requires the responses protocol and rejects chat completions. */
+/** Whether a model of `assist` requires the responses protocol and rejects chat completions. */
 export function speaksResponses(name: string): boolean {
   return segmentsOf(name).includes("-gpt-5-5-");
 }
@@ -37,18 +35,4 @@ function isThinkingClaude(name: string): boolean {
 /** The segments of a name, each with a dash on both sides. */
 function segmentsOf(name: string): string {
   return `-${name.toLowerCase().replace(/[/.]/g, "-")}-`;
-}
-
-export type ProviderName = "hub" | "assist" | "replay";
-
-export function parseModelId(id: string): { readonly provider: ProviderName; readonly name: string } {
-  const [, prefix, name = ""] = /^(\w+)\/([\x21-\x7e]{1,200})$/.exec(id) ?? [];
-  const provider = (["hub", "assist", "replay"] as const).find((each) => each === prefix);
-  if (provider !== undefined) return { provider, name };
-  throw new AppError(
-    "invalid_request",
-    `Cannot use model ${
-      JSON.stringify(id.slice(0, 100))
-    }: it must be hub/<name>, assist/<name> or replay/<scenario>`,
-  );
 }

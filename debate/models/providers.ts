@@ -2,18 +2,85 @@ import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { type Model, ModelError } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
+import { parseModelId, type PROTOCOLS } from "../settings/model_providers.ts";
 import { openAiChat } from "./chat.ts";
-import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
+import { CHAT_COMPLETIONS, type ChatApi, type Refusable } from "./chat_completions.ts";
 import { deviceFlows } from "./device_flow.ts";
 import { below, exchangeJson } from "./exchange.ts";
-import { parseModelId, type ProviderName, speaksResponses } from "./families.ts";
+import { speaksResponses } from "./families.ts";
+import { MESSAGES } from "./messages.ts";
 import { listScenarios, loadScenario, replayModel } from "./replay.ts";
 import { RESPONSES } from "./responses.ts";
-import { checkToken, fixedToken, readTokenFile, sessionTokens, writeTokenFile } from "./tokens.ts";
+import {
+  checkToken,
+  fixedToken,
+  NO_TOKEN,
+  readTokenFile,
+  sessionTokens,
+  tokenHeaders,
+  type TokenSource,
+  writeTokenFile,
+} from "./tokens.ts";
 
 const USER_AGENT = "debate";
 /** The number of models whose rejected options are kept. Clients that start runs choose the model IDs. */
 const MAX_REMEMBERED = 200;
+
+type Protocol = typeof PROTOCOLS[number];
+
+const APIS: Readonly<Record<Protocol, ChatApi>> = {
+  "openai": CHAT_COMPLETIONS,
+  "openai-responses": RESPONSES,
+  "anthropic": MESSAGES,
+};
+
+/** The access to a provider. */
+interface Access {
+  readonly protocol: Protocol;
+  readonly baseUrl: string;
+  readonly tokens: TokenSource;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly keyHeader?: string | undefined;
+  readonly apiVersion?: string | undefined;
+}
+
+export interface ProviderState {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly configured: boolean;
+  /** The variables that are not set, and without which no model can be called. */
+  readonly missing: readonly string[];
+  /** Whether the settings allow a login by the device flow. */
+  readonly login: boolean;
+}
+
+/** The states of all providers except `replay`. */
+export function providerStates(settings: Settings, hasAssistToken: boolean): readonly ProviderState[] {
+  const { MODEL_PROVIDERS, MODEL_KEYS, HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL } = settings;
+  const state = (
+    name: string,
+    needed: Readonly<Record<string, boolean>>,
+    protocol: Protocol = "openai",
+    login = false,
+  ): ProviderState => {
+    const missing = Object.entries(needed).flatMap(([variable, isSet]) => isSet ? [] : [variable]);
+    return { name, protocol, configured: missing.length === 0, missing, login };
+  };
+  const login = settings.ASSIST_DEVICE_CODE_URL !== "" && settings.ASSIST_DEVICE_TOKEN_URL !== "" &&
+    settings.ASSIST_CLIENT_ID !== "";
+  return [
+    ...Object.entries(MODEL_PROVIDERS).map(([name, { protocol, key_variable: variable }]) =>
+      state(name, variable === undefined ? {} : { [variable]: Object.hasOwn(MODEL_KEYS, variable) }, protocol)
+    ),
+    state("hub", { HUB_BASE_URL: HUB_BASE_URL !== "", HUB_TOKEN: HUB_TOKEN !== "" }),
+    state(
+      "assist",
+      { ASSIST_BASE_URL: ASSIST_BASE_URL !== "", ASSIST_TOKEN: hasAssistToken },
+      "openai",
+      login,
+    ),
+  ];
+}
 
 export type Providers = ReturnType<typeof openProviders>;
 
@@ -31,8 +98,7 @@ export function openProviders(settings: Settings, ports: {
   const { fetch, clock, random, newId, warn, replayPieceDelayMs: pieceDelayMs = 0 } = ports;
   const refusals = new Map<string, Set<Refusable>>();
   const headers: Readonly<Record<string, string>> = { "user-agent": USER_AGENT };
-  const own = Object.entries(settings.ASSIST_HEADERS).map(([name, value]) => [name.toLowerCase(), value]);
-  const assistHeaders = { ...headers, ...Object.fromEntries(own) };
+  const assistHeaders = { ...headers, ...lowered(settings.ASSIST_HEADERS) };
   const sessions = sessionTokens({
     url: settings.ASSIST_SESSION_URL,
     headers: assistHeaders,
@@ -41,22 +107,33 @@ export function openProviders(settings: Settings, ports: {
     fetch,
     clock,
   });
-  const access = {
+  const access: Readonly<Record<string, Access>> = {
+    ...Object.fromEntries(
+      Object.entries(settings.MODEL_PROVIDERS).map(([name, { protocol, base_url, ...given }]) => {
+        const { key_variable: variable, key_header: keyHeader, api_version: apiVersion } = given;
+        const tokens = variable === undefined
+          ? NO_TOKEN
+          : fixedToken(variable, settings.MODEL_KEYS[variable] ?? "");
+        return [name, {
+          protocol,
+          baseUrl: base_url,
+          tokens,
+          headers: { ...headers, ...lowered(given.headers) },
+          keyHeader,
+          apiVersion,
+        }];
+      }),
+    ),
     hub: {
+      protocol: "openai",
       baseUrl: HUB_BASE_URL,
-      variable: "HUB_BASE_URL",
       tokens: fixedToken("HUB_TOKEN", HUB_TOKEN),
       headers,
     },
-    assist: {
-      baseUrl: ASSIST_BASE_URL,
-      variable: "ASSIST_BASE_URL",
-      tokens: sessions,
-      headers: assistHeaders,
-    },
+    assist: { protocol: "openai", baseUrl: ASSIST_BASE_URL, tokens: sessions, headers: assistHeaders },
   };
 
-  /** The access token of provider B: from the settings, or stored by `debate login`. */
+  /** The access token of `assist`: from the settings, or stored by `debate login`. */
   async function assistToken(): Promise<string | undefined> {
     if (ASSIST_TOKEN !== "") return checkToken("ASSIST_TOKEN", ASSIST_TOKEN);
     try {
@@ -67,23 +144,25 @@ export function openProviders(settings: Settings, ports: {
     }
   }
 
-  async function list(provider: "hub" | "assist", ...urls: readonly string[]) {
-    const { tokens, headers } = access[provider];
-    const authorization = `Bearer ${await tokens.token(new AbortController().signal)}`;
-    return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
+  async function list(provider: string): Promise<readonly ListedModel[]> {
+    const hasAssistToken = provider === "assist" && await assistToken() !== undefined;
+    const { configured } = providerStates(settings, hasAssistToken).find(({ name }) => name === provider) ??
+      {};
+    const reach = access[provider];
+    // A provider that is not configured has no models, which is not a problem.
+    if (reach === undefined || !configured) return [];
+    const { baseUrl, tokens, protocol, keyHeader = APIS[protocol].keyHeader, apiVersion } = reach;
+    const token = await tokens.token(new AbortController().signal);
+    const limit = protocol === "anthropic" ? `${MAX_MODELS}` : undefined;
+    const urls = [below(baseUrl, "models", { limit, "api-version": apiVersion })];
+    // Some providers do not list their models below the base URL of their completions.
+    if (provider === "hub") urls.push(new URL("/v1/models", baseUrl).href);
+    const sent = { ...APIS[protocol].headers, ...reach.headers, ...tokenHeaders(token, keyHeader) };
+    return await fetchModels({ provider, urls, headers: sent, fetch, clock });
   }
 
-  // A provider that is not configured has no models, which is not a problem.
   const sources: ModelSources = {
-    async hub() {
-      if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
-      // Some providers do not list their models below the base URL of their completions.
-      return await list("hub", below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href);
-    },
-    async assist() {
-      if (ASSIST_BASE_URL === "" || await assistToken() === undefined) return [];
-      return await list("assist", below(ASSIST_BASE_URL, "models"));
-    },
+    ...Object.fromEntries(Object.keys(access).map((name) => [name, () => list(name)])),
     async replay() {
       const names = await listScenarios(REPLAY_DIR);
       return names.map((name) => (
@@ -92,10 +171,11 @@ export function openProviders(settings: Settings, ports: {
     },
   };
 
+  const catalogue = modelCatalogue(sources, clock);
   return {
     sessions,
     assistToken,
-    catalogue: modelCatalogue(sources, clock),
+    catalogue,
     deviceFlows: deviceFlows({
       deviceCodeUrl: settings.ASSIST_DEVICE_CODE_URL,
       tokenUrl: settings.ASSIST_DEVICE_TOKEN_URL,
@@ -104,16 +184,20 @@ export function openProviders(settings: Settings, ports: {
       fetch,
       clock,
       newId,
-      store: (token) => writeTokenFile(ASSIST_TOKEN_FILE, token),
+      async store(token) {
+        await writeTokenFile(ASSIST_TOKEN_FILE, token);
+        catalogue.forget();
+      },
     }),
     /** Opens a model by its ID. Each run opens its models, because a scripted model remembers its replies. */
     async model(id: string): Promise<Model> {
-      const { provider, name } = parseModelId(id);
+      const { provider, name } = parseModelId(id, Object.keys(settings.MODEL_PROVIDERS));
       if (provider === "replay") {
         return replayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
       }
-      const { variable, ...reach } = access[provider];
-      if (reach.baseUrl === "") {
+      const reach = access[provider];
+      if (reach === undefined || reach.baseUrl === "") {
+        const variable = `${provider.toUpperCase()}_BASE_URL`;
         const text = `Model ${JSON.stringify(id)} gave no reply: its provider has no URL; set ${variable}`;
         return { id, complete: () => Promise.reject(new ModelError("auth", text)) };
       }
@@ -124,7 +208,7 @@ export function openProviders(settings: Settings, ports: {
         ...reach,
         id,
         name,
-        api: provider === "assist" && speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
+        api: provider === "assist" && speaksResponses(name) ? RESPONSES : APIS[reach.protocol],
         refused,
         fetch,
         clock,
@@ -138,19 +222,23 @@ export function openProviders(settings: Settings, ports: {
   };
 }
 
+function lowered(headers: Readonly<Record<string, string>>) {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
 interface ListedModel {
   readonly id: string;
   readonly name: string;
-  readonly provider: ProviderName;
+  readonly provider: string;
 }
 
 export interface Catalogue {
   readonly models: readonly ListedModel[];
-  readonly problems: readonly { readonly provider: ProviderName; readonly message: string }[];
+  readonly problems: readonly { readonly provider: string; readonly message: string }[];
 }
 
 /** Functions that list the models of a provider. The model IDs begin with the provider's prefix. */
-export type ModelSources = Readonly<Partial<Record<ProviderName, () => Promise<readonly ListedModel[]>>>>;
+export type ModelSources = Readonly<Record<string, () => Promise<readonly ListedModel[]>>>;
 
 const FRESH_MS = 300_000;
 /**
@@ -164,9 +252,9 @@ export function modelCatalogue(sources: ModelSources, clock: Clock) {
   let known: { readonly catalogue: Catalogue; readonly until: number } | undefined;
   let pending: Promise<Catalogue> | undefined;
 
-  async function list(provider: ProviderName) {
+  async function list([provider, source]: readonly [string, ModelSources[string]]) {
     try {
-      return { models: await sources[provider]?.() ?? [] };
+      return { models: await source() };
     } catch (error) {
       const message = error instanceof ModelError ? error.message : "its models cannot be listed";
       return { problem: { provider, message } };
@@ -174,21 +262,37 @@ export function modelCatalogue(sources: ModelSources, clock: Clock) {
   }
 
   async function query(): Promise<Catalogue> {
-    const answers = await Promise.all((["hub", "assist", "replay"] as const).map(list));
+    const answers = await Promise.all(Object.entries(sources).map(list));
     const models = answers.flatMap(({ models = [] }) => models);
     const problems = answers.flatMap(({ problem }) => problem ?? []);
-    const freshMs = problems.length > 0 ? FRESH_AFTER_PROBLEM_MS : FRESH_MS;
-    known = { catalogue: { models, problems }, until: clock.now() + freshMs };
-    return known.catalogue;
+    return { models, problems };
+  }
+
+  async function keep(asked: Promise<Catalogue>): Promise<void> {
+    const catalogue = await asked;
+    if (pending !== asked) return;
+    pending = undefined;
+    const freshMs = catalogue.problems.length > 0 ? FRESH_AFTER_PROBLEM_MS : FRESH_MS;
+    known = { catalogue, until: clock.now() + freshMs };
   }
 
   /** Concurrent callers share one query. */
-  const refresh = () => pending ??= query().finally(() => pending = undefined);
+  function refresh(): Promise<Catalogue> {
+    if (pending === undefined) {
+      pending = query();
+      void keep(pending);
+    }
+    return pending;
+  }
 
   return {
     refresh,
     async list(): Promise<Catalogue> {
       return known !== undefined && clock.now() < known.until ? known.catalogue : await refresh();
+    },
+    /** Called after a login. The result of a query that runs now is not kept. */
+    forget(): void {
+      known = pending = undefined;
     },
   };
 }
@@ -211,7 +315,7 @@ const answerShape = z.union([
 
 /** Tries the URLs in order until the provider knows one. */
 export async function fetchModels({ provider, urls, ...request }: {
-  readonly provider: "hub" | "assist";
+  readonly provider: string;
   readonly urls: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
   readonly fetch: typeof fetch;

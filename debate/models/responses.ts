@@ -5,6 +5,7 @@ import { type ChatApi, optionsOf, readableArguments } from "./chat_completions.t
 
 export const RESPONSES = {
   path: "responses",
+  keyHeader: "authorization",
   /** `store: false`, because every request contains the whole conversation. */
   body(request, model) {
     const { effort, schema, tools, limit, common } = optionsOf(request, model);

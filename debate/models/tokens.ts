@@ -8,11 +8,25 @@ import { exchangeJson } from "./exchange.ts";
 
 /** The source of the token for the HTTP requests to one provider. */
 export interface TokenSource {
+  /** Empty: the provider needs no token. */
   token(signal: AbortSignal): Promise<string>;
   /** Called when the provider has rejected a token. Returns whether a retry may use a new token. */
   refused(token: string): boolean;
   /** The operator's remedy for a rejected token, as the end of a sentence. */
   readonly remedy: string;
+}
+
+/** For a provider without a token, such as a model server on this machine. */
+export const NO_TOKEN: TokenSource = {
+  token: () => Promise.resolve(""),
+  refused: () => false,
+  remedy: "its entry in MODEL_PROVIDERS has no key_variable",
+};
+
+/** The headers that carry a token. */
+export function tokenHeaders(token: string, header: string): Readonly<Record<string, string>> {
+  if (token === "") return {};
+  return { [header]: header.toLowerCase() === "authorization" ? `Bearer ${token}` : token };
 }
 
 /** The unchanged token of a variable. Empty: there is no token. */

@@ -4,8 +4,16 @@ import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
 import { RUN_MODES } from "../engine/ports.ts";
+import {
+  describeModelIds,
+  headers,
+  isHttpUrl,
+  isSafeUrl,
+  modelProviders,
+  splitModelId,
+} from "./model_providers.ts";
 
-const text = (meaning: string) => z.string().default("").describe(meaning);
+const text = (meaning: string, fallback = "") => z.string().default(fallback).describe(meaning);
 
 const flag = (fallback: boolean, meaning: string) => z.boolean().default(fallback).describe(meaning);
 
@@ -18,13 +26,6 @@ const share = (fallback: number, meaning: string) =>
 const list = (meaning: string, fallback: string[] = []): z.ZodType<readonly string[]> =>
   z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
 
-const model = (fallback: string, meaning: string) =>
-  z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
-    .default(fallback).describe(meaning);
-
-const optionalModel = (meaning: string) =>
-  z.union([z.literal(""), model("", "")]).default("").describe(meaning);
-
 const url = (meaning: string, isFine = isHttpUrl, problem = "must be an http: or https: URL") =>
   z.string().refine((value) => value === "" || isFine(value), problem).default("").describe(meaning);
 
@@ -34,17 +35,6 @@ const safeUrl = (meaning: string) => url(meaning, isSafeUrl, "must be an https: 
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
 const effort = (role: string) => z.enum(EFFORTS).default("none").describe(`reasoning effort of the ${role}`);
-
-function isHttpUrl(value: string): boolean {
-  return /^https?:\/\//i.test(value) && URL.canParse(value);
-}
-
-/** Whether the request to a URL is encrypted, or stays on this machine. */
-function isSafeUrl(value: string): boolean {
-  if (!isHttpUrl(value)) return false;
-  const { protocol, hostname } = new URL(value);
-  return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
-}
 
 /** Creates a value for each of the three debaters from its role and its settings prefix. */
 export function forDebaters<T>(
@@ -60,6 +50,15 @@ export function forDebaters<T>(
   };
 }
 
+/** The settings that are model IDs. */
+export const MODELS = [
+  "DIAGNOSTIC_MODEL",
+  "SKEPTIC_MODEL",
+  "MODERATOR_MODEL",
+  "SUMMARY_MODEL",
+  "SAMPLE_MODEL",
+] as const;
+
 const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -73,29 +72,35 @@ export function writersFrom(
   return { DEBUG: at("DEBUG"), INFO: at("INFO"), WARNING: at("WARNING"), ERROR: at("ERROR") };
 }
 
-export type Settings = Readonly<z.infer<typeof settingsSchema>>;
+export interface Settings extends Readonly<z.infer<typeof settingsSchema>> {
+  /** The values of the key variables in MODEL_PROVIDERS, as far as they are set. */
+  readonly MODEL_KEYS: Readonly<Record<string, string>>;
+}
 
 export const settingsSchema = z.strictObject({
-  HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
-  HUB_BASE_URL: url("base URL of provider A, or of any server with a compatible chat completions API"),
-  ASSIST_TOKEN: text("access token of provider B, for models `assist/<name>`; `debate login` can store one"),
+  MODEL_PROVIDERS: modelProviders.default({}).describe(
+    "providers by name, as a JSON object of `{protocol, base_url, key_variable, …}`, for models `<name>/<model>`",
+  ),
+  HUB_TOKEN: text("access token of the provider of models `hub/<name>`"),
+  HUB_BASE_URL: url("base URL of the chat completions API of models `hub/<name>`"),
+  ASSIST_TOKEN: text("access token of the provider of models `assist/<name>`; `debate login` can store one"),
   ASSIST_TOKEN_FILE: text("file for the token of `debate login`; empty: below the user's config directory"),
-  ASSIST_BASE_URL: url("base URL of the chat completions API of provider B"),
-  ASSIST_SESSION_URL: safeUrl("URL of provider B's session tokens; empty: use the access token itself"),
-  ASSIST_DEVICE_CODE_URL: safeUrl("URL that starts the device flow of provider B (RFC 8628)"),
+  ASSIST_BASE_URL: url("base URL of the chat completions API of models `assist/<name>`"),
+  ASSIST_SESSION_URL: safeUrl(
+    "URL that issues session tokens for `assist`; empty: use the access token itself",
+  ),
+  ASSIST_DEVICE_CODE_URL: safeUrl("URL that starts the device flow of `assist` (RFC 8628)"),
   ASSIST_DEVICE_TOKEN_URL: safeUrl("URL that issues the token of the device flow"),
   ASSIST_CLIENT_ID: text("client ID of your OAuth application for the device flow"),
   ASSIST_SCOPE: text("scope that the device flow requests"),
-  ASSIST_HEADERS: z.record(z.string(), z.string()).default({}).describe(
-    "extra request headers for provider B, as a JSON object",
-  ),
+  ASSIST_HEADERS: headers.default({}).describe("extra request headers for `assist`, as a JSON object"),
   MODEL_ALLOW_HTTP: flag(false, "allow http: base URLs beyond loopback, which send tokens unencrypted"),
   REPLAY_DIR: text("directory of your scenarios for models `replay/<scenario>`"),
 
-  DIAGNOSTIC_MODEL: model("assist/gpt-4o", "model of the diagnostic agent and its rebuttal"),
-  SKEPTIC_MODEL: model("assist/claude-sonnet-4.6", "model of the skeptic"),
-  MODERATOR_MODEL: model("assist/claude-sonnet-4.6", "model of the moderator"),
-  SUMMARY_MODEL: optionalModel("model that summarizes older rounds; empty: the moderator's model"),
+  DIAGNOSTIC_MODEL: text("model of the diagnostic agent and its rebuttal", "assist/gpt-4o"),
+  SKEPTIC_MODEL: text("model of the skeptic", "assist/claude-sonnet-4.6"),
+  MODERATOR_MODEL: text("model of the moderator", "assist/claude-sonnet-4.6"),
+  SUMMARY_MODEL: text("model that summarizes older rounds; empty: the moderator's model"),
   DIAGNOSTIC_REASONING_EFFORT: effort("diagnostic agent"),
   SKEPTIC_REASONING_EFFORT: effort("skeptic"),
   MODERATOR_REASONING_EFFORT: effort("moderator"),
@@ -118,7 +123,7 @@ export const settingsSchema = z.strictObject({
     "`debate`, or `sample_then_debate`: independent diagnoses first, then a debate where they differ",
   ),
   SAMPLES: whole(2, 5, 3, "number of independent diagnoses"),
-  SAMPLE_MODEL: optionalModel("model of the independent diagnoses; empty: the diagnostic agent's model"),
+  SAMPLE_MODEL: text("model of the independent diagnoses; empty: the diagnostic agent's model"),
   MAX_ROUNDS: whole(1, 10, 4, "maximum number of rounds"),
   CONFIDENCE_THRESHOLD: share(0.8, "minimum confidence of a diagnosis, 0 to 1"),
   COMPRESS_HISTORY: flag(true, "summarize older rounds from round 3 on"),
@@ -187,15 +192,24 @@ export const settingsSchema = z.strictObject({
   LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe("minimum level of log messages"),
 }).superRefine((given, context) => {
   if (given.MODEL_ALLOW_HTTP) return;
-  for (const name of ["HUB_BASE_URL", "ASSIST_BASE_URL"] as const) {
-    const value = given[name];
+  const named = Object.entries(given.MODEL_PROVIDERS).map(([name, { base_url }]) =>
+    [["MODEL_PROVIDERS", name, "base_url"], base_url] as const
+  );
+  const urls = (["HUB_BASE_URL", "ASSIST_BASE_URL"] as const).map((name) => [[name], given[name]] as const);
+  for (const [path, value] of [...urls, ...named]) {
     if (!isHttpUrl(value) || isSafeUrl(value)) continue;
     context.addIssue({
       code: "custom",
-      path: [name],
+      path: [...path],
       message: "must be an https: URL, or http: on loopback; to send tokens and prompts unencrypted, " +
         "set MODEL_ALLOW_HTTP=true",
     });
+  }
+}).superRefine((given, context) => {
+  for (const name of MODELS) {
+    const names = Object.keys(given.MODEL_PROVIDERS);
+    if (given[name] === "" || splitModelId(given[name], names) !== undefined) continue;
+    context.addIssue({ code: "custom", path: [name], message: describeModelIds(names) });
   }
 }).superRefine(({ WEB_USERNAME, WEB_PASSWORD }, context) => {
   if ((WEB_USERNAME === "") === (WEB_PASSWORD === "")) return;
@@ -241,7 +255,11 @@ export function loadSettings({ env, dotEnv = "", workingFolder }: {
     ...{ what: "settings", schema: settingsSchema, source: "environment and .env" },
     text: JSON.stringify(values),
   });
-  return { ...checked, ...resolvePaths(checked, env, workingFolder) };
+  const keys = Object.values(checked.MODEL_PROVIDERS).flatMap(({ key_variable: name = "" }) => {
+    const key = env[name] || file[name];
+    return key ? [[name, key]] : [];
+  });
+  return { ...checked, ...resolvePaths(checked, env, workingFolder), MODEL_KEYS: Object.fromEntries(keys) };
 }
 
 /** The value of a variable in the type of its setting; an unusable text stays, and the schema rejects it. */
@@ -268,7 +286,7 @@ function fromText(name: string, value: string, type: unknown): unknown {
 }
 
 function resolvePaths(
-  settings: Settings,
+  settings: Omit<Settings, "MODEL_KEYS">,
   env: Readonly<Record<string, string | undefined>>,
   workingFolder: string,
 ) {

@@ -17,6 +17,11 @@ const settings = z.object({
   sandbox_problem: maybe.describe("reason why programs of tools run without a sandbox"),
   ...{ approval_timeout_seconds: z.int(), comment_timeout_seconds: z.int(), max_upload_bytes: z.int() },
   builtin_incident: z.object({ topic: text, model: text }),
+  providers: z.array(z.object({
+    ...{ name: text, protocol: text, configured: z.boolean() },
+    missing: z.array(text).describe("variables that are not set"),
+    login: z.boolean().describe("whether a login is possible"),
+  })),
 });
 
 const source = z.enum(["builtin", "custom"]);

@@ -17,7 +17,7 @@ Deno.test("settings, prompts, models and status have their specified fields", as
           " ",
         )
   ) assert.ok(key in settings, key);
-  assert.doesNotMatch(JSON.stringify(settings), /token|password/i);
+  assert.doesNotMatch(JSON.stringify({ ...settings, providers: [] }), /token|password/i);
   const { templates } = await (await web.get("/api/prompts")).json();
   assert.deepEqual(templates.slice(0, 2).map(({ name }: { name: string }) => name), ["default", "default"]);
   assert.deepEqual(Object.keys(templates[0]), ["name", "language", "version", "description", "source"]);
@@ -150,6 +150,38 @@ Deno.test.each([
 ])("missingSettings() returns $name", ({ settings, hasTokens = false, missing }) => {
   const given = { ...NONE, ...settings, ...(hasTokens && { HUB_TOKEN: "t" }) };
   assert.deepEqual(missingSettings(given, hasTokens), missing);
+});
+
+Deno.test("GET /api/settings lists the providers without keys", async () => {
+  const web = await WebFixture.open({
+    env: {
+      MODEL_PROVIDERS: JSON.stringify({
+        claude: {
+          protocol: "anthropic",
+          base_url: "https://api.anthropic.com/v1",
+          key_variable: "ANTHROPIC_API_KEY",
+        },
+        gpt: { base_url: "https://api.openai.com/v1", key_variable: "OPENAI_API_KEY" },
+        local: { base_url: "http://127.0.0.1:11434/v1" },
+      }),
+      ANTHROPIC_API_KEY: "sk-ant-secret",
+      ASSIST_DEVICE_CODE_URL: "https://login.example/code",
+      ASSIST_DEVICE_TOKEN_URL: "https://login.example/token",
+      ASSIST_CLIENT_ID: "ours",
+    },
+  });
+  const text = await (await web.get("/api/settings")).text();
+  assert.doesNotMatch(text, /sk-ant/);
+  const state = (name: string, protocol: string, missing: readonly string[], login = false) => (
+    { name, protocol, configured: missing.length === 0, missing, login }
+  );
+  assert.deepEqual(JSON.parse(text).providers, [
+    state("claude", "anthropic", []),
+    state("gpt", "openai", ["OPENAI_API_KEY"]),
+    state("local", "openai", []),
+    state("hub", "openai", ["HUB_BASE_URL", "HUB_TOKEN"]),
+    state("assist", "openai", ["ASSIST_BASE_URL"], true),
+  ]);
 });
 
 const UNKNOWN = "f".repeat(32);

@@ -25,7 +25,8 @@ export interface WebPorts {
   /** Reads the templates again, because an operator can edit them at any time. */
   readonly loadTemplates: () => Promise<TemplateSet>;
   readonly providers:
-    & Pick<Providers, "assistToken" | "catalogue">
+    & Pick<Providers, "assistToken">
+    & { readonly catalogue: Pick<Providers["catalogue"], "list" | "refresh"> }
     & { readonly sessions: Pick<Providers["sessions"], "status"> }
     & { readonly deviceFlows: Pick<Providers["deviceFlows"], "start" | "check"> };
   /** The reason why programs of tools run without a sandbox, if they do. */

@@ -102,7 +102,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   "POST /api/auth/copilot": {
     handle: service.handleLogin,
-    summary: "Log in to provider B by the device flow",
+    summary: "Log in to the provider `assist` by the device flow",
     form: {
       action: z.string().describe("`start` or `check`"),
       device_code: text("for `check`: the code from the response to `start`"),

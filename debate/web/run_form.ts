@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { ProjectRequest } from "../context/project.ts";
 import { EFFORTS, forDebaters, type Settings } from "../settings/config.ts";
-import { parseModelId } from "../models/families.ts";
+import { describeModelIds, splitModelId } from "../settings/model_providers.ts";
 import type { RunOptions } from "../runs/live_run.ts";
 import { RUN_MODES } from "../engine/ports.ts";
 import type { Form } from "./form.ts";
@@ -14,7 +14,9 @@ const DEFAULT_CHARACTERS = 12_000;
 export function readRunForm(form: Form, settings: Settings) {
   return {
     topic: readTopic(form),
-    models: forDebaters((role, prefix) => readModel(form, `${role}_model`, settings[`${prefix}_MODEL`])),
+    models: forDebaters((role, prefix) =>
+      readModel(form, `${role}_model`, settings[`${prefix}_MODEL`], settings)
+    ),
     efforts: forDebaters((role, prefix) =>
       readChoice(form, `${role}_reasoning_effort`, EFFORTS, settings[`${prefix}_REASONING_EFFORT`])
     ),
@@ -51,15 +53,10 @@ function readTopic(form: Form): string {
   return topic;
 }
 
-function readModel(form: Form, name: string, fallback: string): string {
+function readModel(form: Form, name: string, fallback: string, { MODEL_PROVIDERS }: Settings): string {
   const id = readText(form, name) || fallback;
-  try {
-    parseModelId(id);
-    return id;
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return fail(name, error.message);
-  }
+  const names = Object.keys(MODEL_PROVIDERS);
+  return splitModelId(id, names) === undefined ? fail(name, describeModelIds(names)) : id;
 }
 
 function readChoice<T extends string>(form: Form, name: string, choices: readonly T[], fallback: T): T {

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Catalogue } from "../models/providers.ts";
+import { type Catalogue, providerStates } from "../models/providers.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../engine/ports.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
@@ -10,16 +10,18 @@ import { readForm } from "./form.ts";
 import { readJson } from "./run_handlers.ts";
 import { fail, readText } from "./run_form.ts";
 import type { Routed, WebPorts } from "./ports.ts";
-import type { Settings } from "../settings/config.ts";
+import { MODELS, type Settings } from "../settings/config.ts";
 import { findPrice } from "../models/prices.ts";
 import { tokenPreview } from "../models/tokens.ts";
-import { parseModelId } from "../models/families.ts";
 import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/prompt.ts";
 import { previewBody } from "./bodies.ts";
 
-export function handleSettings({ settings, sandboxProblem }: WebPorts): Response {
+export async function handleSettings(
+  { settings, sandboxProblem, providers }: WebPorts,
+): Promise<Response> {
   return Response.json({
+    providers: providerStates(settings, await hasAssistToken(providers)),
     diagnostic_model: settings.DIAGNOSTIC_MODEL,
     skeptic_model: settings.SKEPTIC_MODEL,
     moderator_model: settings.MODERATOR_MODEL,
@@ -67,7 +69,7 @@ function toModels({ models, problems }: Catalogue, { prices }: WebPorts): Respon
   });
 }
 
-/** Old clients use these names for the providers. */
+/** Old clients use these names for `hub` and `assist`. */
 export async function handleAuthStatus({ providers, settings }: WebPorts): Promise<Response> {
   const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
   const token = await providers.assistToken().catch(() => undefined);
@@ -115,17 +117,16 @@ function failed(error: string): Response {
   return Response.json({ status: "error", error, last_error: error });
 }
 
+async function hasAssistToken({ assistToken }: WebPorts["providers"]): Promise<boolean> {
+  return await assistToken().catch(() => undefined) !== undefined;
+}
+
 /** The names of empty settings that the configured models need. */
 export function missingSettings(settings: Settings, hasAssistToken: boolean): readonly string[] {
-  const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
-  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL];
-  const used = new Set(ids.flatMap((id) => id === "" ? [] : parseModelId(id).provider));
-  const needed = {
-    hub: { HUB_BASE_URL: settings.HUB_BASE_URL !== "", HUB_TOKEN: settings.HUB_TOKEN !== "" },
-    assist: { ASSIST_BASE_URL: settings.ASSIST_BASE_URL !== "", ASSIST_TOKEN: hasAssistToken },
-  };
-  return (["hub", "assist"] as const).filter((each) => used.has(each))
-    .flatMap((each) => Object.entries(needed[each]).flatMap(([name, isSet]) => isSet ? [] : [name]));
+  const used = MODELS.map((name) => settings[name].split("/")[0]);
+  return providerStates(settings, hasAssistToken).flatMap(({ name, missing }) =>
+    used.includes(name) ? missing : []
+  );
 }
 
 export async function handleTemplate(

@@ -121,10 +121,10 @@ function withUniqueIds(calls: readonly ToolCall[]): readonly ToolCall[] {
 }
 
 /** The call in a form that can be sent back: providers reject messages with broken names or arguments. */
-function toHarmless({ id, name, arguments: text }: ToolCall): ToolCall {
+function toHarmless({ arguments: text, name, ...call }: ToolCall): ToolCall {
   const isBroken = text.trim() === "" || typeof parseArguments(text) === "string";
   return {
-    id,
+    ...call,
     name: name.replace(/[^\w-]/g, "_").slice(0, 64) || "unknown",
     arguments: isBroken ? "{}" : text,
   };
